@@ -18,7 +18,6 @@ from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
 from madke.knowledge.named import use_files
 from madke.llm import Limits
-from madke.llm.human import with_people
 from madke.llm.services import AnswerScorer
 from madke.pools.building import depth, retrieve
 from madke.pools.loading import pool_of
@@ -155,8 +154,7 @@ async def debated(
     tell(PoolReady(question=question.id, pool=pool))
     cast = {role: guard.model(model) for role, model in models.items()}
     services = debate_services(lambda service: service, live, answer_scorer, job.protocol.knowledge)
-    listen = with_people(models, job.protocol, tell)
-    scene = job.scene(question, cast, pool, repeat=repeat, listen=listen, deltas=deltas, **services)
+    scene = job.scene(question, cast, pool, repeat=repeat, listen=tell, deltas=deltas, **services)
     return await hold_debate(scene)
 
 

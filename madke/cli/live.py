@@ -83,7 +83,7 @@ class LiveDebate:
         self._debate = debate
         self._passages = passages
         self._person = "human" in job.spec.models.values()
-        """Whether a person debates, who needs a terminal that stands still, and hears of the others' turns in time."""
+        """Whether a person debates, who needs a terminal that stands still, and reads the others in prompts."""
         self.redrawn = sys.stderr.isatty() and not self._person
         """Whether streamed replies are shown."""
         self._held: list[str] = []

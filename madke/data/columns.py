@@ -156,8 +156,8 @@ class Columns:
         taken = {*found.values(), *said}
         skipped = {*self.given, *(["aliases"] if "answers" in self.given else [])}
         for key in (key for key in COLUMNS if key not in skipped):
-            names = (by_name[_plain(n)] for n in COLUMNS[key] if _plain(n) in by_name and (n != "input" or has_gold))
-            if name := next((name for name in names if name not in taken), None):
+            usable = (by_name[_plain(n)] for n in COLUMNS[key] if _plain(n) in by_name and (n != "input" or has_gold))
+            if name := next((name for name in usable if name not in taken), None):
                 found[key] = name
         if "question" not in found:
             raise row.error(self._without_question(keys))
@@ -171,9 +171,8 @@ class Columns:
         wrong = tuple(name for name, role in roles.items() if role == "wrong")
         self.said.update(dict.fromkeys(name for name, role in roles.items() if role == "said"))
         self.unused.update(dict.fromkeys(name for name, role in roles.items() if role == "none"))
-        for key, names in {**{key: (name,) for key, name in found.items()}, "answers": golds}.items():
-            self.used.setdefault(key, {}).update(dict.fromkeys(names))
-        for key, names in (("choices", options), ("wrong answers", wrong)):
+        used = {key: [name] for key, name in found.items()} | {"answers": golds}
+        for key, names in (*used.items(), ("choices", options), ("wrong answers", wrong)):
             self.used.setdefault(key, {}).update(dict.fromkeys(names))
         self.made_ids |= "id" not in found
         repeats = tuple(name for name, role in roles.items() if role == "gold")

@@ -18,7 +18,6 @@ from madke.endpoints.endpoint import endpoints_of, relocations
 from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
 from madke.llm import CallStore, Limits
-from madke.llm.human import people_in, with_people
 from madke.llm.services import AnswerScorer
 from madke.pools.building import depth
 from madke.pools.live_search import LiveSearch
@@ -82,7 +81,7 @@ async def _execute(
     if not options.replay:
         own.budget.check(priced(job))
     with _models(job, options, no_calls=no_calls) as models:
-        if people_in(models):
+        if "human" in job.spec.models.values():
             options = replace(options, concurrency=1)  # a person follows one debate at a time
         answer_scorer = AnswerScorer(job.spec.answer_scorer, replay=no_calls) if job.spec.answer_scorer else None
         pools = None if knowledge is None else job.pools
@@ -112,7 +111,7 @@ async def _execute(
         directory.begin(spec, endpoints, RunFiles(calls=calls, pools=pools), work=bool(pending))
         with CallStore(calls) as store:
             run = _Run(job=job, directory=directory, options=options, own=own, store=store, pools=found, models=models)
-            run.tell = with_people(models, job.protocol, tell)
+            run.tell = tell
             run.services = debate_services(run.guard.service, live, answer_scorer, knowledge)
             await run.to_the_end(pending, signals=signals)
     return run.meter

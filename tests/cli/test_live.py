@@ -91,7 +91,7 @@ def test_a_person_who_types_has_a_terminal_that_stands_still(monkeypatch: pytest
     with LiveDebate(job_of(cast={"debater-2": "human"}), debate=True) as live:
         live.hear(started(call("Debater 2")))
         live.hear(said("Debater 1", "It is [Baikal]."))
-        assert "Baikal" not in terminal.getvalue()  # HumanChat tells what others said, when it asks
+        assert "Baikal" not in terminal.getvalue()  # prompts tell what others said
     assert not live.redrawn
     assert "\x1b" not in terminal.getvalue()
 

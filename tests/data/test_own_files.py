@@ -52,7 +52,7 @@ def lines(path: Path, *rows: dict[str, Any]) -> Path:
     return write(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
-def sheet(path: Path, *sheets: list[list[Any]]) -> Path:
+def sheet(path: Path, *sheets: list[Any]) -> Path:
     book = openpyxl.Workbook()
     for number, rows in enumerate(sheets):
         page = book.active if number == 0 else book.create_sheet()
@@ -116,7 +116,13 @@ def test_parquet_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_excel_files_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rows = [["Question", "Answer", None], [], [RIVER, "Angara|Angara River"], ["How deep?", 1642.0], ["Deep?", True]]
+    rows: list[Any] = [
+        ["Question", "Answer", None],
+        [],
+        [RIVER, "Angara|Angara River"],
+        ["How deep?", 1642.0],
+        ["Deep?", True],
+    ]
     path = sheet(tmp_path / "q.xlsx", [["Notes"], ["see the other sheet"]], rows)
     assert pairs(path) == [EXPECTED[0], ("How deep?", ("1642",)), ("Deep?", ("true",))]
     assert "only the sheet 'Sheet1' of 2 is read" in understood(path, caplog)
@@ -440,7 +446,7 @@ def test_files_of_other_programs_are_read(tmp_path: Path, form: str, suffix: str
 
 
 def test_python_rows_are_read_like_lines_of_a_file() -> None:
-    rows = [
+    rows: list[Any] = [
         {"question": "A?", "answers": np.array(["x", "y"], dtype=object), "id": np.int64(7)},
         {"question": "B?", "answers": ("z",), "choices": float("nan")},
         Question(question="C?", answers=("q",), choices=("p", "q")),

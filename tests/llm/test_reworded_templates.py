@@ -25,13 +25,11 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
-from madke.llm.human import with_people
 from madke.llm.offline import OfflineChat
 from madke.tasks import TASKS
 from madke.variants import load_variant
 from madke.variants.load import variant_folders
 from tests.conftest import passage
-from tests.llm.test_human import Person
 from tests.llm.test_offline_chat import POOL, WordEncoder
 from tests.llm.test_reworded_prompts import QUESTIONS, lengths, nothing
 from tests.support.debates import first_round_of, without_usage
@@ -116,9 +114,9 @@ class Recording:
 
 
 def debated(
-    name: str, question: Question, prompts: Path | None, model: Any, person: Any = None, **settings: Any
+    name: str, question: Question, prompts: Path | None, model: Any, **settings: Any
 ) -> tuple[Transcript, Calls]:
-    """With the shipped words, or those in ``prompts``. A person is the second debater."""
+    """With the shipped words, or those in ``prompts``."""
     variant = load_variant(name, prompts)
     if variant.protocol.knowledge is None and name != "lemmas":
         variant = variant.with_sources(["wiki"], settings)
@@ -126,8 +124,6 @@ def debated(
         variant = variant.with_settings(settings)
     recording = Recording(model)
     cast: dict[str, Any] = dict.fromkeys(variant.protocol.roles, recording)
-    if person is not None:
-        cast["Debater 2"] = person
     scene = Scene(
         question,
         variant.protocol,
@@ -139,7 +135,6 @@ def debated(
         first_round=first_round_of(variant),
         retrieve=nothing,
         score_answers=lengths,
-        listen=with_people(cast, variant.protocol, lambda event: None),
     )
     return asyncio.run(hold_debate(scene)), recording.calls
 
@@ -176,18 +171,6 @@ def test_stages_that_few_debates_reach_are_the_same_in_other_words(
     shipped, own = (debated(name, QUESTIONS[0], folder, offline, **settings) for folder in (None, prompts))
     assert stage in {purpose.stage for purpose in shipped[1]}
     check_same(shipped, own)
-
-
-def test_the_dialogue_at_the_terminal_is_the_same_in_other_words(prompts: Path, offline: OfflineChat) -> None:
-    people, played = [], []
-    for folder in (None, prompts):
-        people.append(
-            Person(passages=["0 1", ""], answer=["Malta", "Lucy Harper"], reasons=["I guess.", "", "So.", ""])
-        )
-        played.append(debated("madke", QUESTIONS[0], folder, offline, people[-1].model, rounds=2))
-    check_same(*played)
-    assert people[0].text == people[1].text
-    assert [turn.stance.answer for turn in played[0][0].rounds[0].turns] == ["Lucy Harper", "Malta"]
 
 
 def test_words_are_replaced_and_nothing_else() -> None:
