@@ -21,7 +21,7 @@ from madke.core.errors import UserError
 from tests.support.installed import needs
 from tests.support.ray_nodes import another_node, kill, running_cluster
 from tests.support.rendezvous import meet, prepare, release
-from tests.workers.work import NoModel, die, meet_test_on_node, node, refuse, square, stumble
+from tests.workers.work import die, meet_test_on_node, node, refuse, square, stumble
 
 needs("ray", "ray")
 pytestmark = pytest.mark.slow
@@ -77,22 +77,6 @@ def test_what_a_task_raises_passes_through(workers: Workers) -> None:
     assert "in stumble" in str(raised.value.__cause__)
 
 
-def test_a_function_that_cannot_be_loaded_says_why(workers: Workers) -> None:
-    with pytest.raises(UserError, match="cannot take 0"):
-        list(workers.map(NoModel(), [1]))
-
-
-def test_a_package_that_a_node_lacks_is_named(
-    workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "only_here.py").write_text("def same(x): return x")
-    monkeypatch.syspath_prepend(tmp_path)
-    import only_here  # type: ignore[import-not-found]
-
-    with pytest.raises(UserError, match="No module named 'only_here' on a worker"):
-        list(workers.map(only_here.same, [1]))
-
-
 def test_a_node_with_other_versions_is_refused_before_its_first_task(
     workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,21 +102,6 @@ def test_a_task_that_kills_its_worker_is_not_tried_forever(cluster: Any, capsys:
     assert capsys.readouterr().out == "", "Ray reports the retries, and scripts read stdout"
 
 
-def test_what_is_under_way_is_given_up_when_nobody_waits(workers: Workers, tmp_path: Path) -> None:
-    folder = prepare(tmp_path, "a", "b")
-    results = workers.map(meet_test_on_node, [(folder, name) for name in "ab"])
-    first = threading.Thread(target=lambda: next(results))
-    first.start()
-    meet(folder, "a")
-    release(folder, "a")
-    first.join()
-    meet(folder, "b")
-
-    results.close()  # type: ignore[attr-defined]
-
-    assert list(workers.map(square, [2])) == [4], "the only CPU is free again"
-
-
 def test_a_lost_task_is_done_again_by_another_node(cluster: Any, tmp_path: Path) -> None:
     folder = prepare(tmp_path, "a", "b")
     results: list[str] = []
@@ -155,33 +124,6 @@ def test_a_lost_task_is_done_again_by_another_node(cluster: Any, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_result_that_is_lost_with_its_node_is_made_again(cluster: Any, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-
-    def large(n: int) -> bytes:  # too large to travel before it is asked for
-        with log.open("a") as lines:
-            lines.write(f"{n}\n")
-        return bytes([n]) * 1_000_000
-
-    # GPUs keep the tasks on the node that is killed, and the last one there says that the others are done.
-    with (
-        another_node(cluster, num_gpus=1) as doomed,
-        open_workers("ray", address=cluster.address, gpus=True) as workers,
-    ):
-        results = workers.map(large, [1, 2])
-        assert next(results) == b"\x01" * 1_000_000
-        import ray
-
-        behind = ray.remote(num_gpus=1)(lambda: log.read_text())
-        while "2" not in ray.get(behind.remote()):
-            pass
-        kill(cluster, doomed)
-        with another_node(cluster, num_gpus=1):
-            assert next(results) == b"\x02" * 1_000_000
-    assert log.read_text().split() == ["1", "2", "2"]
-
-
-@pytest.mark.slow
 def test_work_for_gpus_goes_where_they_are(cluster: Any) -> None:
     def seen(_: int) -> tuple[str, list[int]]:
         import ray
@@ -199,20 +141,6 @@ def test_work_for_gpus_goes_where_they_are(cluster: Any) -> None:
         assert list(workers.map(square, [5])) == [25], "a cluster without GPUs works as well"
 
 
-@pytest.mark.slow
-def test_work_that_uses_all_cores_gets_as_many_as_the_smallest_node_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OMP_NUM_THREADS")
-
-    def threads(_: int) -> str | None:
-        return os.environ.get("OMP_NUM_THREADS")
-
-    with running_cluster(cpus=2) as cluster, another_node(cluster, num_cpus=5):
-        with open_workers("ray", address=cluster.address, gpus=True) as workers:
-            assert set(workers.map(threads, range(6))) == {"2"}
-        with open_workers("ray", address=cluster.address) as workers:
-            assert set(workers.map(threads, range(6))) == {"1"}
-
-
 def test_a_connection_that_is_there_is_used_and_left_open(cluster: Any) -> None:
     import ray
 
@@ -221,24 +149,6 @@ def test_a_connection_that_is_there_is_used_and_left_open(cluster: Any) -> None:
             assert list(workers.map(square, [2])) == [4]
         assert ray.is_initialized()
     assert not ray.is_initialized()
-
-
-def test_another_version_of_ray_is_one_clear_line(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import ray
-
-    monkeypatch.setattr(ray, "__version__", "1.0.0")
-    refused = pytest.raises(UserError, match=r"Version mismatch: .* started with: Ray: .* Ray: 1\.0\.0")
-    with refused, open_workers("ray", address=cluster.address):
-        pass
-    monkeypatch.undo()
-    with open_workers("ray", address=cluster.address) as workers:
-        assert list(workers.map(square, [2])) == [4]
-
-
-@pytest.mark.parametrize("address", ["head", "ray://head:10001", "head:port", ":6379"])
-def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(UserError, match="expected HOST:PORT"), open_workers("ray", address=address):
-        pass
 
 
 @pytest.mark.slow

@@ -134,12 +134,10 @@ def _connect(ray: Any, address: str | None) -> None:
 
 def _check_answers(address: str) -> None:
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or "/" in host:
-        raise UserError(f"Ray cluster at {address!r}: expected HOST:PORT, for instance 10.0.0.1:6379, or auto")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS).close()
-    except (OSError, OverflowError, UnicodeError) as error:
-        why = f"no answer ({error}); check that it is running and that this is its head's address"
+    except (OSError, OverflowError, ValueError) as error:
+        why = f"no answer ({error}); expected HOST:PORT of its head, for instance 10.0.0.1:6379, or auto"
         raise UserError(f"Ray cluster at {address}: {why}") from None
 
 
