@@ -11,8 +11,7 @@ from pydantic import BaseModel, RootModel
 
 from madke._util.assets import asset
 from madke._util.yaml_file import read_yaml
-from madke.experiments.claims import read_claims
-from madke.experiments.recipe import Recipe, read_recipe, recipe_files
+from madke.experiments.recipe import Recipe, read_claims, read_recipe, recipe_files
 from madke.report.reproduction import Figure, claims_table, figures, figures_in_units
 from madke.scoring.metrics import heading_of
 from madke.scoring.value_units import HUMAN

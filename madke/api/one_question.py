@@ -24,9 +24,9 @@ from madke.pools.loading import pool_of
 from madke.runs.guard import Guard, debate_services
 from madke.runs.job import Job, resolved
 from madke.runs.options import DEFAULTS, RunOptions
-from madke.runs.own_pools import from_thread
 from madke.runs.pool_stages import StageBuild, staged
 from madke.runs.request import requested, takes_request
+from madke.runs.run_pools import from_thread
 from madke.runs.runner import live_search
 
 

@@ -11,8 +11,18 @@ import typer
 from madke.core.errors import UserError
 from madke.endpoints.model_names import MODEL_KINDS
 from madke.knowledge.named import BUILT_IN_SOURCES
-from madke.runs.fields import CLUSTER, COST, KNOWLEDGE, MODELS, PROTOCOL, QUESTIONS, RESUME, defaults, descriptions
-from madke.runs.options import RunOptions
+from madke.runs.options import (
+    CLUSTER,
+    COST,
+    KNOWLEDGE,
+    MODELS,
+    PROTOCOL,
+    QUESTIONS,
+    RESUME,
+    RunOptions,
+    defaults,
+    descriptions,
+)
 from madke.runs.request import Asker, RunRequest, askable
 from madke.tasks import TASKS
 

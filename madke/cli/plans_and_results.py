@@ -75,8 +75,7 @@ def show_run_plan(
 ) -> None:
     """Print the plan of a run."""
     from madke.api.batch import check_sources, inputs_of
-    from madke.experiments.grading_plan import planned_grading
-    from madke.experiments.plan import Planner
+    from madke.experiments.plan import Planner, planned_grading
 
     refuse_limits(options)
     job = resolved(request)
@@ -259,7 +258,7 @@ def _priced_in(experiment_spec: ExperimentSpec, graders: Sequence[Grader]) -> li
 def _planned_grading(
     experiment_spec: ExperimentSpec, graders: Sequence[Grader], prices: Prices, reply_tokens: int
 ) -> list[Planned]:
-    from madke.experiments.grading_plan import planned_grading
+    from madke.experiments.plan import planned_grading
 
     debates = sum(experiment_spec.debates(arm) for arm in experiment_spec.arms)
     return planned_grading(experiment_spec.questions, debates, graders, prices, reply_tokens)
@@ -281,7 +280,7 @@ def _grade(folders: Sequence[Path], graders: Sequence[Grader], budget: Budget | 
 
 
 def _show_results(done: Experiment) -> None:
-    from madke.experiments.claims import read_claims
+    from madke.experiments.recipe import read_claims
     from madke.report.comparison import NOT_ON_TERMINALS
     from madke.report.experiment_tables import spending_table
     from madke.report.html import write_report

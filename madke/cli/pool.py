@@ -11,8 +11,7 @@ from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError, count_of
-from madke.runs.fields import KNOWLEDGE
-from madke.runs.options import RunOptions
+from madke.runs.options import KNOWLEDGE, RunOptions
 from madke.runs.own_files import question_files
 from madke.runs.request import RunRequest
 

@@ -1,7 +1,7 @@
 """An experiment's folder: run directories of arms that share pools and calls, and the rules for resuming."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -16,12 +16,11 @@ from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.data import FirstRounds, first_rounds
-from madke.data.stance_draw import drawn_first_rounds
+from madke.data.first_round import drawn_first_rounds
 from madke.endpoints.model_names import has_endpoint
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.load import Planned
 from madke.experiments.recipe import Arm, FirstRoundOf, Recipe
-from madke.experiments.selection import wrong_questions
 from madke.knowledge.named import open_source
 from madke.pools.building import asking_folder, depth, retrieve_pools
 from madke.pools.pool_file import MORE, merged_pools, missing_pools, record_to_json, write_pools
@@ -29,12 +28,14 @@ from madke.runs.directory import read_outcomes, read_transcripts
 from madke.runs.job import Job, with_first_rounds, with_questions
 from madke.runs.meter import Account, Meter
 from madke.runs.options import RunOptions
-from madke.runs.own_pools import pool_progress
 from madke.runs.pool_stages import POOLS, StageBuild
+from madke.runs.run_pools import pool_progress
 from madke.runs.runner import execute
 from madke.runs.spec import question_hashes, read_record, read_spec, write_record
+from madke.scoring.metrics import question_of
 from madke.scoring.scored import score_run
 from madke.scoring.scores import Scores
+from madke.tasks import get_task
 
 FILE, FORMAT = "experiment.json", 2
 
@@ -394,3 +395,17 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
         if found:
             changed = f"arm {arm.name!r} has already started with another setting ({found[0]})"
             raise UserError(f"{changed}; give the arm another name, or choose another --out", file=path)
+
+
+def wrong_questions(transcripts: Iterable[Transcript]) -> set[str]:
+    """The ids of the questions with references that no debate answered rightly.
+
+    The task's matcher decides. No answer is wrong too.
+    """
+    right: dict[str, bool] = {}
+    for transcript in transcripts:
+        if transcript.answers:
+            answer = transcript.answer
+            found = answer is not None and get_task(transcript.task).accepts(answer, question_of(transcript))
+            right[transcript.id] = right.get(transcript.id, False) or found
+    return {id_ for id_, found in right.items() if not found}

@@ -17,7 +17,7 @@ from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Turn
 from madke.data import FirstRounds
-from madke.data.stance_draw import planned_first_rounds
+from madke.data.first_round import planned_first_rounds
 from madke.endpoints.model_names import has_endpoint
 from madke.endpoints.prices import Price, Prices, price_of
 from madke.engine.cost import possible_rounds, stage_calls
@@ -34,11 +34,15 @@ from madke.pools.loading import pool_of
 from madke.pools.pool_file import PoolRecord, merged_pools, read_pools
 from madke.runs.job import Job, with_first_rounds
 from madke.runs.pool_stages import POOLS, priced_models, staged
+from madke.scoring.outside import Grader, grading_request
 from madke.tasks import get_task
 from madke.tasks.choice import lettered
 
 REPLY_TOKENS = 150
 """Default assumed tokens per reply."""
+
+GRADING_PLAN = "grading"
+"""The name of the plan of graders."""
 
 _SIMULATED = 50
 """Simulated questions of a run, evenly spread; the others are assumed to be similar."""
@@ -320,3 +324,36 @@ def spread(questions: Sequence[Question]) -> list[Question]:
     """The questions to simulate, evenly spread over all datasets."""
     count = min(_SIMULATED, len(questions))
     return [questions[n * len(questions) // count] for n in range(count)]
+
+
+def planned_grading(
+    questions: Sequence[Question], debates: int, graders: Sequence[Grader], prices: Prices, reply_tokens: int
+) -> list[Planned]:
+    """One estimate per grader: from one answer to a question in all its debates, to a different one in each.
+
+    ``debates``: the number of all debates of these questions. An answer is assumed as long as the first reference.
+    Questions without a reference are not graded.
+    """
+    asked = [question for question in questions if question.answers]
+    if not asked:
+        return []
+    each = debates / len(questions)
+    sample = spread(asked)
+    plans = []
+    for grader in graders:
+        price = price_of(grader.model, prices)
+        usages = [
+            planned_usage(grading_request(question, question.answers[0]).messages, reply_tokens) for question in sample
+        ]
+        once = sum((load_of(usage, price, 1, 1) for usage in usages), Load()) * (len(asked) / len(sample))
+        name = GRADING_PLAN if len(graders) == 1 else f"{GRADING_PLAN} by {grader.model}"
+        plan = Planned(
+            name=name,
+            debates=round(each * len(asked)),
+            least=once,
+            most=once * each,
+            models=(grader.model,),
+            unpriced=() if price else (grader.model,),
+        )
+        plans.append(plan)
+    return plans

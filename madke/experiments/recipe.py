@@ -1,11 +1,12 @@
-"""Recipes: the arms of an experiment, described in a YAML file."""
+"""Recipes: the arms of an experiment, described in a YAML file; and claims of papers that follow from their figures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice, product
 from math import prod
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
@@ -13,8 +14,8 @@ from pydantic import BaseModel, Field, StringConstraints, model_validator
 from madke._util.assets import asset
 from madke._util.yaml_file import line_of, read_yaml
 from madke.core.errors import UserError, unknown
+from madke.data.first_round import Draw
 from madke.data.formats import READERS
-from madke.data.stance_draw import Draw
 from madke.scoring.value_units import is_share
 
 _Name = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)]
@@ -222,3 +223,60 @@ def read_recipe(name: str) -> Recipe:
             line = line_of(file, ("published", *place, metric))
             raise UserError(f"published: {metric}: found {value:g}, expected a share from 0 to 1", file=file, line=line)
     return recipe
+
+
+Place = tuple[str, str, str, str]
+"""(model, arm, dataset, metric)."""
+
+
+class Side(BaseModel, extra="forbid", frozen=True):
+    """One of the two arms of a claim."""
+
+    model: str
+    arm: str | tuple[str, ...]
+    """Several: the best of them in each figure."""
+
+
+class DerivedClaim(BaseModel, extra="forbid", frozen=True):
+    """A difference that a paper states."""
+
+    says: str
+    """The claim, in our words."""
+    source: str
+    published: float
+    """``of`` minus ``than``, in shares; with ``relative``, as a part of ``than``."""
+    relative: bool = False
+    of: Side
+    than: Side
+    figures: Mapping[str, str | tuple[str, ...]] = Field(min_length=1)
+    """Dataset -> metric, or several; all figures count the same."""
+
+    def computed(self, values: Mapping[Place, float]) -> float | None:
+        """The difference by these figures; None if one is missing."""
+        means = []
+        for side in (self.of, self.than):
+            arms = _all(side.arm)
+            found: list[float] = []
+            for dataset, metrics in self.figures.items():
+                for metric in _all(metrics):
+                    held = [values.get((side.model, arm, dataset, metric)) for arm in arms]
+                    known = [value for value in held if value is not None]
+                    if len(known) < len(held):
+                        return None
+                    found.append(max(known))
+            means.append(fmean(found))
+        difference = means[0] - means[1]
+        return difference / means[1] if self.relative else difference
+
+
+def _all(named: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (named,) if isinstance(named, str) else named
+
+
+class _File(BaseModel, extra="forbid", frozen=True):
+    claims: tuple[DerivedClaim, ...]
+
+
+def read_claims() -> tuple[DerivedClaim, ...]:
+    """All claims of the papers, in the order of their file."""
+    return read_yaml(asset("eval", "reproduction", "claims.yaml"), _File).claims

@@ -10,9 +10,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from madke.experiments.claims import DerivedClaim, Place
 from madke.experiments.own_choice import named_for, same_model
-from madke.experiments.recipe import Recipe
+from madke.experiments.recipe import DerivedClaim, Place, Recipe
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
 from madke.scoring.arms import ArmValues, Results, of_dataset, open_results
 from madke.scoring.metrics import heading_of

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self, TypeVar
+from zlib import crc32
 
 import pydantic_core
 from pydantic import ValidationError
@@ -28,7 +29,6 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript, from_json, to_json
 from madke.pools.building import asking_folder
 from madke.pools.pool_file import MORE
-from madke.runs.lines import sealed, unsealed
 from madke.runs.options import RunOptions
 from madke.runs.spec import RunFiles, RunSpec, begin_session, end_session, read_spec, run_files, update_spec
 
@@ -302,3 +302,27 @@ def _reason(error: Exception) -> str:
         first = error.errors(include_url=False, include_input=False)[0]
         return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
     return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+
+
+_SEAL = b',"checksum":"%08x"}\n'
+_FIXED = [at for at, byte in enumerate(_SEAL % 0) if byte != ord("0")]
+"""Positions in a seal whose bytes are the same in every line."""
+_SIMILAR = 12
+"""Fixed bytes of a damaged seal that are left at least. The end of a line without a seal has at most a few of them."""
+
+
+def sealed(record: bytes) -> bytes:
+    """The line of a record, a JSON object with at least one field."""
+    body = record.removesuffix(b"}")
+    return body + _SEAL % crc32(body)
+
+
+def unsealed(line: bytes) -> bytes:
+    """The record in a line; ValueError if the line was altered. Lines of older versions have no checksum."""
+    expected = _SEAL % crc32(line[: -len(_SEAL % 0)])
+    body, seal = line[: -len(expected)], line[-len(expected) :]
+    if seal == expected:
+        return body + b"}"
+    if len(seal) == len(expected) and sum(seal[at] == expected[at] for at in _FIXED) >= _SIMILAR:
+        raise ValueError("its checksum does not fit its text")
+    return line

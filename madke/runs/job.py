@@ -19,9 +19,9 @@ from madke.core.question import Question
 from madke.core.registry import Scope
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
 from madke.data.dataset import is_sample_data, sample_of
+from madke.data.first_round import Draw
 from madke.data.formats import READERS, DatasetReader
 from madke.data.questions import questions_of_records
-from madke.data.stance_draw import Draw
 from madke.engine.debate import check_needs
 from madke.engine.prose import check_task
 from madke.engine.protocol import Protocol

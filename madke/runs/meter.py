@@ -1,11 +1,12 @@
 """Limits on the cost of runs, and counters of a run."""
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from madke.endpoints.prices import Prices, billed_as, cost, price_of, read_price
 from madke.endpoints.shipped_prices import shipped_prices
 from madke.engine.parse import TRUNCATED
 from madke.llm import CallStore, Limits, read_models
-from madke.runs.deadline import seconds_until
 from madke.runs.options import RunOptions
 
 MAX_FAILED_IN_A_ROW = 20
@@ -269,3 +269,33 @@ class Metered:
         completion = await self._model.complete(request)
         self._meter.count(self.name, completion, service=self._service)
         return completion
+
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?", re.ASCII)
+_LONGEST = 3e9
+"""About a century, in seconds."""
+
+_TIME = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
+
+
+def seconds_until(text: str, now: datetime) -> float:
+    """Seconds from now until a deadline; its form is in the help text of :attr:`madke.RunOptions.deadline`."""
+    text = text.strip()
+    if text and (duration := _DURATION.fullmatch(text)):
+        hours, minutes, seconds = (float(part or 0) for part in duration.groups())
+        left = 3600 * hours + 60 * minutes + seconds
+    else:
+        try:
+            if time := _TIME.fullmatch(text):
+                until = now.replace(hour=int(time[1]), minute=int(time[2]), second=0, microsecond=0)
+                until += timedelta(days=until <= now)
+            else:
+                until = datetime.fromisoformat(text)
+                until = until if until.tzinfo else until.replace(tzinfo=now.tzinfo)
+            # Use timestamps, since a change to or from summer time may come between two times of day.
+            left = until.timestamp() - now.timestamp()
+        except (ValueError, OverflowError):
+            raise UserError(f"--deadline {text!r}: expected 90s, 45m, 1h30m, 06:30 or 2027-01-31T06:30") from None
+    if not 0 < left < _LONGEST:
+        raise UserError(f"--deadline {text!r} is past or too far away; expected a future time within a century")
+    return left

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar
 
-from madke.runs.fields import (
+from madke.runs.options import (
     KNOWLEDGE,
     MODELS,
     PROTOCOL,

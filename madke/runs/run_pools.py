@@ -1,14 +1,21 @@
-"""The pools of a run: one for each question, read from a pool file on demand."""
+"""The pools of a run: read from a pool file on demand, or built once in its own directory."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from madke.core.errors import UserError
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool
+from madke.core.events import Event, Listener, PoolProgress, PoolsReady, silent
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol_parts import Knowledge
+from madke.pools.building import depth, in_search_thread, retrieve_pools
 from madke.pools.loading import pool_of
-from madke.pools.pool_file import PoolLines, PoolRecord, pool_records, sources_in
+from madke.pools.pool_file import PoolLines, PoolRecord, missing_pools, pool_records, sources_in
+from madke.runs.directory import RunDirectory
+from madke.runs.job import Job
 from madke.runs.spec import RunSpec, question_hash, run_files
 
 
@@ -98,3 +105,62 @@ def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) ->
         if source not in served:
             raise UserError(f"holds nothing from source {source!r}, only from {', '.join(sorted(served))}", file=file)
     return {source: served[source] for source in knowledge.sources}
+
+
+_log = logging.getLogger(__name__)
+
+
+async def own_pools(
+    job: Job,
+    directory: RunDirectory,
+    tell: Listener = silent,
+    *,
+    replay: bool,
+    stage: Callable[[Path], Awaitable[None]] | None = None,
+) -> Path:
+    """The run's own pool file, after missing pools are retrieved; UserError if a source or the file fails.
+
+    ``stage`` adds query stages and rerankings to a file of pools.
+    """
+    knowledge, file = job.protocol.knowledge, directory.path / "pools.jsonl"
+    assert knowledge is not None
+    if directory.begun and not file.exists():
+        raise UserError("holds a run without its own pools; pass its pool file with --pools", file=directory.path)
+    if replay:
+        return file
+    if not directory.begun:
+        # Pools without a run come from one that was stopped early; their origin is unknown.
+        file.unlink(missing_ok=True)
+    counts: Mapping[str, SourceCounts] = {}
+    with missing_pools(file, job.questions) as (missing, more):
+        if missing:
+            listen = from_thread(tell)
+            k, progress = depth(knowledge), partial(pool_progress, listen)
+            counts = await in_search_thread(
+                lambda stopped: retrieve_pools(
+                    missing, job.sources(listen), k, more, progress=progress, stopped=stopped
+                )
+            )
+            if stage is not None:
+                await stage(more)
+    for name, count in counts.items():
+        if count.failed:
+            _log.warning("source %s failed for %d of %d questions: %s", name, count.failed, count.asked, count.reason)
+    if counts:
+        tell(PoolsReady(found=counts))
+    return file
+
+
+def pool_progress(listen: Listener, done: int, total: int) -> None:
+    """Send the progress of a search for pools."""
+    listen(PoolProgress(done=done, total=total))
+
+
+def from_thread(listen: Listener) -> Listener:
+    """A listener for another thread, which passes events to ``listen`` in this event loop."""
+    loop = asyncio.get_running_loop()
+
+    def forward(event: Event) -> None:
+        loop.call_soon_threadsafe(lambda: listen(event))
+
+    return forward

@@ -26,9 +26,8 @@ from madke.runs.guard import Guard, allow_connections, debate_services
 from madke.runs.job import Job
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, account
 from madke.runs.options import RunOptions
-from madke.runs.own_pools import own_pools
 from madke.runs.pool_stages import StageBuild, priced, staged
-from madke.runs.run_pools import RunPools
+from madke.runs.run_pools import RunPools, own_pools
 from madke.runs.spec import RunFiles, RunSpec, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.stopping import drained, until_limit, until_stopped
 

@@ -17,7 +17,7 @@ from madke._util.versions import versions
 from madke.core.chat import fields_of
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.data.stance_draw import Draw
+from madke.data.first_round import Draw
 from madke.engine.deferral import Deferring
 from madke.engine.protocol import Protocol
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.core.transcript import to_json
-from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts
-from madke.runs.lines import sealed, unsealed
+from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts, sealed, unsealed
 from madke.runs.options import RunOptions
 from madke.runs.spec import read_spec
 from tests.support.cli import madke

@@ -5,8 +5,7 @@ import csv
 import pytest
 
 from docs.reproduction_page import MEASURED, ROUNDING, page
-from madke.experiments.claims import DerivedClaim, read_claims
-from madke.experiments.recipe import read_recipe, recipe_files
+from madke.experiments.recipe import DerivedClaim, read_claims, read_recipe, recipe_files
 from madke.report.reproduction import claims_table, figures
 
 

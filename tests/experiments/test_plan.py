@@ -13,8 +13,7 @@ from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.experiments import plan
 from madke.experiments.experiment_spec import ExperimentSpec
-from madke.experiments.grading_plan import planned_grading
-from madke.experiments.plan import Planner, planned
+from madke.experiments.plan import Planner, planned, planned_grading
 from madke.experiments.recipe import Recipe
 from madke.scoring.outside import graders_of
 from madke.variants import load

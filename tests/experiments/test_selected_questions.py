@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from madke import Question, ablate
 from madke.core.chat import ChatRequest
 from madke.core.errors import UserError
-from madke.data.stance_draw import Draw
+from madke.data.first_round import Draw
 from madke.experiments.experiment_spec import read_experiment_spec
 from madke.experiments.own_choice import with_models
 from madke.experiments.plan import Planner, planned

@@ -11,7 +11,7 @@ import pytest
 import madke
 from madke.api.batch import inputs_of
 from madke.cli import ablate, ask, run, serve
-from madke.runs.fields import descriptions
+from madke.runs.options import descriptions
 from madke.runs.request import Asker, askable
 
 ASKED_BY: dict[Asker, tuple[Any, Any]] = {

@@ -22,12 +22,11 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.core.question import Question
 from madke.llm import Limited, Limits
-from madke.runs.deadline import seconds_until
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import resolved
-from madke.runs.meter import MAX_FAILED_IN_A_ROW, Meter
-from madke.runs.own_pools import own_pools
+from madke.runs.meter import MAX_FAILED_IN_A_ROW, Meter, seconds_until
 from madke.runs.request import RunRequest
+from madke.runs.run_pools import own_pools
 from madke.runs.stopping import drained, until_limit, until_stopped
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke, refused, started
