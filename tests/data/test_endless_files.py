@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import socket
-import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from madke._util import files
 from madke._util.yaml_file import read_mapping
 from madke.core.errors import UserError
 from madke.data import read_dataset, rows
-from madke.pools.pool_file import PoolLines, read_pools
+from madke.pools.pool_file import read_pools
 from tests.support.cli import refused
 
 QUESTION = json.dumps({"id": "q", "question": "Which lake?", "golden_answers": ["Baikal"]})
@@ -89,19 +88,3 @@ def test_a_document_that_unpacks_to_more_than_memory_holds_is_refused(
         file.write(b"[" + b" " * (2 << 20) + b"]")
     with pytest.raises(UserError, match=r"is longer than .* GiB; convert it to JSON Lines"):
         read_dataset(path)
-
-
-def test_of_a_packed_pool_file_only_the_lines_of_the_questions_are_held(tmp_path: Path) -> None:
-    line = json.dumps({"id": "q", "question": "Which lake?", "passages": []}).encode()
-    with gzip.open(tmp_path / "pools.jsonl.gz", "wb") as packed:
-        packed.write(line + b"\n")
-        for _ in range(100):
-            packed.write(b" " * 2**20 + b"\n")
-    tracemalloc.start()
-    lines = PoolLines(tmp_path / "pools.jsonl.gz", {"q"})
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    found = lines.record("q")
-    assert found is not None
-    assert found.question == "Which lake?"
-    assert most < 20 * 2**20

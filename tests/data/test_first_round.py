@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +45,6 @@ def test_the_protocols_marker_and_the_tasks_reader_decide(tmp_path: Path) -> Non
         UserError, match=r"given.jsonl:1: question '2': the answer 'E' of 'S0' is not valid for task choice"
     ):
         read(tmp_path, line({"text": "", "answer": "E"}, id_="2"), questions=[CHOICE])
-
-
-def test_hidden_reasoning_is_not_part_of_a_stance(tmp_path: Path) -> None:
-    (turn,) = read(tmp_path, line({"text": "<think>[Como]?</think>[Lake Baikal]"})).of("1", 0)
-    assert turn.stance.text == "[Lake Baikal]"
-
-
-def test_every_repeat_begins_with_the_same_stances(tmp_path: Path) -> None:
-    given = read(tmp_path, line({"text": "[x]"}))
-    assert given.of("1", 0) == given.of("1", 7)
 
 
 def test_the_fingerprint_is_of_what_is_given_to_these_questions(tmp_path: Path) -> None:
@@ -109,11 +98,3 @@ def test_each_repeat_takes_its_own_first_round(tmp_path: Path) -> None:
 def test_a_run_over_another_question_of_that_id_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"found 'Who\?' as question '1', expected"):
         first_rounds([finished(question="Who?")], [LAKE], 1, tmp_path)
-
-
-def test_a_first_round_in_which_every_call_failed_gives_nothing(tmp_path: Path) -> None:
-    (entry,) = finished().rounds
-    gone = tuple(replace(turn, stance=Stance(status="failed", error="HTTP 500")) for turn in entry.turns)
-    broken = finished(rounds=(replace(entry, turns=gone),))
-    with pytest.raises(UserError, match="no first-round stance for question '1'"):
-        first_rounds([broken], [LAKE], 1, tmp_path)

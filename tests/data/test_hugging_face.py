@@ -1,7 +1,6 @@
 """Rows of Hugging Face repositories, from folders with the layout of a copy of one."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +74,6 @@ def copy_of_repository(folder: Any, dataset: Any, rows: Any) -> Any:
     return folder
 
 
-def test_every_repository_of_a_card_has_rows_here() -> None:
-    assert set(ROWS) == {name for name in FILES if card(name).hugging_face}
-
-
 @pytest.mark.parametrize("dataset", [name for name in ROWS if name != "mmlu_med"])
 def test_rows_give_what_files_give(tmp_path: Path, dataset: Any) -> None:
     copy = copy_of_repository(tmp_path / "copy", dataset, ROWS[dataset])
@@ -115,9 +110,3 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
         read_hugging_face("gsm8k", copy=tmp_path / "nowhere")
     with pytest.raises(UserError, match="the card of fever names no Hugging Face repository"):
         read_hugging_face("fever")
-
-
-def test_the_package_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(UserError, match=r"pip install .*\[datasets\]"):
-        read_hugging_face("gsm8k")

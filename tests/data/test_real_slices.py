@@ -54,12 +54,6 @@ def by_id(shared_data: Path, name: Any, dataset: Any) -> Any:
     return {entry.question.id: entry for entry in entries}
 
 
-def test_no_slice_is_left_unread(shared_data: Path) -> None:
-    read = {name.partition("/")[0] for name, _, _ in SLICES}
-    there = {path.name for path in (shared_data / "questions").iterdir() if path.suffix != ".en"}
-    assert there == read
-
-
 def test_single_entries(shared_data: Path) -> None:
     kilt = by_id(shared_data, "triviaqa_kilt_200.jsonl", "triviaqa")["sfq_17995"].question
     assert kilt.answers[:2] == ("Llanelwy", "St. Asaph")
@@ -76,30 +70,6 @@ def test_single_entries(shared_data: Path) -> None:
     assert (cadres.question, cadres.answers) == ("吃掉敌人一个师。", ("Destroy a division of the enemy.",))
     money = by_id(shared_data, "gsm8k_300.jsonl", "gsm8k")["gsm8k-0003"].question
     assert money.answers == ("70000",)
-
-
-@pytest.mark.slow
-def test_the_traps_of_ciar_are_no_answers(shared_data: Path) -> None:
-    for entry in by_id(shared_data, "ciar_50.json", "ciar").values():
-        task = get_task(entry.question.task)
-        assert all(task.accepts(gold, entry.question) for gold in entry.question.answers)
-        assert not any(task.accepts(trap, entry.question) for trap in entry.question.metadata["wrong_answers"])
-
-
-def test_every_bridge_has_its_gold_paragraphs(shared_data: Path) -> None:
-    for entry in by_id(shared_data, "hotpotqa_train_context_250.json", "hotpotqa").values():
-        gold = entry.passages["gold"]
-        assert {passage.title for passage in gold} == set(entry.question.metadata["gold_titles"])
-        assert len(gold) == 2
-
-
-def test_misinformation_of_ramdocs_is_listed(shared_data: Path) -> None:
-    path = shared_data / "questions" / "ramdocs_250.jsonl"
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    for row, entry in zip(rows, read_published(path, "ramdocs"), strict=True):
-        stated = {document["answer"] for document in row["documents"] if document["type"] == "misinfo"}
-        assert stated <= set(entry.question.metadata.get("wrong_answers", ()))
-        assert [passage.text for passage in entry.passages["context"]] == [doc["text"] for doc in row["documents"]]
 
 
 def test_mmlu_med_has_the_ids_of_mirage(shared_data: Path) -> None:

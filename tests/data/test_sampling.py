@@ -53,13 +53,6 @@ def test_without_a_seed_it_is_the_first_ones() -> None:
         draw(["a"], None, 1)
 
 
-def test_files_are_sampled_by_id(tmp_path: Path) -> None:
-    lines = [{"id": f"q{n}", "question": f"Which, {n}?"} for n in range(20)]
-    path = write(tmp_path / "q.jsonl", lines)
-    assert [question.id for question in read_dataset(path, limit=4, sample_seed=0)] == GOLDEN[0]
-    assert [question.id for question in read_dataset(path, limit=2)] == ["q0", "q1"]
-
-
 def test_a_list_of_ids_chooses_in_the_order_of_the_file(tmp_path: Path) -> None:
     questions = write(tmp_path / "q.jsonl", [{"id": f"q{n}", "question": f"Which, {n}?"} for n in range(5)])
     (tmp_path / "ids.txt").write_text("# mine\nq3\n\nq1\n")
@@ -84,12 +77,3 @@ def test_a_list_that_is_wrong_is_one_line(tmp_path: Path, content: str, complain
         read_ids(str(tmp_path / "ids.txt"))
     with pytest.raises(UserError, match="did you mean 'commonmt-liang'"):
         read_ids("commonmt-lang")
-
-
-def test_the_shipped_list_of_commonmt_takes_one_sentence_of_nearly_every_pair() -> None:
-    places = [int(id_.removeprefix("commonmt-")) for id_ in read_ids("commonmt-liang")]
-    assert places == sorted(set(places))
-    assert (len(places), places[0], places[-1]) == (200, 1, 399)
-    pairs = [(place + 1) // 2 for place in places]
-    assert sorted(set(range(1, 201)) - set(pairs)) == [170]
-    assert [pair for pair in set(pairs) if pairs.count(pair) == 2] == [161]

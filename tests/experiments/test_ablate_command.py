@@ -2,7 +2,6 @@
 
 import json
 import signal
-import sys
 import threading
 from collections import Counter
 from pathlib import Path
@@ -175,22 +174,6 @@ def planned_and_paid(stdout: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_what_an_estimator_says_is_no_call_that_is_paid(tmp_path: Path) -> None:
-    recipe = "{title: Rerank, source: a test, arms: [{name: rerank, protocol: rerank}]}"
-    program = tmp_path / "estimator.py"
-    program.write_text("import sys\nfor line in sys.stdin:\n    print(len(line))\n")
-    with openai_server(debating) as server:
-        command = arguments(tmp_path, server, "--answer-scorer", f"{sys.executable} {program}", recipe=recipe)
-        done = madke(*command)
-        assert done.returncode == 0, done.stderr
-        assert len(server.requests) == 3 * 4
-    with CallStore(tmp_path / "out" / "calls.sqlite") as store:
-        assert sum(bill.calls for bill in store.paid().values()) == 3 * 4 + 3
-    # Calls planned and made, new calls planned and paid.
-    assert planned_and_paid(done.stdout)["rerank"][:4] == ["12"] * 4
-
-
-@pytest.mark.slow
 def test_the_plan_knows_what_follows_from_a_first_round(tmp_path: Path) -> None:
     recipe = """
 title: Position
@@ -211,21 +194,6 @@ arms:
     assert {t.repeat for t in found["often"] if paid([t])} == {1, 2}
     for name, plan in plans.items():
         assert plan["least"]["paid"] - 1e-9 <= paid(found[name]) <= plan["most"]["paid"] + 1e-9, name
-
-
-def test_a_plan_says_which_passages_it_assumes(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        command = [*arguments(tmp_path, server, "--plan")]
-        assert "not retrieved yet" not in madke(*command).stdout
-        pools = tmp_path / "pools.jsonl"
-        records = [json.loads(line) for line in pools.read_text().splitlines()]
-        for record in records:
-            record["passages"] = [passage for passage in record["passages"] if passage["source"] == "wiki"]
-        pools.write_text("".join(json.dumps(record) + "\n" for record in records))
-        command += ["--sources", "wiki,google"]  # which are the shipped sample here
-        assert "Passages of both-one, both-three are not retrieved yet" in madke(*command).stdout
-        at = command.index("--pools")
-        assert "Passages are not retrieved yet" in madke(*command[:at], *command[at + 2 :]).stdout
 
 
 @pytest.mark.slow
@@ -282,27 +250,6 @@ arms:
     )
 
 
-@pytest.mark.slow
-def test_a_start_that_was_refused_leaves_the_folder_free(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        command = arguments(tmp_path, server)
-        wrong = tmp_path / "wrong.jsonl"
-        wrong.write_text((tmp_path / "pools.jsonl").read_text().replace('"q1"', '"q9"'))
-        pools = command.index("--pools") + 1
-        refused(*command[:pools], wrong, *command[pools + 1 :])
-        assert madke(*command).returncode == 0
-
-
-@pytest.mark.slow
-def test_what_a_recipe_only_says_about_itself_may_change(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        assert madke(*arguments(tmp_path, server)).returncode == 0
-        asked = len(server.requests)
-        better = RECIPE.replace("em: 0.5", "em: 0.6").replace("title: Sources", "title: Where knowledge is from")
-        assert madke(*arguments(tmp_path, server, recipe=better)).returncode == 0
-        assert len(server.requests) == asked
-
-
 def test_files_with_the_same_ids_and_the_same_name_are_refused(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         command = arguments(tmp_path, server)
@@ -343,41 +290,3 @@ def test_a_limit_without_a_price_is_refused_before_anything_is_asked_or_written(
         assert "needs the price of 'openai/m'" in refused(*arguments(tmp_path, server, "--max-cost", 1))
         assert not server.requests
     assert not (tmp_path / "out").exists()
-
-
-def test_a_grid_that_nobody_can_run_is_refused(tmp_path: Path) -> None:
-    axis = ", ".join(f"l{n}: {{seed: {n}}}" for n in range(40))
-    recipe = f"title: T\nsource: s\ngrid:\n  a: {{{axis}}}\n  b: {{{axis}}}\n"
-    with openai_server(debating) as server:
-        assert "found 1,600 arms" in refused(*arguments(tmp_path, server, recipe=recipe))
-
-
-@pytest.mark.slow
-def test_with_more_questions_than_before_the_limit_is_named(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        assert madke(*arguments(tmp_path, server)).returncode == 0
-        assert "3 questions, not 2 (--limit, or the data)" in refused(*arguments(tmp_path, server, "--limit", 2))
-
-
-@pytest.mark.slow
-def test_another_recipe_does_not_go_on_with_an_experiment(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        assert madke(*arguments(tmp_path, server)).returncode == 0
-        changed = arguments(tmp_path, server, recipe=RECIPE.replace("rounds: 3", "rounds: 2"))
-        assert "arm 'wiki-three' has already started with another setting (protocol.rounds: 3, not 2)" in refused(
-            *changed
-        )
-
-
-@pytest.mark.parametrize("converted", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_recipes_of_commonmt_take_the_papers_200_sentences(tmp_path: Path, converted: bool) -> None:
-    rows = "".join(f"\u53e5\u5b50 {n},Sentence {n}.,Wrong {n}.\n" for n in range(1, 401))
-    data = tmp_path / "lexical.csv"
-    data.write_text(f"chinese_source,english_target_correct,english_target_wrong\n{rows}", encoding="utf-8")
-    given: str | Path = f"commonmt={data}"
-    if converted:
-        given = tmp_path / "all.jsonl"
-        assert madke("datasets", "convert", "commonmt", data, "--out", given).returncode == 0
-    planned = madke("ablate", "liang-figure-4", "--data", given, "--plan", "--json")
-    assert planned.returncode == 0, planned.stderr
-    assert {plan["debates"] for plan in json.loads(planned.stdout)} == {200}

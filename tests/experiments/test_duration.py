@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from madke.cli.progress import duration
 from madke.core.errors import UserError
 from madke.experiments.load import Load, Pace, Planned, measured_pace
 from madke.runs.options import RunOptions
@@ -50,14 +49,6 @@ def test_seconds_and_what_they_rest_on(found: Any, plans: Any, seconds: Any, bas
     assert found.basis(plans) == basis
 
 
-def test_the_limits_of_an_endpoint_count(tmp_path: Path) -> None:
-    file = tmp_path / "models.yaml"
-    file.write_text("small: {base_url: 'http://localhost:1/v1', concurrency: 2, rpm: 30}\n")
-    found = pace(models_file=file)
-    assert found.seconds([plan(60, "small")]) == pytest.approx((120, 240))
-    assert found.basis([plan(60, "small")]) == "2 s per call (given), 2 at a time, at most 30 calls per minute"
-
-
 def test_the_pace_is_measured_in_earlier_commands(tmp_path: Path) -> None:
     done, empty, study = tmp_path / "done", tmp_path / "empty", tmp_path / "study"
     for folder, sessions in (
@@ -84,25 +75,3 @@ def test_a_plan_says_how_long_the_run_takes(tmp_path: Path) -> None:
     options = ("--sources", "none", "--out", tmp_path / "out", "--plan", "--call-seconds", "2", "--concurrency", "4")
     done = madke("run", data, *options, "--model", "openai/m")
     assert "Duration: 8 s to 20 s, estimated from 2 s per call (given), 4 at a time." in done.stdout, done.stderr
-
-
-def test_a_plan_names_no_time_or_cost_that_it_does_not_know(tmp_path: Path) -> None:
-    data = tmp_path / "q.jsonl"
-    data.write_text('{"id": "q", "question": "Who?", "golden_answers": ["I"]}\n')
-    options = ("run", data, "--sources", "none", "--out", tmp_path / "out", "--plan")
-
-    offline = madke(*options).stdout
-    assert "The speed of the model is not known before the first calls; --call-seconds S sets it." in offline
-    assert "Duration" not in offline
-    assert "completion tokens  cost" not in offline  # the reader of this machine costs nothing
-    assert "--prices" not in offline
-    served = madke(*options, "--model", "openai/m", "--rpm", "6")
-    assert "Duration: at least 40 s, from at most 6 calls per minute. The speed of the model" in served.stdout
-    assert "The cost is not known: give prices with --prices." in served.stdout, served.stderr
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.2, "1 s"), (89, "89 s"), (119, "2 min"), (3599, "1 h 0 min"), (12_000, "3 h 20 min")]
-)
-def test_durations_in_words(seconds: float, text: str) -> None:
-    assert duration(seconds) == text

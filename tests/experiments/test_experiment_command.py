@@ -51,14 +51,6 @@ def rows(stdout: Any, title: Any) -> Any:
     return [words for line in stdout.partition(title)[2].splitlines() if (words := line.split())]
 
 
-def test_a_plan_refuses_a_model_that_cannot_be(tmp_path: Path) -> None:
-    recipe = ARMS + "  - {name: fifth, protocol: cot, model: openai-ok2}\n"
-    assert bad_input(invoke(tmp_path, "--plan", model="openai-ok2")).startswith("unknown model 'openai-ok2'")
-    assert "recipe.yaml:10: arm 'fifth': unknown model 'openai-ok2'" in bad_input(
-        invoke(tmp_path, "--plan", recipe=recipe)
-    )
-
-
 def test_an_arm_that_cannot_run_leaves_the_others_and_their_report(tmp_path: Path) -> None:
     out = tmp_path / "out"
     strange = out / "arms" / "second" / "notes.txt"
@@ -78,14 +70,6 @@ def test_an_arm_that_cannot_run_leaves_the_others_and_their_report(tmp_path: Pat
     done = invoke(tmp_path, "--out", out)
     assert done.exit_code == 0, done.output
     assert (out / "arms" / "second" / "transcripts.jsonl").exists()
-
-
-def test_where_no_arm_can_run_that_is_bad_input(tmp_path: Path) -> None:
-    strange = tmp_path / "out" / "arms" / "only" / "notes.txt"
-    strange.parent.mkdir(parents=True)
-    strange.write_text("mine")
-    recipe = "{title: T, source: s, arms: [{name: only, protocol: cot}]}"
-    assert "holds 'notes.txt' but no run" in bad_input(invoke(tmp_path, "--out", tmp_path / "out", recipe=recipe))
 
 
 def test_the_reference_is_tested_against_the_others(tmp_path: Path) -> None:
@@ -124,12 +108,6 @@ def test_an_experiment_that_is_finished_needs_no_key(tmp_path: Path, monkeypatch
         assert bad_input(done).startswith("AZURE_OPENAI_API_KEY is not set")
 
 
-def test_a_replay_needs_an_experiment_and_is_no_plan(tmp_path: Path) -> None:
-    assert "holds no experiment to replay" in bad_input(invoke(tmp_path, "--out", tmp_path / "out", "--replay"))
-    assert not (tmp_path / "out").exists()
-    assert "leave out --plan" in bad_input(invoke(tmp_path, "--plan", "--replay"))
-
-
 def test_a_replay_of_an_experiment_that_was_stopped_keeps_what_failed(tmp_path: Path) -> None:
     """The script has no reply for the judge and the summarizer: these calls fail, now and in the replay."""
     recipe = "{title: T, source: s, arms: [{name: one, protocol: cot}, {name: debate, protocol: madke, sources: none}]}"
@@ -141,29 +119,3 @@ def test_a_replay_of_an_experiment_that_was_stopped_keeps_what_failed(tmp_path: 
     assert done.exit_code == 1
     assert "the command without --replay resumes" in done.stderr
     assert [transcript.status for transcript in read_transcripts(out / "arms" / "debate")] == before
-
-
-def test_without_the_call_store_nobody_knows_what_was_paid(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert invoke(tmp_path, "--out", out).exit_code == 0
-    for file in out.glob("calls.sqlite*"):
-        file.unlink()
-    done = invoke(tmp_path, "--out", out)
-    assert done.exit_code == 0, done.output
-    table = {words[0]: words[1:] for words in rows(done.stdout, "Planned and made")}
-    assert (table["first"][3], table["first"][5]) == ("-", "-")
-
-
-def test_a_plan_says_which_source_nobody_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    recipe = "{title: T, source: s, arms: [{name: one, protocol: rag, sources: wki}]}"
-    done = invoke(tmp_path, "--plan", recipe=recipe)
-    assert done.exit_code == 0, done.output
-    assert "arm 'one': unknown source 'wki'; did you mean 'wiki'?" in done.stderr
-    assert "unknown source" not in invoke(tmp_path, "--plan", recipe=recipe.replace("wki", "wiki")).stderr
-
-
-def test_a_unit_of_more_than_one_debater_is_refused(tmp_path: Path) -> None:
-    vote = "  - {name: vote, protocol: self-consistency, match_cost: {arm: first, unit: debate}}\n"
-    recipe = f"{ARMS}  - {{name: debate, protocol: mad}}\n{vote}"
-    assert "the unit 'debate' has 3 debaters; expected one" in bad_input(invoke(tmp_path, "--plan", recipe=recipe))

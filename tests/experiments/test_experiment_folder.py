@@ -5,11 +5,10 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
-from madke._util.files import fingerprint
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.data import read_dataset
@@ -160,28 +159,12 @@ def test_an_arm_that_has_begun_stays_what_it_is(lakes: Any, arm: str, found: str
     assert bills(lakes) == {"wiki": 2}
 
 
-def test_a_model_behind_another_endpoint_is_another(lakes: Any) -> None:
-    run(lakes, WIKI, "{name: other, protocol: cot}", only=["wiki"])
-    (lakes / "script.yaml").write_text('- reply: "The answer is [Lake Tanganyika]."\n')
-    assert "arm 'wiki' has already started with another setting (models." in refusal(
-        lakes, WIKI, "{name: other, protocol: cot}"
-    )
-
-
 @pytest.mark.parametrize(
     ("changes", "found"), [({"seed": 1}, "its seed differs"), ({"repeats": 2}, "its repeats differs")]
 )
 def test_what_all_arms_share_stays(lakes: Any, changes: dict[str, Any], found: str) -> None:
     run(lakes, WIKI)
     assert found in refusal(lakes, WIKI, **changes)
-
-
-def test_an_arm_that_was_away_comes_back_as_it_was(lakes: Any) -> None:
-    run(lakes, WIKI, "{name: other, protocol: cot}")
-    run(lakes, WIKI)
-    assert "arm 'other' has already started" in refusal(lakes, WIKI, "{name: other, protocol: standard}")
-    run(lakes, WIKI, "{name: other, protocol: cot}")
-    assert bills(lakes) == {"wiki": 2, "other": 2}
 
 
 def test_an_experiment_of_the_former_format_is_refused_in_one_line(lakes: Any) -> None:
@@ -201,23 +184,6 @@ def test_pools_that_an_arm_has_begun_with_get_no_further_source(lakes: Any) -> N
     assert "--pools differs" in refusal(lakes, WIKI, pools=())
     run(lakes, WIKI)
     assert bills(lakes) == {"wiki": 2}
-
-
-def test_pools_that_no_arm_has_begun_with_are_made_for_those_that_come(lakes: Any) -> None:
-    run(lakes, "{name: alone, protocol: cot}", pools=())
-    assert not (lakes / "out" / "pools.jsonl").exists()
-    run(lakes, "{name: alone, protocol: cot}", BOTH)
-    assert bills(lakes) == {"alone": 2, "both": 2}
-
-
-def test_pools_that_are_gone_are_made_again_from_the_same_files(lakes: Any) -> None:
-    run(lakes, WIKI, BOTH, only=["wiki"])
-    file = lakes / "out" / "pools.jsonl"
-    before = fingerprint(file)
-    file.unlink()
-    run(lakes, WIKI, BOTH)
-    assert fingerprint(file) == before
-    assert bills(lakes) == {"wiki": 2, "both": 2}
 
 
 def test_pools_that_were_asked_for_and_are_gone_are_not_asked_for_again(lakes: Any) -> None:
@@ -254,24 +220,6 @@ def test_what_is_refused_leaves_no_folder(
     assert not there or not any(out.iterdir())
 
 
-def test_a_source_that_cannot_work_leaves_no_folder(lakes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(name: Any, spec: Any = None) -> NoReturn:
-        raise UserError("no such index")
-
-    monkeypatch.setattr(experiment_module, "open_source", broken)
-    assert refusal(lakes, "{name: one, protocol: rag, sources: wiki=nowhere}", pools=()) == "no such index"
-    assert not (lakes / "out").exists()
-
-
-def test_a_unit_of_cost_has_one_debater(lakes: Any) -> None:
-    arms = ["{name: dear, protocol: madke, sources: none}", "{name: unit, protocol: mad}"]
-    vote = "{name: vote, protocol: self-consistency, match_cost: {arm: dear, unit: unit}}"
-    with pytest.raises(UserError) as refused:
-        experiment_spec(lakes, *arms, vote, pools=()).check()
-    assert str(refused.value).startswith(f"{lakes / 'recipe.yaml'}:7: arm 'vote': match_cost: the unit 'unit' has ")
-    experiment_spec(lakes, arms[0], "{name: unit, protocol: cot}", vote, pools=()).check()
-
-
 @pytest.mark.parametrize(
     ("arm", "found"),
     [
@@ -288,24 +236,6 @@ def test_a_unit_of_cost_has_one_debater(lakes: Any) -> None:
 def test_what_is_wrong_with_an_arm_is_said_with_file_line_and_arm(lakes: Any, arm: str, found: str) -> None:
     said = refusal(lakes, "{name: fine, protocol: cot}", arm)
     assert said.startswith(f"{lakes / 'recipe.yaml'}:6: {found}")
-
-
-def test_a_wrong_arm_of_a_grid_is_told_with_the_line_of_its_last_label(tmp_path: Path) -> None:
-    file = Path(tmp_path / "grid.yaml")
-    file.write_text(
-        "title: T\nsource: s\nbase:\n  protocol: mad\ngrid:\n  rounds:\n    one:\n      set: {rounds: 1}\n"
-        "    two:\n      set: {round: 2}\n  who:\n    all: {}\n    few:\n      cast: {jugde: offline}\n"
-    )
-    write_dataset(tmp_path, 1)
-    wanted = ExperimentSpec(
-        recipe=read_recipe(str(file)), file=file, data="", questions=read_dataset(tmp_path / "questions.jsonl")
-    )
-    said = []
-    for arm in wanted.arms:
-        with pytest.raises(UserError) as refused:
-            wanted.job(arm if arm.name != "one-all" else wanted.arms[1])
-        said.append(str(refused.value).removeprefix(f"{file}:").partition(": unknown")[0])
-    assert said == ["13: arm 'one-few'", "13: arm 'one-few'", "12: arm 'two-all': set", "13: arm 'two-few': set"]
 
 
 @pytest.mark.parametrize(

@@ -147,16 +147,6 @@ def test_pool_files_may_grow_but_not_change(lakes: Any) -> None:
         ablated(lakes, Lakes(), pools=[file], limit=3)
 
 
-def test_two_addresses_of_one_model_name_are_refused(lakes: Any) -> None:
-    (lakes / "recipe.yaml").write_text(
-        "{title: T, source: s, arms: [{name: here, protocol: cot, model: openai/m@http://127.0.0.1:1/v1}, "
-        "{name: there, protocol: cot, model: openai/m@http://127.0.0.1:2/v1}]}"
-    )
-    with pytest.raises(UserError, match="give each its own name"):
-        ablate(lakes / "recipe.yaml", lakes / "questions.jsonl", out=lakes / "out")
-    assert not (lakes / "out").exists()
-
-
 def test_a_program_in_an_event_loop_gets_scores_plans_and_events(lakes: Any) -> None:
     import asyncio
 

@@ -10,7 +10,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.experiments.experiment_spec import read_experiment_spec
-from madke.experiments.own_choice import named_for, with_models, with_sources
+from madke.experiments.own_choice import with_models, with_sources
 from madke.experiments.recipe import Recipe, read_recipe, recipe_file, recipe_files
 from madke.knowledge.named import is_sample
 from tests.support.cli import madke, refused
@@ -65,13 +65,6 @@ def test_the_papers_figures_stay_with_arms_that_keep_their_names() -> None:
     of_model = with_models(table, ["openai/gpt-4-turbo"])
     assert of_model.published_with.other_sources == tuple(f"{arm}-gpt-4-turbo" for arm in ("rag", *MADKE))
     assert of_model.published_with.figures == table.published_with.figures
-
-
-def test_the_label_of_a_model_is_its_name_without_its_address() -> None:
-    small = "openai/org/small@http://127.0.0.1:8905/v1"
-    changed = with_models(read_recipe("madke-table-2"), [small, "openai/large@http://127.0.0.1:8906/v1"])
-    assert next(arm.name for arm in changed.all_arms()) == "standard-small"
-    assert named_for("standard-small", small) == "standard"
 
 
 def test_the_reference_follows_the_users_sources() -> None:
@@ -136,12 +129,6 @@ def test_every_arm_runs_with_each_model() -> None:
         with_models(read_recipe("equal-cost"), ["openai/a", "openai/a"])
 
 
-@pytest.mark.parametrize("models", ["", ",,", "offline,"])
-def test_a_model_without_a_name_is_refused(tmp_path: Path, models: str) -> None:
-    done = madke("ablate", "equal-cost", "--models", models, "--sources", "wiki", "--out", tmp_path / "out", "--plan")
-    assert (done.returncode, done.stderr) == (2, "madke: --models: expected MODEL,..., found an empty name\n")
-
-
 def write(folder: Path) -> Path:
     (folder / "docs").mkdir()
     (folder / "docs" / "birds.md").write_text("# Kestrel\nThe kestrel hovers over fields.\n")
@@ -173,15 +160,6 @@ def test_ablating_the_users_own_sources(tmp_path: Path) -> None:
     ]
     pools = json.loads((tmp_path / "out" / "pools.jsonl").read_text().splitlines()[0])
     assert {passage["source"] for passage in pools["passages"]} == {"docs", "notes"}
-
-
-def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    write(tmp_path)
-    command = ("ablate", "source-ablation", "--data", "q.jsonl", "--plan")
-    assert "--models is given with --model" in refused(*command, "--models", "a", "--model", "b", cwd=tmp_path)
-    assert "name at least one" in refused(*command, "--sources", "none", cwd=tmp_path)
-    liang = ("ablate", "liang-figure-1", "--data", "q.jsonl", "--plan", "--task", "math", "--sources", "docs")
-    assert "--sources: no arm of this recipe has knowledge" in refused(*liang, cwd=tmp_path)
 
 
 def test_sources_of_a_pool_file_that_no_arm_uses(tmp_path: Path) -> None:

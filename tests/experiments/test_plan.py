@@ -6,18 +6,12 @@ from typing import Any
 
 import pytest
 
-from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.endpoints.prices import Price
-from madke.engine.debate import hold_debate
-from madke.engine.scene import Scene
-from madke.experiments import plan
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import Planner, planned, planned_grading
 from madke.experiments.recipe import Recipe
 from madke.scoring.outside import graders_of
-from madke.variants import load
-from madke.variants.load import check_templates
 
 
 def setting_of(recipe: Any, questions: Any, pools: Any = ()) -> Any:
@@ -51,15 +45,6 @@ def test_every_dataset_has_its_part_in_the_plan(count: int) -> None:
     short, long = questions(count), questions(count, "A long question. " * 100)
     tokens = [plans(arm, asked)["one"].most.prompt_tokens for asked in (short, long, short + long)]
     assert tokens[2] == pytest.approx(tokens[0] + tokens[1], rel=0.03)
-
-
-def test_more_repeats_than_an_earlier_arm_has_are_paid() -> None:
-    repeats = {"once": 1, "often": 20, "again": 5}
-    arms = [{"name": name, "protocol": "standard", "repeats": n} for name, n in repeats.items()]
-    found = plans({"arms": arms}, questions(3))
-    assert {name: plan.most.calls for name, plan in found.items()} == {name: 3 * n for name, n in repeats.items()}
-    assert {name: plan.most.paid for name, plan in found.items()} == pytest.approx({"once": 3, "often": 57, "again": 0})
-    assert found["often"].most.prompt_tokens == pytest.approx(19 * found["once"].most.prompt_tokens)
 
 
 def test_what_follows_from_a_first_round_is_paid_once() -> None:
@@ -107,57 +92,12 @@ def test_a_run_as_dear_as_another_is_planned_from_the_shortest_to_the_longest_of
     assert (found["after"].least.paid, found["after"].most.paid) == (0, 3 * (16 - 6))
 
 
-def test_what_the_others_have_cost_takes_the_place_of_their_plan() -> None:
-    experiment_spec = setting_of(equal_cost(), questions(3))
-    known = {"same": 9}
-    found = {
-        plan.name: plan
-        for plan in planned(experiment_spec, Planner(prices={}), debaters=lambda arm: known.get(arm.name))
-    }
-    assert found["same"].least.calls == found["same"].most.calls == 3 * 9
-    assert found["same"].debaters is None
-    assert found["again"].debaters == (6, 16)
-
-
-def test_the_cost_of_an_arm_that_may_have_no_questions_can_be_matched() -> None:
-    left = {"name": "left", "protocol": "cot", "wrong_in": "cot"}
-    same = {"name": "same", **SAME, "match_cost": SAME["match_cost"] | {"unit": "left"}}
-    found = plans({"arms": [MADKE, {"name": "cot", "protocol": "cot"}, left, same]}, questions(3))
-    assert found["same"].debaters == (6, 16)
-
-
-def test_more_debaters_than_there_can_be_are_not_planned() -> None:
-    dear: dict[str, Any] = {"name": "dear", "protocol": "mad", "set": {"debaters": 60, "rounds": 5}}
-    same = {"name": "same", **SAME, "match_cost": SAME["match_cost"] | {"arm": "dear"}}
-    with pytest.raises(UserError, match="arm 'same'"):  # it is sure to have too many
-        plans({"arms": [dear, {"name": "cot", "protocol": "cot"}, same]}, questions(1))
-    dear["set"]["stop"] = "agreement"
-    found = plans({"arms": [dear, {"name": "cot", "protocol": "cot"}, same]}, questions(1))
-    assert found["same"].debaters == (60, 200)
-
-
 def test_the_shortest_debate_ends_with_the_judge_of_its_first_round() -> None:
     base = {"protocol": "madke", "sources": "wiki"}
     arms = [{"name": "one", "set": {"rounds": 1}}, {"name": "three", "set": {"rounds": 3}}]
     found = plans({"base": base, "arms": arms}, questions(2))
     assert (found["one"].least.calls, found["one"].most.calls) == (2 * 6, 2 * 6)
     assert (found["three"].least.calls, found["three"].most.calls) == (2 * 6, 2 * 16)
-
-
-def test_a_shorter_run_may_share_the_end_of_a_longer_one() -> None:
-    base = {"protocol": "madke", "sources": "wiki"}
-    arms = [{"name": "three", "set": {"rounds": 3}}, {"name": "one", "set": {"rounds": 1}}]
-    found = plans({"base": base, "arms": arms}, questions(2))
-    # The summary after round 1 is asked already where the longer debate ended there, and else it is not.
-    assert (found["one"].least.paid, found["one"].most.paid) == (0, 2)
-
-
-def test_orders_that_turn_out_the_same_may_share_what_follows() -> None:
-    base = {"protocol": "madc", "set": {"order": "fixed", "debaters": 3}}
-    arms = [{"name": "fixed"}, {"name": "last", "set": {"order": "truth_last"}}]
-    found = plans({"base": base, "arms": arms}, [Question(id="q", question="Which?", answers=("Baikal",))])
-    # Where all or none are right, those who are right stand last already.
-    assert (found["last"].least.paid, found["last"].most.paid) == (0, 3)
 
 
 def pool_file(path: Any, asked: Any, source: Any, text: Any) -> Any:
@@ -182,51 +122,6 @@ def test_several_pool_files_are_read_together(tmp_path: Path) -> None:
     assert tokens[2][2] < tokens[0][2]
     said = [[name for name, plan in found.items() if plan.assumed_passages] for found in (assumed, half, whole)]
     assert said == [["wiki", "google", "both"], ["google", "both"], []]
-
-
-def test_a_pool_file_of_other_questions_is_refused(tmp_path: Path) -> None:
-    file = pool_file(tmp_path / "wiki.jsonl", questions(1), "wiki", "Some text.")
-    with pytest.raises(UserError, match="for 2 questions"):
-        plans({"arms": [{"name": "rag", "protocol": "rag", "sources": "wiki"}]}, questions(3), [file])
-
-
-def test_a_question_is_played_once_for_an_arm_however_its_debates_may_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    played = []
-
-    async def counted(scene: Scene) -> Any:
-        played.append(scene.question.id)
-        return await hold_debate(scene)
-
-    monkeypatch.setattr(plan, "hold_debate", counted)
-    vote = {"name": "same", **SAME}
-    arms = [{"name": "liang", "protocol": "liang"}, MADKE, {"name": "cot", "protocol": "cot"}, vote]
-    found = plans({"arms": arms}, questions(2))
-    assert len(played) == 4 * 2
-    assert {name: (each.least.calls, each.most.calls) for name, each in found.items()} == {
-        "liang": (2 * 3, 2 * 10),
-        "madke": (2 * 6, 2 * 16),
-        "cot": (2, 2),
-        "same": (2 * 6, 2 * 16),
-    }
-
-
-def test_a_protocol_is_validated_once_for_each_arm_and_once_as_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    checked = []
-
-    def counted(variant: Any) -> None:
-        checked.append(variant.name)
-        check_templates(variant)
-
-    monkeypatch.setattr(load, "check_templates", counted)
-    base = {"sources": "wiki", "set": {"temperature": 0.1}}
-    arms = [{"name": "a", "protocol": "rag"}, {"name": "b", "protocol": "madke"}, {"name": "c", "protocol": "madke"}]
-    of_sample = questions(1, "In which village did Vincent van Gogh die?")
-    experiment_spec = setting_of({"base": base, "arms": arms}, of_sample)
-    experiment_spec.check()
-    assert not experiment_spec.unknown_sources()
-    planned(experiment_spec, Planner(prices={}))
-    planned(experiment_spec, Planner(prices={}))
-    assert sorted(checked) == ["madke"] * 3 + ["rag"] * 2
 
 
 def test_grading_is_planned_from_one_answer_a_question_to_a_different_one_in_each_debate() -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.data.formats import READERS
 from madke.experiments.experiment_spec import read_experiment_spec
 from madke.experiments.recipe import Recipe, read_recipe
 from madke.runs.request import RunRequest
@@ -88,14 +87,6 @@ def test_settings_and_casts_are_merged_key_by_key_and_what_is_more_special_wins(
     }
 
 
-def test_an_arm_that_says_nothing_of_a_field_leaves_it_to_the_experiment() -> None:
-    found = arms(base={"seed": 1, "repeats": 3}, arms=[{"name": "a"}, {"name": "b", "seed": 2, "model": "offline"}])
-    assert {name: {key: said[key] for key in said if key not in ("set", "cast")} for name, said in found.items()} == {
-        "a": {"seed": 1, "repeats": 3},
-        "b": {"seed": 2, "repeats": 3, "model": "offline"},
-    }
-
-
 def test_an_arm_names_what_has_to_be_finished_before_it() -> None:
     made = recipe(
         arms=[
@@ -171,22 +162,6 @@ def test_what_is_wrong_is_said_in_one_line_with_the_file(tmp_path: Path, text: s
     assert said.startswith(str(tmp_path / "recipe.yaml"))
     assert found in said
     assert "\n" not in said
-
-
-def test_datasets_of_own_readers_are_named_and_nothing_that_a_recipe_names_is_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(READERS._values, "lakes", lambda path: iter(()))
-    text = "arms: [{name: a}]\ndatasets: [lakes, 'not_there:reader', nq_open]"
-    assert read_recipe(written(tmp_path, text)).datasets == ("lakes", "not_there:reader", "nq_open")
-
-
-def test_a_name_without_an_ending_is_that_of_a_shipped_recipe() -> None:
-    assert read_recipe("source-ablation").title == "Source ablation"
-    with pytest.raises(UserError, match="did you mean 'source-ablation'"):
-        read_recipe("source-ablatoin")
-    with pytest.raises(UserError, match=r"missing\.yaml: cannot be read"):
-        read_recipe("missing.yaml")
 
 
 @pytest.mark.parametrize(("asked", "found"), [(None, 3), (1, 1), (5, 5)])

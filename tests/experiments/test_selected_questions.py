@@ -8,16 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from madke import Question, ablate
 from madke.core.chat import ChatRequest
 from madke.core.errors import UserError
 from madke.data.first_round import Draw
-from madke.experiments.experiment_spec import read_experiment_spec
-from madke.experiments.own_choice import with_models
-from madke.experiments.plan import Planner, planned
-from madke.experiments.recipe import FirstRoundOf, Recipe
+from madke.experiments.recipe import Recipe
 from madke.llm import ScriptedChat
 from madke.runs.directory import read_transcripts
 from madke.runs.spec import read_spec
@@ -107,32 +103,6 @@ def test_first_rounds_are_drawn_from_all_repeats_in_three_orders(tmp_path: Path)
     # One draw has the same stances in every order, and another draw has others.
     assert all(drawn["correct_first"][key][0] == drawn["alternating"][key][0] for key in drawn["alternating"])
     assert len({json.dumps(texts) for texts in drawn["correct_first"].values()}) > 3
-
-
-def test_a_plan_counts_such_arms_from_no_question_to_all() -> None:
-    draw = {"name": "drawn", "protocol": "madc", "set": {"debaters": 3}}
-    draw["first_round"] = {"arm": "first", "draw": {"each": 2, "order": "alternating", "read": 4}}
-    spec = read_experiment_spec(recipe(FIRST, AGAIN, draw), QUESTIONS)
-    plans = {plan.name: (plan.least.calls, plan.most.calls) for plan in planned(spec, Planner(prices={}))}
-    assert plans == {"first": (4, 4), "again": (0, 4), "drawn": (0, 12)}
-
-
-def test_arms_of_several_models_select_by_their_own() -> None:
-    found = with_models(recipe(FIRST, AGAIN), ["openai/a", "openai/b"])
-    assert {arm.name: arm.wrong_in for arm in found.all_arms() if arm.wrong_in} == {
-        "again-a": "first-a",
-        "again-b": "first-b",
-    }
-    with pytest.raises(ValidationError, match="arm 'again' needs arm 'first', which must be listed before it"):
-        recipe(AGAIN, FIRST)
-
-
-def test_a_draw_has_its_own_order_and_no_more_than_it_draws() -> None:
-    draw = Draw(each=2, order="alternating", read=4)
-    with pytest.raises(ValidationError, match="order is given with draw"):
-        FirstRoundOf(arm="a", draw=draw, order="reversed")
-    with pytest.raises(ValidationError, match="found read 5, expected at most twice 2"):
-        FirstRoundOf(arm="a", draw=Draw(each=2, order="alternating", read=5))
 
 
 def test_a_started_arm_cannot_select_in_another_way(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.experiments.ablation import ablate
 from madke.experiments.own_choice import with_wordings
@@ -131,31 +130,6 @@ def test_each_folder_is_an_arm_of_the_protocols_that_it_has(tmp_path: Path) -> N
     votes = arms["vote-same-calls"].match_cost
     assert votes is not None
     assert (votes.arm, votes.unit, found.reference) == ("madke-shipped", "cot", "madke-shipped")
-
-
-def test_the_papers_figures_stay_with_the_shipped_words(tmp_path: Path) -> None:
-    found = with_wordings(read_recipe("madke-table-2"), [words(tmp_path / "mine", "madke")])
-    figures = found.published["Qwen1.5-72B-Chat"]
-    assert "madke-shipped" in figures
-    assert "madke-mine" not in figures
-
-
-def test_first_rounds_come_from_the_arm_in_the_same_words(tmp_path: Path) -> None:
-    found = with_wordings(read_recipe("position-audit"), [words(tmp_path / "mine", "madc")])
-    first = {arm.name: arm.first_round.arm for arm in found.all_arms() if arm.first_round}
-    assert (first["reversed-shipped"], first["reversed-mine"]) == ("stances-shipped", "stances-mine")
-
-
-def test_folders_that_change_nothing_are_refused(tmp_path: Path) -> None:
-    recipe = read_recipe("prompt-sensitivity")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="found none of the folders madke in it"):
-        with_wordings(recipe, [tmp_path / "empty"])
-    mine, other = words(tmp_path / "a" / "mine", "madke"), words(tmp_path / "b" / "mine", "madke")
-    with pytest.raises(UserError, match="the label 'mine' is used twice"):
-        with_wordings(recipe, [mine, other])
-    with pytest.raises(UserError, match="the label 'shipped' is used twice"):
-        with_wordings(recipe, [words(tmp_path / "shipped", "madke")])
 
 
 def test_the_command_takes_folders_of_words(tmp_path: Path) -> None:

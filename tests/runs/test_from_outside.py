@@ -104,15 +104,6 @@ def test_an_estimator_puts_one_candidate_first_and_is_not_needed_for_a_replay(tm
     assert "Debater 1 15, Debater 2 11" in madke("report", tmp_path / "out", "--question", "q0").stdout
 
 
-def test_an_estimator_that_fails_fails_its_questions_with_its_reason(run: Any) -> None:
-    command = f"{shlex.quote(sys.executable)} -c 'import sys; sys.exit(\"out of order\")'"
-    done = madke(*run.command("out", "--protocol", "mad", "--set", "finish=rerank", "--answer-scorer", command))
-    assert done.returncode == 1
-    cause = " ".join(done.stdout.split())
-    assert "all 2 debates failed: 2 x the answer scorer failed: " in cause
-    assert "out of order" in cause
-
-
 def write_web(folder: Any) -> Any:
     """A web that knows both questions and what Debater 1 searches for."""
     queries = ["depth of Baikal", *(f"Which lake is the deepest, in survey {n}?" for n in range(2))]
@@ -145,11 +136,6 @@ def test_a_debater_can_search_and_the_replay_needs_no_source(tmp_path: Path, run
     shown = madke("report", tmp_path / "out", "--question", "q1").stdout
     assert f"searches for 'depth of Baikal': [{found.n}]" in shown
     assert "(https://0.example), found by Debater 1 in round 1" in shown
-
-
-def test_a_pool_file_and_live_sources_go_together_only_where_debaters_search(tmp_path: Path, run: Any) -> None:
-    options = (*run.pools, "--sources", f"google={write_web(tmp_path)}")
-    assert "with a pool file no source is searched" in refused(*run.command("out", *options))
 
 
 def test_an_order_that_reads_the_golds_is_marked_wherever_it_is_reported(tmp_path: Path, run: Any) -> None:

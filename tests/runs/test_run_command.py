@@ -1,7 +1,6 @@
 """``madke run`` against an OpenAI-compatible server on the loopback: what goes over the wire, and what survives."""
 
 import json
-import os
 import re
 import signal
 import sqlite3
@@ -154,17 +153,6 @@ def test_a_replay_without_the_calls_leaves_the_transcripts_alone(tmp_path: Path)
     assert (tmp_path / "out" / "transcripts.jsonl").read_bytes() == before
 
 
-def test_a_source_that_finds_nothing_does_not_stop_a_run(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        args = arguments(tmp_path, server, n=1)
-        record = json.loads((tmp_path / "pools.jsonl").read_text())
-        wiki = [passage for passage in record["passages"] if passage["source"] == "wiki"]
-        served_by = {"wiki": "an index, 1a2b", "google": "a search that found nothing"}
-        (tmp_path / "pools.jsonl").write_text(json.dumps({**record, "passages": wiki, "sources": served_by}) + "\n")
-        assert madke(*args).returncode == 0
-    assert json.loads((tmp_path / "out" / "run.json").read_text())["spec"]["sources"] == served_by
-
-
 def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path: Path) -> None:
     broken = True
 
@@ -269,18 +257,6 @@ def test_what_a_kill_left_half_written_is_swept_away(tmp_path: Path) -> None:
     assert names == {"calls.sqlite", "lock", "metrics.json", "report.html", "run.json", "transcripts.jsonl"}
 
 
-def test_what_others_are_writing_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    living = tmp_path / "out" / f".report.html.{os.getpid()}.part"
-    told = {living: "another process is writing into this folder", tmp_path / "out" / ".movie.mkv.part": "but no run"}
-    for path, reason in told.items():
-        path.write_text("precious")
-        with openai_server(debating) as server:
-            assert reason in refused(*arguments(tmp_path, server, n=1))
-        assert path.read_text() == "precious"
-        path.unlink()
-
-
 def test_pools_left_without_a_run_are_retrieved_again(tmp_path: Path) -> None:
     questions, pools = write_dataset(tmp_path, 1)
     web = {"query": "Which lake is the deepest, in survey 0?", "results": []}
@@ -295,16 +271,6 @@ def test_pools_left_without_a_run_are_retrieved_again(tmp_path: Path) -> None:
     assert "google: passages for 0 of 1 questions, 0 failed" in done.stderr
     (transcript,) = read_transcripts(tmp_path / "out")
     assert transcript.pool == ()
-
-
-def test_a_replay_of_failures_is_a_replay(tmp_path: Path) -> None:
-    with openai_server(error(400, "this prompt is too long")) as server:
-        args = arguments(tmp_path, server, n=2)
-        first = madke(*args)
-        assert "2 x its selection failed: HTTP 400: this prompt is too long" in " ".join(first.stdout.split())
-    again = madke(*args, "--replay", "--keep-failed")
-    assert again.returncode == 1, again.stderr
-    assert "the command without --keep-failed and --replay retries them" in again.stderr
 
 
 def test_repeats_are_debated_with_other_samples(tmp_path: Path) -> None:

@@ -83,14 +83,6 @@ def test_searches_that_wait_together_go_to_the_sources_together() -> None:
     assert wiki.batches == [(["a", "b", "c"], 10)]
 
 
-def test_a_debater_searches_only_the_sources_that_it_may_see() -> None:
-    knowledge = Knowledge(
-        sources=("wiki", "google"), per_source=1, per_debater_sources={"Debater 2": ("google",)}, allow_search=True
-    )
-    both, one = search(live(Lakes("wiki"), Lakes("google")), knowledge, "x", ("x", purpose("Debater 2")))
-    assert (keys(both), keys(one)) == ([("wiki", "x-0"), ("google", "x-0")], [("google", "x-0")])
-
-
 def test_a_source_that_fails_costs_its_own_passages() -> None:
     model = live(Lakes("wiki"), Lakes("google", hits=Hits(error="HTTP 500")))
     only_google = Knowledge(
@@ -118,16 +110,6 @@ def test_a_stored_search_is_answered_without_sources(tmp_path: Path) -> None:
         assert search(replayed, knowledge, "depth") == before
         (unknown,) = search(replayed, knowledge, "width")
         assert unknown.error == "not in the call store"
-
-
-def test_another_index_is_another_search(tmp_path: Path) -> None:
-    knowledge = Knowledge(sources=("wiki",), allow_search=True)
-    old, new = Lakes("wiki"), Lakes("wiki")
-    new.description = "wiki, rebuilt"
-    with CallStore(tmp_path / "calls.sqlite") as store:
-        for source in (old, new):
-            search(Stored(live(source), store), knowledge, "depth")
-    assert len(new.batches) == 1
 
 
 @pytest.fixture
@@ -164,32 +146,12 @@ def test_candidates_are_scored_against_the_question_without_references(tmp_path:
     assert asked[0] == {"source": QUESTION.question, "candidate": "deep", "references": []}
 
 
-def test_estimates_that_wait_together_start_the_command_once(tmp_path: Path, longest_first: Any) -> None:
-    async def both() -> Any:
-        ask = answer_scoring(AnswerScorer(longest_first))
-        other = Question(id="q2", question="Was?")
-        return await asyncio.gather(ask(QUESTION, ["deep", "x"]), ask(other, ["what"]))
-
-    assert asyncio.run(both()) == [[4.0, 1.0], [4.0]]
-    assert len(starts(tmp_path)) == 1
-
-
 def test_a_failing_command_is_a_reason_and_not_a_score(tmp_path: Path, longest_first: Any) -> None:
     with CallStore(tmp_path / "calls.sqlite") as store:
         for _ in range(2):  # a failure is stored, and asked anew
             with pytest.raises(UserError, match="no such language"):
                 estimate(Stored(AnswerScorer(longest_first), store), "poison")
     assert len(starts(tmp_path)) == 2
-
-
-def test_a_stored_estimate_needs_no_program(tmp_path: Path, longest_first: Any) -> None:
-    with CallStore(tmp_path / "calls.sqlite") as store:
-        estimate(Stored(AnswerScorer(longest_first), store), "deep")
-        (tmp_path / "longest.py").unlink()
-        replayed = Stored(AnswerScorer(longest_first, replay=True), store, replay=True)
-        assert estimate(replayed, "deep") == [4.0]
-        with pytest.raises(UserError, match="not in the call store"):
-            estimate(replayed, "deeper")
 
 
 def test_a_cancelled_search_leaves_the_others_alone() -> None:

@@ -29,7 +29,7 @@ from madke.runs.request import RunRequest
 from madke.runs.run_pools import own_pools
 from madke.runs.stopping import drained, until_limit, until_stopped
 from tests.support.chat_requests import chat_request
-from tests.support.cli import madke, refused, started
+from tests.support.cli import madke, started
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import chat, error, openai_server
 
@@ -194,14 +194,6 @@ def test_a_finished_run_asks_nobody_and_writes_nothing_anew(tmp_path: Path) -> N
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["transcripts"] == 6
 
 
-def test_a_plan_takes_no_limits(tmp_path: Path) -> None:
-    questions, pools = write_dataset(tmp_path, 1)
-    for limit in (("--token-budget", 5), ("--deadline", "1h"), ("--max-cost", 1)):
-        assert "--plan spends nothing" in refused(
-            "run", questions, "--pools", pools, "--out", tmp_path / "out", "--plan", *limit
-        )
-
-
 NOW = datetime(2026, 11, 21, 22, 30, tzinfo=ZoneInfo("Europe/Zurich"))
 
 
@@ -279,17 +271,6 @@ def test_one_model_that_fails_stops_a_run_though_others_answer_and_searches_do_n
     assert meter.stopped == f"the last {MAX_FAILED_IN_A_ROW} calls of openai/a all failed: HTTP 401: no"
 
 
-def test_three_calls_in_a_row_that_reason_up_to_max_tokens_stop_a_run() -> None:
-    meter = Meter(total=1)
-    cut = Completion(outcome="empty", finish_reason="length", error="cut off at max_tokens = 64")
-    for completion in (cut, cut, Completion(text="x"), cut, Completion(outcome="empty"), cut, cut):
-        meter.count("openai/a", completion)
-        meter.count("openai/b", Completion(text="x"))
-    assert meter.stopped is None
-    meter.count("openai/a", cut)
-    assert meter.stopped == "the last 3 calls of openai/a all failed: cut off at max_tokens = 64"
-
-
 def test_a_model_that_only_reasons_ends_the_run_with_a_line_that_names_max_tokens(tmp_path: Path) -> None:
     with openai_server(chat("<think>Let me see", finish_reason="length")) as server:
         args = arguments(tmp_path, server, "--concurrency", "2", n=40)
@@ -301,18 +282,6 @@ def test_a_model_that_only_reasons_ends_the_run_with_a_line_that_names_max_token
     assert re.search(r"stopped: the last 3 calls of openai/m all failed: .* max_tokens = \d+", done.stderr)
     assert sent <= 3 + 2 * 2 * 2
     assert len(unfinished(tmp_path)) > 30
-
-
-def test_a_token_budget_is_kept_where_the_server_counts_no_tokens(tmp_path: Path) -> None:
-    def uncounted(body: Any, n: Any) -> Any:
-        status, headers, reply = debating(body, n)
-        return status, headers, {**reply, "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}}
-
-    with openai_server(uncounted) as server:
-        done = madke(*arguments(tmp_path, server, "--concurrency", "1", "--token-budget", 10, n=5))
-    assert done.returncode == 1
-    assert "--token-budget is reached" in done.stderr
-    assert finished(tmp_path) == {"q0"}
 
 
 def test_a_limit_that_was_reached_before_leaves_what_failed_where_it_is(tmp_path: Path) -> None:
@@ -329,17 +298,6 @@ def test_a_limit_that_was_reached_before_leaves_what_failed_where_it_is(tmp_path
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["failed"] == 1
 
 
-def test_prices_given_later_reach_scores_and_report(tmp_path: Path) -> None:
-    prices = tmp_path / "prices.yaml"
-    prices.write_text("openai/m: {prompt: 1, completion: 1}\n")
-    with openai_server(debating) as server:
-        args = arguments(tmp_path, server, n=2)
-        assert madke(*args).returncode == 0
-        assert madke(*args, "--prices", prices).returncode == 0
-    spent = json.loads((tmp_path / "out" / "metrics.json").read_text())["spending"]["cost"]
-    assert sum(spent.values()) > 0
-
-
 def test_a_replay_of_a_stopped_run_makes_no_failures_of_what_was_left(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, "--concurrency", "1")
@@ -350,25 +308,6 @@ def test_a_replay_of_a_stopped_run_makes_no_failures_of_what_was_left(tmp_path: 
     assert "4 questions are unfinished; the command without --replay resumes" in replayed.stderr
     assert {t.status for t in read_transcripts(tmp_path / "out")} == {"ok"}
     assert (len(finished(tmp_path)), unfinished(tmp_path)) == (2, left)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"endpoints": [1]},
-        {"sessions": [{"files": {"calls": 5}}]},
-        {"sessions": [{"calls": "x"}]},
-        {"sessions": [{"versions": []}]},
-        {"sessions": 7},
-    ],
-)
-def test_a_run_json_of_strange_parts_is_refused_before_anything_is_asked(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    with openai_server(debating) as server:
-        args = arguments(tmp_path, server, n=1)
-        assert madke(*args).returncode == 0
-        record = tmp_path / "out" / "run.json"
-        record.write_text(json.dumps(json.loads(record.read_text()) | wrong))
-        assert "does not describe a run" in refused(*args)
 
 
 class Interrupted:

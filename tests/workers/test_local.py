@@ -16,7 +16,7 @@ import pytest
 from madke._util.workers import open_workers
 from madke.core.errors import UserError
 from tests.support.rendezvous import meet, prepare
-from tests.workers.work import NoModel, die, refuse, square, stumble
+from tests.workers.work import die, refuse, square, stumble
 
 PROGRAM = """
 import signal, sys
@@ -38,23 +38,6 @@ def test_results_come_in_the_order_of_the_tasks(processes: int | None) -> None:
         assert list(workers.map(square, [])) == []
 
 
-def test_tasks_are_taken_a_few_ahead_of_the_results() -> None:
-    taken = []
-
-    def tasks() -> Iterator[int]:
-        for n in range(100):
-            taken.append(n)
-            yield n
-
-    with open_workers("local", processes=2) as workers:
-        results = workers.map(square, tasks())
-        assert taken == []
-        next(results)
-        assert len(taken) == 4
-        next(results)
-        assert len(taken) == 5
-
-
 def test_what_a_task_raises_passes_through() -> None:
     with open_workers("local", processes=2) as workers:
         with pytest.raises(UserError) as refused:
@@ -64,11 +47,6 @@ def test_what_a_task_raises_passes_through() -> None:
             list(workers.map(stumble, [1, 0, 1]))
         assert "in stumble" in raised.value.__notes__[0]
         assert list(workers.map(square, [3])) == [9], "the workers live on"
-
-
-def test_a_function_that_cannot_be_loaded_says_why() -> None:
-    with open_workers("local", processes=1) as workers, pytest.raises(UserError, match="cannot take 0"):
-        list(workers.map(NoModel(), [1]))
 
 
 def test_a_worker_that_is_killed_ends_the_work_in_one_line() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 from madke.core.errors import UserError
@@ -45,13 +44,3 @@ def meet_test_on_node(task: tuple[Path, str]) -> str:
     """Say the node's id, and wait."""
     arrive(*task, node())
     return task[1]
-
-
-class NoModel:
-    """A function that cannot be loaded where it arrives."""
-
-    def __call__(self, n: int) -> int:
-        return n
-
-    def __reduce__(self) -> tuple[Callable[[int], int], tuple[int]]:
-        return refuse, (0,)
