@@ -1,7 +1,6 @@
 """Stand-ins of a language model read values: the words of the prompts can be changed freely.
 
-Every message of every prompt is replaced by other words. The offline reader and a person at the terminal must
-not notice.
+Every message of every prompt is replaced by other words. The offline reader must not notice.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from madke.core.chat import ChatRequest, Message
+from madke.core.chat import Message
 from madke.core.knowledge import Hits, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
@@ -23,8 +22,6 @@ from madke.llm.offline import OfflineChat
 from madke.tasks import TASKS
 from madke.variants import Variant, load_variant
 from tests.conftest import passage
-from tests.llm.test_human import Person
-from tests.llm.test_human import debate as debate_with
 from tests.llm.test_offline_chat import POOL, WordEncoder
 from tests.support.debates import without_usage
 
@@ -95,23 +92,3 @@ def test_the_offline_reader_debates_alike_whatever_the_prompts_say(
             stage: used.calls for stage, used in theirs.usage.items()
         }
     assert any(transcript.answer for transcript in before)
-
-
-def test_a_person_at_the_terminal_is_asked_alike_whatever_the_prompts_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    def person() -> Person:
-        return Person(passages=["0 1", ""], answer=["Lena", "Angara"], reasons=["I guess.", "", "It says so.", ""])
-
-    one = person()
-    before = debate_with(one, rounds=2)
-    # The peer of this dialogue reads words, so only the person's own prompts are reworded.
-    other = person()
-    reply = other.model.complete
-
-    async def complete(request: ChatRequest) -> Any:
-        object.__setattr__(request, "messages", (Message(role="user", content="Other words."),))
-        return await reply(request)
-
-    monkeypatch.setattr(other.model, "complete", complete)
-    after = debate_with(other, rounds=2)
-    assert one.text == other.text
-    assert without_usage(before.rounds) == without_usage(after.rounds)
