@@ -117,7 +117,10 @@ def _question(row: Row, found: Found, columns: Columns, task: str | None) -> Que
     own_task = values.get("task")
     task = row.checked(own_task, found.names["task"]) if own_task is not None else task
     task = task or (Choice.name if options.texts else Question(question="").task)
-    get_task(task)
+    try:
+        checked = get_task(task).check
+    except UserError as error:
+        raise row.error(str(error)) from None
     golds, split = _golds(row, found, options, task)
     columns.add_golds(golds, split=split)
     metadata = row.parsed(values.get("metadata") or {}, found.names.get("metadata", ""))
@@ -135,7 +138,7 @@ def _question(row: Row, found: Found, columns: Columns, task: str | None) -> Que
         instructions="" if instructions is None else row.checked(instructions, found.names["instructions"]),
         metadata=metadata,
     )
-    if fault := get_task(task).check(question):
+    if fault := checked(question):
         raise row.error(fault)
     return question
 

@@ -256,12 +256,14 @@ def test_other_texts_or_another_model_are_refused(tmp_path: Path) -> None:
 def test_what_cannot_be_asked_is_told(tmp_path: Path) -> None:
     with pytest.raises(madke.UserError, match=r"question 1: .*question"):
         madke.ask(" ", model=Counting())
-    with pytest.raises(madke.UserError, match="two questions have the same id"):
-        madke.run(["Why?", "Why?"], model=Counting())
+    with pytest.raises(madke.UserError, match="question 2: id 'a' is already on question 1"):
+        madke.run([{"id": "a", "question": text} for text in ("Why?", "Who?")], model=Counting())
     with pytest.raises(madke.UserError, match="no questions were given"):
         madke.run([], model=Counting())
-    with pytest.raises(madke.UserError, match="question 1: unknown key 'answer'; did you mean 'golden_answers'"):
-        madke.run([{"question": "Why?", "answer": "so"}], model=Counting())
+    with pytest.raises(madke.UserError, match="question 1: unknown field 'anwser'; did you mean 'answer'"):
+        madke.run([{"question": "Why?", "anwser": "so"}], model=Counting())
+    with pytest.raises(madke.UserError, match="'wiki' would be the shipped sample"):
+        madke.run(["Why?"], model=Counting())
     with pytest.raises(madke.UserError, match="two models have the name 'counting'"):
         madke.ask("Why?", model={"*": Counting(), "judge": Counting()})
 

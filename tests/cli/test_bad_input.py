@@ -12,7 +12,11 @@ import pytest
 from tests.support.cli import madke, refused
 from tests.support.dataset import write_dataset
 
-GOOD = {"id": "q0", "question": "Which lake is the deepest?", "golden_answers": ["Lake Baikal"]}
+GOOD = {
+    "id": "q0",
+    "question": "Which river is the only one that flows out of Lake Baikal?",  # of the sample
+    "golden_answers": ["Lake Baikal"],
+}
 
 
 def lines(*items: Any) -> Any:
@@ -27,8 +31,8 @@ def lines(*items: Any) -> Any:
         (lines(GOOD, GOOD), "data.jsonl:2: id 'q0' is already on line 1"),
         (lines({**GOOD, "task": "clam"}), "data.jsonl:1: unknown task 'clam'; did you mean 'claim'?"),
         (
-            lines({"question": "?", "golden_answer": []}),
-            "unknown field 'golden_answer'; did you mean 'golden_answers'?",
+            lines({"question": "?", "golden_anwser": []}),
+            "unknown field 'golden_anwser'; did you mean 'golden_answers'?",
         ),
         (lines({**GOOD, "question": ["x"]}), "data.jsonl:1: 'question' is ['x']; expected a text"),
         (lines({**GOOD, "golden_answers": {}}), "data.jsonl:1: 'golden_answers' is {}; expected a text"),

@@ -89,6 +89,7 @@ VALUES: dict[str, Callable[[Path], Any]] = {
     "first_round": stances,
     "answer_scorer": lambda _: "other-scorer",
     "dataset": lambda _: own_reader,
+    "columns": lambda _: {"instructions": "id"},
     "limit": lambda _: 2,
     "sample_seed": lambda _: 3,
     "repeats": lambda _: 2,
@@ -104,7 +105,7 @@ def fitting(name: str, folder: Path) -> madke.RunRequest:
         needs = {"limit": 2}
     elif name == "answer_scorer":
         needs = {"protocol": "rerank", "sources": "none", "answer_scorer": "scorer"}
-    elif name == "dataset":
+    elif name in ("dataset", "columns"):
         needs = {"questions": question_file(folder)}
     elif name in ("error_at_most", "calibration"):
         needs = {"calibration": calibration(folder / "calibration.json", fitted_on=50), "error_at_most": "5%"}
