@@ -46,7 +46,7 @@ _KINDS = (
     ),
     ModelKind(
         form="hf/NAME_OR_PATH",
-        definitions={"hf/NAME_OR_PATH": "a Hugging Face chat model, or a GGUF file, in this process"},
+        definitions={"hf/NAME_OR_PATH": "a Hugging Face chat model, in this process"},
         is_loaded=True,
     ),
     ModelKind(

@@ -7,7 +7,6 @@ import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
@@ -18,7 +17,6 @@ from madke.core.errors import CallError, UserError
 from madke.endpoints.dialect import without_system
 from madke.llm.batching import Batching
 from madke.llm.control_tokens import ControlTokens, looks_like_markup
-from madke.llm.gguf.file import SUFFIX, read_header
 
 _log = logging.getLogger(__name__)
 
@@ -32,15 +30,17 @@ class HFChat(Batching):
     One thread runs the model, see :class:`LocalModel`.
 
     Args:
-        model: A folder, a GGUF file, or a name on the Hub.
+        model: A folder, or a name on the Hub.
         device: Default: ``cuda`` if available, else ``cpu``.
         batch_size: Maximum batch size. Default: ``MADKE_HF_BATCH_SIZE``, else :data:`DEFAULT_BATCH_SIZE`.
     """
 
     def __init__(self, model: str, *, device: str | None = None, batch_size: int | None = None) -> None:
-        super().__init__(f"hf/{model}", batch_size or _batch_size())
-        self._path = model
-        self._device = device
+        text = os.environ.get("MADKE_HF_BATCH_SIZE", "").strip() or str(DEFAULT_BATCH_SIZE)
+        if not (text.isascii() and text.isdigit() and int(text)):
+            raise UserError(f"MADKE_HF_BATCH_SIZE is {text!r}; expected a batch size, a number from 1")
+        super().__init__(f"hf/{model}", batch_size or int(text))
+        self._path, self._device = model, device
         self._local: LocalModel | None = None
 
     def load(self) -> LocalModel:
@@ -63,13 +63,6 @@ class HFChat(Batching):
         return results
 
 
-def _batch_size() -> int:
-    text = os.environ.get("MADKE_HF_BATCH_SIZE", "").strip() or str(DEFAULT_BATCH_SIZE)
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise UserError(f"MADKE_HF_BATCH_SIZE is {text!r}; expected a batch size, a number from 1")
-    return int(text)
-
-
 class LocalModel:
     """A loaded model and its tokenizer. Its methods block: use it in a thread.
 
@@ -77,31 +70,25 @@ class LocalModel:
     top-p and penalties in the model's files. Each request has its own generator with the request's seed, so the other
     requests of a batch change a reply only by rounding. Code that comes with a model is never run.
 
-    A GGUF file is dequantized: 32-bit weights on a CPU, 16-bit ones on a GPU.
-
     Raises:
         UserError: ``torch`` or ``transformers`` is missing, the model cannot be loaded, or has no chat template.
     """
 
     def __init__(self, name: str, device: str | None = None, *, batch_size: int) -> None:
         require(f"hf/{name} needs", "dense", "torch", "transformers")
-        if of_file := name.endswith(SUFFIX) and not Path(name).is_dir():
-            require(f"hf/{name} needs", "local", "gguf")
-            read_header(Path(name))
+        if name.endswith(".gguf"):
+            raise UserError(f"hf/{name} is a GGUF file; expected a folder or a name on the Hub, or gguf/{name}")
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self.batch_size = batch_size
+        self._closed = threading.Event()
         printed_once("huggingface_hub")
-        # By default transformers asks on the terminal whether to run a model's own code.
-        where: dict[str, Any] = {"pretrained_model_name_or_path": name, "trust_remote_code": False}
-        dtype: Any = "auto"
-        if of_file:
-            where |= {"pretrained_model_name_or_path": str(Path(name).parent), "gguf_file": Path(name).name}
-            dtype = torch.float32 if self.device == "cpu" else torch.bfloat16
         try:
-            self._tokenizer = AutoTokenizer.from_pretrained(padding_side="left", **where)
-            model = AutoModelForCausalLM.from_pretrained(dtype=dtype, **where)
+            # By default transformers asks on the terminal whether to run a model's own code.
+            self._tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left", trust_remote_code=False)
+            model = AutoModelForCausalLM.from_pretrained(name, dtype="auto", trust_remote_code=False)
         except (OSError, ValueError, RuntimeError, UnpicklingError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise UserError(f"hf/{name} cannot be loaded as a chat model: {reason}") from None
@@ -117,10 +104,10 @@ class LocalModel:
         # Of the model's own generation settings, keep only those that end a reply.
         ends, padding = sorted(self._ends) or None, self._tokenizer.pad_token_id
         model.generation_config = GenerationConfig(eos_token_id=ends, pad_token_id=padding)
-        self._control = ControlTokens(_control_tokens(self._tokenizer))
+        added = (token for token in self._tokenizer.added_tokens_decoder.values())
+        markup = {token.content for token in added if token.special or looks_like_markup(token.content)}
+        self._control = ControlTokens(markup | set(self._tokenizer.all_special_tokens))
         self._takes_system = self._keeps_system_message()
-        self.batch_size = batch_size
-        self._closed = threading.Event()
 
     def close(self) -> None:
         """Stop the current batch at its next token; its requests fail."""
@@ -275,10 +262,3 @@ class _RowEnds:
 
 def _token_ids(value: int | list[int] | None) -> set[int]:
     return set() if value is None else {value} if isinstance(value, int) else set(value)
-
-
-def _control_tokens(tokenizer: Any) -> set[str]:
-    """Special tokens, and added ones that look like markup."""
-    added = tokenizer.added_tokens_decoder.values()
-    contents = {token.content for token in added if token.special or looks_like_markup(token.content)}
-    return contents | set(tokenizer.all_special_tokens)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, distribution
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 from madke._util.files import read_jsonl
 from madke.core.errors import UserError
 from madke.llm import close, open_model
-from madke.llm.gguf.file import find_file
+from madke.llm.gguf import find_file
 from tests.support.chat_requests import chat_request
 from tests.support.dataset import write_dataset
 from tests.support.installed import needs
@@ -81,22 +80,5 @@ def test_a_file_that_is_cut_is_refused(tmp_path: Path, size: int) -> None:
     cut = tmp_path / "cut.gguf"
     with find_file(NAME).open("rb") as whole:
         cut.write_bytes(whole.read(size))
-    with pytest.raises(UserError, match=r"cut\.gguf: (ends within its header|cannot be loaded: .* not within)"):
+    with pytest.raises(UserError, match=r"cut\.gguf: (is damaged or incomplete|cannot be loaded)"):
         open_model(f"gguf/{cut}")
-
-
-@pytest.mark.skipif(find_spec("gguf") is None or find_spec("torch") is None, reason="needs madke[dense,local]")
-def test_transformers_reads_the_file_and_answers_in_batches() -> None:
-    async def both() -> Any:
-        model = open_model(f"hf/{find_file(NAME)}")
-        try:
-            texts = ["What is the capital of France? One word.", "Name a lake."]
-            return await asyncio.gather(
-                *(model.complete(chat_request(text, temperature=0.0, max_tokens=6)) for text in texts)
-            )
-        finally:
-            await close(model)
-
-    capital, lake = asyncio.run(both())
-    assert "Paris" in capital.text
-    assert "Lake" in lake.text

@@ -1,4 +1,4 @@
-"""Stand-ins of a language model read values: the words of the prompts can be changed freely.
+"""The stand-in for a language model reads values: the words of the prompts can be changed freely.
 
 Every message of every prompt is replaced by other words. The offline reader must not notice.
 """

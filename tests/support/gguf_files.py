@@ -93,8 +93,9 @@ class Server:
         while behaviour.endswith(b"wait") and not path.with_suffix(".go").exists():
             time.sleep(0.01)
         settings = {
-            "context": parameters.n_ctx, "slots": parameters.n_parallel, "threads": parameters.cpuparams.n_threads,
-            "batch_threads": parameters.cpuparams_batch.n_threads, "hosts": parameters.hostnames,
+            "context": parameters.n_ctx, "slots": parameters.n_parallel,
+            "threads": getattr(parameters.cpuparams, "n_threads", None),
+            "hosts": parameters.hostnames,
             "spin": os.environ.get("GOMP_SPINCOUNT"), "pid": os.getpid(),
             "secrets": [name for name in os.environ if "KEY" in name or "TOKEN" in name],
         }

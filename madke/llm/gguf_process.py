@@ -21,16 +21,15 @@ def serve_model() -> None:
 
     parameters = xllamacpp.CommonParams()
     parameters.model.path = settings["file"]
-    parameters.model_alias = {settings["alias"]}
     parameters.n_parallel = settings["slots"]
     parameters.n_ctx = settings["slots"] * settings["context"]
-    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = settings["threads"]
+    if settings["threads"]:  # else as many as this machine has physical cores
+        parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = settings["threads"]
     parameters.cache_ram_mib = settings["cache_mb"]
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = 0  # the system chooses a free one
     parameters.api_keys = [settings["key"]]
-    parameters.ui = parameters.endpoint_slots = False
-    parameters.warmup = False
+    parameters.ui = parameters.endpoint_slots = parameters.warmup = False
     parameters.verbosity = 1  # errors
     server = xllamacpp.Server(parameters)
     answers.write(f"{server.listening_address}\n")
