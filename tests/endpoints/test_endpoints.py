@@ -213,7 +213,7 @@ def test_limits_are_each_endpoints_own() -> None:
     limits.of(one).pause(60)
 
     async def others_go_on() -> None:
-        async with limits.of(two):
+        async with limits.of(two).slot("q"):
             assert limits.state().in_flight == 1
         limits.close()
         await limits.drained()
@@ -260,7 +260,7 @@ def test_certificates_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch
         model = OpenAIChat("m", base_url=server.url)
         for call in (ask, lambda model: refuse_unreachable([model])):
             with pytest.raises(UserError, match=f"{variable} is '/nowhere/ca.pem', and there is no such {kind}"):
-                call(model)  # type: ignore[no-untyped-call]
+                call(model)
         assert not server.requests
 
 

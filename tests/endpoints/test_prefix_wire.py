@@ -109,7 +109,7 @@ def test_a_sibling_is_sent_after_the_leaders_first_token() -> None:
         limits = Limits(16)
         prefixes = limits.prefixes_of(model)
         assert prefixes is not None
-        prefixes._learned = "token"  # as after the first reply of this server
+        prefixes._is_known = True  # as after the first reply of this server
         limited = Limited(model, limits.of(model), prefixes)
         try:
             await asyncio.gather(*(limited.complete(sibling(n)) for n in range(2)))

@@ -22,7 +22,7 @@ from madke.core.errors import CallError
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import to_json
-from madke.endpoints.prefixes import LOCAL_TIME_TO_LIVE, Prefixes
+from madke.endpoints.prefixes import LOCAL_SECONDS, Prefixes
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import CallStore, Limited, Limiter, Stored
@@ -214,7 +214,7 @@ def test_what_was_read_is_not_waited_for_until_it_is_forgotten() -> None:
         gate, _, _ = gated(model, mode="on")
         await gate.complete(sibling(0))
         await asyncio.gather(gate.complete(sibling(1)), gate.complete(sibling(2)))
-        await asyncio.sleep(LOCAL_TIME_TO_LIVE + 1.0)
+        await asyncio.sleep(LOCAL_SECONDS + 1.0)
         before = asyncio.get_running_loop().time()
         await asyncio.gather(gate.complete(sibling(3)), gate.complete(sibling(4)))
         return [model.began[who] - before for who in ("3", "4")]
@@ -249,34 +249,23 @@ def test_on_a_cache_of_blocks_one_call_reads_the_beginning() -> None:
     server = CachedServer(kind="blocks")
     replies, prefixes = waves(server, 3)
     assert [cached(wave) for wave in replies] == [[False, True, True, True]] * 3
-    assert prefixes.sign == "token"
+    assert not prefixes.waits_for_reply
     assert server.computed < 1.05 * server.distinct
 
 
 def test_where_followers_of_a_first_token_miss_the_reply_is_waited_for() -> None:
     server = CachedServer(kind="hosted")
     replies, prefixes = waves(server, 3, mode="on")
-    assert [cached(wave) for wave in replies] == [[False] * 4, [False, True, True, True], [False, True, True, True]]
-    assert prefixes.sign == "reply"
+    assert [cached(wave) for wave in replies] == [[False] * 4, [False] * 4, [False, True, True, True]]
+    assert prefixes.waits_for_reply
 
 
 def test_slots_get_one_sibling_at_a_time() -> None:
     server = CachedServer(kind="slots")
     replies, prefixes = waves(server, 3, size=8)
     assert [cached(wave) for wave in replies] == [[False] + [True] * 7] * 3
-    assert prefixes.sign == "turn"
+    assert prefixes.waits_for_reply
     assert server.computed < 1.05 * server.distinct
-
-
-def test_slots_that_do_not_tell_are_found_by_their_misses() -> None:
-    class Silent(CachedServer):
-        def __setattr__(self, name: str, value: Any) -> None:
-            if name != "dialect" or not hasattr(self, "dialect"):
-                super().__setattr__(name, value)
-
-    replies, prefixes = waves(Silent(kind="slots"), 6, size=8)
-    assert cached(replies[-1]) == [False] + [True] * 7
-    assert prefixes.sign == "turn"
 
 
 def test_the_other_slots_serve_other_questions_meanwhile() -> None:
@@ -326,7 +315,6 @@ def test_a_server_that_keeps_nothing_is_soon_asked_as_before() -> None:
     assert not prefixes.on
     _, forced = waves(CachedServer(kind="none", prefix="on"), 20)
     assert forced.on
-    assert forced.sign == "token"  # nothing speaks for waiting longer
 
 
 def test_a_server_that_counts_no_tokens_is_soon_asked_as_before() -> None:
@@ -339,22 +327,6 @@ def test_a_server_that_counts_no_tokens_is_soon_asked_as_before() -> None:
     assert not prefixes.on
 
 
-def test_a_server_that_shows_later_that_it_keeps_beginnings_is_given_leaders_again() -> None:
-    server = CachedServer(kind="none")
-
-    async def ask() -> list[bool]:
-        model, prefixes, _ = gated(server)
-        seen = []
-        for kind in ("none", "blocks"):
-            server.kind = kind  # such as after its restart with other options
-            for n in range(6):
-                await model.complete(sibling(n))
-            seen.append(prefixes.on)
-        return seen
-
-    assert at_once(ask()) == [False, True]
-
-
 def test_off_is_off() -> None:
     model = Timed({}, hosted=False)
     asked(model, *map(sibling, range(4)), mode="off")
@@ -363,26 +335,6 @@ def test_off_is_off() -> None:
 
 def test_an_endpoints_own_setting_wins() -> None:
     assert not Prefixes(CachedServer(kind="blocks", prefix="off"), "on", bound=1.0).on
-
-
-# Whose turn
-
-
-def test_questions_that_have_begun_go_before_new_ones() -> None:
-    model = Timed({}, hosted=False)
-    order: list[str] = []
-
-    async def debate(gate: Limited, question: str) -> None:
-        for n in range(3):
-            await gate.complete(sibling(f"{question}{n}", question=question, pool=""))
-            order.append(question)
-
-    async def run() -> None:
-        gate, _, _ = gated(model, concurrency=2)
-        await asyncio.gather(*(debate(gate, question) for question in "abcd"))
-
-    at_once(run())
-    assert "".join(order) == "ababab" + "cdcdcd"
 
 
 # Whatever happens

@@ -248,7 +248,7 @@ def test_ctrl_c_is_not_for_the_server(path: Path) -> None:
         (b"<!DOCTYPE html>", "is not a GGUF file: it starts with b'<!DO', expected b'GGUF'"),
         (header_of(version=9), "is damaged or incomplete"),
         (header_of()[:20], "is damaged or incomplete"),
-        (header_of(**{"tokenizer.ggml.tokens": 7}), "is damaged or incomplete"),
+        (header_of(**{"tokenizer.ggml.tokens": 7}), "is damaged or incomplete"),  # type: ignore[arg-type]
         (header_of(template=None), "has no chat template; choose a model that is tuned for chat"),
     ],
 )
