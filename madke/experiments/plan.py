@@ -29,7 +29,7 @@ from madke.engine.protocol_parts import MAX_DEBATERS, RETRIEVER, Knowledge
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.load import PASSAGE, Load, Planned, load_of, planned_usage, stage_load
 from madke.experiments.recipe import Arm
-from madke.llm.call_key import call_key
+from madke.llm.store import call_key
 from madke.pools.loading import pool_of
 from madke.pools.pool_file import PoolRecord, merged_pools, read_pools
 from madke.runs.job import Job, with_first_rounds

@@ -15,7 +15,7 @@ from madke.core.transcript import Transcript
 from madke.endpoints.model_names import split_address
 from madke.export.recorded_calls import debates_with_calls, first_start
 from madke.export.trec import file_stem
-from madke.llm.store_file import Recorded
+from madke.llm.store import Recorded
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import row
 from madke.scoring.metrics import metrics_of

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from madke.core.transcript import Transcript
 from madke.llm import CallStore
-from madke.llm.store_file import Recorded
+from madke.llm.store import Recorded
 from madke.runs.spec import run_files, sessions_of
 from madke.scoring.arms import Results
 from madke.scoring.scores import RETRIEVAL_STAGES

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from madke.core.errors import UserError
 from madke.core.transcript import Called, Transcript
 from madke.llm import CallStore
-from madke.llm.store_file import Recorded
+from madke.llm.store import Recorded
 from madke.runs.spec import run_files
 from madke.scoring.arms import Results
 

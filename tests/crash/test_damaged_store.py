@@ -1,20 +1,19 @@
-"""A call store that is damaged: it is set aside, what can be read of it is kept, and the user is told."""
+"""A call store that is damaged: a row with a wrong checksum is made again, an unreadable file is set aside."""
 
 import asyncio
-import logging
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from random import Random
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from madke.core.chat import Completion, Usage
 from madke.core.errors import UserError
 from madke.llm import CallStore
-from madke.llm.call_key import call_key
+from madke.llm.store import call_key
 from tests.support.chat_requests import chat_request, purpose
 
 PAGE = 4096
@@ -84,84 +83,36 @@ def read_all(store: Any) -> Any:
     return numbers
 
 
-def kept_after(path: Any, caplog: pytest.LogCaptureFixture) -> Any:
-    """The numbers of the calls after the damage was noticed and the user told."""
-    with caplog.at_level(logging.WARNING):
-        try:
-            with CallStore(path) as store:
-                read_all(store)
-        except UserError as error:
-            assert "is damaged" in str(error)
-            assert "run the command again to continue with the calls that can be read" in str(error)
-    (said,) = [record.getMessage() for record in caplog.records if "damaged" in record.getMessage()]
+def as_a_run_does(path: Any) -> Any:
+    """Open the store, read all of it, look up every call and make those that are missing; their number."""
     with CallStore(path) as store:
-        numbers = read_all(store)
-        fill(store, [1000])
-        assert len(list(store.recorded())) == len(numbers) + 1
-    assert said.startswith(f"{path} was damaged: {len(numbers)} calls could be read and are kept; ")
-    assert said.endswith(f"the damaged file is now {path}.damaged-1")
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert {each.name for each in path.parent.iterdir()} - {"copy"} <= {"calls.sqlite", "calls.sqlite.damaged-1"}
-    return numbers
+        read_all(store)
+        missing = [n for n in range(CALLS) if store.find(call_key("m", request(n)), payer="me") is None]
+        fill(store, missing)
+        return len(missing)
 
 
-@pytest.mark.parametrize(
-    ("at", "size"),
-    [(0, 16), (0, 100), (0, PAGE), (16, 2), (18, 2), (28, 8), (44, 4), (52, 4), (56, 4), (68, 4), (100, 8), (100, 900)],
-)
-@pytest.mark.parametrize("filler", [b"\0", b"\xa5"])
-def test_a_damaged_first_page_costs_no_call(
-    path: Any, caplog: pytest.LogCaptureFixture, at: int, size: int, filler: bytes
+@pytest.mark.parametrize("content", [b"\xa5" * (5 * PAGE), b"", b"SQLite format 3\0" + bytes(PAGE)])
+def test_an_unreadable_file_is_set_aside_with_one_line(
+    path: Any, caplog: pytest.LogCaptureFixture, content: bytes
 ) -> None:
-    """SQLite's header and the schema are the same in every store."""
-    overwrite(path, at, filler * size)
-    damaged = path.read_bytes()
-    try:
-        with CallStore(path) as store:
-            numbers = read_all(store)
-    except UserError:
-        numbers = []
-    if not path.with_name("calls.sqlite.damaged-1").exists():
-        assert numbers == list(range(CALLS))  # SQLite does not need what was damaged
-        return
-    assert path.with_name("calls.sqlite.damaged-1").read_bytes() == damaged
+    path.write_bytes(content)
     with CallStore(path) as store:
-        assert read_all(store) == list(range(CALLS))
+        assert read_all(store) == []
+    if content:
+        assert path.with_name("calls.sqlite.damaged-1").read_bytes() == content
+        (line,) = [record.getMessage() for record in caplog.records]
+        assert line == f"{path} cannot be read and is now calls.sqlite.damaged-1; its calls are made again"
+    assert as_a_run_does(path) == CALLS
+    assert as_a_run_does(path) == 0
 
 
-def test_a_damaged_header_is_told_and_the_damaged_file_is_kept(path: Any, caplog: pytest.LogCaptureFixture) -> None:
-    overwrite(path, 0, bytes(16))
-    assert kept_after(path, caplog) == list(range(CALLS))
-
-
-def test_calls_in_the_log_are_kept_when_the_header_is_damaged(path: Any) -> None:
-    path = killed(path)
-    overwrite(path, 0, bytes(100))
-    with CallStore(path) as store:  # the log holds the first page too
-        assert read_all(store) == list(range(CALLS + 10))
-
-
-def test_a_file_of_garbage_is_set_aside_with_no_call(path: Any, caplog: pytest.LogCaptureFixture) -> None:
-    path.write_bytes(b"\xa5" * (5 * PAGE))
-    assert kept_after(path, caplog) == []
-
-
-def test_a_file_that_was_cut_off_keeps_what_is_left(path: Any, caplog: pytest.LogCaptureFixture) -> None:
-    with path.open("r+b") as file:
-        file.truncate(path.stat().st_size * 2 // 3 // PAGE * PAGE - 100)
-    assert CALLS // 3 < len(kept_after(path, caplog)) < CALLS
-
-
-def test_a_page_of_garbage_costs_its_calls_only(path: Any, caplog: pytest.LogCaptureFixture) -> None:
-    with closing(sqlite3.connect(path)) as db:
-        query = "SELECT pageno FROM dbstat WHERE name = 'calls' AND pagetype = 'leaf' LIMIT 1 OFFSET 2"
-        try:
-            (number,) = db.execute(query).fetchone()
-        except sqlite3.OperationalError:
-            pytest.skip("this SQLite does not say which pages a table has")
-    overwrite(path, (number - 1) * PAGE, b"\xa5" * PAGE)
-    assert CALLS * 2 // 3 < len(kept_after(path, caplog)) < CALLS
+def test_damage_that_is_met_on_the_way_is_set_aside_at_the_end(path: Any, caplog: pytest.LogCaptureFixture) -> None:
+    overwrite(path, 2 * PAGE, b"\xa5" * (path.stat().st_size - 3 * PAGE))
+    with pytest.raises(UserError, match=r"is damaged .*; run the command again: the file is set aside"):
+        as_a_run_does(path)
+    assert path.with_name("calls.sqlite.damaged-1").exists()
+    assert as_a_run_does(path) == CALLS
 
 
 @pytest.mark.parametrize(
@@ -173,19 +124,21 @@ def test_a_page_of_garbage_costs_its_calls_only(path: Any, caplog: pytest.LogCap
         "UPDATE calls SET key = (SELECT key FROM calls WHERE id = 20) WHERE id = 18",
     ],
 )
-def test_what_was_altered_is_noticed_and_never_an_answer(
-    change: str, path: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_row_with_a_wrong_checksum_is_asked_again_and_never_an_answer(change: str, path: Any) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(change)
-    assert kept_after(path, caplog) == [n for n in range(CALLS) if n != 17]
+    with CallStore(path) as store:
+        assert read_all(store) == [n for n in range(CALLS) if n != 17]
+    assert as_a_run_does(path) == 1
+    assert as_a_run_does(path) == 0
+    assert not path.with_name("calls.sqlite.damaged-1").exists()
 
 
-def test_a_text_of_a_prompt_that_is_damaged_costs_no_answer(path: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_text_of_a_prompt_that_is_damaged_costs_no_answer(path: Any) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE texts SET body = x'00' WHERE rowid = 2")
-    assert kept_after(path, caplog) == list(range(CALLS))
     with CallStore(path) as store:
+        assert read_all(store) == list(range(CALLS))
         first, second, *_ = store.recorded()
     assert first.messages[1].content == "[this text of the call store is lost: the file was damaged]"
     assert second.messages == request(1).messages
@@ -199,37 +152,11 @@ def test_garbage_in_the_log_of_a_killed_process_keeps_what_the_file_has(path: An
         assert read_all(store) == list(range(CALLS))
 
 
-def test_calls_in_the_log_are_kept_with_those_of_the_damaged_file(path: Any, caplog: pytest.LogCaptureFixture) -> None:
-    path = killed(path)
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE calls SET outcome = 'empty' WHERE id = 1")
-    assert kept_after(path, caplog) == list(range(1, CALLS + 10))
-
-
 def test_damage_twice_keeps_both_files(path: Any, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
-        overwrite(path, 0, bytes(100))
+        path.write_bytes(b"\xa5" * PAGE)
         CallStore(path).close()
     assert path.with_name("calls.sqlite.damaged-2").is_file()
-
-
-def test_a_kill_while_a_store_is_set_aside_leaves_it(
-    path: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE calls SET outcome = 'empty' WHERE id = 1")
-
-    class Killed(BaseException):
-        pass
-
-    def die(self: Any, target: Any) -> NoReturn:
-        raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr(type(path), "replace", die)
-        with pytest.raises(Killed), CallStore(path) as store:
-            read_all(store)
-    assert kept_after(path, caplog) == list(range(1, CALLS))
 
 
 def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -281,15 +208,6 @@ HARM = {
 }
 QUICK = ("5 bits", "cut off")
 """The others are slow tests."""
-
-
-def as_a_run_does(path: Any) -> Any:
-    """Open the store, read all of it, look up every call and make those that are missing."""
-    with CallStore(path) as store:
-        read_all(store)
-        missing = [n for n in range(CALLS) if store.find(call_key("m", request(n)), payer="me") is None]
-        fill(store, missing)
-        return len(missing)
 
 
 @pytest.mark.slow

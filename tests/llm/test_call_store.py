@@ -11,7 +11,7 @@ import pytest
 from madke.core.chat import Completion, Outcome, Usage
 from madke.core.errors import UserError
 from madke.llm import CallStore, ScriptedChat, Stored
-from madke.llm.call_key import call_key
+from madke.llm.store import call_key
 from tests.support.chat_requests import chat_request, purpose
 
 GOOD = Completion(text="1,642 m", usage=Usage(prompt_tokens=9, completion_tokens=4), seconds=0.5, attempts=2)
