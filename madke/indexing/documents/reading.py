@@ -15,7 +15,7 @@ from zipfile import ZipFile
 
 from madke._util.assets import install
 from madke.core.errors import UserError
-from madke.indexing.documents.layout import Character, PageReading, is_suspect, read_by_columns
+from madke.indexing.documents.layout import Piece, is_suspect, read_by_columns
 from madke.indexing.passages.books import as_sentence, book_form, read_book, sections, with_ended_headings
 
 MAX_DOCUMENT_CHARACTERS = 50_000_000
@@ -131,9 +131,9 @@ def _read_pdf(path: Path, name: str) -> tuple[_Parts, int, str]:
     for number in range(len(document)):
         try:
             page = document[number]
-            reading = _page_text(page.get_textpage())
-            texts.append(reading.text or "")
-            if reading.unclear:
+            text, is_unclear = _page_text(page.get_textpage())
+            texts.append(text)
+            if is_unclear:
                 unclear.append(number + 1)
             if not texts[-1].strip():
                 images += any(page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
@@ -152,20 +152,20 @@ def _read_pdf(path: Path, name: str) -> tuple[_Parts, int, str]:
     return [(f", p. {number}", text) for number, text in enumerate(pages, start=1)], len(pages), note
 
 
-def _page_text(page: Any) -> PageReading:
-    """The text of a page, by columns where its lines were drawn across them."""
+def _page_text(page: Any) -> tuple[str, bool]:
+    """The text of a page, by columns where its lines were drawn across them, and whether its layout is unclear."""
     from pypdfium2 import raw
 
     drawn = page.get_text_range()
     if not is_suspect(drawn, lambda number: page.get_charbox(min(number, page.count_chars() - 1), loose=True)):
-        return PageReading(drawn, unclear=False)
+        return drawn, False
     codes = (raw.FPDFText_GetUnicode(page, number) for number in range(page.count_chars()))
     # U+0002 is PDFium's other sign for a hyphen at the end of a line. It counts the halves of a surrogate pair.
     texts = ["\ufffe" if code == 2 else chr(code) for code in codes]
-    found = read_by_columns(Character(text, *page.get_charbox(number, loose=True)) for number, text in enumerate(texts))
-    if found.text is None:
-        return PageReading(drawn, found.unclear)
-    return PageReading(found.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), found.unclear)
+    found, unclear = read_by_columns(
+        Piece(text, *page.get_charbox(number, loose=True)) for number, text in enumerate(texts)
+    )
+    return drawn if found is None else found.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), unclear
 
 
 def _rejoined(found: re.Match[str], known: set[str]) -> str:
