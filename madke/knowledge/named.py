@@ -4,6 +4,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,8 +40,6 @@ _log = logging.getLogger(__name__)
 
 _FILE = "sources.yaml"
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
-_MAX_DEPTH = 8
-"""Maximum nesting of hybrids: each level may double the number of opened sources."""
 _chosen: Path | None = None
 
 
@@ -182,7 +181,7 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
     A part of a hybrid, or a command-line word that is no other specification, is looked up as a declared name (from a
     file, or fetched), then as a folder, then as a built-in name or one of an installed package.
     """
-    if found := _named(name, spec, _declared()) or _built_in(name):
+    if found := _named(name, spec) or _built_in(name):
         return found
     places: dict[str, list[str]] = {}
     for known, place in known_sources().items():
@@ -193,53 +192,41 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
 
 
 def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
-    """The files and folders that the specifications name; nothing is opened or built."""
-    declared = _declared()
+    """The files and folders that the specifications name; nothing is opened, and unknown names are skipped."""
     found: list[Path] = []
     for name, text in specs.items():
-        spec = _named(name, text, declared, build=False)
-        for part in parts_of(spec or name):
-            found += [value for _, value in part if isinstance(value, Path)] if not isinstance(part, str) else []
+        with suppress(UserError):
+            for part in parts_of(resolve(name, text)):
+                found += [value for _, value in part if isinstance(value, Path)] if not isinstance(part, str) else []
     return found
 
 
-def _named(
-    name: str, text: str | None, declared: Mapping[str, SourceEntry], *, build: bool = True
-) -> SourceSpec | None:
+def _named(name: str, text: str | None) -> SourceSpec | None:
     """The resolved specification of a source of the command line; None if the name alone is given, and undeclared."""
+    declared = _declared()
     if not text:
-        return _resolved(name, None, (), declared, build=build) if name in declared else None
+        return _resolved(name, None, (), declared) if name in declared else None
     spec = parse_spec(text)
-    return _resolved(text if isinstance(spec, IndexSpec) else spec, None, (), declared, build=build)
+    return _resolved(text if isinstance(spec, IndexSpec) else spec, None, (), declared)
 
 
 def _resolved(
-    spec: SourceSpec | str,
-    entry: SourceEntry | None,
-    above: tuple[str, ...],
-    declared: Mapping[str, SourceEntry],
-    *,
-    build: bool,
+    spec: SourceSpec | str, entry: SourceEntry | None, above: tuple[str, ...], declared: Mapping[str, SourceEntry]
 ) -> SourceSpec:
-    """Resolve ``spec``, found in ``entry`` (None: on the command line) inside the declared names ``above``.
-
-    Without ``build``, a word that is no declared name counts as a folder.
-    """
+    """Resolve ``spec``, found in ``entry`` (None: on the command line) inside the declared names ``above``."""
     if isinstance(spec, HybridSpec):
-        parts = tuple(_resolved(part, entry, above, declared, build=build) for part in spec.hybrid)
+        parts = tuple(_resolved(part, entry, above, declared) for part in spec.hybrid)
         return spec.model_copy(update={"hybrid": parts})
     if not isinstance(spec, str):
         return spec.under(_folder(entry))
     if is_code(spec):
         return PythonSpec(python=spec)
     if own := declared.get(spec):
-        if len(above) == _MAX_DEPTH:
-            raise _error(f"hybrids nest deeper than {_MAX_DEPTH}: {' -> '.join((*above, spec))}", entry)
         if spec in above:
             raise _error(f"source {spec!r} contains itself: {' -> '.join((*above, spec))}", entry)
-        return _resolved(own.spec, own, (*above, spec), declared, build=build)
+        return _resolved(own.spec, own, (*above, spec), declared)
     folder = _folder(entry) / at_home(Path(spec))
-    if not build or is_index(folder) or faiss_file(folder):
+    if is_index(folder) or faiss_file(folder):
         return IndexSpec(index=folder)
     if folder.is_dir() or (folder.is_file() and is_document(folder.name)):
         return DocumentsSpec(documents=folder)

@@ -227,16 +227,3 @@ def test_wiki_is_the_fusion_of_both_rankings_of_the_sample(sample: Path, monkeyp
     assert hits.passages[0].source == "wiki"
     assert source.description.startswith("weighted sum of BM25 over 50 passages (sample, ")
     assert " and minilm vectors over 50 passages" in source.description
-
-
-def test_hybrids_of_hybrids_are_refused_where_they_nest_too_deep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each level doubles what is opened."""
-    lines = [f"a{n}: {{hybrid: [a{n - 1}, a{n - 1}]}}" for n in range(1, 400)]
-    (tmp_path / "sources.yaml").write_text("\n".join(["a0: {results: web.jsonl}", *lines]), encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MADKE_SOURCES", raising=False)
-
-    with pytest.raises(UserError, match="hybrids nest deeper than 8: a399 -> a398"):
-        open_source("a399")
