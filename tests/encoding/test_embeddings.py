@@ -54,6 +54,8 @@ def at(server: OpenAIServer, name: str = "some-model") -> str:
     ("name", "query", "passage"),
     [
         ("intfloat/e5-base-v2", "query: ", "passage: "),
+        ("multilingual-e5-large-instruct", f"{WEB} ", ""),
+        ("bge-large-zh-v1.5", "为这个句子生成表示以用于检索相关文章：", ""),  # noqa: RUF001
         ("intfloat/e5-mistral-7b-instruct", f"{WEB} ", ""),
         ("BAAI/bge-base-en-v1.5", BGE, ""),
         ("bge-m3:latest", "", ""),

@@ -57,15 +57,6 @@ def test_many_passages_at_once_are_left_to_sentence_transformers() -> None:
     assert many[0] == pytest.approx(encoder.encode_passages(["Title"], ["A short text."])[0], abs=1e-5)
 
 
-def test_the_same_passages_give_the_same_bytes_and_keep_their_rows() -> None:
-    encoder = load_encoder()
-
-    first = encoder.encode_passages(TITLES, TEXTS)
-
-    assert first.tobytes() == encoder.encode_passages(TITLES, TEXTS).tobytes()
-    assert first[69] == pytest.approx(encoder.encode_passages(TITLES[69:], TEXTS[69:])[0], abs=1e-5)
-
-
 def test_minilm_counts_the_passages_that_it_cuts() -> None:
     encoder = load_encoder()
     assert isinstance(encoder, KnowsWindow)
@@ -84,11 +75,6 @@ def test_bfloat16_is_close_and_still_of_length_one() -> None:
     assert fast.dtype == "bfloat16"
     assert cosines.min() > 0.999
     assert cosines.max() < 1 + 1e-6
-
-
-def test_an_encoder_is_loaded_once() -> None:
-    assert load_encoder() is load_encoder("minilm", dtype="float32")
-    assert load_encoder(dtype="bfloat16") is not load_encoder()
 
 
 def save_dpr_pair(folder: Path) -> None:
@@ -156,16 +142,6 @@ def test_a_folder_is_named_the_same_from_everywhere(tmp_path: Path, monkeypatch:
     assert pickle.loads(sent) is encoder
 
 
-def test_the_folders_of_a_dpr_pair_are_absolute_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save_dpr_pair(tmp_path)
-    monkeypatch.chdir(tmp_path)
-
-    encoder = load_encoder("dpr:question, ./context")
-
-    assert encoder.name == f"dpr:{tmp_path.resolve() / 'question'},{tmp_path.resolve() / 'context'}"
-    assert load_encoder(encoder.name) is encoder
-
-
 def test_the_revision_tells_other_weights_of_the_same_shape(tmp_path: Path) -> None:
     save_sentence_model(tmp_path / "first")
     save_sentence_model(tmp_path / "same")
@@ -176,22 +152,6 @@ def test_the_revision_tells_other_weights_of_the_same_shape(tmp_path: Path) -> N
 
     assert first == same != other
     assert len(first) == len(other) == len(load_encoder().revision) == 12
-
-
-@pytest.mark.parametrize("changed", ["question", "context"])
-def test_the_revision_of_a_dpr_pair_depends_on_both(tmp_path: Path, changed: str) -> None:
-    save_dpr_pair(tmp_path / "before")
-    save_dpr_pair(tmp_path / "after")
-    settings = tmp_path / "after" / changed / "config.json"
-    settings.write_text(settings.read_text() + "\n")
-
-    before, after = (
-        load_encoder(f"dpr:{folder / 'question'},{folder / 'context'}").revision
-        for folder in (tmp_path / "before", tmp_path / "after")
-    )
-
-    assert len(before) == len(after) == 12
-    assert before != after
 
 
 def test_the_revision_of_a_hub_name_is_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

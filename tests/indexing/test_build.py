@@ -141,14 +141,6 @@ def test_a_dense_build_counts_the_passages_that_its_encoder_cuts(tmp_path: Path)
     assert build_index(corpus, tmp_path / "unknown", "dense", encoder=WordEncoder()).cut is None
 
 
-def test_progress_counts_reading_and_then_indexing(corpus: Path, tmp_path: Path) -> None:
-    seen: list[tuple[int, int | None]] = []
-
-    build_index(corpus, tmp_path / "index", progress=lambda done, total: seen.append((done, total)))
-
-    assert seen == [(50, None), (50, 50)]
-
-
 def test_k1_and_b_of_the_build_act_when_searching(corpus: Path, tmp_path: Path) -> None:
     scores = []
     choices: list[dict[str, Any]] = [{}, {"k1": 2.0, "b": 0.9}]
@@ -158,17 +150,6 @@ def test_k1_and_b_of_the_build_act_when_searching(corpus: Path, tmp_path: Path) 
         scores.append(hits.passages[0].score)
 
     assert scores[0] != pytest.approx(scores[1])
-
-
-@pytest.mark.parametrize("factory", ["SQ8", "SQfp16"])
-def test_quantised_shards_find_the_same(factory: str, corpus: Path, tmp_path: Path) -> None:
-    dense(corpus, factory=factory)
-
-    found = DenseSource(tmp_path / "index", name="w", encoder=WordEncoder()).search(
-        [f"{passage['title']} {passage['text']}" for passage in PASSAGES], 1
-    )
-
-    assert [hits.passages[0].key for hits in found] == [passage["id"] for passage in PASSAGES]
 
 
 def test_a_build_that_was_stopped_goes_on_at_its_shard(corpus: Path, tmp_path: Path) -> None:
@@ -293,15 +274,6 @@ def test_a_truncated_index_is_not_searched(corpus: Path, tmp_path: Path) -> None
         DenseSource(tmp_path / "index", name="wiki")
 
 
-def test_an_unknown_key_in_a_manifest_is_refused(corpus: Path, tmp_path: Path) -> None:
-    dense(corpus)
-    path = tmp_path / "index" / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "colour": "red"}))
-
-    with pytest.raises(UserError, match=r"unreadable manifest; .* \(colour"):
-        read_manifest(tmp_path / "index")
-
-
 def test_no_file_of_an_earlier_attempt_is_part_of_the_index(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,32 +325,6 @@ def test_kept_vectors_are_not_replaced_by_others(corpus: Path, tmp_path: Path) -
 
     with pytest.raises(UserError, match="vectors: this folder holds vectors of another corpus or encoder"):
         build_index(corpus, tmp_path / "two", encoder=Other(), faiss="Flat", vectors=tmp_path / "vectors", kind="dense")
-
-
-def test_two_encoders_at_once_do_not_mix_their_vectors(corpus: Path, tmp_path: Path) -> None:
-    class Other(WordEncoder):
-        name = "other"
-
-    outcomes: list[Manifest | UserError] = []
-
-    def build(encoder: WordEncoder) -> None:
-        out = tmp_path / encoder.name
-        try:
-            built = build_index(
-                corpus, out, encoder=encoder, faiss="Flat", shard_rows=5, vectors=tmp_path / "vectors", kind="dense"
-            )
-        except UserError as error:
-            outcomes.append(error)
-        else:
-            outcomes.append(built)
-
-    threads = [threading.Thread(target=build, args=(encoder,)) for encoder in (WordEncoder(), Other())]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert {type(outcome) for outcome in outcomes} == {UserError, Manifest}
 
 
 def test_passages_of_a_damaged_index_are_not_taken_over(corpus: Path, tmp_path: Path) -> None:

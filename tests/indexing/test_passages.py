@@ -75,12 +75,6 @@ def test_articles_become_passages_of_a_hundred_words_and_every_page_is_counted(t
     )
 
 
-def test_passages_have_as_many_words_as_asked_for(tmp_path: Path) -> None:
-    build(write_dump(tmp_path / "d.xml", PAGES), tmp_path / "out", words=60)
-
-    assert [len(p["text"].split()) for p in lines(tmp_path / "out")] == [60, 60, 60, 54, 5]
-
-
 def test_the_folder_is_a_corpus(tmp_path: Path) -> None:
     build(write_dump(tmp_path / "d.xml", PAGES), tmp_path / "out")
 

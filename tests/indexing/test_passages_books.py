@@ -96,12 +96,6 @@ def test_html_that_the_parser_gives_up_is_counted_and_named(
     assert "skipped, cannot be parsed: a.html: ValueError: the parser stopped at line 1" in caplog.text
 
 
-def test_titles_hold_no_code_and_keep_words_apart() -> None:
-    heading = "<h1>A<script>evil()</script><br>B<style>p {}</style> <b>C</b>D</h1>text"
-
-    assert found("lakes.html", heading) == [("A B CD", ""), ("A B CD", "text")]
-
-
 @pytest.mark.parametrize("again", ["a.txt", "copy.txt", "."])
 def test_the_same_book_twice_is_refused(again: str, tmp_path: Path) -> None:
     (tmp_path / "books").mkdir()
@@ -146,15 +140,6 @@ def test_books_become_passages_with_their_file_as_page(tmp_path: Path) -> None:
             list(lines)[3] == '{"id": "4", "title": "b", "text": "Grüße", "page_id": "books/b.txt", "revision": ""}\n'
         )
     assert (manifest.counts.pages, manifest.counts.articles, manifest.counts.empty) == (3, 2, 1)
-
-
-def test_a_changed_book_is_another_source(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one two")
-    build_passages([tmp_path / "a.txt"], tmp_path / "out", workers=InProcess(), kind="text")
-    (tmp_path / "a.txt").write_text("one too")
-
-    with pytest.raises(UserError, match=r"passages of other or changed sources"):
-        build_passages([tmp_path / "a.txt"], tmp_path / "out", workers=InProcess(), kind="text")
 
 
 def test_what_is_no_book_is_said(tmp_path: Path) -> None:

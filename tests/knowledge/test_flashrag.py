@@ -112,15 +112,6 @@ def test_what_is_missing_is_asked_for(tmp_path: Path, encoders: list[str]) -> No
         open_index("wiki", folder)
 
 
-def test_texts_that_do_not_fit_the_vectors_are_refused(tmp_path: Path, encoders: list[str]) -> None:
-    folder = search_r1_folder(tmp_path / "search-r1")
-    with (folder / "wiki-18.jsonl").open("a") as file:
-        file.write('{"id": "more", "contents": "more"}\n')
-
-    with pytest.raises(UserError, match="found 50 vectors but 51 ids"):
-        ask_source(open_index("wiki", folder), ["sonar"], 1)
-
-
 def test_a_damaged_line_fails_its_queries_alone(tmp_path: Path, encoders: list[str]) -> None:
     folder = search_r1_folder(tmp_path / "search-r1")
     texts = folder / "wiki-18.jsonl"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from madke.core.errors import UserError
-from madke.core.knowledge import Hits, Passage
+from madke.core.knowledge import Hits
 from madke.indexing.build import build_index
 from madke.knowledge.fusion import HybridSource
 from madke.knowledge.index_sources import Bm25Source, DenseSource
@@ -103,36 +102,6 @@ def test_hybrid_of_two_real_indexes(bm25_index: Path, dense_index: Path) -> None
     assert hits.passages[0].key == "p46"
     assert {passage.source for passage in hits.passages} == {"wiki"}
     assert len({passage.key for passage in hits.passages}) == 5
-
-
-class _Listed:
-    """Answers every query with passages of the given keys, or with an error."""
-
-    name = description = "listed"
-
-    def __init__(self, keys: str, error: str | None = None) -> None:
-        self._hits = Hits(
-            passages=tuple(
-                Passage(source="x", key=key, title="", text=key, score=0.0, rank=rank) for rank, key in enumerate(keys)
-            ),
-            error=error,
-        )
-
-    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        return [self._hits] * len(queries)
-
-
-def test_hybrid_adds_reciprocal_ranks_and_a_tie_goes_to_the_earlier_source() -> None:
-    (hits,) = HybridSource([_Listed("abc"), _Listed("cd")], name="h", fusion="rrf").search(["q"], 3)
-
-    assert [(passage.key, passage.rank) for passage in hits.passages] == [("c", 0), ("a", 1), ("b", 2)]
-    assert [passage.score for passage in hits.passages] == pytest.approx([1 / 63 + 1 / 61, 1 / 61, 1 / 62])
-
-
-def test_hybrid_fails_a_query_that_fails_in_one_source() -> None:
-    (hits,) = HybridSource([_Listed("abc"), _Listed("", error="broken")], name="h").search(["q"], 3)
-
-    assert hits == Hits(error="broken")
 
 
 @pytest.mark.parametrize(

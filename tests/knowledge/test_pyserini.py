@@ -55,22 +55,6 @@ def test_a_lucene_folder_that_stores_contents_alone_has_the_same_passages(lucene
     assert Bm25Source(contents, name="w").search(QUERIES, 3) == Bm25Source(lucene, name="w").search(QUERIES, 3)
 
 
-def test_a_lucene_folder_without_texts_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"does not store the texts of its documents; .* -storeRaw"):
-        open_index("wiki", lucene_folder(tmp_path / "slim", store=""))
-
-
-def test_a_damaged_lucene_folder_is_refused(lucene: Path, tmp_path: Path) -> None:
-    broken = Path(shutil.copytree(lucene, tmp_path / "broken"))
-    next(broken.glob("*.tim")).unlink()
-
-    with pytest.raises(
-        UserError,
-        match=r"broken: Lucene cannot open this index: CorruptIndexException: Problem reading index\. \(.*\.tim\)$",
-    ):
-        open_index("wiki", broken)
-
-
 def test_a_folder_is_no_lucene_index_because_of_a_folder_in_it(tmp_path: Path) -> None:
     (tmp_path / "segments_1").mkdir()
 
@@ -136,16 +120,6 @@ def test_texts_come_from_any_thread(vectors: Path, lucene: Path) -> None:
     assert found[0] == found[1] == source.search(QUERIES, 5)
 
 
-@pytest.mark.parametrize("factory", ["HNSW8", "SQ8", "IVF4,Flat"])
-def test_any_faiss_index_opens(factory: str, lucene: Path, tmp_path: Path) -> None:
-    source = dense(faiss_folder(tmp_path / "faiss", factory=factory), lucene)
-
-    (hits,) = source.search([f"{PASSAGES[7]['title']} {PASSAGES[7]['text']}"], 50)
-
-    assert hits.passages[0].key == "p7"
-    assert len({passage.key for passage in hits.passages}) == len(hits.passages) > 1
-
-
 def test_fewer_vectors_than_passages_are_no_fault_and_a_vector_without_a_text_is(
     vectors: Path, lucene: Path, tmp_path: Path
 ) -> None:
@@ -181,32 +155,6 @@ def test_an_encoder_of_another_dimension_is_refused(vectors: Path, lucene: Path,
 
     with pytest.raises(UserError, match="vectors of 64 dimensions, but encoder 'words' produces 65"):
         DenseSource(vectors, name="wiki", encoder=Wider(), texts=lucene).search(["lava"], 1)
-
-
-def test_ids_that_are_not_those_of_the_vectors_are_refused(vectors: Path, lucene: Path, tmp_path: Path) -> None:
-    broken = Path(shutil.copytree(vectors, tmp_path / "broken"))
-    with (broken / "docid").open("a") as file:
-        file.write("p50\n")
-
-    with pytest.raises(UserError, match="50 vectors but 51 ids"):
-        dense(broken, lucene).search(["lava"], 1)
-    (broken / "docid").write_bytes(b"")
-    with pytest.raises(UserError, match="cannot be read: cannot mmap an empty file"):
-        dense(broken, lucene)
-
-
-@pytest.mark.parametrize("count", [1, 63, 64, 65, 128, 129, 100_000])
-@pytest.mark.parametrize("end", ["\n", ""])
-def test_ids_are_read_by_row(count: int, end: str, tmp_path: Path) -> None:
-    (tmp_path / "docid").write_text("\n".join(f"doc-é{n}" for n in range(count)) + end, encoding="utf-8")
-
-    ids = Lines(tmp_path / "docid")
-
-    assert len(ids) == count
-    rows = {row for edge in (0, 63, 64, 127, 128, 99_999) for row in (edge, count - 1 - edge) if 0 <= row < count}
-    assert [ids[row] for row in rows] == [f"doc-é{row}" for row in rows]
-    with pytest.raises(IndexError):
-        ids[count]
 
 
 def test_the_fingerprint_is_of_the_content_and_not_of_the_place(vectors: Path, tmp_path: Path) -> None:
