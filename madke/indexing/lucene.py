@@ -95,7 +95,7 @@ def java_reason(error: Any) -> str:
 
 
 @contextmanager
-def attached() -> Iterator[None]:
+def java_thread() -> Iterator[None]:
     """Call Java from any thread; detach at the end, because a thread that ends attached kills the process."""
     import jnius
 
@@ -231,5 +231,5 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
 
 
 def _add(indexer: Any, documents: list[str]) -> None:
-    with attached():
+    with java_thread():
         indexer.addRawDocuments(documents)

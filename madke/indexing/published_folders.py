@@ -18,7 +18,7 @@ from madke._util.files import atomic_write, open_unpacked
 from madke.core.errors import UserError
 from madke.indexing.corpus import PASSAGE_FORMAT, passage_of
 from madke.indexing.index_folder import MANIFEST, StoredPassage
-from madke.indexing.lucene import attached, open_lucene
+from madke.indexing.lucene import java_thread, open_lucene
 
 Passages = Callable[[Sequence[int]], list[StoredPassage]]
 """From rows to passages; raises LookupError for a row without one."""
@@ -95,7 +95,7 @@ def open_passages(folder: Path, texts: Path) -> tuple[Passages, int]:
 
     def passages(rows: Sequence[int]) -> list[StoredPassage]:
         stored = []
-        with attached():
+        with java_thread():
             for row in rows:
                 document = searcher.doc(ids[row])
                 if document is None:

@@ -187,15 +187,15 @@ def value_at(value: Any, path: str) -> Any:
     return value
 
 
-def filled(template: Any, query: str, k: int) -> Any:
+def fill_template(template: Any, query: str, k: int) -> Any:
     """The template with the query for ``{query}`` and the number for ``{k}`` in its strings.
 
     Each string is filled once: braces in the query stay as they are. A string that is only ``{k}`` becomes the number.
     """
     if isinstance(template, Mapping):
-        return {name: filled(value, query, k) for name, value in template.items()}
+        return {name: fill_template(value, query, k) for name, value in template.items()}
     if isinstance(template, list | tuple):
-        return [filled(value, query, k) for value in template]
+        return [fill_template(value, query, k) for value in template]
     if not isinstance(template, str):
         return template
     return k if template == "{k}" else _SLOT.sub(lambda slot: query if slot[1] == "query" else str(k), template)
@@ -288,7 +288,7 @@ class HttpOptions(WebOptions):
     @classmethod
     def _keys_alone(cls, params: dict[str, _Value]) -> dict[str, _Value]:
         for name, value in params.items():
-            if any(variables(str(value))) and filled(value, "", 0) != value:
+            if any(variables(str(value))) and fill_template(value, "", 0) != value:
                 raise ValueError(f"{name} contains a key and a slot; expected one of them")
         return params
 
@@ -327,7 +327,7 @@ class HttpOptions(WebOptions):
 
     def count(self, k: int) -> int:
         """The number of results to request for ``k`` passages."""
-        return min(self.wanted(k), self.max_results or self.wanted(k))
+        return min(self.request_size(k), self.max_results or self.request_size(k))
 
     @property
     def digest(self) -> str:
@@ -385,5 +385,5 @@ class HttpSearch(HttpService):
         """The service's results."""
         options, count = self._options, self._options.count(k)
         public = {name: value for name, value in options.params.items() if name not in self._secret_params}
-        request = {"params": filled(public, query, count), "body": filled(options.body, query, count)}
+        request = {"params": fill_template(public, query, count), "body": fill_template(options.body, query, count)}
         return options.read(fetch(request))

@@ -36,9 +36,9 @@ from madke.indexing.index_folder import (
 )
 from madke.indexing.lucene import (
     MOST_TERMS,
-    attached,
     java_class,
     java_reason,
+    java_thread,
     open_lucene,
     query_terms,
     rarest_query,
@@ -120,7 +120,7 @@ class Bm25Source:
         A query with too many different words is searched by its rarest ones. A query of stop words is logged.
         """
         found: list[Hits] = []
-        with attached():
+        with java_thread():
             for first in range(0, len(queries), _CHUNK):
                 found += self._search_chunk(queries[first : first + _CHUNK], k)
         return found

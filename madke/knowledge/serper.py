@@ -67,7 +67,7 @@ class SerperOptions(WebOptions):
         optional = {"gl": self.country, "hl": self.language, "tbs": ",".join(["cdr:1", *days]) if days else None}
         return {
             "q": query,
-            "num": self.results or min(-(-self.wanted(k) // CREDIT_BUYS) * CREDIT_BUYS, _MAX_RESULTS),
+            "num": self.results or min(-(-self.request_size(k) // CREDIT_BUYS) * CREDIT_BUYS, _MAX_RESULTS),
             **{name: value for name, value in optional.items() if value is not None},
         }
 

@@ -102,7 +102,7 @@ class WebOptions(BaseModel, frozen=True, extra="forbid"):
         """The environment variables that hold keys."""
         return ()
 
-    def wanted(self, k: int) -> int:
+    def request_size(self, k: int) -> int:
         """Results to request for ``k`` passages: some more if domains are excluded."""
         return k + (_PER_SITE if self.exclude else 0)
 
@@ -223,7 +223,7 @@ class Service(Protocol):
         """End the connections; the next request opens new ones."""
 
 
-class _Kept(NamedTuple):
+class _CachedReply(NamedTuple):
     value: Any
     retrieved_at: datetime
 
@@ -240,13 +240,13 @@ class _Cache:
     def is_empty(self) -> bool:
         return self._execute("SELECT 1 FROM replies WHERE base_url = ?", self._address) is None
 
-    def read(self, request: Request) -> _Kept | None:
+    def read(self, request: Request) -> _CachedReply | None:
         """The cached reply, of any age."""
         select = "SELECT retrieved_at, reply FROM replies WHERE base_url = ? AND parameters = ?"
         row = self._execute(select, self._address, json.dumps(request, sort_keys=True))
-        return None if row is None else _Kept(json.loads(row[1]), datetime.fromisoformat(row[0]))
+        return None if row is None else _CachedReply(json.loads(row[1]), datetime.fromisoformat(row[0]))
 
-    def write(self, request: Request, kept: _Kept) -> None:
+    def write(self, request: Request, kept: _CachedReply) -> None:
         row = (json.dumps(request, sort_keys=True), kept.retrieved_at.isoformat(), json.dumps(kept.value))
         self._execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", self._address, *row)
 
@@ -306,17 +306,17 @@ class WebSource:
         self._now = now
         self._refusal = ""
         self._one_at_a_time = threading.Lock()
-        self._asking: _Asking | None = None
+        self._state: _SearchState | None = None
         self.spent = Spent(source=name)
         if self._missing and self._cache.is_empty():
             raise UserError(f"source {name!r} ({service.description}) needs a key; set {self._missing}")
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """At most ``k`` passages for each query, in the service's order."""
-        asking = self._asking = _Asking(self._send, self._sleep, self._refusal)
+        state = self._state = _SearchState(self._send, self._sleep, self._refusal)
         pool = ThreadPoolExecutor(self._service.concurrency)
         try:
-            found = {query: pool.submit(self._find, query, k, asking) for query in dict.fromkeys(queries)}
+            found = {query: pool.submit(self._find, query, k, state) for query in dict.fromkeys(queries)}
             for done in as_completed(found.values()):
                 done.result()
         except BaseException:  # also Ctrl-C: threads that wait for a retry end at once
@@ -324,13 +324,13 @@ class WebSource:
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-            self._refusal = asking.refusal
+            self._refusal = state.refusal
         return [found[query].result() for query in queries]
 
     def aclose(self) -> None:
         """End a search that another thread is in, and the service's connections."""
-        if self._asking is not None:
-            self._asking.end("stopped")
+        if self._state is not None:
+            self._state.end("stopped")
         self._service.close()
 
     def _send(self, request: Request) -> PricedReply:
@@ -338,11 +338,11 @@ class WebSource:
             self.spent.requests += 1
         return self._service.send(request)
 
-    def _find(self, query: str, k: int, asking: _Asking) -> Hits:
+    def _find(self, query: str, k: int, state: _SearchState) -> Hits:
         times = []
 
         def fetch(request: Request) -> Any:
-            kept = self._fetch(request, asking)
+            kept = self._fetch(request, state)
             times.append(kept.retrieved_at)
             return kept.value
 
@@ -353,7 +353,7 @@ class WebSource:
         oldest = min(times).isoformat(timespec="seconds") if times else None
         return web_hits(results, k, source=self.name, retrieved_at=oldest)
 
-    def _fetch(self, request: Request, asking: _Asking) -> _Kept:
+    def _fetch(self, request: Request, state: _SearchState) -> _CachedReply:
         kept = None if self._cache_days == 0 else self._cache.read(request)
         days = self._cache_days
         if kept is not None and (days is None or (self._now() - kept.retrieved_at) / timedelta(days=1) < days):
@@ -361,25 +361,25 @@ class WebSource:
                 self.spent.cached += 1
             return kept
         try:
-            return self._ask(request, asking)
+            return self._ask(request, state)
         except NoAnswer as error:
             if kept is None:
                 raise
             expired = kept.retrieved_at + timedelta(days=days or 0)
             raise NoAnswer(f"{error}; the answer in the cache expired on {expired:%Y-%m-%d}") from None
 
-    def _ask(self, request: Request, asking: _Asking) -> _Kept:
+    def _ask(self, request: Request, state: _SearchState) -> _CachedReply:
         if self._missing:
             raise NoAnswer(f"no usable answer in the cache, and {self._missing} is not set")
-        answer = asking.ask(request)
-        kept = _Kept(answer.value, self._now().astimezone(UTC))
+        answer = state.ask(request)
+        kept = _CachedReply(answer.value, self._now().astimezone(UTC))
         self._cache.write(request, kept)  # before this thread sends another request: the reply is paid for
         with self._one_at_a_time:
             self.spent.credits += answer.credits
         return kept
 
 
-class _Asking:
+class _SearchState:
     """State that the threads of one search share."""
 
     def __init__(

@@ -240,7 +240,7 @@ class PoolLines:
         self._starts: dict[str, int] = {}
         self._held: dict[str, bytes] | None = {} if file.suffix == ".gz" else None
         """The lines themselves, where the file has no random access."""
-        for id_, start, line in _found(file, ids):
+        for id_, start, line in _lines_with_ids(file, ids):
             self.hashes[id_], self._starts[id_] = short_hash(line.strip()), start
             if self._held is not None:
                 self._held[id_] = line
@@ -269,10 +269,10 @@ class PoolLines:
 
 def lines_of(file: Path, ids: Container[str] | None) -> dict[str, tuple[str, int]]:
     """Question id -> hash and offset of its line in a pool file, for these questions or all, if it is readable."""
-    return {id_: (short_hash(line.strip()), start) for id_, start, line in _found(file, ids)}
+    return {id_: (short_hash(line.strip()), start) for id_, start, line in _lines_with_ids(file, ids)}
 
 
-def _found(file: Path, ids: Container[str] | None) -> Iterator[tuple[str, int, bytes]]:
+def _lines_with_ids(file: Path, ids: Container[str] | None) -> Iterator[tuple[str, int, bytes]]:
     """(Question id, offset, line) of each readable line."""
     start = 0
     for _, line in numbered_lines(file):

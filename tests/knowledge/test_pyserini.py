@@ -15,7 +15,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.encoding.encoders import load_encoder
-from madke.indexing.published_folders import Lines, describe, fingerprint_of, stored_passage
+from madke.indexing.published_folders import describe, fingerprint_of, stored_passage
 from madke.knowledge.index_sources import Bm25Source, DenseSource, open_index
 from madke.knowledge.source import search_source
 from tests.support.corpus import PASSAGES, WordEncoder

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.knowledge.http_search import HttpSearch, filled, search_presets
+from madke.knowledge.http_search import HttpSearch, fill_template, search_presets
 from madke.knowledge.serper import Serper, SerperOptions
 from madke.knowledge.source_spec import HttpSpec, WikipediaSpec, spec_from_yaml
 from madke.knowledge.web import Service, SnippetsSource, Spent, WebOptions, WebSource
@@ -475,7 +475,7 @@ def test_a_wrong_setting_is_one_line_that_says_what_was_expected(settings: dict[
 def test_a_query_is_a_value_whatever_it_contains(query: str, k: int) -> None:
     template = {"q": "{query}", "n": "{k}", "both": "{k} of {query} {other}", "deep": [{"x": "{query}"}], "flag": True}
 
-    assert filled(template, query, k) == {
+    assert fill_template(template, query, k) == {
         "q": query,
         "n": k,
         "both": f"{k} of {query} {{other}}",

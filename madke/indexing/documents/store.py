@@ -51,7 +51,7 @@ CREATE TABLE IF NOT EXISTS vector (
 _WORDS = "words2"
 """Begins the name of an index of words; its format is the second."""
 _ENCODED_AT_ONCE = 512
-_TELL_SECONDS = 20.0
+_PROGRESS_SECONDS = 20.0
 
 
 class FoundFile(NamedTuple):
@@ -137,7 +137,7 @@ class DocumentStore:
         changed = [file for file in files if known.get(file.name, ())[:2] != [file.size, file.mtime_ns]]
         if changed:
             _log.warning("reading %d new or changed of %d documents in %s", len(changed), len(files), self._folder)
-        for file in _told("read", changed, 1, len(changed)):
+        for file in _with_progress("read", changed, 1, len(changed)):
             before = known.get(file.name)
             try:
                 content = fingerprint(file.path)
@@ -175,7 +175,7 @@ class DocumentStore:
         _log.warning("encoding %d passages of %s, once; an interruption loses little", count, self._folder)
         rows = iter(self._database.execute(f"SELECT id, title, text {missing} ORDER BY id", (name,)).fetchall())
         chunks = iter(lambda: list(islice(rows, _ENCODED_AT_ONCE)), [])
-        for chunk in _told("encoded", chunks, _ENCODED_AT_ONCE, count):
+        for chunk in _with_progress("encoded", chunks, _ENCODED_AT_ONCE, count):
             ids, titles, texts = zip(*chunk, strict=True)
             vectors = encoder.encode_passages(titles, texts).astype(np.float16)
             with self._database:
@@ -219,12 +219,12 @@ class DocumentStore:
         return np.frombuffer(whole, dtype=np.float16).astype(np.float32).reshape(-1, encoder.dimension)
 
 
-def _told(did: str, items: Iterable[T], size: int, total: int) -> Iterator[T]:
-    """The items, each of which stands for ``size`` of ``total``; now and then a line tells how far they are."""
-    told = time.monotonic()
+def _with_progress(did: str, items: Iterable[T], size: int, total: int) -> Iterator[T]:
+    """Yield the items, each of which stands for ``size`` of ``total``, and log the progress now and then."""
+    last = time.monotonic()
     for number, item in enumerate(items):
-        if time.monotonic() - told > _TELL_SECONDS:
-            told = time.monotonic()
+        if time.monotonic() - last > _PROGRESS_SECONDS:
+            last = time.monotonic()
             _log.warning("%s %d of %d", did, number * size, total)
         yield item
 

@@ -31,7 +31,7 @@ from madke.indexing.corpus import (
     shard_name,
 )
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
-from madke.indexing.passages.raw_pages import Batch, Made, RawPage, describe_sources, make_passages, read_pages
+from madke.indexing.passages.raw_pages import Batch, BatchResult, RawPage, describe_sources, make_passages, read_pages
 
 _log = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class _Build:
             shard = finished + number // _SHARD_BATCHES
             yield Batch(shard=shard, kind=settings.kind, words=settings.words, hidden=hidden, pages=raw, seen=seen)
 
-    def _write(self, made: Iterable[Made]) -> Shard:
+    def _write(self, made: Iterable[BatchResult]) -> Shard:
         done = self._counts()
         counts = CorpusCounts()
         number = len(self._shards)

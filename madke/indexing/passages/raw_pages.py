@@ -64,7 +64,7 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class BatchResult:
     """The result of a batch."""
 
     shard: int
@@ -74,7 +74,7 @@ class Made:
     """Title (or file name) and error of each page that could not be parsed."""
 
 
-def make_passages(batch: Batch) -> Made:
+def make_passages(batch: Batch) -> BatchResult:
     """Make the passages of a batch, in order. A page that cannot be parsed is reported and skipped."""
     passages: list[RawPassage] = []
     counts: Counter[str] = Counter(pages=len(batch.pages))
@@ -91,7 +91,7 @@ def make_passages(batch: Batch) -> Made:
         counts["passages"] += len(found)
         passages += found
     total = batch.seen + CorpusCounts(**counts)
-    return Made(shard=batch.shard, passages=tuple(passages), counts=total, unparsable=tuple(unparsable))
+    return BatchResult(shard=batch.shard, passages=tuple(passages), counts=total, unparsable=tuple(unparsable))
 
 
 def _passages_of(page: RawPage, batch: Batch) -> tuple[str, list[RawPassage]]:
