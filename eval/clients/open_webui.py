@@ -24,7 +24,6 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from eval.clients.__main__ import server
 from madke.runs.directory import read_transcripts
 
 PATIENCE = 600
@@ -42,11 +41,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         out = Path(work) / "served"
         # The offline reader cites, which a stand-in with random answers cannot.
-        with server(out, None, sources="wiki") as url, open_webui(program, Path(work), url) as page_url:
+        with server(out) as url, open_webui(program, Path(work), url) as page_url:
             reasoning, sources = ask(page_url, asked.screenshot)
         debates = [each for run in out.glob("madke-*") for each in read_transcripts(run)]
     print(f"debates: {len(debates)}, rounds as reasoning: {'Round 1' in reasoning}, sources: {sources}")
     sys.exit(len(debates) != 1 or "Round 1" not in reasoning or not sources)
+
+
+@contextmanager
+def server(out: Path) -> Iterator[str]:
+    """The base URL of a server over the shipped sample."""
+    command = [sys.executable, "-m", "madke", "serve", "--out", str(out), "--port", "0", "--protocols", "madke"]
+    with subprocess.Popen([*command, "--sources", "wiki"], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            yield process.stderr.readline().split(" at ")[1].strip()
+        finally:
+            process.terminate()
 
 
 def installed(folder: Path) -> Path:

@@ -1,4 +1,7 @@
-"""verifiers 0.4: its ``vf-eval`` over a taskset of the questions, with a debate as the model of its agent."""
+"""verifiers 0.4: its ``vf-eval`` over a taskset of the questions, with a debate as the model of its agent.
+
+``python verifiers_client.py BASE_URL QUESTIONS`` prints question -> answer as JSON; QUESTIONS is a JSON list.
+"""
 
 import json
 import os

@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ from madke.runs.guard import allow_connections
 from madke.runs.stopping import GRACE
 from madke.serve.offers import Ask, Offers, ServeOptions
 from madke.serve.refusals import Refusal
-from madke.serve.transcripts import LISTED, DebatePlace, Served, Transcripts
+from madke.serve.transcripts import Served, Transcripts
 
 _log = logging.getLogger(__name__)
 
@@ -72,8 +72,6 @@ class Ledger:
         self._file = file
         self._asked: defaultdict[tuple[str, str], _Repeats] = defaultdict(_Repeats)
         """(Run, question id) -> its debates."""
-        self.latest: deque[DebatePlace] = deque(maxlen=LISTED)
-        """The debates that were started last, in this order."""
         file.seek(0)
         content = file.read()
         if not content.endswith(b"\n"):  # of a killed server
@@ -83,8 +81,6 @@ class Ledger:
                 run, question, repeat, state = json.loads(line)
                 known = self._asked[run, question]
                 (known.delivered if state == "delivered" else known.started).add(int(repeat))
-                if state == "started":
-                    self.latest.append((run, question, int(repeat)))
 
     @contextmanager
     def attempt(self, run: str, question: str, *, retry: bool) -> Iterator[Attempt]:
@@ -103,8 +99,6 @@ class Ledger:
     def _write(self, run: str, question: str, repeat: int, known: set[int], state: str) -> None:
         if repeat not in known:
             known.add(repeat)
-            if state == "started":
-                self.latest.append((run, question, repeat))
             self._file.write(json.dumps([run, question, repeat, state]).encode() + b"\n")
 
 

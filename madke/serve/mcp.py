@@ -1,15 +1,22 @@
-"""The tools ``debate`` and ``search`` for MCP clients: at ``/mcp`` of the server, and on standard input and output."""
+"""The tools ``debate`` and ``search`` for MCP clients: at ``/mcp`` of the server, and on standard input and output.
 
-import asyncio
+The package mcp takes long to import, so the first request for a tool imports this module.
+"""
+
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, contextmanager, redirect_stdout
+from collections.abc import Iterator
+from contextlib import ExitStack, aclosing, contextmanager, redirect_stdout
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
-from starlette.types import Receive, Scope, Send
 
 from madke._util.concurrency import told
 from madke._version import __version__
@@ -25,10 +32,6 @@ from madke.serve.refusals import Refusal
 from madke.serve.reply import VERDICTS, citations, failures
 from madke.serve.streaming import unless_gone
 from madke.serve.transcripts import SCHEME, Served
-
-if TYPE_CHECKING:
-    from mcp.server.mcpserver import MCPServer
-    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 MAX_SESSIONS = 256
 """Sessions over HTTP at a time for each key, of some 40 kB each. Beyond it a client gets status 503."""
@@ -103,52 +106,8 @@ class SearchResult(_Record):
     """Source -> reason, for sources that could not be searched."""
 
 
-class McpDoor:
-    """The route ``/mcp``. Hosts, origins and keys are checked by :class:`madke.serve.gate.Gate`.
-
-    The first request opens it: the MCP package takes as long to load as all the rest. Each key has sessions of its own.
-    """
-
-    def __init__(self, debates: Debates, *, keys: int) -> None:
-        self._debates, self._keys = debates, keys
-        self._end = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
-        self._opened: asyncio.Future[list[StreamableHTTPSessionManager]]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
-        if self._keeper is None:
-            self._opened = asyncio.get_running_loop().create_future()
-            self._keeper = asyncio.create_task(self._keep())
-        sessions = await asyncio.shield(self._opened)  # others may wait for it too
-        await sessions[scope["madke.key"]].handle_request(scope, receive, send)
-
-    @asynccontextmanager
-    async def lifespan(self, app: object) -> AsyncIterator[None]:
-        """End all sessions with the server."""
-        yield
-        self._end.set()
-        if self._keeper is not None:
-            await self._keeper
-
-    async def _keep(self) -> None:
-        # In a task of its own: a task group must be left by the task that entered it.
-        try:
-            sessions = await asyncio.to_thread(lambda: [_sessions(self._debates) for _ in range(self._keys)])
-            async with AsyncExitStack() as held:
-                for each in sessions:
-                    await held.enter_async_context(each.run())
-                self._opened.set_result(sessions)
-                await self._end.wait()
-        except Exception as error:
-            if self._opened.done():
-                raise
-            self._opened.set_exception(error)
-
-
-def _sessions(debates: Debates) -> "StreamableHTTPSessionManager":
-    from mcp.server.transport_security import TransportSecuritySettings
-
+def http_sessions(debates: Debates) -> StreamableHTTPSessionManager:
+    """The sessions over HTTP of one key."""
     server = mcp_server(debates)
     server.streamable_http_app(
         max_sessions=MAX_SESSIONS,
@@ -161,8 +120,6 @@ def _sessions(debates: Debates) -> "StreamableHTTPSessionManager":
 
 async def serve_stdio(debates: Debates) -> None:
     """Serve the client at standard input and output until it closes them. Other output goes to standard error."""
-    from mcp.server.stdio import stdio_server
-
     server = mcp_server(debates)._lowlevel_server
     with ExitStack() as printing:
         async with debates, stdio_server() as (reading, writing):
@@ -171,12 +128,8 @@ async def serve_stdio(debates: Debates) -> None:
             await server.run(reading, writing, server.create_initialization_options())
 
 
-def mcp_server(debates: Debates) -> "MCPServer":
+def mcp_server(debates: Debates) -> MCPServer:
     """The MCP server of one client or key; its debates must be entered while it serves."""
-    from mcp.server.mcpserver import Context, MCPServer
-    from mcp.server.mcpserver.exceptions import ResourceError, ToolError
-    from mcp_types import ToolAnnotations
-
     server = MCPServer("madke", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
     offers = debates.offers
     protocols = sorted(offers.variants, key=lambda name: name != "madke")

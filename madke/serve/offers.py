@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.engine.debate import check_needs
 from madke.engine.protocol_parts import Knowledge, role_key
-from madke.knowledge.named import open_source
+from madke.knowledge.named import is_sample, open_source
 from madke.knowledge.source import NamedSource, close_sources
 from madke.llm import Limits, close, read_models
 from madke.pools.building import retrieve
@@ -135,6 +136,14 @@ class Offers:
         asked = [Question(id="search", question=query)]
         (record,) = await asyncio.to_thread(retrieve, asked, [*opened.values()], k)
         return pool_of(record, Knowledge(sources=tuple(opened), per_source=k))
+
+    async def warm(self) -> None:
+        """Search the shipped sample once, if the first protocol uses it: the first question need not wait for it."""
+        name = next(iter(self.variants))
+        sample = [each for each, spec in self.spec(name).source_specs.items() if is_sample(each, spec)]
+        if sample:
+            with suppress(UserError, Refusal):
+                await self.search("lake", sample, 1)
 
     async def close(self) -> None:
         """Close all runs, models and sources; no call may be under way."""

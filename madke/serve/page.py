@@ -86,8 +86,7 @@ def page_routes(debates: Debates, *, lists: bool) -> list[Route]:
 
     async def latest(request: Request) -> Response:
         """The latest debates, newest first; none if they are not for all who may ask."""
-        places = [*reversed(debates.ledger.latest)] if lists else []
-        return JSONResponse(to_jsonable_python(await debates.transcripts.listed(places)))
+        return JSONResponse(to_jsonable_python(debates.transcripts.latest if lists else []))
 
     async def debate(request: Request) -> WatchedDebate:
         """Debate a question. The response is the stream of its events; closing it ends the debate."""

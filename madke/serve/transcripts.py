@@ -7,7 +7,7 @@ import hmac
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -32,9 +32,6 @@ _log = logging.getLogger(__name__)
 
 LISTED = 50
 """Debates in the list of the page."""
-
-DebatePlace = tuple[str, str, int]
-"""Run, question id and repeat of a debate."""
 
 SCHEME = "madke:/"
 """Before the path of a transcript, in its address for clients without HTTP."""
@@ -80,39 +77,26 @@ class Transcripts:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lines: dict[DebatePlace, ListedDebate] = {}
         self._files: dict[str, _ServedFiles] = {}
-        self._missing: set[DebatePlace] = set()
-        """Of an earlier server, and not in its runs."""
+        self._latest: dict[str, ListedDebate] = {}
+        """Path -> debate, the last one last."""
 
     def keep(self, run: str, done: Transcript, protocol: str) -> None:
-        """Remember what the list says of a debate."""
+        """List a debate that has ended now."""
         is_split = done.agreement is not None and done.agreement.outcome == "split"
-        self._lines[run, done.id, done.repeat] = ListedDebate(
-            question=done.question,
-            answer=None if is_split else done.answer,
-            is_split=is_split,
-            protocol=protocol,
-            path=self._path(f"{run}/{done.id}/{done.repeat}"),
+        path = self._path(f"{run}/{done.id}/{done.repeat}")
+        answer = None if is_split else done.answer
+        self._latest.pop(path, None)
+        self._latest[path] = ListedDebate(
+            question=done.question, answer=answer, is_split=is_split, protocol=protocol, path=path
         )
-        if len(self._lines) > 2 * LISTED:
-            del self._lines[next(iter(self._lines))]
+        if len(self._latest) > LISTED:
+            del self._latest[next(iter(self._latest))]
 
-    async def listed(self, places: Collection[DebatePlace]) -> list[ListedDebate]:
-        """The finished debates among these, in this order. Those of an earlier server are read once, if they can be."""
-        unknown = {*places} - self._lines.keys() - self._missing
-        await asyncio.to_thread(self._read_earlier, unknown)
-        return [self._lines[place] for place in places if place in self._lines]
-
-    def _read_earlier(self, places: Collection[DebatePlace]) -> None:
-        self._missing |= {*places}
-        for run in {run for run, *_ in places}:
-            try:
-                for _, question, repeat in (place for place in places if place[0] == run):
-                    if found := _transcript(self._files_of(run).transcripts.line((question, repeat))):
-                        self.keep(run, found, read_spec(self._folder / run).variant)
-            except UserError as error:
-                _log.warning("debates of %s are not in the list: %s", run, error)
+    @property
+    def latest(self) -> list[ListedDebate]:
+        """The latest debates of this server, newest first."""
+        return [*reversed(self._latest.values())]
 
     def address(self, served: Served, request: Request | None) -> str:
         """The address of a debate's transcript, as the client of the request reaches the server."""
@@ -147,8 +131,12 @@ class Transcripts:
 
     def _read(self, run: str, question: str, repeat: int) -> FoundDebate | None:
         files = self._files_of(run)
-        if (transcript := _transcript(files.transcripts.line((question, repeat)))) is None:
+        if (sealed := files.transcripts.line((question, repeat))) is None:
             return None
+        try:
+            transcript = transcript_from_json(unsealed(sealed))
+        except ValueError as error:
+            raise UserError(f"is damaged: {error}", file=self._folder / run / "transcripts.jsonl") from None
         spec = read_spec(self._folder / run)
         knowledge = spec.protocol.knowledge
         line = files.pools.line(question) if knowledge else None
@@ -218,7 +206,3 @@ def _debate_of(line: bytes) -> Hashable:
 
 def _question_of(line: bytes) -> Hashable:
     return str(from_json(line)["id"])
-
-
-def _transcript(line: bytes | None) -> Transcript | None:
-    return None if line is None else transcript_from_json(unsealed(line))

@@ -104,26 +104,26 @@ def test_the_address_of_a_transcript_outlives_its_server(upstream: Upstream, tmp
     assert record["texts"][0][0] == "It has an author. Author 1 wrote it."
 
 
-def test_a_damaged_run_is_an_error_of_its_debates_alone(
+def test_a_transcript_is_found_by_its_place_in_the_file(
     upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    protocols = ("madke", "cot")
-    with serving(tmp_path, upstream, protocols=protocols) as server:
-        ask(server, "Who wrote book 1?")
-        ask(server, "Who wrote book 2?", "cot")
-    (damaged,) = tmp_path.glob("madke-*/transcripts.jsonl")
-    with serving(tmp_path, upstream, protocols=protocols) as server:
+    with serving(tmp_path, upstream) as server:
         http = server.client()._client
-        path = http.get(f"{server.url}/page/debates").json()[1]["path"]
-    damaged.write_text(damaged.read_text().replace("Author 1", "Author 2"))
-    with serving(tmp_path, upstream, protocols=protocols) as server:
-        http = server.client()._client
-        listed = http.get(f"{server.url}/page/debates")
-        found = http.get(server.url + path, headers={"accept": "application/json"})
-    assert [debate["question"] for debate in listed.json()] == ["Who wrote book 2?"]
-    assert (found.status_code, found.json()["error"]["code"]) == (500, "debate_unreadable")
-    assert str(tmp_path) not in found.text
-    assert caplog.text.count("its checksum does not fit its text") == 2
+        for number in (1, 2, 3):
+            ask(server, f"Who wrote book {number}?")
+        third, second, first = (each["path"] for each in http.get(f"{server.url}/page/debates").json())
+
+        def read(path: str) -> Any:
+            return http.get(server.url + path, headers={"accept": "application/json"})
+
+        assert read(third).json()["answer"] == "Author 3"
+        (file,) = tmp_path.glob("madke-*/transcripts.jsonl")
+        file.write_text(file.read_text().replace("Author 1", "Author 7"))
+        assert read(second).json()["answer"] == "Author 2", "the lines of others are not read again"
+        damaged = read(first)
+    assert (damaged.status_code, damaged.json()["error"]["code"]) == (500, "debate_unreadable")
+    assert str(tmp_path) not in damaged.text
+    assert "its checksum does not fit its text" in caplog.text
 
 
 def test_run_json_follows_while_the_server_runs(
