@@ -5,8 +5,8 @@ The package mcp takes long to import, so the first request for a tool imports th
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, aclosing, contextmanager, redirect_stdout
+from collections.abc import Coroutine
+from contextlib import ExitStack, aclosing, redirect_stdout
 from functools import partial
 from typing import Annotated, Literal, TypeVar
 
@@ -134,13 +134,25 @@ def mcp_server(debates: Debates) -> MCPServer:
     offers = debates.offers
     protocols = sorted(offers.variants, key=lambda name: name != "madke")
 
-    @contextmanager
-    def mistakes() -> Iterator[None]:
-        """What a caller can mend is a tool error in one sentence."""
-        try:
-            yield
-        except (Refusal, UserError) as error:
-            raise ToolError(writable(" ".join(str(error).split()))) from None
+    async def debated(ctx: Context, ask: Ask) -> DebateEnd:
+        lines = 0
+        with debates.admitted() as turn:
+            offers.check(ask)
+            async with aclosing(told(partial(turn.debate, ask))) as parts:
+                async for part in parts:
+                    if line := _progress(part):
+                        lines += 1
+                        await ctx.report_progress(lines, message=line)
+            turn.delivered()
+        return _end(part, debates.transcripts.address(part, ctx.request_context.request))
+
+    async def found(query: str, sources: list[str] | None, k: int) -> SearchResult:
+        with debates.admitted() as turn:
+            pool = await turn.search(query, sources, k)
+        if pool.partial and not pool.passages:
+            raise UserError("; ".join(f"{source}: {reason}" for source, reason in pool.partial.items()))
+        passages = [FoundPassage(title=p.title, text=p.text, address=p.url, source=p.source) for p in pool.passages]
+        return SearchResult(passages=passages, failed=dict(pool.partial))
 
     async def debate(
         question: Annotated[
@@ -151,37 +163,15 @@ def mcp_server(debates: Debates) -> MCPServer:
         sources: Annotated[list[str] | None, Field(description="Where to find passages; empty: nowhere.")] = None,
     ) -> DebateEnd:
         ask = Ask(protocol=protocol or protocols[0], question=question, sources=sources)
-        request = ctx.request_context.request
-
-        async def debated() -> DebateEnd:
-            lines = 0
-            with debates.admitted() as turn:
-                offers.check(ask)
-                async with aclosing(told(partial(turn.debate, ask))) as parts:
-                    async for part in parts:
-                        if line := _progress(part):
-                            lines += 1
-                            await ctx.report_progress(lines, message=line)
-                turn.delivered()
-            return _end(part, debates.transcripts.address(part, request))
-
-        with mistakes():
-            ended = await (debated() if request is None else unless_gone(request.receive, debated()))
-        if ended is None:
-            raise ToolError("the client has gone")
-        return ended
+        return await _answered(ctx, debated(ctx, ask))
 
     async def search(
         query: Annotated[str, Field(min_length=1, description="The text to search for.")],
+        ctx: Context,
         sources: Annotated[list[str] | None, Field(min_length=1, description="Where to search.")] = None,
         k: Annotated[int, Field(ge=1, le=MAX_PASSAGES, description="Passages from each source.")] = 5,
     ) -> SearchResult:
-        with mistakes(), debates.admitted() as turn:
-            pool = await turn.search(query, sources, k)
-            if pool.partial and not pool.passages:
-                raise UserError("; ".join(f"{source}: {reason}" for source, reason in pool.partial.items()))
-        found = [FoundPassage(title=p.title, text=p.text, address=p.url, source=p.source) for p in pool.passages]
-        return _encodable(SearchResult(passages=found, failed=dict(pool.partial)))
+        return await _answered(ctx, found(query, sources, k))
 
     known = f"Sources: {', '.join(offers.sources) or 'none'}; default: {{}}."
     server.add_tool(
@@ -209,10 +199,23 @@ def mcp_server(debates: Debates) -> MCPServer:
     return server
 
 
+async def _answered(ctx: Context, work: Coroutine[None, None, R]) -> R:
+    """The result, as long as the client is there; what a caller can mend is a tool error in one sentence."""
+    request = ctx.request_context.request
+    try:
+        result = await (work if request is None else unless_gone(request.receive, work))
+    except (Refusal, UserError) as error:
+        raise ToolError(writable(" ".join(str(error).split()))) from None
+    if result is None:
+        raise ToolError("the client has gone")
+    # Halves of surrogate pairs cannot be sent.
+    return type(result).model_validate_json(writable(json.dumps(result.model_dump(), ensure_ascii=False)))
+
+
 def _end(served: Served, address: str) -> DebateEnd:
     done = served.transcript
     cited = citations(done, served.pool, address) if done.answer is not None else ()
-    end = DebateEnd(
+    return DebateEnd(
         answer=done.answer,
         text=served.text if done.deferral else done.final.text or done.answer or "",
         citations=[Citation(number=n, title=title, address=url) for n, title, url in cited],
@@ -223,12 +226,6 @@ def _end(served: Served, address: str) -> DebateEnd:
         rounds=len(done.rounds),
         transcript=address,
     )
-    return _encodable(end)
-
-
-def _encodable(record: R) -> R:
-    """The record without halves of surrogate pairs, which no JSON can hold."""
-    return type(record).model_validate_json(writable(json.dumps(record.model_dump(), ensure_ascii=False)))
 
 
 def _status(done: Transcript) -> Literal["answered", "abstained", "unread", "deferred"]:

@@ -23,7 +23,7 @@ from madke.core.transcript import Transcript
 from madke.core.transcript import from_json as transcript_from_json
 from madke.pools.loading import pool_of
 from madke.pools.pool_file import record_from_json
-from madke.runs.lines import unsealed
+from madke.runs.directory import unsealed
 from madke.runs.spec import RunSpec, read_spec
 from madke.serve.refusals import Refusal
 from madke.serve.served_run import ServedRun
