@@ -11,7 +11,7 @@ from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import from_json, to_json
-from tests.support.debates import QUESTION, asked, disagreeing_until, play, shown
+from tests.support.debates import asked, disagreeing_until, play, shown
 
 
 def passage(n: int, text: str, title: str = "") -> Passage:
@@ -71,11 +71,6 @@ def test_a_vote_between_different_answers_is_a_split() -> None:
     assert len(found.positions[0].supporters) > len(found.positions[1].supporters)
 
 
-def test_one_debater_has_nobody_to_agree_with() -> None:
-    found = ended(lambda request: "The answer is Lake Baikal.", "rag")
-    assert (found.outcome, found.cited) == ("single", (0,)), "of all passages shown, the one that contains the answer"
-
-
 def test_a_missing_answer_is_no_agreement() -> None:
     def reply(request: ChatRequest) -> Any:
         if request.purpose.stage in ("speak", "reply") and request.purpose.agent == "Debater 2":
@@ -101,14 +96,6 @@ def test_the_words_of_an_option_are_looked_up() -> None:
     assert not ended(lambda request: "The answer is (C).", "rag", question=question).checked
 
 
-def test_fourteen_kilograms_cites_only_the_passage_that_says_so() -> None:
-    question = Question(id="q", question="How heavy is the stone?")
-    texts = ("The stone weighs 14 kg in all.", "14 people came to see the stone.", "The stone is heavy.")
-    pool = KnowledgePool(passages=tuple(passage(n, text) for n, text in enumerate(texts)))
-    found = ended(lambda request: "The answer is 14 kilograms [0][1][2].", "rag", question=question, pool=pool)
-    assert found.cited == (0,)
-
-
 def test_quotes_are_looked_up_and_a_false_one_is_no_citation() -> None:
     said = 'Passage 1 says "Lake Baikal is the deepest lake in the world" [1] and "Lake Baikal lies in Wales" [2].'
     found = ended(lambda request: f"{said} The answer is yes.", "rag", question=Question(id="q", question="Is it?"))
@@ -128,11 +115,3 @@ def test_prompts_ask_for_quotes_only_if_told_to() -> None:
         assert asks == {"speak": cite, "reply": cite, "judge": False}
     _, model = play("madke", disagreeing_until(2), sources=("wiki",), settings={"cite": True})
     assert "quotation marks" not in shown(asked(model, stage="speak")[0]), "without passages there is nothing to quote"
-
-
-def test_a_debate_without_a_pool_has_positions_and_nothing_looked_up() -> None:
-    transcript, _ = play("mad", lambda request: "The answer is Lake Baikal.", question=QUESTION)
-    assert transcript.agreement is not None
-    assert transcript.agreement.outcome == "consensus"
-    assert transcript.agreement.by == "matcher"
-    assert transcript.agreement.positions[0].containing is None

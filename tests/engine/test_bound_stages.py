@@ -32,7 +32,6 @@ POOL = KnowledgePool(
         for n in range(5)
     )
 )
-CHOICE = Question(id="c", question="Which is a lake?", task="choice", choices=("Baikal", "Everest"), answers=("A",))
 
 
 def play(
@@ -139,27 +138,6 @@ def test_quotes_of_another_form_are_no_bound_reply(quotes: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("selected", "ids", "dropped", "rule"),
-    [
-        ([4, 0], (4, 0), (), "schema"),
-        ([1, 1, 2], (1, 2), (), "schema"),
-        ([0, 1, 2, 3], (0, 1, 2), (3,), "schema"),
-        ([], (), (), "no_found"),
-    ],
-)
-def test_selected_numbers_are_distinct_and_limited(selected: Any, ids: Any, dropped: Any, rule: str) -> None:
-    transcript = play("madke", Bound(at("select", {"selected": selected})))
-    selection = transcript.rounds[0].turns[0].selection
-    assert selection
-    assert (selection.ids, selection.dropped, selection.rule, selection.status) == (
-        ids,
-        dropped,
-        rule,
-        "ok",
-    )
-
-
-@pytest.mark.parametrize(
     ("said", "consensus"),
     [
         ({"verdict": "DIFFERENT"}, False),
@@ -176,17 +154,6 @@ def test_what_does_not_keep_to_the_schema_is_read_as_free_text(said: Any, consen
     assert verdict.consensus is consensus
     assert verdict.bound
     assert (verdict.rule == "schema") == (consensus is False)
-
-
-def test_choices_are_answered_with_a_letter_that_exists() -> None:
-    model = Bound(at("summarize", {"answer": "B"}))
-    transcript = play("madke", model, question=CHOICE)
-    (asked,) = model.asked("summarize")
-    assert asked.bound
-    assert asked.bound.schema.fields[-1].words == ("A", "B")
-    assert (transcript.answer, transcript.final.rule) == ("B", "schema")
-    transcript = play("madke", Bound(at("summarize", {"answer": "C"})), question=CHOICE)
-    assert transcript.answer is None
 
 
 @pytest.mark.parametrize(

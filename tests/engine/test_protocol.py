@@ -7,7 +7,6 @@ from pydantic import ValidationError
 
 from tests.support.plain import protocol
 
-PAIR = [{"name": "A"}, {"name": "B"}]
 ONE = [{"name": "A"}]
 POOL = {"sources": ["wiki", "google"]}
 
@@ -25,14 +24,7 @@ def refused(said: str, **settings: Any) -> Any:
             talk={"first": "sequential"},
             sees={"peers": "last_round"},
         ),
-        refused(
-            "talk.first = sequential needs sees.peers = latest or history",
-            talk={"first": "sequential"},
-            sees={"peers": "answers"},
-        ),
         refused("form = chat needs sees.peers and sees.own = history", sees={"form": "chat"}),
-        refused("form = chat needs sees.peers and sees.own = history", sees={"form": "chat", "peers": "history"}),
-        refused("form = chat needs sees.peers and sees.own = history", sees={"form": "chat", "own": "history"}),
         refused(
             "sees.anonymous",
             sees={"anonymous": True},
@@ -45,21 +37,12 @@ def refused(said: str, **settings: Any) -> Any:
             sees={"topology": [[0, 1], [1, 0]]},
         ),
         refused("sees.topology: 'tree' is not a topology for 3 debaters", sees={"topology": "tree"}),
-        refused(r"sees.topology: 'sparse\(-1\)' is not a topology", sees={"topology": "sparse(-1)"}),
-        refused(r"sees.topology: 'sparse\(1\)x' is not a topology", sees={"topology": "sparse(1)x"}),
         refused("sees.topology: .* is not a topology for 3 debaters", sees={"topology": [[0, 1], [1, 0]]}),
-        refused(
-            "sees.topology: .* is not a topology for 3 debaters", sees={"topology": [[0, 1, 1], [1, 0, 1], [1, 0]]}
-        ),
         refused("finish = only needs exactly one debater, found 3", finish="only"),
         refused("finish = judge_pick needs at least two debaters", finish="judge_pick", debaters=ONE),
         refused("stop = judge needs at least two debaters", stop="judge", debaters=1),
-        refused("stop = agreement needs at least two debaters", stop="agreement", debaters=1),
-        refused("stop = agreement_then_judge needs at least two", stop="agreement_then_judge", debaters=1),
         refused("stop = budget and token_budget must be set together", stop="budget"),
-        refused("stop = budget and token_budget must be set together", token_budget=100),
         refused("extract = always needs finish = judge_extract", extract="always"),
-        refused("extract = each_round needs finish = judge_extract", extract="each_round"),
         refused("order.decay needs order.by = madc", order={"by": "fixed", "decay": 0.5}),
         refused("order.score needs order.by = madc", order={"by": "random", "score": "per_reader"}),
         refused("order.decay needs order.score = global", order={"by": "madc", "score": "per_reader", "decay": 0.5}),
@@ -80,37 +63,26 @@ def refused(said: str, **settings: Any) -> Any:
             "knowledge.per_source has no number for source 'google'", knowledge={**POOL, "per_source": {"wiki": 3}}
         ),
         refused("knowledge.weights needs knowledge.fusion", knowledge={**POOL, "weights": {"wiki": 2}}),
-        refused("knowledge.max_passages needs knowledge.fusion", knowledge={**POOL, "max_passages": 5}),
         refused(
             "knowledge.weights: 'arxiv' is not among the sources",
             knowledge={**POOL, "fusion": "rrf", "weights": {"wiki": 2, "arxiv": 1}},
-        ),
-        refused(
-            "select = one_each needs a debater for each of up to 4 passages, found 3",
-            knowledge={**POOL, "select": "one_each", "fusion": "rrf", "max_passages": 4},
         ),
         refused(
             "allow_search needs knowledge.select = adaptive", knowledge={**POOL, "allow_search": True, "select": "all"}
         ),
         refused("'judge' is the name of a built-in stage", debaters=[{"name": "A", "prepare": ["judge"]}]),
         refused("a list of 1 to 200 debaters", debaters=[]),
-        refused("must have distinct names", debaters=[*PAIR, {"name": "A"}]),
         refused("must have distinct names", debaters=[{"name": "Debater 1"}, {"name": "debater-1"}]),
         refused("name must be one line", debaters=[{"name": "A\nDebater 9"}]),
-        refused("name must be one line", debaters=[{"name": ""}]),
         refused("reserved name 'you'", debaters=[{"name": "You"}]),
-        refused("reserved name 'anotheragent'", debaters=[{"name": "Another agent"}]),
         refused("names a source twice", knowledge={**POOL, "sources": ["wiki", "wiki"]}),
         refused("has no effect", order="truth_last", rounds=1),
-        refused("has no effect", order="madc", sees={"peers": "none"}),
-        refused(r"'sparse\(0\)' is not a topology", sees={"topology": "sparse(0)"}),
         refused(
             "each debater has one passage",
             debaters=10,
             knowledge={**POOL, "select": "one_each", "per_debater_sources": {"Debater 1": ["wiki"]}},
         ),
         refused("a debater cannot have the reserved name 'judge'", debaters=[{"name": "Judge"}]),
-        refused("a debater cannot have the reserved name 'summarizer'", debaters=[{"name": "summarizer"}]),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(settings: dict[str, Any], said: str) -> None:
