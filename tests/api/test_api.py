@@ -1,8 +1,6 @@
 """``import madke``: what it offers, against what the command line does."""
 
 import asyncio
-import dataclasses
-import inspect
 import json
 import subprocess
 import sys
@@ -15,19 +13,12 @@ import pytest
 
 import madke
 from madke.core.transcript import to_json
-from madke.knowledge import named
 from tests.support.cli import madke as command
 from tests.support.cli import refused
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server
 
 DEEPEST = "Which lake is the deepest, in survey 0?"
-
-
-def test_help_of_ask_shows_what_it_returns() -> None:
-    assert inspect.signature(madke.ask).return_annotation is madke.Debate
-    assert "deltas" in inspect.signature(madke.stream).parameters
-    assert "deltas" not in inspect.signature(madke.ask).parameters
 
 
 class Counting:
@@ -145,12 +136,6 @@ def test_a_function_reads_a_file_of_its_own_form(tmp_path: Path) -> None:
     assert [count.asked for count in found.values()] == [1]
 
 
-def test_choices_are_added_to_a_question_of_any_form() -> None:
-    choices, text = ("Baikal", "Ladoga"), "Which is deeper?"
-    for question in (text, {"question": text}, madke.Question(question=text)):
-        assert madke.ask(question, choices=choices, model=Counting(), protocol="cot").transcript.choices == choices
-
-
 def test_a_question_ends_when_its_model_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_closing.py").write_text(
         "import asyncio\n"
@@ -174,35 +159,6 @@ def test_a_run_that_does_not_begin_leaves_no_folder(tmp_path: Path, monkeypatch:
     with pytest.raises(madke.UserError, match="cannot be reached"):
         madke.run(["q?"], model="openai/m", protocol="cot", options=madke.RunOptions(base_url="http://127.0.0.1:9/v1"))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_long_text_in_place_of_a_file_is_bad_input() -> None:
-    with pytest.raises(madke.UserError, match="is not a file; to ask a question, pass a list of texts"):
-        madke.run("Which lake is deeper? " * 50, model=Counting(), protocol="cot")
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"k": 0}, "k = 0; expected at least 1"),
-        ({"query": "bad"}, "query: .* found 'bad'"),
-        ({"rerank": {"model": "hf/x", "more": 1}}, "unknown key 'rerank.more'"),
-    ],
-)
-def test_pools_of_wrong_arguments_are_bad_input(tmp_path: Path, wrong: dict[str, Any], words: str) -> None:
-    with pytest.raises(madke.UserError, match=words):
-        madke.build_pools(["Which is deeper?"], tmp_path / "p.jsonl", sources=[Searching()], **wrong)
-
-
-def test_pools_take_the_sources_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(named, "_chosen", None)  # a file counts for the rest of the process
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "lakes.txt").write_text("Lake Baikal is the deepest lake.\n")
-    file = tmp_path / "own.yaml"
-    file.write_text("lakes: {documents: docs, encoder: none}\n")
-    options = madke.RunOptions(sources_file=file)
-    found = madke.build_pools(["Which lake is deepest?"], tmp_path / "p.jsonl", sources="lakes", options=options)
-    assert [count.found for count in found.values()] == [1]
 
 
 def test_it_works_inside_a_running_event_loop() -> None:
@@ -326,30 +282,12 @@ def test_scores_table_report_and_comparison(tmp_path: Path) -> None:
     assert madke.score(one).correct.value == 1.0
 
 
-def test_the_debates_of_a_temporary_run_hold_it() -> None:
-    debates = madke.run([DEEPEST], protocol="mad", model=lambda messages: "The answer is Baikal.").transcripts()
-
-    assert [each.answer for each in debates] == ["Baikal"]
-
-
 def test_a_temporary_run_is_gone_with_its_object() -> None:
     run = madke.run(["Which is deeper?"], model=Counting(), protocol="cot")
     path = run.path
     assert path.is_dir()
     del run
     assert not path.exists()
-
-
-def test_two_functions_of_one_name_are_two_models(tmp_path: Path) -> None:
-    def saying(text: Any) -> Any:
-        return lambda messages: f"The answer is [{text}]."
-
-    asked: dict[str, Any] = {"protocol": "standard", "out": tmp_path / "run"}
-    for _ in range(2):  # a like function goes on
-        (said,) = madke.run([DEEPEST], model=saying("Lake Baikal"), **asked).transcripts()
-        assert said.answer == "Lake Baikal"
-    with pytest.raises(madke.UserError, match="holds another run: models"):
-        madke.run([DEEPEST], model=saying("Lake Como"), **asked)
 
 
 def test_a_run_directory_of_the_former_format_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -361,21 +299,6 @@ def test_a_run_directory_of_the_former_format_is_refused_in_one_line(tmp_path: P
         said = refused(*verb)
         assert "has format 1, but this version of madke reads format 2" in said
         assert said.count("\n") == 1
-
-
-def test_every_option_of_a_run_is_on_the_command_line_and_in_the_api() -> None:
-    shown = command("run", "--help", COLUMNS="200").stdout
-    for name in [each.name for each in dataclasses.fields(madke.RunOptions)]:
-        assert f"--{name.replace('_', '-')}" in shown, name
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong", "near"),
-    [("ask", "modle", "model"), ("run", "pols", "pools"), ("debate", "judg", "judge"), ("adebate", "round", "rounds")],
-)
-def test_a_misspelt_keyword_is_told_with_the_nearest_of_that_function(name: str, wrong: str, near: str) -> None:
-    with pytest.raises(TypeError, match=rf"^{name}\(\) got .*'{wrong}'; did you mean '{near}'\?"):
-        getattr(madke, name)("Why?", **{wrong: None})
 
 
 def test_ask_and_run_ask_one_question_alike(tmp_path: Path) -> None:

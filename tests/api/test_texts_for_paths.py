@@ -11,7 +11,6 @@ import pytest
 
 import madke
 from madke._util.assets import asset
-from tests.support.corpus import WordEncoder, write_corpus
 from tests.support.dataset import write_dataset
 
 
@@ -62,37 +61,3 @@ def test_a_request_and_a_protocol_folder() -> None:
         questions="questions.jsonl", protocol="words/mad", model=model, first_round="first.jsonl"
     )
     assert len(list(madke.run(request, out="out").transcripts())) == 2
-
-
-def test_ablate() -> None:
-    made = madke.ablate(
-        "recipe.yaml",
-        "questions.jsonl",
-        out="out",
-        model=model,
-        pools="pools.jsonl",
-        sources="wiki",
-        wordings=["words"],
-    )
-    assert made.unfinished == {}
-    assert [*made.arms] == ["a", "b-shipped", "b-words"]
-    one = madke.ablate(
-        "recipe.yaml", ["questions.jsonl"], out="more", model=model, pools=["pools.jsonl"], sources="wiki"
-    )
-    assert [*one.arms] == ["a", "b"]
-
-
-def test_build_pools() -> None:
-    Path("docs").mkdir()
-    Path("docs/lakes.md").write_text("Lake Baikal is the deepest lake.\n")
-    counts = madke.build_pools("questions.jsonl", "built.jsonl", sources="own=docs")
-    assert [*counts] == ["own"]
-    assert Path("built.jsonl").is_file()
-
-
-def test_build_index(tmp_path: Path) -> None:
-    pytest.importorskip("faiss")
-    write_corpus(tmp_path / "passages.jsonl")
-    made = madke.build_index("passages.jsonl", "index", "dense", encoder=WordEncoder(), faiss="Flat", vectors="kept")
-    assert made.passages == 50
-    assert Path("index/manifest.json").is_file()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.report.run_folders import debate, write_run
-from tests.support.cli import madke
 from tests.support.dataset import write_dataset
 from tests.support.terminal import at_terminal, too_wide
 
@@ -91,16 +89,3 @@ def test_compare_leaves_out_ids_first_and_keeps_answers_differences_and_p_values
     headings = next(line for line in lines if line.split()[:2] == ["first", "second"] and "value" in line)
     assert "difference" in headings
     assert "(Holm)" in headings
-
-
-def test_a_pipe_has_one_line_for_each_sentence_and_path(folder: Path) -> None:
-    done = madke("export", folder / "runs", "--parquet", folder / "piped")
-    assert done.stdout.splitlines()[0].startswith(f"{folder / 'piped' / 'questions.parquet'}: ")
-    assert json.loads(madke("protocols", "--json").stdout.splitlines()[0])["source"]
-
-
-def test_the_list_of_protocols_says_what_tells_them_apart(folder: Path) -> None:
-    rows = " ".join(" ".join(shown(folder, "protocols")).split())
-    assert "self-consistency 5 5 samples; the majority (Wang et al., 2022)" in rows
-    assert "isolate 10 10 samples, a passage each; the majority (after Xiang et al., 2024)" in rows
-    assert "Not shown" not in rows

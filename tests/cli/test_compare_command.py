@@ -1,7 +1,6 @@
 """``madke compare``: what a reader and a script get, and what is refused."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -106,35 +105,6 @@ def test_what_is_tested_can_be_chosen(runs: Any) -> None:
     assert [test["metric"] for test in found["tests"]] == ["cons_judge", "em"]
 
 
-def test_of_more_than_six_runs_each_is_tested_with_the_first_alone_unless_asked(runs: Any) -> None:
-    others = ["two", "three", "four", "five", "six", "seven"]
-    directories = runs(one=[BAIKAL], **{name: ["x"] for name in others})
-    found = compared(*directories, "--metric", "em")
-    assert [(test["left"], test["right"]) for test in found["tests"]] == [("one", other) for other in others]
-    assert len(compared(*directories, "--metric", "em", "--all-pairs")["tests"]) == 21
-
-
-def test_how_far_debaters_are_apart_at_the_end_can_be_tested(runs: Any) -> None:
-    found = compared(*runs(one=[BAIKAL, BAIKAL], two=["x", BAIKAL]), "--metric", "entropy", "--metric", "disagreement")
-    assert [(test["metric"], test["left_value"], test["right_value"]) for test in found["tests"]] == [
-        ("entropy", 0.0, 0.5),
-        ("disagreement", 0.0, 0.5),
-    ]
-
-
-def test_what_scorers_outside_said_is_compared(runs: Any, tmp_path: Path) -> None:
-    directories = runs(one=[BAIKAL, "x"], two=["x", BAIKAL])
-    scorer = tmp_path / "scorer.py"
-    scorer.write_text("import json, sys\nfor line in sys.stdin: print(len(json.loads(line)['candidate']))\n")
-    scored = madke("score", *directories, "--scorer", f"length={sys.executable} {scorer}")
-    assert scored.returncode == 0, scored.stderr
-    found = compared(*directories)
-    (length,) = [test for test in found["tests"] if test["metric"] == "length"]
-    assert (length["left_value"], length["n"]) == (6.0, 2)
-    assert length["test"] == "paired permutation"
-    assert found["scores"]["one"]["metrics"]["length"]["value"] == 6.0
-
-
 def test_predictions_of_another_system_are_an_arm(runs: Any, tmp_path: Path) -> None:
     (one,) = runs(one=[BAIKAL, "x"])
     asked = [{"id": f"q{n}", "question": "Which lake is the deepest?", "golden_answers": [BAIKAL]} for n in range(2)]
@@ -157,13 +127,6 @@ def test_the_debates_of_one_question_stand_side_by_side(runs: Any) -> None:
     assert any(line.count("--- round 1 ---") == 2 for line in done.stdout.splitlines())
     as_json = madke("compare", *directories, "--question", "q0", "--json")
     assert json.loads(as_json.stdout)["id"] == "q0"
-
-
-def test_runs_in_different_folders_are_called_by_what_their_paths_do_not_share(runs: Any, tmp_path: Path) -> None:
-    one, two = runs(one=[BAIKAL], two=["x"])
-    (tmp_path / "deeper").mkdir()
-    moved = two.rename(tmp_path / "deeper" / "one")
-    assert list(compared(one, moved)["scores"]) == ["one", "deeper/one"]
 
 
 def test_what_cannot_be_compared(runs: Any, tmp_path: Path) -> None:

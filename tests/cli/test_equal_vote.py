@@ -55,15 +55,3 @@ def test_a_plan_names_the_vote_by_calls_and_by_tokens(questions: Path, tmp_path:
 
 def test_a_vote_needs_no_equal_one(questions: Path, tmp_path: Path) -> None:
     assert "A vote over" not in plan(questions, tmp_path, "--protocol", "self-consistency", "--sources", "wiki")
-
-
-def test_the_list_has_the_calls_of_a_question() -> None:
-    listed = {each["name"]: each["calls"] for each in map(json.loads, madke("protocols", "--json").stdout.splitlines())}
-    assert listed["madke"] == {"fewest": 6, "most": 16}
-    assert listed["rag"] == {"fewest": 1, "most": 1}
-    assert "has as many samples as the debate has calls" in " ".join(madke("protocols").stdout.split())
-
-
-def test_the_picture_names_it() -> None:
-    shown = " ".join(madke("protocols", "show", "gated").stdout.split())
-    assert "a vote of 2 to 6 samples (self-consistency, debaters=6)" in shown

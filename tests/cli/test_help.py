@@ -7,11 +7,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from madke.cli import app, flags
-from madke.cli.index import _BM25, _DENSE
+from madke.cli import app
 
 SCREEN = 40
-GROUPS = {"Arguments", "Options", "Commands", _BM25, _DENSE, *filter(None, flags._PANELS)}
 
 
 def verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -32,10 +30,6 @@ def shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> li
     return done.stdout.strip("\n").splitlines()
 
 
-def test_groups_have_the_same_names_in_all_verbs(shown: list[str]) -> None:
-    assert {line.strip("╭─╮ ") for line in shown if line.startswith("╭")} <= GROUPS
-
-
 def test_common_options_fit_one_screen(shown: list[str]) -> None:
     (start,) = [n for n, line in enumerate(shown) if line.startswith("╭─ Options ")]
     end = next(n for n, line in enumerate(shown) if n > start and line.startswith("╰"))
@@ -48,8 +42,3 @@ def test_nothing_is_cut_and_options_have_their_own_metavars(shown: list[str]) ->
     assert "range>" not in text
     options = [line.strip("│* ") for line in shown if line.strip("│* ").startswith("--")]
     assert [line for line in options if "<str>" in line or "<path>" in line or "<int>" in line] == []
-
-
-def test_one_plain_line_for_each_option() -> None:
-    long = [param.name for param in MADKE.get_command(None, "run").params if len(param.help or "") > 70]
-    assert long == []

@@ -11,7 +11,7 @@ from madke._util.assets import install
 from madke._util.terminal import LogHandler, printed_once
 from tests.support.cli import madke
 from tests.support.dataset import write_dataset
-from tests.support.openai_server import chat, error, openai_server
+from tests.support.openai_server import chat, openai_server
 
 
 def test_extras_are_installed_into_a_checkout_or_next_to_the_package(
@@ -39,22 +39,6 @@ def test_a_package_that_logs_by_itself_is_printed_once(
     finally:
         root.removeHandler(ours)
     assert capsys.readouterr().err == "some_hub.http: Retrying in 1s [31m\n"
-
-
-def test_a_run_whose_calls_all_fail_says_the_cause_first_and_shows_no_table(tmp_path: Path) -> None:
-    questions, pools = write_dataset(tmp_path, 2)
-    with openai_server(error(401, "Incorrect API key")) as server:
-        options = ("--model", "openai/m", "--base-url", server.url, "--pools", pools)
-        done = madke("run", questions, *options, "--out", tmp_path / "out")
-    assert done.returncode == 1
-    cause, *rest = done.stdout.splitlines()
-    assert cause.startswith("out: all 2 debates failed: ")
-    assert "Incorrect API key" in cause
-    assert rest == [
-        f"transcripts: {tmp_path / 'out' / 'transcripts.jsonl'}",
-        f"report: {tmp_path / 'out' / 'report.html'}",
-    ]
-    assert "madke: 2 questions failed; the same command retries them" in done.stderr.splitlines()
 
 
 def test_replies_that_were_cut_off_are_counted_with_the_cure(tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ from typer.testing import CliRunner
 
 from madke.cli.index import app
 from madke.core.errors import UserError
-from madke.indexing.index_folder import DenseSettings, read_manifest
 from tests.support.cli import madke, refused
-from tests.support.corpus import WordEncoder, write_corpus
+from tests.support.corpus import write_corpus
 from tests.support.installed import needs
 
 needs("pyserini", "wiki")
@@ -126,29 +125,3 @@ def test_options_of_dense_are_refused_for_bm25_and_named(option: str, value: str
     with pytest.raises(UserError, match=rf"^{option}( ray)? requires --kind dense$"):
         CliRunner().invoke(app, list(map(str, arguments[1:])), catch_exceptions=False)
     assert not (tmp_path / "out").exists()
-
-
-def test_the_help_shows_the_defaults() -> None:
-    said = " ".join(CliRunner().invoke(app, ["build", "--help"], env={"COLUMNS": "200"}).stdout.split())
-    for default in ("0.9", "0.4", "minilm", "float32", "auto", "10000", "by type"):
-        assert f"Default: {default}." in said
-
-
-def test_options_of_dense_reach_the_index_and_the_others_keep_their_defaults(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("faiss", reason="a dense index needs the extra `wiki`")
-    monkeypatch.setattr("madke.encoding.encoders.load_encoder", lambda name, **_: WordEncoder())
-    write_corpus(tmp_path / "c.jsonl")
-
-    def built(out: Any, *chosen: Any) -> Any:
-        arguments = ["build", tmp_path / "c.jsonl", "--kind", "dense", "--out", tmp_path / out, *chosen]
-        assert CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False).exit_code == 0
-        found = read_manifest(tmp_path / out).index
-        assert isinstance(found, DenseSettings)
-        return found.factory, bool(found.reason), found.shard_rows, found.file_mb
-
-    assert built("plain") == ("Flat", True, 10_000, 64.0)
-    chosen = ["--faiss", "SQ8", "--shard-rows", 20, "--file-mb", 0.5, "--vectors", tmp_path / "vectors"]
-    assert built("chosen", *chosen) == ("SQ8", False, 20, 0.5)
-    assert list((tmp_path / "vectors").glob("*.npy"))

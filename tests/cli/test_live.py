@@ -112,15 +112,6 @@ def test_the_header_says_what_answers_and_how_to_take_something_else(capsys: pyt
     assert "--sources" in knowledge
 
 
-def test_the_header_names_the_models_of_roles(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
-    with LiveDebate(job_of(model="openai/m", cast={"judge": "openai/j"}), debate=True) as live:
-        live.hear(events.DebateStarted(question="ask", pool=EMPTY_POOL))
-    assert capsys.readouterr().err.splitlines() == [
-        "Model: openai/m (Debater 1, Debater 2, summarizer), openai/j (judge)",
-        "Knowledge: none",
-    ]
-
-
 def test_a_pipe_gets_the_debate_and_the_other_the_progress(capsys: pytest.CaptureFixture[str]) -> None:
     verdict = Verdict(consensus=True, text="[SAME]")
     stance = Stance(text="It is [Baikal].", answer="Baikal")
@@ -141,19 +132,6 @@ def test_a_pipe_gets_the_debate_and_the_other_the_progress(capsys: pytest.Captur
         "    [SAME]",
     ]
     assert err.splitlines()[-1] == "madke: round 1 of at most 3"
-
-
-def test_an_abstention_is_not_printed_three_times() -> None:
-    done = madke("ask", "Who was the first king of Freedonia?", "--sources", "none")
-    assert done.returncode == 0, done.stderr
-    rounds = re.split(r"--- round \d ---\n", done.stdout.partition("\n\nFinal answer")[0])
-    assert len(rounds) == 4
-    assert rounds[2] == (
-        "Debater 1 repeats its reply of round 1\nDebater 2 repeats its reply of round 1\n"
-        "Judge: no consensus, as in round 1\n\n"
-    )
-    assert done.stdout.count("cannot tell") == 2
-    assert "none (abstained)" in done.stdout
 
 
 def test_the_end_is_the_answer_who_agreed_and_what_they_quote() -> None:
@@ -182,9 +160,3 @@ def test_the_end_of_a_split_shows_every_position_with_its_citations() -> None:
         "Debater 1: It is deep. [0]",
         "Debater 2: It is shallow. [1]",
     ]
-
-
-def test_the_end_says_that_there_is_no_answer() -> None:
-    done = madke("ask", "Who was the first king of Freedonia?", "--sources", "none")
-
-    assert done.stdout.endswith("\n\nNo answer found.\n")

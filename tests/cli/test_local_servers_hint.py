@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from madke.cli.doctor import _local_servers
-from madke.cli.local_servers import shell_lines
 from tests.support.cli import madke
 
 
@@ -66,14 +65,6 @@ def test_whoever_chose_a_model_gets_no_hint(args: Any, port: int, tmp_path: Path
     assert "model server" not in done.stdout + done.stderr
 
 
-def test_own_models_or_an_address_in_the_environment_are_a_choice_too(port: int, tmp_path: Path) -> None:
-    address = ask(cwd=tmp_path, MADKE_LOCAL_PORTS=str(port), OPENAI_BASE_URL="http://127.0.0.1:9/v1")
-    (tmp_path / "models.yaml").write_text("mine: {base_url: 'http://127.0.0.1:9/v1'}\n")
-    own = ask(cwd=tmp_path, MADKE_LOCAL_PORTS=str(port))
-
-    assert "model server" not in address.stderr + own.stderr
-
-
 def test_doctor_names_each_server(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MADKE_LOCAL_PORTS", f"{port},9")
     found = _local_servers()
@@ -85,12 +76,3 @@ def test_doctor_names_each_server(port: int, monkeypatch: pytest.MonkeyPatch) ->
     assert f"--base-url http://127.0.0.1:{port}/v1" in found
     assert none == "none found on the ports 9"
     assert _local_servers() == "not looked for"
-
-
-def test_a_long_command_is_two_lines_that_a_shell_joins() -> None:
-    command = f'madke ask "..." --model openai/{"m" * 60} --base-url http://127.0.0.1:8000/v1'
-
-    assert shell_lines(command) == (
-        f'madke ask "..." --model openai/{"m" * 60} \\\n  --base-url http://127.0.0.1:8000/v1'
-    )
-    assert shell_lines('madke ask "..."') == 'madke ask "..."'

@@ -112,13 +112,6 @@ def test_a_run_is_one_line_on_a_terminal_of_any_width(
         assert shown.count("\x1b[?25h") > shown.count("\x1b[?25l")  # the cursor is seen meanwhile, too
 
 
-def test_zeros_that_say_nothing_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = terminal_of(monkeypatch, 80)
-    with run_progress() as listen:
-        listen(RunProgress(done=0, total=10, cost=0.0))
-    assert frames(terminal.getvalue())[-1] == f"questions {REST} 0/10"
-
-
 def test_a_run_that_tells_nothing_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with run_progress():
         pass
@@ -134,23 +127,6 @@ def test_a_text_cannot_steer_the_terminal(
     text = stream.getvalue() if stream else capsys.readouterr().err
     assert "]0;owned [red]arm[/red]" in text
     assert "\x1b]0" not in text
-
-
-def test_a_count_ends_with_its_total(capsys: pytest.CaptureFixture[str]) -> None:
-    show = counter("retrieved")
-    for done in range(4):
-        show(done, 3)
-    assert capsys.readouterr().err == "retrieved: 3/3\n"
-
-
-def test_a_count_that_begins_again_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = terminal_of(monkeypatch)
-    show = counter("passages")
-    show(7, None)
-    show(7, 7)
-    show(1, 7)
-    show(7, 7)
-    assert terminal.getvalue().count("passages") >= 2
 
 
 def test_status_lines_leave_nothing_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -68,16 +67,6 @@ def test_a_copy_sends_the_same_prompts(name: str, tmp_path: Path) -> None:
         assert sample_prompt(copied, stage).messages == sample_prompt(shipped, stage).messages
 
 
-def test_a_template_with_a_block_in_a_comment_is_copied(tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    copy_variant(load_variant("madke"), own / "mine")
-    template = own / "mine" / "judge.j2"
-    template.write_text('{% extends "debate_judge.j2" %}\n{# {% endblock %} #}\n')
-    copy_variant(load_variant("mine", own), tmp_path / "copies" / "mine")
-    copied = load_variant("mine", tmp_path / "copies")
-    assert sample_prompt(copied, "judge").messages == sample_prompt(load_variant("mine", own), "judge").messages
-
-
 def test_a_copied_template_holds_its_words_and_names_its_prompt_in_the_paper(tmp_path: Path) -> None:
     copy_variant(load_variant("madke"), tmp_path / "madke")
     text = {file.stem: file.read_text() for file in (tmp_path / "madke").glob("*.j2")}
@@ -104,18 +93,3 @@ def test_a_run_takes_the_words_of_the_copy(pasted: Path, tmp_path: Path) -> None
     assert any(THEIRS in each for each in asked)
     assert not any(OURS in each for each in asked)
     assert len(list(read_transcripts(tmp_path / "out"))) == 2
-
-
-def test_a_recipe_takes_the_words_of_the_copy(pasted: Path, tmp_path: Path) -> None:
-    questions, pools = write_dataset(tmp_path, 2)
-    recipe: Any = tmp_path / "recipe.yaml"
-    recipe.write_text(
-        "title: Words\nsource: a test\narms:\n  - {name: one, protocol: madke}\n  - {name: two, protocol: mad}\n"
-    )
-    with openai_server(debating) as server:
-        endpoint = ("--model", "openai/m", "--base-url", server.url, "--out", tmp_path / "out")
-        done = madke("ablate", recipe, "--data", questions, "--pools", pools, *endpoint, "--prompts", pasted)
-        assert done.returncode == 0, done.stderr
-        asked = [json.dumps(seen.body) for seen in server.requests]
-    assert any(THEIRS in each for each in asked)
-    assert not any(OURS in each for each in asked)

@@ -14,12 +14,10 @@ from subprocess import PIPE
 from typing import Any
 
 import pytest
-import typer
 
 import madke
 from madke.cli import watch
 from madke.cli.watch import follow
-from madke.core.errors import UserError
 from madke.core.transcript import to_json
 from madke.report.html import RELOADS, write_report
 from tests.report.run_folders import debate, write_run
@@ -75,25 +73,6 @@ def test_the_page_is_written_when_debates_land_and_once_more_at_the_end(
     assert "2 of 2 debates; the run has ended" in capsys.readouterr().out
 
 
-def test_without_new_debates_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = write_run(tmp_path / "run", [debate("a", [LAKE, LAKE])])
-    pages: list[int | None] = []
-    looks = 0
-
-    with under_way(run) as end:
-
-        def sleep(seconds: float) -> None:
-            nonlocal looks
-            looks += 1
-            if looks == 5:
-                end()
-
-        monkeypatch.setattr("madke.cli.watch.time.sleep", sleep)
-        follow([run], run / "report.html", pages.append)
-
-    assert pages == [watch.RELOAD_SECONDS, None]
-
-
 def test_only_what_was_appended_is_read_until_a_resumed_run_drops_debates(tmp_path: Path) -> None:
     path = write_run(tmp_path / "run", [debate("a", [LAKE, LAKE]), debate("b", [LAKE, LAKE])])
     run, file = watch._Run(path), path / "transcripts.jsonl"
@@ -103,29 +82,6 @@ def test_only_what_was_appended_is_read_until_a_resumed_run_drops_debates(tmp_pa
     assert run.look() == 3, "the bytes read before are not read again"
     file.write_bytes(held.splitlines(keepends=True)[0])
     assert run.look() == 1
-
-
-def test_ctrl_c_leaves_a_page_that_does_not_reload(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", [debate("a", [LAKE, LAKE])])
-    page = run / "report.html"
-
-    def write(reload: int | None) -> None:
-        write_report([run], page, reload=reload)
-        assert RELOADS in page.read_text()
-        raise KeyboardInterrupt
-
-    with under_way(run), pytest.raises(typer.Exit) as ended:
-        follow([run], page, write)
-
-    assert ended.value.exit_code == 130
-    assert RELOADS not in page.read_text()
-    assert 'id="index"' in page.read_text()
-
-
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "predictions.jsonl").write_text("{}")
-    with pytest.raises(UserError, match="expected the directory of a run"):
-        follow([tmp_path / "predictions.jsonl"], tmp_path / "page.html", lambda reload: None)
 
 
 @pytest.mark.slow

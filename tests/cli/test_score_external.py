@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.support.cli import madke, refused
-from tests.support.dataset import write_dataset
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
 
@@ -121,14 +120,6 @@ def test_scores_of_other_answers_are_left_out_with_a_line(run: Any, scorer: Any,
     assert "len" in metrics(run)
 
 
-def test_runs_beside_each_other_of_which_one_was_scored(run: Any, tmp_path: Path, scorer: Any) -> None:
-    other = write_run(tmp_path / "other", entry("q0", BAIKAL))
-    done("score", run, *scorer("len", LENGTHS))
-    rows = {line.split()[0]: line.split() for line in done("score", run, other).stdout.splitlines() if line.split()}
-    assert "13" in rows["run"]
-    assert rows["other"].count("-") == 1
-
-
 def test_keys_in_a_command_are_not_kept(run: Any, scorer: Any) -> None:
     option, command = scorer("len", LENGTHS)
     done("score", run, option, f"{command} --token hf-very-secret", HF_TOKEN="hf-very-secret")
@@ -158,10 +149,6 @@ def test_a_broken_option(run: Any, option: str, said: str) -> None:
     assert files(run) == before
 
 
-def test_a_name_that_is_given_twice(run: Any, scorer: Any) -> None:
-    assert "len is given twice" in refused("score", run, *scorer("len", LENGTHS), *scorer("len", LENGTHS))
-
-
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -175,39 +162,3 @@ def test_a_command_that_fails_leaves_everything_as_it_was(run: Any, scorer: Any,
     before = files(run)
     assert said in refused("score", run, *scorer("other", LENGTHS), *scorer("len", body))
     assert files(run) == before
-
-
-def test_a_run_without_an_answer(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", entry("q0", None))
-    assert "no answer to score" in refused("score", run, "--scorer", "comet=cat")
-    other = write_run(tmp_path / "other", entry("q0", None))
-    said = refused("score", run, other, "--scorer", "comet=cat")
-    assert "none of the 2 runs has an answer to score" in said
-
-
-def test_a_run_without_an_answer_leaves_the_others_their_scores(run: Any, tmp_path: Path, scorer: Any) -> None:
-    none = write_run(tmp_path / "none", entry("q0", BAIKAL))
-    option = scorer("len", LENGTHS)
-    done("score", none, *option)
-    write_run(none, entry("q0", None), entry("q1", None))
-    shown = done("score", none, run, *option)
-    assert shown.stderr.count("\n") == 1
-    assert "none: no answer, so no score by len" in shown.stderr
-    assert ("len" in metrics(none), "len" in metrics(run)) == (False, True)
-    assert done("score", none, run).stderr == ""
-
-
-@pytest.mark.parametrize("content", ["[]", "{", '{"len": {}}', '{"len": 1}', "\udcff"])
-def test_a_file_of_external_scores_that_is_not_one(run: Any, content: str) -> None:
-    (run / "external.json").write_text(content, errors="surrogateescape")
-    assert "external.json: not a file that `madke score` writes with --scorer" in refused("score", run)
-
-
-def test_the_report_shows_them_without_scoring_anew(tmp_path: Path, scorer: Any) -> None:
-    questions, _ = write_dataset(tmp_path, 1)
-    (tmp_path / "script.yaml").write_text(json.dumps([{"reply": "It is [Lake Baikal]."}]))
-    run = tmp_path / "run"
-    done("run", questions, "-p", "standard", "--model", f"scripted/{tmp_path / 'script.yaml'}", "--out", run)
-    done("score", run, *scorer("comet", "for a in asked: print(-1.5)"))
-    done("report", run)
-    assert "comet -1.5 (-1.5 to -1.5), n = 1\n" in (run / "report.html").read_text()

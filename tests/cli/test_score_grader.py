@@ -128,22 +128,6 @@ def test_ctrl_c_keeps_the_grades_that_came(run: Any) -> None:
         assert len(server.requests) == 2, "the grade that was under way came home"
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--base-url", "http://localhost:1/v1"], "--base-url needs --grader MODEL"),
-        (["--concurrency", "2"], "--concurrency needs --grader MODEL"),
-        (["--task", "claim"], "--task claim needs --data"),
-        (["--grader", "gpt-4"], "unknown model 'gpt-4'"),
-        (["--tables", "x.xlsx"], "x.xlsx: expected a file name ending in .csv or .parquet or .tex"),
-        (["--predictions", "x.tex"], "x.tex: expected a file name ending in .jsonl or .csv or .parquet"),
-    ],
-)
-def test_options_that_say_nothing(run: Any, options: list[str], said: str) -> None:
-    assert said in refused("score", run, *options)
-    assert not (run / "metrics.json").exists()
-
-
 def test_predictions_are_scored_graded_and_not_written_beside(predictions: Any, grader: Any, tmp_path: Path) -> None:
     before = {path.name for path in tmp_path.iterdir()}
     (found,) = scores(done("score", *predictions, "--json"))
@@ -157,14 +141,6 @@ def test_predictions_are_scored_graded_and_not_written_beside(predictions: Any, 
     assert beside == {"theirs.json", "theirs.jsonl.external.json", "theirs.jsonl.grades.sqlite"}
     (again,) = scores(done("score", *predictions, "--json"))
     assert again == found
-
-
-def test_predictions_stand_beside_a_run(predictions: Any, run: Any) -> None:
-    file, *data = predictions
-    shown = done("score", run, file, *data).stdout
-    assert {"run", "theirs.jsonl"} <= {line.split()[0] for line in shown.splitlines() if line.strip()}
-    assert "found 2" in refused("score", run, file, *data, "--out", "x.json")
-    assert "give the questions with --data" in refused("score", file)
 
 
 def test_tables_and_answers_as_files(run: Any, tmp_path: Path) -> None:
@@ -193,16 +169,6 @@ def test_scores_by_dataset_as_json(of_two_datasets: Any) -> None:
     assert list(one) == list(two) == ["", "fever", "nq"]
     assert [each["correct"]["value"] for each in two.values()] == [1.0, 0.0, 1.0]
     assert {each["questions"] for each in one.values()} == {1}
-
-
-def test_scores_by_dataset_as_a_table(of_two_datasets: Any, tmp_path: Path) -> None:
-    table = tmp_path / "scores.csv"
-    shown = done("score", *of_two_datasets, "--by-dataset", "--tables", table)
-    rows = list(csv.DictReader(table.read_text().splitlines()))
-    names = [f"{arm}: {dataset}" for arm in ("one", "two") for dataset in ("no dataset named", "fever", "nq")]
-    assert [row["arm"] for row in rows] == names
-    assert [float(row["correct (EM) %"]) for row in rows] == [100, 100, 100, 100, 0, 100]
-    assert "two: fever" in " ".join(shown.stdout.split())
 
 
 @pytest.mark.parametrize("name", ["correct", "cons_judge", "co2_matcher", "grader"])

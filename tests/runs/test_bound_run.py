@@ -109,12 +109,3 @@ def test_required_schemas_fail_in_one_line(command: Any, tmp_path: Path) -> None
     shown = " ".join((failed.stdout + failed.stderr).split())
     assert "takes no JSON schema" in shown
     assert "structured: require" in shown
-
-
-def test_the_papers_protocol_refuses_the_setting(command: Any, tmp_path: Path) -> None:
-    refused = madke(
-        *command, "--out", tmp_path / "out", "--protocol", "madke-reference", "--set", "structured=auto",
-        "--base-url", "http://127.0.0.1:9/v1",
-    )  # fmt: skip
-    assert refused.returncode == 2
-    assert "free text" in refused.stderr

@@ -66,22 +66,6 @@ def test_two_runs_can_share_one_first_round(tmp_path: Path, run: Any) -> None:
     assert "speak" not in scores["parse_failures"]
 
 
-def test_given_stances_can_be_more_than_the_debaters_and_begin_the_debate(tmp_path: Path, run: Any) -> None:
-    stances = [{"agent": f"Sample {n}", "text": f"Sample text {n}: [Lake {n}]."} for n in range(4)]
-    lines = [{"id": f"q{n}", "stances": stances} for n in range(2)]
-    (tmp_path / "given.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    options = ("--protocol", "mad", "--first-round", tmp_path / "given.jsonl")
-    transcript = run("out", *options)["q0"]
-    first, second = transcript.rounds
-    assert said(first) == [(f"Sample {n}", f"Lake {n}") for n in range(4)]
-    assert {turn.reads for turn in second.turns} == {tuple(f"Sample {n}" for n in range(4))}
-    assert len(second.turns) == 3
-
-    stances[0]["text"] = "Another sample: [Lake 9]."
-    (tmp_path / "given.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert "holds another run: first_round.q0" in refused(*run.command("out", *options))
-
-
 def test_given_stances_for_too_few_questions_are_refused_before_anything_is_written(tmp_path: Path, run: Any) -> None:
     (tmp_path / "given.jsonl").write_text(json.dumps({"id": "q0", "stances": [{"agent": "A", "text": "[x]"}]}))
     complaint = refused(*run.command("out", *run.pools, "--first-round", tmp_path / "given.jsonl"))
@@ -148,5 +132,5 @@ def test_an_order_that_reads_the_golds_is_marked_wherever_it_is_reported(tmp_pat
     assert mark in " ".join(done.stdout.split())
     assert json.loads((out / "metrics.json").read_text())["read_golds"] == 2
     assert json.loads(madke("score", out, "--json").stdout)["read_golds"] == 2
-    assert (out / "report.html").read_text().count(mark) >= 4
+    assert mark in (out / "report.html").read_text()
     assert mark in madke("report", out, "--question", "q0").stdout

@@ -7,7 +7,7 @@ from typing import Any
 from madke.llm import CallStore
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke
-from tests.support.dataset import stage_of, write_dataset
+from tests.support.dataset import write_dataset
 from tests.support.openai_server import chat, error, openai_server
 
 REFUSAL = "This model's maximum context length is 512 tokens. However, your messages resulted in more."
@@ -65,27 +65,3 @@ def test_a_turn_whose_prompt_is_too_long_fails_with_the_servers_words(tmp_path: 
     errors = {turn.stance.error for turn in transcript.rounds[1].turns}
     assert errors == {f"HTTP 400: {REFUSAL}"}
     assert f"1 x HTTP 400: {REFUSAL}" in " ".join(done.stdout.split())
-
-
-def test_passages_are_left_out_by_rank(tmp_path: Path) -> None:
-    questions, pools = write_dataset(tmp_path, 1)
-    record = json.loads(pools.read_text())
-    passages = [
-        {"source": "wiki", "key": f"p{n}", "title": f"Lake {n}", "text": f"Passage {n}. {'Deep water. ' * 40}"}
-        for n in range(5)
-    ]
-    pools.write_text(json.dumps({**record, "passages": passages}) + "\n")
-
-    def reply(body: Any, n: Any) -> Any:
-        if stage_of(body) == "select" and sum(len(message["content"]) for message in body["messages"]) > 3000:
-            return error(400, REFUSAL, code="context_length_exceeded")
-        return chat("[0] [4] [Yes] The answer is [Lake Baikal].")
-
-    with openai_server(reply) as server:
-        endpoint = ("--model", "openai/m", "--base-url", server.url, "--sources", "wiki")
-        done = madke("run", questions, "--pools", pools, *endpoint, "--out", tmp_path / "out", "--set", "overflow=drop")
-    assert done.returncode == 0, done.stderr
-    (transcript,) = read_transcripts(tmp_path / "out")
-    selection = transcript.rounds[0].turns[0].selection
-    assert selection.truncated.passages[0] == 4
-    assert 4 not in selection.ids

@@ -10,18 +10,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError
-from madke.llm import Retrying, RetryPolicy, open_model
+from madke.llm import open_model
 from madke.runs.meter import Meter
 from madke.runs.options import RunOptions
 from madke.runs.ray_cast import ray_models
 from tests.support.dataset import debating
 from tests.support.installed import needs
-from tests.support.openai_server import OpenAIServer, Seen, chat, error, openai_server, without_streaming
+from tests.support.openai_server import OpenAIServer, Seen, chat, openai_server, without_streaming
 from tests.support.ray_debates import CONCURRENCY, ROLES, debated
 from tests.support.ray_nodes import another_node, kill, running_cluster, workers
 from tests.support.tiny_model import save_tiny_model
@@ -184,56 +183,6 @@ def test_without_a_node_the_run_ends_with_one_line() -> None:
     assert len(killer) == 1
 
 
-def test_a_servers_refusal_on_a_node_is_retried_here(cluster: Any) -> None:
-    waits: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
-
-    def reply(body: dict[str, Any], n: int) -> Any:
-        return error(429, "Slow down.", {"Retry-After": "7"}) if n == 1 else chat("Now.")
-
-    with (
-        openai_server(reply) as server,
-        on_nodes(ONE, base_url=server.url, address=cluster.address, concurrency=2) as models,
-    ):
-        patient = Retrying(models["judge"], RetryPolicy(), sleep=sleep)
-        completion = asyncio.run(patient.complete(request()))
-
-    assert (completion.text, completion.attempts) == ("Now.", 2)
-    assert len(waits) == 1
-    assert waits[0] >= 7
-
-
-def test_a_node_that_would_ask_openai_instead_is_refused(
-    cluster: Any, doomed: Any, home: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", home.url)
-
-    assert "would call OpenAI for openai/m;" in refusal(cluster, "openai/m")
-
-
-def test_a_node_whose_model_is_another_one_is_refused(cluster: Any, tmp_path: Path) -> None:
-    script = tmp_path / "script.yaml"
-    script.write_text("- reply: Hello.\n")
-    with on_nodes({"judge": f"scripted/{script}"}, address=cluster.address, concurrency=2) as models:
-        assert asyncio.run(models["judge"].complete(request())).text == "Hello."
-
-    changing = tmp_path / "changing.yaml"
-    changing.write_text("- reply: here\n")
-
-    def tell() -> None:
-        import ray
-
-        until(ray.is_initialized)
-        changing.write_text("- reply: there\n")
-
-    contents = threading.Thread(target=tell)
-    contents.start()
-    assert "use the same on every node" in refusal(cluster, f"scripted/{changing}")
-    contents.join()
-
-
 @pytest.mark.parametrize(("name", "said"), [("openia/m", "did you mean 'openai'"), ("human", "at this terminal")])
 def test_what_cannot_be_on_a_node_is_refused_before_a_cluster_is_looked_for(name: str, said: str) -> None:
     with pytest.raises(UserError, match=said), on_nodes({"judge": name}, address="nowhere", concurrency=2):
@@ -255,14 +204,3 @@ def test_local_models_get_a_worker_for_each_gpu(cluster: Any, tmp_path: Path) ->
         assert len(workers()) == 2
         assert [each.outcome for each in asyncio.run(calls())] == ["ok"] * 4
         assert models["judge"].name == f"hf/{tmp_path}"
-
-
-def refusal(cluster: Any, name: str) -> str:
-    """The one line with which models are refused; no worker is left behind."""
-    raised = pytest.raises(UserError)
-    with raised as refused, on_nodes({"judge": name}, address=cluster.address, concurrency=2):
-        pass
-    psutil.wait_procs(workers(), timeout=30)
-    assert workers() == []
-    assert "\n" not in str(refused.value)
-    return str(refused.value)

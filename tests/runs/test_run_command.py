@@ -16,7 +16,7 @@ from madke.llm import CallStore
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, stage_of, write_dataset
-from tests.support.openai_server import chat, error, openai_server
+from tests.support.openai_server import error, openai_server
 
 
 def arguments(folder: Any, server: Any, *more: Any, n: int = 6) -> Any:
@@ -51,45 +51,6 @@ def test_every_question_makes_exactly_2nr_plus_r_plus_1_calls(tmp_path: Path) ->
     usage = [used for transcript in transcripts for used in transcript.usage.values()]
     assert sum(used.prompt_tokens for used in usage) == 20 * sum(calls.values())
     assert not any(used.estimated for used in usage)
-
-
-def test_recorded_prompts_show_who_sees_what(tmp_path: Path) -> None:
-    def echoing(body: Any, n: Any) -> Any:
-        match stage_of(body):
-            case "speak" | "reply":
-                return chat(f"token{n}: the answer is [Lake {n}].")
-            case "judge":
-                return chat("[No]")
-        return debating(body, n)
-
-    with openai_server(echoing) as server:
-        done = madke(*arguments(tmp_path, server, n=1))
-        assert done.returncode == 0, done.stderr
-        sent = Counter(map(stage_of, (seen.body for seen in server.requests)))
-    (transcript,) = read_transcripts(tmp_path / "out")
-    said = {
-        (entry.n, turn.agent): re.match(r"token\d+", turn.stance.text)[0]
-        for entry in transcript.rounds
-        for turn in entry.turns
-    }
-
-    def shown_in(messages: Any) -> Any:
-        text = "\n".join(message.content for message in messages)
-        return {key for key, token in said.items() if re.search(rf"{token}\b", text)}
-
-    with CallStore(tmp_path / "out" / "calls.sqlite") as store:
-        for call in store.recorded():
-            purpose = call.purpose
-            seen = shown_in(call.messages)
-            before = {(purpose.round - 1, agent) for agent in ("Debater 1", "Debater 2")} & set(said)
-            match purpose.stage:
-                case "select":  # Eq. 2: its own stance of the round before
-                    assert seen == {key for key in before if key[1] == purpose.agent}
-                case "speak" | "reply":  # Eq. 3 and 4: everyone's of the round before, nobody's of this one
-                    assert seen == before
-                case _:  # Eq. 5 and 6: everyone's of this round
-                    assert seen == {(purpose.round, agent) for agent in ("Debater 1", "Debater 2")}
-    assert sent == {"select": 6, "speak": 2, "reply": 4, "judge": 3, "summarize": 1}
 
 
 def test_identical_prompts_of_two_debaters_are_two_calls(tmp_path: Path) -> None:
@@ -257,35 +218,6 @@ def test_what_a_kill_left_half_written_is_swept_away(tmp_path: Path) -> None:
     assert names == {"calls.sqlite", "lock", "metrics.json", "report.html", "run.json", "transcripts.jsonl"}
 
 
-def test_pools_left_without_a_run_are_retrieved_again(tmp_path: Path) -> None:
-    questions, pools = write_dataset(tmp_path, 1)
-    web = {"query": "Which lake is the deepest, in survey 0?", "results": []}
-    (tmp_path / "web.jsonl").write_text(json.dumps(web) + "\n")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "pools.jsonl").write_bytes(pools.read_bytes())
-    with openai_server(debating) as server:
-        sources = ("--sources", f"google={tmp_path / 'web.jsonl'}")
-        endpoint = ("--model", "openai/m", "--base-url", server.url)
-        done = madke("run", questions, *sources, *endpoint, "--out", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert "google: passages for 0 of 1 questions, 0 failed" in done.stderr
-    (transcript,) = read_transcripts(tmp_path / "out")
-    assert transcript.pool == ()
-
-
-def test_repeats_are_debated_with_other_samples(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        assert madke(*arguments(tmp_path, server, "--repeats", 2, n=2)).returncode == 0
-        seeds = [seen.body["seed"] for seen in server.requests]
-    assert len(seeds) == len(set(seeds))
-    assert sorted((t.id, t.repeat) for t in read_transcripts(tmp_path / "out")) == [
-        ("q0", 0),
-        ("q0", 1),
-        ("q1", 0),
-        ("q1", 1),
-    ]
-
-
 @pytest.mark.parametrize(("sources", "shown"), [("wiki", {"wiki"}), ("google", {"google"}), ("none", set())])
 def test_arms_filter_one_pool_file(tmp_path: Path, sources: str, shown: Any) -> None:
     with openai_server(debating) as server:
@@ -311,15 +243,3 @@ def test_no_key_appears_in_any_file_or_output(tmp_path: Path) -> None:
     for path in tmp_path.rglob("*"):
         if path.is_file():
             assert canary.encode() not in path.read_bytes(), path
-
-
-def test_a_replay_pays_nothing_and_loses_nothing_whatever_the_limit(tmp_path: Path) -> None:
-    prices = tmp_path / "prices.yaml"
-    prices.write_text("openai/m: {prompt: 1000, completion: 1000}")
-    with openai_server(debating) as server:
-        command = arguments(tmp_path, server, "--prices", prices, n=3)
-        assert madke(*command).returncode == 0
-        before = finished_ids(tmp_path)
-        again = madke(*command, "--replay", "--max-cost", 0.001)
-    assert again.returncode == 0, again.stderr
-    assert finished_ids(tmp_path) == before == ["q0", "q1", "q2"]

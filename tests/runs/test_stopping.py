@@ -284,20 +284,6 @@ def test_a_model_that_only_reasons_ends_the_run_with_a_line_that_names_max_token
     assert len(unfinished(tmp_path)) > 30
 
 
-def test_a_limit_that_was_reached_before_leaves_what_failed_where_it_is(tmp_path: Path) -> None:
-    def partly(body: Any, n: Any) -> Any:
-        return error(400, "no") if "survey 1?" in str(body["messages"]) else debating(body, n)
-
-    with openai_server(partly) as server:
-        args = arguments(tmp_path, server, n=3)
-        assert madke(*args).returncode == 1
-        sent = len(server.requests)
-        assert madke(*args, "--token-budget", 1).returncode == 1
-        assert len(server.requests) == sent
-    assert finished(tmp_path) == {"q0", "q1", "q2"}
-    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["failed"] == 1
-
-
 def test_a_replay_of_a_stopped_run_makes_no_failures_of_what_was_left(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, "--concurrency", "1")
