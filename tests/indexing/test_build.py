@@ -181,17 +181,6 @@ def test_a_shard_that_was_damaged_meanwhile_is_encoded_again(corpus: Path, tmp_p
     assert [len(texts) for texts in second.passage_calls] == [20, 10]
 
 
-def test_shards_of_a_corpus_that_changed_are_encoded_again(corpus: Path) -> None:
-    with pytest.raises(RuntimeError):
-        dense(corpus, WordEncoder(raise_at=2))
-    write_corpus(corpus, [*PASSAGES[1:], PASSAGES[0]])
-
-    second = WordEncoder()
-    dense(corpus, second)
-
-    assert len(second.passage_calls) == 3
-
-
 def test_the_same_build_again_does_nothing(corpus: Path) -> None:
     first = dense(corpus)
     encoder = WordEncoder()
@@ -312,19 +301,6 @@ def test_vectors_outlive_everything_until_the_index_has_its_name(
 
     assert encoder.passage_calls == []
     assert names(tmp_path) == ["index", "passages.jsonl"]
-
-
-def test_kept_vectors_are_not_replaced_by_others(corpus: Path, tmp_path: Path) -> None:
-    class Other(WordEncoder):
-        name = "other"
-
-    for encoder in (WordEncoder(), WordEncoder()):
-        build_index(
-            corpus, tmp_path / "index", encoder=encoder, faiss="Flat", vectors=tmp_path / "vectors", kind="dense"
-        )
-
-    with pytest.raises(UserError, match="vectors: this folder holds vectors of another corpus or encoder"):
-        build_index(corpus, tmp_path / "two", encoder=Other(), faiss="Flat", vectors=tmp_path / "vectors", kind="dense")
 
 
 def test_passages_of_a_damaged_index_are_not_taken_over(corpus: Path, tmp_path: Path) -> None:

@@ -135,16 +135,6 @@ def test_the_measured_recall_is_that_of_searching(corpus: Path, vectors: Path, t
     assert 0 < shared < 0.9
 
 
-def test_searching_more_lists_finds_more(corpus: Path, vectors: Path, tmp_path: Path) -> None:
-    one, every = (
-        build(corpus, vectors, tmp_path / lists, "IVF16,Flat", f"nprobe={lists}").index_recall for lists in ("1", "16")
-    )
-
-    assert one is not None
-    assert every is not None
-    assert one.recall_at_5 < every.recall_at_5 == 1.0
-
-
 def test_vectors_that_are_kept_serve_the_next_index(corpus: Path, vectors: Path, tmp_path: Path) -> None:
     build(corpus, vectors, tmp_path / "first", "Flat")
     encoder = NoiseEncoder()

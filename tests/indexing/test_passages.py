@@ -104,17 +104,6 @@ def test_two_processes_write_the_bytes_of_one(dump: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_several_dumps_are_one_source(tmp_path: Path) -> None:
-    first = write_dump(tmp_path / "p1.xml", articles(20, paragraphs=2))
-    second = write_dump(tmp_path / "p2.xml", articles(20, paragraphs=2, seed=2))
-
-    manifest = build_passages([first, second], tmp_path / "out", workers=InProcess())
-
-    assert manifest.counts.pages == 40
-    assert [source.name for source in manifest.settings.sources] == ["p1.xml", "p2.xml"]
-
-
-@pytest.mark.usefixtures("small_shards")
 def test_a_finished_folder_is_left_as_it_is(dump: Path, tmp_path: Path) -> None:
     build(dump, tmp_path / "out")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}

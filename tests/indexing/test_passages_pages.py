@@ -33,15 +33,6 @@ def test_pages_come_with_their_latest_revision(name: str, tmp_path: Path) -> Non
     ]
 
 
-def test_a_multistream_dump_is_one_dump(tmp_path: Path) -> None:
-    pages = list(articles(25, paragraphs=1))
-
-    several = write_dump(tmp_path / "several.xml.bz2", pages, streams_of=10)
-    one = write_dump(tmp_path / "one.xml.bz2", pages)
-
-    assert list(read_dump(several)) == list(read_dump(one))
-
-
 def test_the_wiki_names_its_namespaces_of_files_and_categories(tmp_path: Path) -> None:
     assert silent_namespaces(write_dump(tmp_path / "d.xml", PAGES)) == {"medium", "datei", "kategorie"}
 

@@ -217,38 +217,6 @@ def test_what_repeating_cannot_mend_is_asked_for_once(
     assert list(cache.iterdir()) == []
 
 
-def test_a_file_that_changed_meanwhile_is_told_by_its_checksum(
-    server: PublishedServer, brought: Callable[..., Path], lucene: Path, archive: bytes
-) -> None:
-    server.files["tiny.tar.gz"] = bytes(len(archive))
-
-    def behave(n: int) -> Behaviour:
-        if n > 1:
-            server.files["tiny.tar.gz"] = archive
-        return Behaviour(cut_after=300_000 if n == 1 else None)
-
-    server.behave = behave
-    published = f"md5:{hashlib.md5(archive).hexdigest()}"
-
-    with pytest.raises(UserError, match=r"tiny\.tar\.gz: found md5 [0-9a-f]{32}, expected "):
-        brought(checksum=published)
-    assert_is_whole(brought(checksum=published), lucene)
-
-
-@pytest.mark.parametrize("length", [2_000_000, 10])
-def test_what_else_lies_in_the_way_ends_as_a_wrong_checksum_or_starts_over(
-    length: int, server: PublishedServer, brought: Callable[..., Path], cache: Path, lucene: Path
-) -> None:
-    cache.mkdir(parents=True)
-    (cache / "tiny.tar.gz.part").write_bytes(bytes(length))
-
-    if length == 10:
-        with pytest.raises(UserError, match=r"tiny\.tar\.gz: found md5 [0-9a-f]{32}, expected "):
-            brought()
-    assert_is_whole(brought(), lucene)
-    assert server.ranges == ([None] if length > 10 else ["bytes=10-", None])
-
-
 def test_a_wrong_checksum_removes_the_file_and_says_both(
     server: PublishedServer, brought: Callable[..., Path], cache: Path, archive: bytes, lucene: Path
 ) -> None:
@@ -274,16 +242,6 @@ def test_a_file_of_another_size_is_not_downloaded(
     assert list(cache.iterdir()) == []
 
 
-def test_a_server_that_is_gone_is_given_up(tmp_path: Path, archive: bytes) -> None:
-    with published_server({"tiny.tar.gz": archive}) as server:
-        file = recipes(tmp_path, tiny=recipe(server))
-    waits = Waits()
-
-    with pytest.raises(UserError, match="ConnectionError, 6 times in a row; 0 of"):
-        fetch("tiny", recipes=file, sleep=waits)
-    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0]
-
-
 def test_too_little_space_is_said_before_anything_is_asked(
     server: PublishedServer, brought: Callable[..., Path], cache: Path, monkeypatch: pytest.MonkeyPatch, lucene: Path
 ) -> None:
@@ -296,11 +254,6 @@ def test_too_little_space_is_said_before_anything_is_asked(
         brought(unpacked=unpacked)
     assert server.requests == []
     assert list(cache.iterdir()) == []
-
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 1_000_000))
-    with pytest.raises(UserError, match=r"needs 3\.\d MB of disk space, but only 1\.0 MB are free"):
-        brought()
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, free))
 
     # What has been downloaded already needs no space any more.
     server.behave = lambda n: Behaviour(cut_after=700_000) if n == 1 else Behaviour(status=404)
@@ -440,16 +393,6 @@ def test_an_index_that_cannot_be_searched_gets_no_name(
         open_source("other")
 
 
-def test_an_archive_of_another_kind_is_refused(server: PublishedServer, tmp_path: Path, cache: Path) -> None:
-    other = recipe(server, kind="faiss", encoder="words", texts="tiny")
-    file = recipes(tmp_path, tiny=recipe(server), other=other)
-    fetch("tiny", recipes=file)
-
-    with pytest.raises(UserError, match="the checksum is right, but it holds no faiss index"):
-        fetch("other", recipes=file)
-    assert not (cache / "other").exists()
-
-
 def test_an_archive_without_a_top_folder(server: PublishedServer, brought: Callable[..., Path], lucene: Path) -> None:
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz") as tar:
@@ -578,20 +521,6 @@ def test_a_disk_that_fills_up_keeps_what_was_downloaded(
 
     assert_is_whole(fetch("tiny", recipes=file)[0], lucene)
     assert server.ranges == [None, "bytes=600000-"]
-
-
-def test_progress_counts_bytes(server: PublishedServer, tmp_path: Path, archive: bytes) -> None:
-    seen: dict[str, list[tuple[int, int | None]]] = {}
-
-    def counter(what: str) -> Callable[[int, int | None], None]:
-        return lambda done, total: seen.setdefault(what, []).append((done, total))
-
-    fetch("tiny", recipes=recipes(tmp_path, tiny=recipe(server)), counter=counter)
-
-    assert list(seen) == ["bytes downloaded", "bytes unpacked"]
-    for counts in seen.values():
-        assert counts == sorted(counts)
-        assert counts[-1] == (len(archive), len(archive))
 
 
 def test_the_list_shows_what_is_published() -> None:

@@ -154,12 +154,6 @@ def test_a_source_that_is_made_of_itself_is_refused(folder: Path) -> None:
         resolve("x", "google+c")
 
 
-def test_a_source_may_be_part_of_another_twice(folder: Path) -> None:
-    (folder / "sources.yaml").write_text("a: {index: i}\nb: {hybrid: [a, a]}\nc: {hybrid: [b, a, b]}\n")
-
-    assert isinstance(resolve("c"), HybridSpec)
-
-
 def test_what_cannot_be_opened_is_named_with_its_entry(folder: Path) -> None:
     (folder / "sources.yaml").write_text("# mine\n\nwiki: {index: gone}\n")
 
@@ -206,13 +200,6 @@ def test_google_without_a_key_is_the_sample_and_says_so(sample: Path, caplog: py
 
     assert source.description.startswith("web-style snippets for 1 queries")
     assert "SERPER_API_KEY is not set" in caplog.text
-
-
-def test_google_with_a_key_is_a_web_search(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SERPER_API_KEY", "k")
-    monkeypatch.setenv("SERPER_BASE_URL", "http://127.0.0.1:1")
-
-    assert open_source("google").description == "web search through http://127.0.0.1:1"
 
 
 def test_wiki_is_the_fusion_of_both_rankings_of_the_sample(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:

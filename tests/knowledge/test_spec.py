@@ -115,21 +115,6 @@ def test_a_hybrid_with_a_web_search_in_it_costs_money() -> None:
     assert keys_of(HybridSpec(hybrid=(free, HybridSpec(hybrid=("a", SerperSpec()))))) == ["SERPER_API_KEY"]
 
 
-def test_each_kind_is_opened(tmp_path: Path, bm25_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SERPER_API_KEY", "k")
-    (tmp_path / "r.jsonl").write_text('{"query": "q", "results": []}\n')
-    index = IndexSpec(index=bm25_index)
-
-    def described(spec: SourceSpec) -> str:
-        return spec.open("s").description
-
-    assert described(index).startswith("BM25 over 50 passages")
-    assert described(ResultsSpec(results=tmp_path / "r.jsonl")).startswith("web-style snippets for 1 queries")
-    assert 'country="us"' in described(SerperSpec(serper=SerperOptions(country="us")))
-    weighted = HybridSpec(hybrid=(index, index), fusion="weighted", weights=(1, 2))
-    assert described(weighted).startswith("weighted sum of 1 x BM25 over 50 passages")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -160,12 +145,3 @@ def test_a_source_is_added_beside_the_others_or_in_place_of_one(tmp_path: Path) 
 
     found = {name: entry.spec for name, entry in read_sources(file).items()}
     assert found == {"mix": kept, "wiki": IndexSpec(index=Path("/new"), encoder="minilm")}
-
-
-def test_a_broken_file_is_not_written_over(tmp_path: Path) -> None:
-    (tmp_path / "sources.yaml").write_text("wiki: [")
-
-    with pytest.raises(UserError, match="is not YAML"):
-        add_source(tmp_path / "sources.yaml", "a", IndexSpec(index=Path("a")))
-
-    assert (tmp_path / "sources.yaml").read_text() == "wiki: ["

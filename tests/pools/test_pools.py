@@ -74,15 +74,6 @@ def test_a_pool_file_holds_everything_every_source_returned(tmp_path: Path) -> N
     assert seen == [(3, 3)]
 
 
-def test_each_source_is_asked_in_batches_of_five_hundred(tmp_path: Path) -> None:
-    source = FakeSource("wiki")
-
-    retrieve_pools([Question(id=str(n), question=str(n)) for n in range(2_001)], [source], 1, tmp_path / "p.jsonl")
-
-    assert [len(batch) for batch in source.batches] == [500, 500, 500, 500, 1]
-    assert len(read_pools(tmp_path / "p.jsonl")) == 2_001
-
-
 def test_a_failed_query_makes_its_pool_partial(tmp_path: Path) -> None:
     retrieve_pools(QUESTIONS, [FakeSource("wiki"), FakeSource("google", errors={"q1": "HTTP 500"})], 1, tmp_path / "p")
     records = read_pools(tmp_path / "p")
@@ -215,14 +206,6 @@ def test_a_chunk_in_which_a_source_failed_is_asked_again(tmp_path: Path) -> None
     assert (sizes(wiki), sizes(google)) == ([], [500, 100])
     assert google.batches[0][0] == "q0"
     assert ((tmp_path / "p.jsonl").read_bytes(), found) == undisturbed(tmp_path)
-
-
-def test_nothing_stays_where_no_chunk_was_finished(tmp_path: Path) -> None:
-    source = Breaking("google", after=1, errors={"q3": "HTTP 500"})
-    with pytest.raises(UserError, match="no credits left"):
-        retrieve_pools(MANY, [source], 2, tmp_path / "p.jsonl")
-
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_whole_file_may_hold_failures(tmp_path: Path) -> None:
@@ -367,28 +350,10 @@ def test_only_chosen_sources_make_a_pool_partial() -> None:
     assert load_pool(full, sources=["wiki", "google"]).partial == {"google": "HTTP 500"}
 
 
-def test_sources_in_counts_those_that_failed() -> None:
-    assert sources_in([record(passage("wiki", "w")), record(partial={"google": "down"})]) == {
-        "wiki": "unknown",
-        "google": "unknown",
-    }
-
-
 def test_a_source_that_found_nothing_was_still_asked(tmp_path: Path) -> None:
     retrieve_pools(QUESTIONS, [FakeSource("wiki"), FakeSource("google")], 1, tmp_path / "p.jsonl")
     records = [replace(line, passages=()) for line in read_pools(tmp_path / "p.jsonl").values()]
     assert sources_in(records) == {"wiki": "a fake wiki", "google": "a fake google"}
-
-
-def test_a_source_that_answers_too_few_queries_makes_pools_partial(tmp_path: Path) -> None:
-    class Short(FakeSource):
-        def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-            return super().search(queries, k)[:-1]
-
-    retrieve_pools(QUESTIONS, [Short("wiki")], 1, tmp_path / "p.jsonl")
-    assert {line.partial["wiki"] for line in read_pools(tmp_path / "p.jsonl").values()} == {
-        f"search returned {len(QUESTIONS) - 1} results for {len(QUESTIONS)} queries"
-    }
 
 
 @given(
@@ -450,14 +415,6 @@ def test_each_source_is_capped_before_the_fusion_and_the_whole_after_it() -> Non
     assert fused("rrf", per_source=1) == [("A", "bm25"), ("c .", "dense")]
     assert fused("rrf", per_source={"bm25": 1, "dense": 3}) == [("A", "bm25"), ("c .", "dense"), ("D", "dense")]
     assert fused("rrf", max_passages=2) == [("A", "bm25"), ("C", "bm25")]
-
-
-def test_duplicates_inside_a_source_do_not_use_up_its_cap() -> None:
-    full = record(*(passage("wiki", text, rank=rank) for rank, text in enumerate(["x", "X", "y", "z"])))
-
-    pool = load_pool(full, sources=["wiki"], per_source=2, fusion="rrf")
-
-    assert [p.text for p in pool.passages] == ["x", "y"]
 
 
 def test_two_that_share_different_marks_with_a_third_count_once_for_each_source() -> None:

@@ -11,9 +11,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.transcript import StageUsage
-from madke.engine.protocol import Protocol
-from madke.engine.protocol_parts import Knowledge, Rerank
-from madke.pools.building import depth
+from madke.engine.protocol_parts import Rerank
 from madke.pools.pool_file import (
     FurtherQueries,
     PoolRecord,
@@ -134,34 +132,3 @@ def test_a_line_holds_the_stages_and_a_record_without_them_is_as_before() -> Non
     line = json.loads(record_to_json(record(*WIKI[:1])))
     assert list(line) == ["id", "question", "passages", "partial", "sources"]
     assert list(line["passages"][0]) == ["source", "key", "title", "text", "score", "rank"]
-
-
-def test_the_settings_are_off_by_default_and_leave_no_trace() -> None:
-    knowledge = Knowledge()
-    assert not knowledge.staged
-    assert {"query", "rerank"}.isdisjoint(knowledge.model_dump(mode="json"))
-    assert "retriever" not in Protocol(source="s").roles
-
-
-def test_settings_of_a_stage() -> None:
-    knowledge = Knowledge.model_validate({"sources": ["wiki", "web"], "rerank": "llm", "query": "rewrite"})
-    assert knowledge.rerank == rerank("llm", keep=None)
-    assert (depth(knowledge), knowledge.pool_limit) == (100, 10)  # five of each source, as without a reranker
-    assert Protocol(source="s", knowledge=knowledge).roles[-1] == "retriever"
-    assert Knowledge.model_validate(knowledge.model_dump()) == knowledge
-    assert knowledge.model_dump()["rerank"] == {"model": "llm", "from": 100, "keep": None}
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ({"knowledge": {"rerank": "hf/x", "fusion": "rrf"}}, "leave out knowledge.fusion"),
-        ({"knowledge": {"rerank": {"model": "hf/x", "form": 3}}}, "form"),
-        ({"knowledge": {"rerank": {"model": "hf/x", "from": 0}}}, "from"),
-        ({"knowledge": {"query": "expand"}}, "rewrite"),
-        ({"knowledge": {"query": "rewrite"}, "debaters": [{"name": "Retriever"}, {"name": "B"}]}, "another name"),
-    ],
-)
-def test_settings_that_cannot_work_are_refused(content: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Protocol.model_validate({"source": "s", **content})
