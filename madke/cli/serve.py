@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,6 +44,9 @@ def command(
     request: RunRequest,
     options: RunOptions,
     protocols: Protocols = None,
+    alias: Annotated[
+        list[str] | None, option("Further name of a protocol, e.g. gpt-4o=madke. Repeatable.", "NAME=PROTOCOL", SERVER)
+    ] = None,
     host: Annotated[str, option("Address to listen at.", "ADDRESS", SERVER)] = "127.0.0.1",
     port: Annotated[int, option("Port; 0: a free one.", "N", SERVER, min=0, max=65535)] = 8000,
     no_auth: Annotated[bool, switch("--no-auth", "Serve other addresses than 127.0.0.1 without keys.", SERVER)] = False,
@@ -73,6 +76,7 @@ def command(
     offered = ServeOptions(
         out=out,
         protocols=names_of(protocols),
+        aliases=_aliases(alias or ()),
         request=request,
         run=options,
         queue=queue,
@@ -110,6 +114,15 @@ def tell_left_out(offers: Offers) -> None:
     """A line for each protocol that is not served."""
     for name, reason in offers.left_out.items():
         say(f"madke: {name} is not served: {reason}", err=True)
+
+
+def _aliases(given: Sequence[str]) -> dict[str, str]:
+    """Further name -> protocol, from ``--alias NAME=PROTOCOL``."""
+    pairs = [text.partition("=") for text in given]
+    for name, _, protocol in pairs:
+        if not name or not protocol:
+            raise UserError(f"--alias {name}: expected NAME=PROTOCOL, for instance --alias gpt-4o=madke")
+    return {name: protocol for name, _, protocol in pairs}
 
 
 def names_of(protocols: str | None) -> tuple[str, ...]:

@@ -99,7 +99,7 @@ class ChatBody(BaseModel, extra="allow"):
     """A request for an answer. Fields of OpenAI's API that are not named here are described in docs/serve.md."""
 
     model: Annotated[str, Field(max_length=200)]
-    """The name of a protocol."""
+    """The name of a protocol, or an alias of one."""
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
     stream: bool | None = None
     stream_options: dict[str, Any] | None = None
@@ -220,7 +220,7 @@ class Answer(DebateResponse):
                 f"{names[:_LONGEST_HEADER]}{'...' if len(names) > _LONGEST_HEADER else ''}"
             )
         return Ask(
-            protocol=body.model,
+            protocol=self.debates.offers.variant(body.model).name,
             question=talk.question,
             instructions=talk.instructions,
             condensing=talk.condensing if talk.earlier else (),
@@ -247,7 +247,7 @@ class Answer(DebateResponse):
         """The debate, or the one call; ``tell`` gets the turns as they happen."""
         body = self._body
         if self._plain:
-            said, usage = await self.turn.plain(body.model, self._talk.plain, body.limit)
+            said, usage = await self.turn.plain(self.ask.protocol, self._talk.plain, body.limit)
             text, finish_reason = bounded(said, stops=body.stops, limit=body.limit)
             return FinalText(text=text, finish_reason=finish_reason, usage=usage)
         narration = Narration(tags=self._tags)

@@ -42,6 +42,8 @@ class ServeOptions:
     """The folder of its runs."""
     protocols: Sequence[str] = ()
     """Names; empty for all that need only a question."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Further name -> protocol."""
     request: RunRequest = field(default_factory=RunRequest)
     """What every debate is asked for: model, cast, sources, task, prompts, seed, ..."""
     run: RunOptions = field(default_factory=RunOptions)
@@ -90,6 +92,9 @@ class Offers:
         self.left_out: dict[str, str] = {}
         """Protocol -> why it cannot run with the models, sources and settings of this server."""
         self._jobs = self._possible_jobs()
+        for alias, name in options.aliases.items():
+            if name not in self.variants:
+                raise UserError(f"--alias {alias}={name}: {unknown('protocol', name, self.variants)}")
 
     @property
     def sources(self) -> OfferedSources:
@@ -98,7 +103,8 @@ class Offers:
         return self._own_sources([*dict.fromkeys(names)])
 
     def variant(self, name: str) -> Variant:
-        """The protocol of that name; Refusal if it is not served."""
+        """The protocol of that name or alias; Refusal if it is not served."""
+        name = self._options.aliases.get(name, name)
         if name not in self.variants:
             message = str(unknown("protocol", name, self.variants))
             raise Refusal(404, message, param="model", code="model_not_found")

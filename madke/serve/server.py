@@ -78,10 +78,12 @@ def openai_routes(debates: Debates) -> list[Route]:
         return JSONResponse({"status": status, "running": debates.running, "waiting": debates.waiting})
 
     async def models(request: Request) -> Response:
-        return JSONResponse({"object": "list", "data": [listed(name) for name in offers.variants]})
+        names = (*offers.variants, *debates.options.aliases)
+        return JSONResponse({"object": "list", "data": [listed(name) for name in names]})
 
     async def model(request: Request) -> Response:
-        return JSONResponse(listed(offers.variant(request.path_params["name"]).name))
+        offers.variant(request.path_params["name"])
+        return JSONResponse(listed(request.path_params["name"]))
 
     async def chat_completions(request: Request) -> Answer:
         return Answer(debates, request, await body_of(request, ChatBody))

@@ -291,6 +291,16 @@ def test_an_unknown_model_is_not_found(upstream: Upstream, tmp_path: Path) -> No
     assert refused.value.code == "model_not_found"
 
 
+def test_an_alias_is_another_name_of_a_protocol(upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream, aliases={"gpt-4o": "madke"}) as server:
+        completion = asked(server, model="gpt-4o")
+        assert [model.id for model in server.client().models.list()] == ["madke", "gpt-4o"]
+        assert server.client().models.retrieve("gpt-4o").id == "gpt-4o"
+    assert (completion.model, completion.choices[0].message.content) == ("gpt-4o", "Author 1")
+    (run,) = tmp_path.glob("*/run.json")
+    assert run.parent.name.startswith("madke-")
+
+
 def test_other_apis_of_openai_are_not_found_and_the_error_says_what_is(upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path, upstream) as server:
         with pytest.raises(openai.NotFoundError, match="chat completions only") as refused:
