@@ -3,7 +3,7 @@
 It is read from the transcript and the passages. No model is called, and no gold answer is read.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -63,20 +63,6 @@ class Turnaround:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Point:
-    """A passage that some debaters used: chose, cited or quoted."""
-
-    passage: int
-    answers: tuple[str, ...]
-    """The answers of the debate that it contains."""
-    used_by: tuple[str, ...]
-    not_by: tuple[str, ...]
-    """The other debaters that used passages."""
-    quotes: tuple[Quote, ...] = ()
-    """What is quoted from it, if that was found."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ConflictMap:
     """The map of one debate. Its topic is its question."""
 
@@ -89,10 +75,6 @@ class ConflictMap:
     """The final answer first, then by the number of replies."""
     contradictions: tuple[Contradiction, ...] = ()
     changes: tuple[Turnaround, ...] = ()
-    partial: tuple[Point, ...] = ()
-    """Passages with an answer that some debaters used and others did not."""
-    unique: tuple[Point, ...] = ()
-    """Passages with an answer, or with a quote that was found, that one debater alone used."""
 
     @property
     def is_conflict(self) -> bool:
@@ -137,7 +119,6 @@ def conflicts_of(transcript: Transcript, task: Task, texts: Texts | None) -> Con
         return None
     positions.sort(key=lambda each: (not each.final, -sum(len(one.rounds) for one in each.held)))
     pool = {entry.n for entry in transcript.pool}
-    partial, unique = _points(said, positions, pool)
     return ConflictMap(
         id=transcript.id,
         question=transcript.question,
@@ -146,8 +127,6 @@ def conflicts_of(transcript: Transcript, task: Task, texts: Texts | None) -> Con
         positions=tuple(positions),
         contradictions=tuple(_contradictions(positions, same)),
         changes=tuple(_turnaround(each, said, positions, same, pool) for each in agreement.changes),
-        partial=partial,
-        unique=unique,
     )
 
 
@@ -202,30 +181,3 @@ def _named(turn: Turn, pool: Collection[int]) -> set[int]:
     """The passages that a debater chose or found, or that its reply names in brackets."""
     chosen = {*(turn.selection.ids if turn.selection else ()), *(turn.search.ids if turn.search else ())}
     return chosen | {*parse_citations(turn.stance.text, pool)}
-
-
-def _points(
-    said: Sequence[_Said], positions: Sequence[HeldPosition], pool: set[int]
-) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
-    """Passages that some debaters used and others did not: by several, by one."""
-    used: dict[str, set[int]] = {}
-    for _, turn in said:
-        used.setdefault(turn.agent, set()).update(_named(turn, pool))
-    quoted = [quote for each in positions for quote in each.quotes if quote.status in ("found", "approximate")]
-    for quote in quoted:
-        used.setdefault(quote.agent, set()).update(quote.found_in[:1])
-    used = {agent: found for agent, found in used.items() if found}
-    points = [_point(n, used, positions, quoted) for n in sorted(set().union(*used.values()) & pool)]
-    telling = [each for each in points if each.not_by and (each.answers or each.quotes)]
-    several = tuple(each for each in telling if len(each.used_by) > 1 and each.answers)
-    return several, tuple(each for each in telling if len(each.used_by) == 1)
-
-
-def _point(n: int, used: Mapping[str, set[int]], positions: Sequence[HeldPosition], quoted: Sequence[Quote]) -> Point:
-    return Point(
-        passage=n,
-        answers=tuple(each.answer for each in positions if n in (each.containing or ())),
-        used_by=tuple(agent for agent, found in used.items() if n in found),
-        not_by=tuple(agent for agent, found in used.items() if n not in found),
-        quotes=tuple(quote for quote in quoted if n in quote.found_in),
-    )

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from madke.core.agreement import Quote
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.engine.conflicts import ConflictMap, HeldPosition, Point, Turnaround, conflicts_of
+from madke.engine.conflicts import ConflictMap, HeldPosition, Turnaround, conflicts_of
 from madke.pools.pool_file import PoolRecord
 from madke.report.agreement_text import INDENT, numbers, quote_line
 from madke.report.tables import Table, TableRow, count_cell, one_line, percent_cell, table_of
@@ -54,7 +53,6 @@ def conflict_lines(found: ConflictMap) -> Iterator[str]:
         )
         yield f"  Passages differ: {one} against {other}"
     yield from map(_turnaround_line, found.changes)
-    yield from (f"  {_point(each)}" for each in (*found.partial, *found.unique))
 
 
 _OUTCOMES = {"consensus": "consensus", "split": "different answers", "single": "one debater"}
@@ -86,17 +84,6 @@ def _turnaround_line(each: Turnaround) -> str:
     return "  " + one_line(
         f"{change.agent} changed in round {change.round}: {change.before} -> {change.after}; {causes}"
     )
-
-
-def _point(each: Point) -> str:
-    answers = f" ({', '.join(each.answers)})" if each.answers else ""
-    only = "only " if len(each.used_by) == 1 else ""
-    used = f"[{each.passage}]{answers}: used {only}by {', '.join(each.used_by)}, not by {', '.join(each.not_by)}"
-    return one_line("; ".join([used, *(f'"{quote.text}"' for quote in _once(each.quotes))]))
-
-
-def _once(quotes: Sequence[Quote]) -> list[Quote]:
-    return list({quote.text: quote for quote in quotes}.values())
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The map of a disagreement: positions, what stands behind them, contradictions, changes, partial and unique points."""
+"""The map of a disagreement: positions, what stands behind them, contradictions and changes."""
 
 from __future__ import annotations
 
@@ -63,35 +63,13 @@ def test_what_a_debater_had_read_stands_next_to_its_change() -> None:
     assert (alone.read, alone.passages) == ((), ())
 
 
-def test_a_passage_that_some_used_is_partial_and_one_that_one_used_is_unique() -> None:
-    found = mapped(debate([RIGHT, RIGHT, WRONG], selected=[[(0, 2, 3), (0, 1), (1, 2)]], pool=POOL))
-    assert [(each.passage, each.used_by, each.not_by) for each in found.partial] == [
-        (0, ("A", "B"), ("C",)),
-        (1, ("B", "C"), ("A",)),
-        (2, ("A", "C"), ("B",)),
-    ]
-    assert found.unique == ()  # nothing in passage 3 answers the question
-    alone = mapped(debate([RIGHT, RIGHT], selected=[[(0,), (2,)]], pool=POOL)).unique
-    assert [(each.passage, each.answers, each.used_by) for each in alone] == [
-        (0, (RIGHT,), ("A",)),
-        (2, (RIGHT,), ("B",)),
-    ]
-
-
-def test_debaters_who_name_no_passage_have_not_left_one_out() -> None:
-    found = mapped(debate([RIGHT, WRONG], selected=[[(0,), ()]], pool=POOL))
-    assert (found.partial, found.unique) == ((), ())
-
-
-def test_quotes_of_all_rounds_are_looked_up_and_tell_which_passages_were_used() -> None:
+def test_quotes_of_all_rounds_are_looked_up() -> None:
     quote = 'It says "Lake Tanganyika is the deepest lake of Africa" [1]. The answer is Lake Tanganyika.'
     held = debate([WRONG, RIGHT], [RIGHT, RIGHT], selected=[[(), (0,)], [(), (0,)]], pool=POOL)
     held = with_turn(held, 1, "A", stance=Stance(text=quote, answer=WRONG), selection=None)
     found = mapped(held)
     (looked_up,) = found.positions[1].quotes
     assert (looked_up.status, looked_up.found_in) == ("found", (1,))
-    assert [(each.passage, each.used_by) for each in found.unique] == [(0, ("B",)), (1, ("A",))]
-    assert found.unique[1].quotes == (looked_up,)
 
 
 def test_without_passages_only_the_answers_are_known() -> None:

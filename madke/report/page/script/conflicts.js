@@ -25,13 +25,6 @@ function conflictsPart(part) {
   };
   const change = (each) =>
     line(`${each.change.agent} changed in round ${each.change.round}: `, shortened(each.change.before), " → ", shortened(each.change.after), "; ", why(each));
-  const point = (each) =>
-    line(
-      numberButton(part, each.passage),
-      each.answers.length > 0 && ` (${names(each.answers)})`,
-      `: used ${each.used_by.length > 1 ? "" : "only "}by ${names(each.used_by)}, not by ${names(each.not_by)}`,
-      quoted(each.quotes),
-    );
   return el(
     "details",
     { class: "folded conflicts" },
@@ -42,7 +35,6 @@ function conflictsPart(part) {
       map.positions.map(position),
       map.contradictions.map(contradiction),
       map.changes.map(change),
-      [...map.partial, ...map.unique].map(point),
     ),
   );
 }
