@@ -7,7 +7,6 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.data import read_dataset
-from madke.data.questions import question_to_json
 from tests.data.published import BBH, CIAR, FEVER, FILES, GSM, HOTPOT, KILT, MATH, RAMDOCS, SHAPES, TRIVIA, write
 
 BROKEN: list[tuple[str, str, Any, str]] = [
@@ -189,19 +188,3 @@ def test_a_number_that_no_float_can_hold_is_an_answer(tmp_path: Path, dataset: s
     path = write(tmp_path / "q.jsonl", f'{{"question": "How many?", "answer": [{number}]}}')
     (question,) = read_dataset(path, dataset=dataset)
     assert question.answers == (number,)
-
-
-def test_the_first_line_without_a_gold_answer_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rows = [{"id": n, "claim": "Ohrid is a film.", "label": "REFUTES"} for n in range(20)]
-    for row in rows[5:15]:
-        del row["label"]
-    theirs = write(tmp_path / "dev.jsonl", rows)
-    questions = read_dataset(theirs, dataset="fever")
-    ours = tmp_path / "ours.jsonl"
-    ours.write_bytes(b"".join(question_to_json(question) + b"\n" for question in questions))
-    read_dataset(ours)
-    said = "10 of 20 questions have no gold answer and are not scored (first: '5')"
-    assert [record.getMessage() for record in caplog.records] == [f"{path}: {said}" for path in (theirs, ours)]
-    caplog.clear()
-    read_dataset(write(tmp_path / "whole.jsonl", rows[:5]), dataset="fever")
-    assert caplog.text == ""

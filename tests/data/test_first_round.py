@@ -47,13 +47,6 @@ def test_the_protocols_marker_and_the_tasks_reader_decide(tmp_path: Path) -> Non
         read(tmp_path, line({"text": "", "answer": "E"}, id_="2"), questions=[CHOICE])
 
 
-def test_the_fingerprint_is_of_what_is_given_to_these_questions(tmp_path: Path) -> None:
-    one = read(tmp_path, line({"text": "[x]"}))
-    same = read(tmp_path, line({"text": "[z]"}, id_="other"), line({"text": "[x]"}))
-    other = read(tmp_path, line({"text": "[y]"}))
-    assert one.hashes == same.hashes != other.hashes
-
-
 @pytest.mark.parametrize(
     ("lines", "said"),
     [

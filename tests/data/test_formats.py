@@ -1,6 +1,5 @@
 """Published files, each as its owner ships it, become questions."""
 
-import gzip
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +7,8 @@ import pytest
 
 from madke.data import read_dataset
 from madke.data.dataset import read_published
-from madke.data.formats import FORMATS, MEDICAL
-from tests.data.published import FILES, HOTPOT, KILT, MMLU, write
+from madke.data.formats import FORMATS
+from tests.data.published import FILES, KILT, MMLU, write
 
 
 def entries(tmp_path: Path, dataset: Any, content: Any = None, name: Any = None) -> Any:
@@ -117,15 +116,6 @@ def test_mmlu_of_a_file_and_of_a_folder(tmp_path: Path) -> None:
     assert ids == ["anatomy-000", "anatomy-001", "geography-000", "geography-001"]
 
 
-@pytest.mark.parametrize("split", ["val", "dev"])
-def test_mmlu_of_another_split(tmp_path: Path, split: str) -> None:
-    for subject in MEDICAL:
-        write(tmp_path / f"{subject}_{split}.csv", MMLU)
-    for dataset in ("mmlu", "mmlu_med"):
-        read = read_dataset(tmp_path, dataset=dataset)
-        assert (read[0].id, read[0].metadata["subject"], len(read)) == ("anatomy-000", "anatomy", 2 * len(MEDICAL))
-
-
 def test_commonmt_of_a_table_and_of_two_files(tmp_path: Path) -> None:
     table = only(tmp_path, "commonmt")
     assert (table.question, table.answers) == ("吃掉。", ("Destroy, all.",))
@@ -163,10 +153,3 @@ def test_ramdocs_keys_do_not_tell_what_a_document_is(tmp_path: Path) -> None:
     }
     assert [p.key for p in entry.passages["context"]] == ["ramdocs-0001/0", "ramdocs-0001/1", "ramdocs-0001/2"]
     assert [p.text for p in entry.passages["gold"]] == ["It is 288 metres deep."]
-
-
-def test_packed_files_and_another_task(tmp_path: Path) -> None:
-    path = tmp_path / "dev.json.gz"
-    path.write_bytes(gzip.compress(write(tmp_path / "dev.json", [HOTPOT]).read_bytes()))
-    (question,) = read_dataset(path, dataset="hotpotqa", task="translation")
-    assert (question.id, question.task) == ("h1", "translation")

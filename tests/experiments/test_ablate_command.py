@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from madke.llm import CallStore
 from madke.runs.directory import read_transcripts
 from madke.runs.spec import read_spec
 from tests.support.cli import madke, refused, started
@@ -174,29 +173,6 @@ def planned_and_paid(stdout: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_the_plan_knows_what_follows_from_a_first_round(tmp_path: Path) -> None:
-    recipe = """
-title: Position
-source: a test
-base: {protocol: madke, sources: wiki, set: {rounds: 2}}
-arms:
-  - {name: as-spoken}
-  - {name: often, first_round: {arm: as-spoken}, repeats: 3}
-"""
-    with openai_server(debating) as server:
-        planned = madke(*arguments(tmp_path, server, "--plan", "--json", recipe=recipe))
-        done = madke(*arguments(tmp_path, server, recipe=recipe))
-    assert done.returncode == 0, done.stderr
-    found = arms(tmp_path)
-    plans = {plan["name"]: plan for plan in json.loads(planned.stdout)}
-    # The first of three repeats is the run whose first round it is.
-    assert plans["often"]["most"]["paid"] == pytest.approx(2 / 3 * plans["often"]["most"]["calls"])
-    assert {t.repeat for t in found["often"] if paid([t])} == {1, 2}
-    for name, plan in plans.items():
-        assert plan["least"]["paid"] - 1e-9 <= paid(found[name]) <= plan["most"]["paid"] + 1e-9, name
-
-
-@pytest.mark.slow
 def test_a_position_audit_takes_the_first_round_over_in_another_order(tmp_path: Path) -> None:
     recipe = """
 title: Position
@@ -256,19 +232,6 @@ def test_files_with_the_same_ids_and_the_same_name_are_refused(tmp_path: Path) -
         data = command[command.index("--data") + 1]
         assert "3 questions" not in (said := refused(*command, "--data", data))
         assert "2 questions have the id 'questions/q0'" in said
-
-
-@pytest.mark.slow
-def test_the_store_says_who_paid_what(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        assert madke(*arguments(tmp_path, server)).returncode == 0
-    with CallStore(tmp_path / "out" / "calls.sqlite") as store:
-        bills = store.paid()
-    found = arms(tmp_path)
-    assert {payer: bill.calls for (payer, _), bill in bills.items()} == {
-        n: paid(ts) for n, ts in found.items() if paid(ts)
-    }
-    assert all(bill.usage.prompt_tokens for bill in bills.values())
 
 
 @pytest.mark.parametrize(

@@ -106,16 +106,3 @@ def test_an_experiment_that_is_finished_needs_no_key(tmp_path: Path, monkeypatch
         more = ARMS + "  - {name: fifth, protocol: cot, seed: 5}\n"
         done = invoke(tmp_path, *command, recipe=more, model="azure/m")
         assert bad_input(done).startswith("AZURE_OPENAI_API_KEY is not set")
-
-
-def test_a_replay_of_an_experiment_that_was_stopped_keeps_what_failed(tmp_path: Path) -> None:
-    """The script has no reply for the judge and the summarizer: these calls fail, now and in the replay."""
-    recipe = "{title: T, source: s, arms: [{name: one, protocol: cot}, {name: debate, protocol: madke, sources: none}]}"
-    out = tmp_path / "out"
-    assert invoke(tmp_path, "--out", out, recipe=recipe).exit_code == 1
-    before = [transcript.status for transcript in read_transcripts(out / "arms" / "debate")]
-    assert "failed" in before
-    done = invoke(tmp_path, "--out", out, "--replay", recipe=recipe)
-    assert done.exit_code == 1
-    assert "the command without --replay resumes" in done.stderr
-    assert [transcript.status for transcript in read_transcripts(out / "arms" / "debate")] == before

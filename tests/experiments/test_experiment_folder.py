@@ -186,19 +186,6 @@ def test_pools_that_an_arm_has_begun_with_get_no_further_source(lakes: Any) -> N
     assert bills(lakes) == {"wiki": 2}
 
 
-def test_pools_that_were_asked_for_and_are_gone_are_not_asked_for_again(lakes: Any) -> None:
-    pools = lakes / "pools.jsonl"
-    records = [json.loads(line) for line in pools.read_text().splitlines()]
-    for record in records:
-        record["passages"] = [passage for passage in record["passages"] if passage["source"] == "wiki"]
-    pools.write_text("".join(json.dumps(record) + "\n" for record in records))
-    run(lakes, BOTH, own_sources={"google": Google()})
-    file = lakes / "out" / "pools.jsonl"
-    file.unlink()
-    said = refusal(lakes, BOTH, own_sources={"google": Google()})
-    assert said.startswith(f"{file}: the pool file is missing, and source 'google'")
-
-
 @pytest.mark.parametrize(
     ("arm", "pools", "found"),
     [
@@ -236,18 +223,3 @@ def test_what_is_refused_leaves_no_folder(
 def test_what_is_wrong_with_an_arm_is_said_with_file_line_and_arm(lakes: Any, arm: str, found: str) -> None:
     said = refusal(lakes, "{name: fine, protocol: cot}", arm)
     assert said.startswith(f"{lakes / 'recipe.yaml'}:6: {found}")
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"recipe": 5}, "does not describe an experiment"),
-        ({"questions": []}, "does not describe an experiment"),
-        ({"recipe": {"title": "t", "source": "s", "arms": [{"name": "../x"}]}}, "recipe: arms.0.name: String should"),
-    ],
-)
-def test_a_record_of_strange_parts_is_refused(tmp_path: Path, wrong: dict[str, Any], words: str) -> None:
-    record = {"format": 2, "recipe": {}, "questions": {}, "pools": {}, "sources": {}}
-    (tmp_path / "experiment.json").write_text(json.dumps(record | wrong))
-    with pytest.raises(UserError, match=rf"experiment\.json.*: {words}"):
-        read_experiment(tmp_path)

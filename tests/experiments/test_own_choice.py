@@ -67,38 +67,6 @@ def test_the_papers_figures_stay_with_arms_that_keep_their_names() -> None:
     assert of_model.published_with.figures == table.published_with.figures
 
 
-def test_the_reference_follows_the_users_sources() -> None:
-    changed = with_sources(read_recipe("retrieval-ablation"), ["docs", "notes"])
-    assert changed.reference == "docs-plain-question-k5"
-    listed = recipe(
-        arms=[
-            {"name": "a", "protocol": "rag", "sources": "wiki"},
-            {"name": "b", "protocol": "rag", "sources": "google"},
-            {"name": "both", "protocol": "rag", "sources": "wiki,google"},
-        ],
-        reference="both",
-    )
-    changed = with_sources(listed, ["docs", "notes"])
-    assert (arms(changed), changed.reference) == ({"docs": "docs", "notes": "notes", "all": "docs,notes"}, "all")
-
-
-def test_what_cannot_be_changed_is_refused() -> None:
-    some = recipe(arms=[{"name": "a", "sources": "x,y"}, {"name": "b", "sources": "x,y,z"}])
-    with pytest.raises(UserError, match="--sources: 'a' has some of the recipe's sources"):
-        with_sources(some, ["docs"])
-    with pytest.raises(UserError, match="--sources: 'none' is the name of an arm; name the source with another NAME="):
-        with_sources(read_recipe("source-ablation"), ["none", "docs"])
-    needed = recipe(
-        arms=[
-            {"name": "g", "protocol": "madc", "sources": "wiki"},
-            {"name": "h", "protocol": "madc", "sources": "google"},
-            {"name": "i", "protocol": "madc", "sources": "none", "first_round": {"arm": "h"}},
-        ]
-    )
-    with pytest.raises(UserError, match="--sources: this recipe cannot be changed: arm 'i' needs arm 'h'"):
-        with_sources(needed, ["docs"])
-
-
 @pytest.mark.parametrize("name", recipe_files())
 def test_every_shipped_recipe_takes_the_users_sources_and_models_or_refuses_them(name: str, tmp_path: Path) -> None:
     """None searches the shipped sample."""

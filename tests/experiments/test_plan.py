@@ -47,27 +47,6 @@ def test_every_dataset_has_its_part_in_the_plan(count: int) -> None:
     assert tokens[2] == pytest.approx(tokens[0] + tokens[1], rel=0.03)
 
 
-def test_what_follows_from_a_first_round_is_paid_once() -> None:
-    arms = [
-        {"name": "one"},
-        {"name": "two", "seed": 7},
-        {"name": "after", "first_round": {"arm": "one"}},
-        {"name": "often", "first_round": {"arm": "one"}, "repeats": 3},
-        {"name": "other", "first_round": {"arm": "two"}},
-        {"name": "reversed", "first_round": {"arm": "one", "order": "reversed"}},
-    ]
-    found = plans({"base": {"protocol": "madke", "sources": "wiki", "set": {"rounds": 2}}, "arms": arms}, questions(3))
-    # The judge on the given stances, and a summary; then selections, stances and a verdict of the second round too.
-    paid = {name: (plan.least.paid, plan.most.paid) for name, plan in found.items()}
-    assert {name: paid[name] for name in ("after", "other", "reversed")} == {
-        "after": (0, 0),
-        "other": (3 * 2, 3 * 7),
-        "reversed": (3 * 2, 3 * 7),
-    }
-    # Its first repeat is that of the run whose first round it takes over.
-    assert paid["often"] == pytest.approx((2 / 3 * 9 * 2, 2 / 3 * 9 * 7))
-
-
 MADKE = {"name": "madke", "protocol": "madke", "sources": "wiki"}
 SAME: dict[str, Any] = {"protocol": "self-consistency", "match_cost": {"arm": "madke", "by": "calls", "unit": "cot"}}
 

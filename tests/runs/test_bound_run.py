@@ -100,12 +100,3 @@ def test_a_server_without_schemas_makes_the_same_debate_with_one_request_more(co
     assert here.total.bound == 0
     with CallStore(out / "calls.sqlite") as ours, CallStore(tmp_path / "other" / "calls.sqlite") as theirs:
         assert [call.messages for call in ours.recorded()] == [call.messages for call in theirs.recorded()]
-
-
-def test_required_schemas_fail_in_one_line(command: Any, tmp_path: Path) -> None:
-    with openai_server(refusing) as server:
-        failed = madke(*command, "--base-url", server.url, "--out", tmp_path / "out", "--set", "structured=require")
-    assert failed.returncode == 1
-    shown = " ".join((failed.stdout + failed.stderr).split())
-    assert "takes no JSON schema" in shown
-    assert "structured: require" in shown

@@ -11,7 +11,6 @@ import pytest
 
 from madke._util.concurrency import gather
 from madke.core.chat import ChatRequest, Message, Purpose
-from madke.core.errors import UserError
 from madke.llm.services import CrossEncoderReranker
 from tests.support.installed import needs
 from tests.support.tiny_reranker import save_tiny_reranker
@@ -59,10 +58,3 @@ def test_scores_are_those_of_the_model_and_waiting_questions_share_a_batch(
     assert found[1] == pytest.approx([float(score) for score in alone], abs=1e-6)
     assert len(set(found[0])) == 3
     assert model.name.startswith(f"hf/{folder} ")  # then the weights' fingerprint
-
-
-def test_a_model_that_is_no_reranker_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"cannot load the reranker hf/.*missing"):
-        CrossEncoderReranker(str(tmp_path / "missing"))
-    with pytest.raises(UserError, match="gives 3 scores for a pair"):
-        CrossEncoderReranker(str(save_tiny_reranker(tmp_path / "three", WORDS, labels=3)))

@@ -76,14 +76,3 @@ def test_one_question_is_deferred_with_the_answer_set_apart(calibration: Path) -
     assert debate.answer is None
     assert debate.transcript.deferral is not None
     assert madke.ask(QUESTIONS[2], **asked).answer == "Number 2"
-
-
-def test_another_protocol_or_model_is_warned_of(calibration: Path, caplog: pytest.LogCaptureFixture) -> None:
-    madke.ask(QUESTIONS[2], protocol="cot", model=Split(), error_at_most="5%", calibration=calibration)
-    assert "the calibration is of other protocol (mad, now cot): its bound does not hold here" in caplog.text
-
-
-def test_no_sheet_of_deferred_answers_without_any(tmp_path: Path) -> None:
-    madke.run(QUESTIONS, protocol="mad", model=Split(), out=tmp_path / "run")
-    with pytest.raises(UserError, match="no answer is deferred"):
-        write_sheet(open_results([tmp_path / "run"], None), tmp_path / "sheet.csv", deferred=True)

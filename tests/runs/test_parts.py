@@ -19,19 +19,6 @@ from madke.runs.spec import question_hashes
 from madke.variants import load_variant
 
 
-def test_roles_are_matched_however_they_are_written() -> None:
-    protocol = load_variant("madke").protocol
-    names = role_models(protocol, "offline", {"debater-2": "human", "JUDGE": "openai/x"})
-    assert names == {"Debater 1": "offline", "Debater 2": "human", "judge": "openai/x", "summarizer": "offline"}
-
-
-def test_a_debaters_own_model_gives_way_to_the_command_line() -> None:
-    settings = {"debaters": [{"name": "Ada", "model": "hf/a"}, {"name": "Bo", "model": "hf/b"}]}
-    protocol = load_variant("madke").with_settings(settings).protocol
-    names = role_models(protocol, "offline", {"bo": "human"})
-    assert (names["Ada"], names["Bo"], names["judge"]) == ("hf/a", "human", "offline")
-
-
 def test_a_protocol_reaches_no_code() -> None:
     settings = {"debaters": [{"name": "Ada", "model": "os:getcwd"}, {"name": "Bo"}]}
     protocol = load_variant("madke").with_settings(settings).protocol

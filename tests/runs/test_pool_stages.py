@@ -202,17 +202,6 @@ def test_a_pool_file_keeps_scores_so_that_arms_need_no_reranker(tmp_path: Path) 
         assert first.usage["rerank"].paid == 0
 
 
-def test_a_pool_file_without_the_reranking_is_refused_before_any_debate(tmp_path: Path) -> None:
-    out = tmp_path / "pools.jsonl"
-    build_pool_file(QUESTIONS, [Lakes()], 5, out, Knowledge(sources=("wiki",)))
-    model = retriever()
-    with pytest.raises(UserError, match=r"pools\.jsonl: its pool for 'q0' has no reranking by 'llm'"):
-        madke.run(
-            QUESTIONS, model=model, sources="wiki", pools=out, settings={"knowledge.rerank": "llm"}, out=tmp_path / "o"
-        )
-    assert not model.requests
-
-
 @pytest.mark.parametrize("price", ["{prompt: 1000, completion: 0}", "{search: 1000}"])  # 1 for each request
 def test_max_cost_stops_a_build_and_a_higher_one_goes_on(tmp_path: Path, price: str) -> None:
     out, prices = tmp_path / "pools.jsonl", tmp_path / "prices.yaml"
@@ -230,13 +219,3 @@ def test_max_cost_stops_a_build_and_a_higher_one_goes_on(tmp_path: Path, price: 
     with CallStore(calls_beside(out)) as store:
         usage = store.paid()["", "small"].usage
         assert (usage.prompt_tokens, usage.searches) == (3000, 3)
-
-
-def test_a_reranker_that_always_fails_stops_the_build(tmp_path: Path) -> None:
-    questions = [madke.Question(id=f"q{n}", question=f"Question {n}?") for n in range(40)]
-    with (
-        openai_server((401, {}, {"error": {"message": "revoked"}})) as server,
-        pytest.raises(Unfinished, match=r"the last 20 calls of small all failed: .*revoked"),
-    ):
-        build(tmp_path / "pools.jsonl", server.url, questions, concurrency=1)
-    assert len(server.requests) == 20

@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import madke
-from madke.api.batch import inputs_of
 from madke.cli import ablate, ask, run, serve
 from madke.runs.options import descriptions
 from madke.runs.request import Asker, askable
@@ -43,17 +41,3 @@ def test_an_unknown_keyword_names_the_nearest_one() -> None:
         madke.run([], modle="offline")
     with pytest.raises(TypeError, match="unexpected keyword argument 'limit'"):
         madke.ask("Which lake?", limit=3)
-
-
-def test_the_files_that_a_request_names_are_inputs() -> None:
-    request = madke.RunRequest(questions="q.jsonl", first_round="first.jsonl", calibration="calibration.json")
-    inputs = inputs_of(request, {"web": "web.jsonl"}, madke.RunOptions(prices=Path("prices.yaml")))
-    assert {path.name for path in inputs} == {"q.jsonl", "web.jsonl", "first.jsonl", "calibration.json", "prices.yaml"}
-
-
-def test_a_whole_request_is_the_same_as_its_fields(tmp_path: Path) -> None:
-    request = madke.RunRequest(questions=["Which lake is the deepest?"], protocol="standard", seed=3)
-    first = madke.run(request, out=tmp_path / "a")
-    second = madke.run(["Which lake is the deepest?"], protocol="standard", seed=3, out=tmp_path / "b")
-    assert first.spec == second.spec
-    assert madke.run(request, seed=4, out=tmp_path / "c").spec.seed == 4

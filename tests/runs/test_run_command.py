@@ -162,30 +162,6 @@ def test_degraded_questions_are_run_again_where_that_is_asked_for(tmp_path: Path
     assert not any(t.degraded for t in read_transcripts(tmp_path / "out"))
 
 
-@pytest.mark.parametrize("replaced", [False, True])
-def test_a_call_store_that_is_removed_under_the_run_ends_it_with_one_line(tmp_path: Path, replaced: bool) -> None:
-    store = tmp_path / "out" / "calls.sqlite"
-
-    def removing(body: Any, n: Any) -> Any:
-        if n == 20:
-            store.unlink()
-            if replaced:
-                store.write_bytes(b"")
-        return debating(body, n)
-
-    with openai_server(removing) as server:
-        args = arguments(tmp_path, server, "--concurrency", "1", n=6)
-        done = madke(*args)
-        assert done.returncode == 2
-        (line,) = [line for line in done.stderr.splitlines() if line.startswith("madke: ")]
-        assert "calls.sqlite: was removed or replaced" in line
-        assert "Traceback" not in done.stderr
-        finished = set(finished_ids(tmp_path))
-        assert 0 < len(finished) < 6
-        assert madke(*args).returncode == 0
-    assert finished_ids(tmp_path) == [f"q{n}" for n in range(6)]
-
-
 def test_a_line_that_a_kill_cut_off_is_debated_again_for_free(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, n=3)
@@ -207,15 +183,6 @@ def test_a_directory_of_another_configuration_is_refused_and_left_alone(tmp_path
         assert 'holds another run: protocol: "madke", not "rag" (and ' in refused(*args, "--protocol", "rag")
     assert "holds another run: protocol.rounds: 3, not 2" in complaint
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
-
-
-def test_what_a_kill_left_half_written_is_swept_away(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / ".pools.jsonl.4194999.part").write_text('{"id": "q0", "que')
-    with openai_server(debating) as server:
-        assert madke(*arguments(tmp_path, server, n=1)).returncode == 0
-    names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"calls.sqlite", "lock", "metrics.json", "report.html", "run.json", "transcripts.jsonl"}
 
 
 @pytest.mark.parametrize(("sources", "shown"), [("wiki", {"wiki"}), ("google", {"google"}), ("none", set())])

@@ -152,17 +152,3 @@ def test_a_failing_command_is_a_reason_and_not_a_score(tmp_path: Path, longest_f
             with pytest.raises(UserError, match="no such language"):
                 estimate(Stored(AnswerScorer(longest_first), store), "poison")
     assert len(starts(tmp_path)) == 2
-
-
-def test_a_cancelled_search_leaves_the_others_alone() -> None:
-    wiki = Lakes("wiki")
-
-    async def cancel_one() -> Any:
-        ask = searching(live(wiki), Knowledge(sources=("wiki",), allow_search=True))
-        first, second = (asyncio.ensure_future(ask(query, purpose())) for query in "ab")
-        await asyncio.sleep(0)
-        second.cancel()
-        found = await first
-        return found, await ask("c", purpose())
-
-    assert [keys(hits)[0][1] for hits in asyncio.run(cancel_one())] == ["a-0", "c-0"]

@@ -24,14 +24,14 @@ from madke.core.question import Question
 from madke.llm import Limited, Limits
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import resolved
-from madke.runs.meter import MAX_FAILED_IN_A_ROW, Meter, seconds_until
+from madke.runs.meter import Meter, seconds_until
 from madke.runs.request import RunRequest
 from madke.runs.run_pools import own_pools
 from madke.runs.stopping import drained, until_limit, until_stopped
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke, started
 from tests.support.dataset import debating, write_dataset
-from tests.support.openai_server import chat, error, openai_server
+from tests.support.openai_server import error, openai_server
 
 TOKENS_EACH = 25
 """Of one call to the loopback server."""
@@ -257,33 +257,6 @@ def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path: Path
     assert said == ["[Oslo]"] * 3
 
 
-def test_one_model_that_fails_stops_a_run_though_others_answer_and_searches_do_not() -> None:
-    meter = Meter(total=1)
-    down = Completion(outcome="failed", error="HTTP 401: no")
-    for _ in range(MAX_FAILED_IN_A_ROW - 1):
-        meter.count("openai/a", down)
-        meter.count("openai/b", Completion(text="x"))
-        meter.count("search", down, service=True)
-        meter.count("search", down, service=True)
-    assert meter.stopped is None
-    meter.count("openai/a", down)
-    meter.count("openai/a", Completion(text="late"))
-    assert meter.stopped == f"the last {MAX_FAILED_IN_A_ROW} calls of openai/a all failed: HTTP 401: no"
-
-
-def test_a_model_that_only_reasons_ends_the_run_with_a_line_that_names_max_tokens(tmp_path: Path) -> None:
-    with openai_server(chat("<think>Let me see", finish_reason="length")) as server:
-        args = arguments(tmp_path, server, "--concurrency", "2", n=40)
-        done = madke(*args)
-        sent = len(server.requests)
-        assert madke(*args).returncode == 1
-        assert len(server.requests) > sent, "what was no reply is asked again"
-    assert done.returncode == 1
-    assert re.search(r"stopped: the last 3 calls of openai/m all failed: .* max_tokens = \d+", done.stderr)
-    assert sent <= 3 + 2 * 2 * 2
-    assert len(unfinished(tmp_path)) > 30
-
-
 def test_a_replay_of_a_stopped_run_makes_no_failures_of_what_was_left(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, "--concurrency", "1")
@@ -377,16 +350,3 @@ def test_ctrl_c_does_not_wait_for_a_slow_search(tmp_path: Path, command: str, mo
         (tmp_path / "slow_source.py").write_text(SLOW_SOURCE.replace("60", "0"))
         again = madke(*asked[command])
         assert again.stdout.count("searching") == 1 + 501, again  # the rewritten queries of all questions
-
-
-@pytest.mark.parametrize("signals", [True, False])
-def test_a_person_who_leaves_interrupts_the_batch(signals: bool) -> None:
-    """The call is cancelled. Its signal may be ignored, as in a background job, or arrive late."""
-
-    async def leaves() -> None:
-        raise asyncio.CancelledError
-
-    async def drain() -> None: ...
-
-    with pytest.raises(KeyboardInterrupt):
-        asyncio.run(until_stopped(leaves(), drain, seconds=None, signals=signals))
