@@ -16,8 +16,8 @@ EPILOG = flags.epilog(
     flags.LIMITS,
     flags.EXIT_STATUS,
     "Examples:",
-    "  madke run questions.jsonl --out runs/first --limit 20",
-    "  madke run questions.jsonl -m openai/gpt-4o-mini --plan --out runs/mini",
+    "  madke run questions.jsonl --sources ./docs --out runs/first --limit 20",
+    "  madke run questions.jsonl --sources none -m openai/gpt-4o-mini --plan --out runs/mini",
 )
 
 
