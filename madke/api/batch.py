@@ -31,7 +31,7 @@ from madke.runs.job import Job, questions_of, refuse_sample, resolved, source_sp
 from madke.runs.meter import Meter
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.own_files import question_files, refuse_own_files
-from madke.runs.request import Data, RunRequest, Sources, requested, takes_request
+from madke.runs.request import NOTHING, Data, RunRequest, Sources, requested, takes_request
 from madke.runs.runner import execute
 from madke.runs.spec import RunSpec, read_spec
 
@@ -257,6 +257,7 @@ def build_pools(
     *,
     sources: Sources = "wiki,google",
     dataset: str | DatasetReader | None = None,
+    columns: Mapping[str, str] = NOTHING,
     ids: str | None = None,
     limit: int | None = None,
     sample_seed: int | None = None,
@@ -268,9 +269,9 @@ def build_pools(
 ) -> dict[str, SourceCounts]:
     """Retrieve a pool of passages for every question, and write a pool file.
 
-    ``questions``, ``dataset``, ``ids``, ``limit`` and ``sample_seed`` are as for :func:`madke.run`, ``sources`` as for
-    :func:`madke.stream`; each source returns up to ``k`` passages. ``query`` and ``rerank`` are as in a protocol's
-    ``knowledge``; ``model`` is the model of the role ``retriever``.
+    ``questions``, ``dataset``, ``columns``, ``ids``, ``limit`` and ``sample_seed`` are as for :func:`madke.run`,
+    ``sources`` as for :func:`madke.stream`; each source returns up to ``k`` passages. ``query`` and ``rerank`` are as
+    in a protocol's ``knowledge``; ``model`` is the model of the role ``retriever``.
 
     Returns:
         Source name -> for how many questions it found passages, or failed.
@@ -285,7 +286,13 @@ def build_pools(
     use_files(options.sources_file, options.models_file)
     with Scope().active():
         request = RunRequest(
-            questions=questions, dataset=dataset, ids=ids, limit=limit, sample_seed=sample_seed, model=model
+            questions=questions,
+            dataset=dataset,
+            columns=columns,
+            ids=ids,
+            limit=limit,
+            sample_seed=sample_seed,
+            model=model,
         )
         records = questions_of(request)
     specs, own = source_specs(sources, ())

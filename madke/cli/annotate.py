@@ -25,6 +25,7 @@ def sheet(
     ] = False,
     data: DataOption = None,
     dataset: flags.Dataset = None,
+    columns: flags.Columns = None,
     task: flags.TaskOption = None,
 ) -> None:
     """Write a blind sheet: one row per distinct answer to a question, in random order, without run names.
@@ -36,7 +37,9 @@ def sheet(
     """
     from madke.report.human_grades import write_sheet
 
-    key_file, key = write_sheet(open_arms(paths, data, dataset, task), out, sample=sample, seed=seed, deferred=deferred)
+    key_file, key = write_sheet(
+        open_arms(paths, data, dataset, task, columns=columns), out, sample=sample, seed=seed, deferred=deferred
+    )
     say(f"sheet: {out}: {count_of(len(key.rows), 'answer')}; to fill: {', '.join(key.scales)}")
     say(f"key: {key_file}: do not give it to the people who fill the sheet")
 

@@ -39,6 +39,7 @@ def command(
     error_at_most: Annotated[str | None, option("Level of the test. Default: several.", "SHARE")] = None,
     data: DataOption = None,
     dataset: flags.Dataset = None,
+    columns: flags.Columns = None,
     task: flags.TaskOption = None,
     as_json: Annotated[bool, switch("--json", "Print one JSON object.", OUTPUT)] = False,
 ) -> None:
@@ -52,7 +53,7 @@ def command(
     refuse_overwriting({"--out": out}, [*paths, calibration])
     if calibration is not None and out is not None:
         raise UserError("--calibration tests a calibration, --out writes one; give one or the other")
-    arms = open_arms(paths, data, dataset, task)
+    arms = open_arms(paths, data, dataset, task, columns=columns)
     debates = [each for arm in arms for each in judged(arm.transcripts())]
     if not debates:
         raise UserError("no debate has an answer and a gold answer", file=arms[0].path)

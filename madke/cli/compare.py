@@ -50,6 +50,7 @@ def command(
     details: Annotated[bool, switch("--details", "Show whole intervals, p before correction, effects.")] = False,
     data: DataOption = None,
     dataset: flags.Dataset = None,
+    columns: flags.Columns = None,
     task: flags.TaskOption = None,
     as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
 ) -> None:
@@ -57,7 +58,7 @@ def command(
     from madke.report.comparison import compare_runs
     from madke.report.finding import finding
 
-    results = open_arms(paths, data, dataset, task)
+    results = open_arms(paths, data, dataset, task, columns=columns)
     if len(results) < 2:
         raise UserError(f"expected two or more runs, found {len(results)}; `madke report` shows one")
     if question is not None:

@@ -34,7 +34,13 @@ _PREDICTION_RECORDS = ("external.json", "grades.sqlite")
 
 
 def open_arms(
-    paths: Sequence[Path], data: Path | None, dataset: str | None, task: str | None, corrections: Path | None = None
+    paths: Sequence[Path],
+    data: Path | None,
+    dataset: str | None,
+    task: str | None,
+    corrections: Path | None = None,
+    *,
+    columns: str | None = None,
 ) -> list[Results]:
     """The results at the paths, in order; of an experiment its reference first, then its other arms.
 
@@ -52,7 +58,10 @@ def open_arms(
     if data is None and (dataset is not None or (task is not None and not is_code)):
         given = f"--dataset {dataset}" if dataset is not None else f"--task {task}"
         raise UserError(f"{given} needs --data, the questions of a prediction file; a run takes --task module:object")
-    questions = None if data is None else read_dataset(data, dataset=dataset, task=task)
+    named = flags.columns_of(columns)
+    if named and data is None:
+        raise UserError("--columns needs --data, the questions of a prediction file")
+    questions = None if data is None else read_dataset(data, dataset=dataset, task=task, columns=named)
     arms = open_results(_arms(paths, predictions=questions is not None), questions)
     return arms if corrections is None else corrected(arms, read_corrections(corrections))
 

@@ -25,7 +25,7 @@ all passages; otherwise an endpoint with /rerank, as NAME@URL or a name in model
 @app.command(epilog=flags.epilog(flags.SOURCE_NAMES, _RERANKERS, flags.MODEL_NAMES, flags.PRICES))
 @flags.request_options(
     "run",
-    only="model limit dataset ids sample_seed",
+    only="model limit dataset columns ids sample_seed",
     without="token_budget deadline replay retry_failed retry_degraded engine address",
 )
 def build(

@@ -71,6 +71,7 @@ def command(
     least: flags.Relevance = 1,
     data: DataOption = None,
     dataset: flags.Dataset = None,
+    columns: flags.Columns = None,
     task: flags.TaskOption = None,
     corrections: CorrectionsOption = None,
 ) -> None:
@@ -79,7 +80,7 @@ def command(
         files = {"--out": out, "--figures": figures, "--tables": tables, "--answers": answers, "--watch": watch}
         asked = "--conflicts" if conflicts or as_json else "--question"
         _refuse(f"{asked} writes no files", files)
-        results = open_arms(paths, data, dataset, task)
+        results = open_arms(paths, data, dataset, task, columns=columns)
         _print_debates(results, question, conflicts=conflicts, as_json=as_json)
         return
     from madke.cli.retrieval import pools_table
@@ -108,7 +109,7 @@ def command(
 
         follow(paths, page, lambda reload: write_report(open_arms(paths, None, None, task), page, reload=reload))
         return
-    results = open_arms(paths, data, dataset, task, corrections)
+    results = open_arms(paths, data, dataset, task, corrections, columns=columns)
     title, source, published = _experiment(paths, backbone or ())
     large = data is None and sum((arm.path / "transcripts.jsonl").stat().st_size for arm in results) > _LARGE
     retrieval = {} if qrels is None else {"retrieval": pools_table(results, qrels, least)}

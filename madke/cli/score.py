@@ -55,6 +55,7 @@ def command(
     paths: Paths,
     data: DataOption = None,
     dataset: flags.Dataset = None,
+    columns: flags.Columns = None,
     task: flags.TaskOption = None,
     corrections: CorrectionsOption = None,
     grader: Annotated[
@@ -109,7 +110,7 @@ def command(
     refuse_overwriting(written, [*paths, *question_files(data), corrections, prices, *scripts], own="metrics.json")
     priced = read_prices(prices) if prices else {}
     budget = Budget(prices=priced, max_cost=max_cost) if graders else None
-    arms = open_arms(paths, data, dataset, task, corrections)
+    arms = open_arms(paths, data, dataset, task, corrections, columns=columns)
     if out is not None and len(arms) > 1:
         raise UserError(f"--out takes the scores of one PATH, found {len(arms)}; use --json to print all")
     failed = _grade(arms, graders, commands, budget)
