@@ -150,7 +150,7 @@ class LiveDebate:
     def _lines(self, event: events.Event) -> Iterator[str]:
         """The lines of the debate that an event completes."""
         from madke.report import debate_text  # slow to import: the header comes first
-        from madke.report.agreement_text import closing_lines
+        from madke.report.debate_text import closing_lines
 
         protocol = self._job.protocol
         match event:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Container, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from madke._util.terminal import say_table, say_wrapped
 from madke.cli.progress import duration
 from madke.endpoints.model_names import is_unpaid
-from madke.endpoints.prices import Prices
+from madke.endpoints.prices import Prices, cost, price_of
 from madke.endpoints.shipped_prices import shipped_note
+from madke.engine.protocol_parts import Knowledge
+from madke.experiments.load import Planned
 from madke.knowledge.named import is_sample
+from madke.llm.store import Paid
+from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, count_cell, table_of
+from madke.runs.pool_stages import POOLS
+from madke.runs.request import RunRequest
+from madke.scoring.scores import Scores
 
 if TYPE_CHECKING:
-    from madke.experiments.load import Load, Pace, Planned
+    from madke.experiments.load import Load, Pace
 
 
 def source_line(name: str, spec: str | None, in_pools: Container[str]) -> str:
@@ -31,7 +38,6 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int, pace
     Without prices there is no cost, and without a pace no time.
     """
     from madke.experiments.load import Load
-    from madke.report.experiment_tables import planned_range
 
     rows = [
         (plan.name, f"{plan.debates:,}", *_cells(plan.least, plan.most, prices, bool(plan.unpriced))) for plan in plans
@@ -90,7 +96,6 @@ def _duration_note(pace: Pace, plans: Sequence[Planned]) -> str:
 
 
 def _cells(least: Load, most: Load, prices: Prices, unpriced: bool = False) -> list[str]:
-    from madke.report.experiment_tables import planned_range
 
     figures = [
         planned_range(getattr(least, name), getattr(most, name))
@@ -98,3 +103,80 @@ def _cells(least: Load, most: Load, prices: Prices, unpriced: bool = False) -> l
     ]
     cost = "-" if unpriced else planned_range(least.cost, most.cost, digits=4)
     return [*figures, cost] if prices else figures
+
+
+def sample_of_vote(request: RunRequest, knowledge: Knowledge | None) -> RunRequest:
+    """What one sample of a vote over the same passages would be asked for."""
+    kept = {name: getattr(request, name) for name in ("questions", "dataset", "task", "ids", "limit", "sample_seed")}
+    changes: dict[str, Any] = {"debaters": 1}
+    if knowledge is not None:
+        whole = {"select": "all", "allow_search": False, "per_debater_sources": None, "query": "none", "rerank": None}
+        changes["knowledge"] = knowledge.model_copy(update=whole).model_dump()
+    sources = ",".join(knowledge.sources) if knowledge else "none"
+    return RunRequest(**kept, protocol="self-consistency", settings=changes, sources=sources)
+
+
+def vote_of_equal_cost(plan: Planned, sample: Planned) -> str:
+    """The votes that make as many calls, and use as many tokens, in words."""
+
+    def samples(unit: str) -> str:
+        one = getattr(sample.most, unit)
+        return planned_range(*(max(1, round(getattr(each, unit) / one)) for each in (plan.least, plan.most)))
+
+    most = max(1, round(plan.most.calls / sample.most.calls))
+    by_calls, by_tokens = samples("calls"), samples("all_tokens")
+    return (
+        f"A vote over the same passages costs as much with {by_calls} samples by calls, {by_tokens} by tokens: "
+        f"--protocol self-consistency --set debaters={most}."
+    )
+
+
+OURS = "ours"
+
+
+def spending_table(
+    plans: Sequence[Planned], scores: Mapping[str, Scores], paid: Mapping[tuple[str, str], Paid], prices: Prices
+) -> Table:
+    """Planned and real calls, new calls and tokens of each arm, and cost if there are prices.
+
+    ``scores``: name -> scores of the arms that have started. ``paid``: usage in the call store, without services.
+    """
+    made = {name: found.total for name, found in scores.items()}
+    rows = []
+    for plan in plans:
+        bills = [(model, bill) for (payer, model), bill in paid.items() if payer == plan.name]
+        unknown = not bills and plan.name in made and made[plan.name].paid  # the call store of its transcripts is gone
+        called = sum(bill.calls for _, bill in bills)
+        tokens = sum(bill.usage.prompt_tokens + bill.usage.completion_tokens for _, bill in bills)
+        costs = [cost(bill.usage, price) for model, bill in bills if (price := price_of(model, prices))]
+        ends = (plan.least, plan.most)
+        row: TableRow = {
+            "arm": plan.name,
+            "calls planned": _range(*(load.calls for load in ends)),
+            "calls": count_cell(made[plan.name].calls if plan.name in made else called),
+            "new calls planned": _range(*(load.paid for load in ends)),
+            "new calls": NO_FIGURE if unknown else count_cell(called),
+            "tokens planned": _range(*(load.prompt_tokens + load.completion_tokens for load in ends)),
+            "tokens": NO_FIGURE if unknown else count_cell(tokens),
+        }
+        if prices:
+            row["cost"] = Cell(text=f"{sum(costs):,.4f}", value=sum(costs)) if costs else NO_FIGURE
+        rows.append(row)
+    note = (
+        "Planned: from debates that end as early as possible to debates that use all rounds, without failed calls; "
+        "tokens are estimates for new calls. A call that several arms make is new only in the first of them. "
+        "Identical replies can make more calls shared. Searches and answer scorers are not counted."
+    )
+    if POOLS in {plan.name for plan in plans}:
+        note += f" {POOLS}: queries and rerankings, made once for all arms; the calls of an arm include its own."
+    return table_of("Planned and made", rows, [note])
+
+
+def planned_range(least: float, most: float, *, digits: int = 0) -> str:
+    """A range of figures, or one figure if both ends are printed the same."""
+    low, high = f"{least:,.{digits}f}", f"{most:,.{digits}f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _range(least: float, most: float) -> Cell:
+    return Cell(text=planned_range(least, most), low=least, high=most)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from madke._util.terminal import console, say, say_json, say_wrapped
-from madke.cli.equal_vote import sample_of_vote, vote_of_equal_cost
-from madke.cli.plan_table import show_plans, source_line
+from madke.cli.plan_table import sample_of_vote, show_plans, source_line, vote_of_equal_cost
 from madke.cli.progress import exit_status, listening, resumable, run_progress, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
 from madke.endpoints.prices import Prices
@@ -167,8 +166,7 @@ def _how_far(out: Path) -> str:
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, max_tokens: int) -> None:
     from madke.report.finding import all_failed
     from madke.report.html import write_report
-    from madke.report.prompt_tokens import prefix_advice, prompt_line
-    from madke.report.readings import cut_note
+    from madke.report.score_details import cut_note, prefix_advice, prompt_line
     from madke.report.score_tables import score_table
     from madke.scoring.scored import kept_scores, score_run
 
@@ -280,9 +278,9 @@ def _grade(folders: Sequence[Path], graders: Sequence[Grader], budget: Budget | 
 
 
 def _show_results(done: Experiment) -> None:
+    from madke.cli.plan_table import spending_table
     from madke.experiments.recipe import read_claims
     from madke.report.comparison import NOT_ON_TERMINALS
-    from madke.report.experiment_tables import spending_table
     from madke.report.html import write_report
     from madke.report.reproduction import claims_table, figures, reproduction_tables
     from madke.report.score_tables import score_table

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from madke._util.terminal import say, say_json, say_table, say_wrapped
+from madke._util.terminal import say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.core.errors import UserError
 
@@ -59,4 +59,4 @@ def show(
     from madke.variants import load_variant
 
     variant = load_variant(name, prompts).with_settings(flags.settings_of(settings))
-    say(protocol_text(variant), verbatim=True)
+    say_wrapped(protocol_text(variant))

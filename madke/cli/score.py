@@ -143,7 +143,7 @@ def _refuse_given(of_grader: Mapping[str, object]) -> None:
 
 
 def _show_agreement(arms: Sequence[Results]) -> None:
-    from madke.report.grader_agreement import agreement_table
+    from madke.report.human_grades import agreement_table
     from madke.report.tables import rich_table
 
     if (agreement := agreement_table(arms)) is not None:

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from madke._util.files import atomic_write
 from madke.core.transcript import Transcript
-from madke.report.agreement_text import agreement_in
+from madke.report.debate_text import agreement_in
 from madke.report.tables import ANSWER_FILES, arrow, check_ending, csv_cell
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct

@@ -26,15 +26,16 @@ from pydantic import BaseModel, Field, FiniteFloat
 from madke._util.files import atomic_write, refuse_repeated, sheet_rows
 from madke._util.yaml_file import read_json
 from madke.core.errors import UserError, count_of
+from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.signals import stated_answer
-from madke.report.tables import Cell, Table, count_cell, csv_cell, percent_cell, score_cell
+from madke.report.tables import Cell, Table, TableRow, count_cell, csv_cell, percent_cell, score_cell, table_of
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct, over_repeats
-from madke.scoring.metrics import METRICS, is_binary, metrics_of, question_of
-from madke.scoring.outside import answers_of, external_values, keep_scores
+from madke.scoring.metrics import METRICS, heading_of, is_binary, metrics_of, question_of
+from madke.scoring.outside import answers_of, external_values, grader_of, keep_scores
 from madke.scoring.statistics import Estimate
-from madke.scoring.value_units import HUMAN
+from madke.scoring.value_units import HUMAN, is_grader
 from madke.tasks import get_task
 from madke.tasks.base import Scale
 from madke.tasks.choice import lettered
@@ -438,3 +439,63 @@ def human_tables(found: HumanScores) -> tuple[Table, Table]:
     )
     columns = ("person", "and", "scale", "n", "same %", "kappa")
     return people, Table(title="Agreement", columns=columns, rows=tuple(judges), notes=(note,))
+
+
+Graded = dict[tuple[str, str, str], float]
+"""(question id, question, answer) -> right (1) or wrong (0)."""
+
+
+def agreement_table(arms: Sequence[Results]) -> Table | None:
+    """Each pair of graders, and each grader with each binary metric of the tasks; None without two of these.
+
+    Each distinct answer to a question counts once, in however many arms it is. Abstained answers have no grade.
+    """
+    graded: dict[str, Graded] = {}
+    metrics: dict[str, Graded] = {}
+    models: dict[str, str] = {}
+    for arm in arms:
+        answers = answers_of(arm.transcripts())
+        for name, values in external_values(arm).items():
+            if not is_grader(name):
+                continue
+            models[name] = grader_of(arm, name) or name
+            for key in answers.keys() & values.keys():
+                question, answer = answers[key]
+                place = (question.id, question.question, answer)
+                graded.setdefault(name, {})[place] = values[key]
+                for metric, value in _binary(question, answer).items():
+                    metrics.setdefault(metric, {})[place] = value
+    pairs = list(combinations(graded, 2))
+    judges = graded | metrics
+    rows = [
+        _judges_row(judges, models, *pair)
+        for pair in (*pairs, *((name, metric) for name in graded for metric in metrics))
+    ]
+    if not rows:
+        return None
+    notes = [
+        "same: share of equal grades for the n distinct answers that both graded, averaged by question, with a 95 % "
+        "interval over questions. kappa: Cohen's; 0 is chance.",
+        "People: grade a sheet (`madke annotate sheet`); `madke annotate read` compares them with every grader.",
+    ]
+    return table_of("Agreement of graders", rows, notes)
+
+
+def _binary(question: Question, answer: str) -> dict[str, float]:
+    names = (name for name in metrics_of(get_task(question.task)) if is_binary(name))
+    return {name: METRICS[name](answer, question) for name in names}
+
+
+def _judges_row(judges: dict[str, Graded], models: dict[str, str], one: str, other: str) -> TableRow:
+    left, right = judges[one], judges[other]
+    both = [place for place in left if place in right]
+    equal: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for place in both:
+        equal[place[:2]].append(float(left[place] == right[place]))
+    return {
+        "grader": models[one],
+        "and": models.get(other) or heading_of(other),
+        "n": count_cell(len(both)),
+        "same %": percent_cell(over_repeats(list(equal.values()))),
+        "kappa": score_cell(kappa([left[n] for n in both], [right[n] for n in both]) if both else None, digits=".2f"),
+    }

@@ -1,8 +1,10 @@
 """Data of the report page, in pieces: compressed blocks of passages and debates, then the index of debates."""
 
+from __future__ import annotations
+
 import gzip
 from base64 import b64encode
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,18 +13,19 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic_core import to_json
 
 from madke._util.workers import open_workers
 from madke.core.errors import UserError
-from madke.core.transcript import UNREAD_STATUSES, Transcript
+from madke.core.transcript import UNREAD_STATUSES, Called, Transcript
 from madke.core.transcript import to_json as transcript_to_json
+from madke.llm import CallStore
+from madke.llm.store import Recorded
 from madke.pools.pool_file import PoolLines, PoolRecord
-from madke.report.agreement_text import agreement_in
 from madke.report.conflict_text import map_of
-from madke.report.page_calls import MOST_DEBATES, PageCall, calls_of
+from madke.report.debate_text import agreement_in
 from madke.report.tables import ORACLE
 from madke.runs.spec import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
@@ -318,3 +321,93 @@ def _scores(transcript: Transcript) -> dict[str, float]:
 def _given(transcript: Transcript) -> set[str]:
     """The answers of all debaters in all rounds."""
     return {turn.stance.answer for entry in transcript.rounds for turn in entry.turns if turn.stance.answer}
+
+
+MOST_DEBATES = 1_000
+"""Runs of more debates have no prompts on the page: it would be several times as large."""
+
+Numbered = Callable[[str], int]
+"""Gives a text a number, equal texts the same."""
+
+
+class PageCall(NamedTuple):
+    """One call on the page. Texts are numbers."""
+
+    stage: str
+    agent: str
+    round: int
+    model: str
+    messages: tuple[tuple[str, int], ...]
+    """Role and text of each message."""
+    reply: int
+    outcome: str
+
+
+DebateCalls = Mapping[tuple[str, int], Sequence[PageCall]]
+"""Question id and repeat -> calls, in the order of writing."""
+
+
+def calls_of(results: Results, numbered: Numbered) -> DebateCalls:
+    """The calls of a run that its call store has; empty if the store is gone or cannot be read.
+
+    In a store that arms share, a call that another arm made is taken for this run's only if the run has its reply, and
+    no other prompt with the same purpose has the same reply.
+    """
+    if not results.path.is_dir() or not (file := run_files(results.path).calls).is_file():
+        return {}
+    shared = file.resolve().parent != results.path.resolve()
+    own = results.path.resolve().name if shared else ""
+    found: defaultdict[tuple[str, int], list[PageCall]] = defaultdict(list)
+    try:
+        with CallStore(file) as store:
+            made = set()
+            for call in store.recorded(payer=own):
+                made.add(call.purpose)
+                found[_key(call)].append(_page_call(call, numbered))
+            for call in _borrowed(store, results) if shared else ():
+                if call.purpose not in made:
+                    found[_key(call)].append(_page_call(call, numbered))
+    except UserError:
+        return {}
+    return found
+
+
+def _borrowed(store: CallStore, results: Results) -> Iterator[Recorded]:
+    """Calls of a shared store whose reply this run has, unless two prompts of one purpose have it."""
+    said = {(each.id, each.repeat): {*_replies(each)} for each in results.transcripts()}
+    found: dict[tuple[object, str], Recorded | None] = {}
+    for call in store.recorded():
+        text = call.completion.text
+        if text in said.get(_key(call), ()):
+            before = found.setdefault((call.purpose, text), call)
+            if before is not None and before.messages != call.messages:
+                found[call.purpose, text] = None
+    yield from filter(None, found.values())
+
+
+def _replies(transcript: Transcript) -> Iterator[str]:
+    for entry in transcript.rounds:
+        for turn in entry.turns:
+            yield from _texts(turn.stance, turn.selection, turn.reflection)
+        yield from _texts(entry.verdict, entry.digest, entry.extracted)
+    yield from _texts(transcript.final)
+
+
+def _texts(*replies: Called | None) -> Iterator[str]:
+    return (reply.text for reply in replies if reply is not None and reply.text)
+
+
+def _key(call: Recorded) -> tuple[str, int]:
+    return call.purpose.question, call.purpose.repeat
+
+
+def _page_call(call: Recorded, numbered: Numbered) -> PageCall:
+    return PageCall(
+        stage=call.purpose.stage,
+        agent=call.purpose.agent,
+        round=call.purpose.round,
+        model=call.model,
+        messages=tuple((message.role, numbered(message.content)) for message in call.messages),
+        reply=numbered(call.completion.text or call.completion.error or ""),
+        outcome=call.completion.outcome,
+    )

@@ -1,11 +1,13 @@
 """What `madke score --details` says below its table: a run's other measures, its calls, tokens and cost, in words."""
 
-from collections.abc import Iterator, Mapping
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from madke._util.terminal import printable
+from madke.core.chat import Prefix
 from madke.core.errors import count_of
-from madke.report.prompt_tokens import prompt_line
-from madke.report.readings import by_status, grades_missing
+from madke.core.transcript import StageUsage
 from madke.report.tables import (
     ORACLE,
     interval,
@@ -113,3 +115,84 @@ def score_details(scores: Scores) -> str:
     if scores.spending is not None and scores.spending.unpriced:
         lines.append(f"without a price, excluded from the cost: {printable(', '.join(scores.spending.unpriced))}")
     return "\n".join(lines)
+
+
+_WASTE = 0.3
+"""Share of the prompt tokens, neither distinct nor cached, from which advice pays."""
+
+
+def prompt_line(scores: Scores) -> str | None:
+    """Prompt tokens sent, distinct within each debate, and cached; None if no server counted any."""
+    total = scores.total
+    if not total.prompt_tokens or total.estimated >= total.calls:
+        return None
+    sent, distinct, cached = total.prompt_tokens, total.distinct_tokens, total.cached_tokens
+    saved = scores.spending.saved if scores.spending is not None else 0.0
+    parts = [
+        f"{sent:,} sent",
+        *([f"{distinct:,} distinct"] if distinct else []),
+        f"{cached:,} reported as cached ({cached / sent:.0%})",
+        *([f"which saved {saved:,.4f}"] if saved else []),
+    ]
+    return f"prompt tokens: {', '.join(parts)}"
+
+
+def prefix_advice(total: StageUsage, prefix: Prefix, with_slots: Collection[str] = ()) -> str | None:
+    """What would make a server read less again; None if that would be little, or if it is not known to cache.
+
+    ``with_slots`` are the models whose servers keep prompts in slots.
+    """
+    again = total.prompt_tokens - total.distinct_tokens - total.cached_tokens
+    if not total.distinct_tokens or not total.cached_tokens or again < _WASTE * total.prompt_tokens:
+        return None
+    waste = f"{again:,} prompt tokens were read again"
+    if with_slots:
+        return f"{waste}: serve {', '.join(sorted(with_slots))} with one slot, or set --concurrency to its slots"
+    return None if prefix == "on" else f"{waste}: set --prefix on, so that calls that begin alike wait for the first"
+
+
+_UNREAD_NOTE = "unread: the final text holds no marked answer, only gives back its prompt, or was cut off"
+
+
+def unread_note(scores: Iterable[Scores]) -> str:
+    """What ``unread`` counts; that these answers are wrong, if any run is scored."""
+    return f"{_UNREAD_NOTE}; it is wrong." if any(each.correct for each in scores) else f"{_UNREAD_NOTE}."
+
+
+def unread(scores: Scores) -> int:
+    """Number of debates without an answer whose final text cannot be read."""
+    return sum(scores.unread.values())
+
+
+def cut_note(scores: Scores, max_tokens: int | None = None) -> str | None:
+    """How many replies were cut off before they said anything that can be read, and what to do; None if none was."""
+    if not scores.cut:
+        return None
+    limit = "max_tokens" if max_tokens is None else count_of(max_tokens, "token")
+    stages = ", ".join(f"{printable(stage)} {count}" for stage, count in scores.cut.items())
+    count = sum(scores.cut.values())
+    were = "was" if count == 1 else "were"
+    replies = "1 reply" if count == 1 else f"{count:,} replies"
+    return f"{replies} {were} cut off at {limit} and cannot be read ({stages}); --set max_tokens=N"
+
+
+def bound_note(scores: Scores) -> str | None:
+    """How many calls of each stage were bound by a JSON schema; None if none was."""
+    bound = {stage: used for stage, used in scores.usage.items() if used.bound}
+    stages = ", ".join(f"{printable(stage)} {used.bound:,} of {used.calls:,}" for stage, used in bound.items())
+    return f"bound by a JSON schema: {stages} calls" if bound else None
+
+
+def by_status(shares: Mapping[str, Estimate]) -> str:
+    """The shares of replies by their status, in words."""
+    stated = ", ".join(f"{status} {percent_cell(share).text} %" for status, share in shares.items())
+    return f" ({stated})" if stated else ""
+
+
+def grades_missing(scores: Scores) -> str:
+    """The number of answers without a grade and the bounds of the grader's mean; empty if all have one."""
+    if not scores.ungraded or scores.grader_if_ungraded is None:
+        return ""
+    bounds = "{:.1f} % (all wrong) and {:.1f} % (all right)".format(*(100 * each for each in scores.grader_if_ungraded))
+    what = count_of(scores.ungraded, "answer has no grade and is", "answers have no grade and are")
+    return f"{what} excluded from the grader's mean; with them it is between {bounds}"

@@ -12,7 +12,7 @@ from rich.text import Text
 from madke.core.errors import count_of
 from madke.report.comparison import if_failed_notes
 from madke.report.finding import all_failed, cause
-from madke.report.readings import bound_note, cut_note, grades_missing, unread, unread_note
+from madke.report.score_details import bound_note, cut_note, grades_missing, unread, unread_note
 from madke.report.tables import (
     MARK,
     NO_FIGURE,

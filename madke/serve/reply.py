@@ -11,7 +11,7 @@ from madke.core import events
 from madke.core.chat import Usage
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Search, Selection, Stance, Transcript, Verdict
-from madke.report.agreement_text import header, summary
+from madke.report.debate_text import header, summary
 from madke.serve.transcripts import Served
 
 _CHARACTERS_PER_TOKEN = 4

@@ -11,7 +11,7 @@ from madke.audit import Findings, Share, findings_of
 from madke.audit.advice import ALONE, CLAUSES, advice
 from madke.audit.calls import ProbeCall
 from madke.audit.findings import gives_back, repeats_prompt
-from madke.cli.audit import audit_lines
+from madke.cli.doctor import audit_lines
 from madke.core.chat import ChatRequest, Completion, Message, Purpose, Usage
 
 RULE = "For example: The answer is [Danube].\nYour last line: The answer is [answer]."

@@ -74,10 +74,3 @@ def test_rows_that_nobody_graded_are_said(tmp_path: Path, data: Any, predictions
     assert "5 of 6 rows are not fully graded" in done.stdout
     with pytest.raises(UserError, match="a sheet is given twice"):
         invoke("read", sheet, sheet, "--key", tmp_path / "sheet.key.json")
-
-
-def test_options_that_nothing_would_use_are_refused(tmp_path: Path, predictions: Any) -> None:
-    with pytest.raises(UserError, match="needs --data"):
-        invoke("sheet", *predictions, "--task", "choice", "--out", tmp_path / "sheet.csv")
-    with pytest.raises(UserError, match="give the questions with --data"):
-        invoke("sheet", *predictions, "--out", tmp_path / "sheet.csv")

@@ -3,14 +3,12 @@
 import json
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from madke.cli.ask import EPILOG
-from madke.tasks import TASKS
 from tests.support.cli import command, madke
 
 # The shape of the paper's case study (Wang et al., Table 5), with another question and our own words: one debater
@@ -120,20 +118,6 @@ def test_a_debater_can_search_for_more(asking: Any, tmp_path: Path) -> None:
     assert (transcript["pool"][2]["key"], transcript["pool"][2]["asked_by"]) == ("https://a.example/d", "Debater 2")
 
 
-def test_an_estimator_chooses_among_the_candidates(asking: Any) -> None:
-    command = f"{shlex.quote(sys.executable)} -c 'import sys; [print(len(line)) for line in sys.stdin]'"
-    done = madke(
-        *asking, "--protocol", "mad", "--set", "finish=rerank", "--set", "rounds=1", "--answer-scorer", command
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Final answer, by rerank, Debater 1's: [Lake Tanganyika]" in done.stdout
-
-
-def test_the_help_names_every_task() -> None:
-    shown = madke("ask", "--help", COLUMNS="200").stdout
-    assert [name for name in TASKS if name not in shown] == []
-
-
 def test_a_page_and_the_passages(asking: Any, tmp_path: Path) -> None:
     page = tmp_path / "debate.html"
     plain = madke(*asking)
@@ -144,13 +128,6 @@ def test_a_page_and_the_passages(asking: Any, tmp_path: Path) -> None:
     assert shown.stdout.splitlines()[-3:] == plain.stdout.splitlines()[-3:]
     assert f"the debate's page: {page.as_uri()}#madke/" in shown.stderr
     assert f"<title>{WEB['query']}</title>" in page.read_text()
-
-
-def test_a_failed_debate_has_no_page(asking: Any, tmp_path: Path) -> None:
-    (tmp_path / "script.yaml").write_text("- {stage: judge, reply: none}\n")
-    failed = madke(*asking, "--html", str(tmp_path / "debate.html"))
-    assert failed.returncode == 1
-    assert not (tmp_path / "debate.html").exists()
 
 
 def test_the_example_of_the_help_is_answered_right_by_the_offline_reader(tmp_path: Path) -> None:

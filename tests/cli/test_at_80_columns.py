@@ -78,14 +78,3 @@ def test_the_end_of_a_run_has_each_path_on_its_own_line(folder: Path) -> None:
     )
     place = lines.index("transcripts:")
     assert lines[place + 1 : place + 4] == [str(out / "transcripts.jsonl"), "report:", str(out / "report.html")]
-
-
-def test_compare_leaves_out_ids_first_and_keeps_answers_differences_and_p_values(folder: Path) -> None:
-    lines = shown(folder, "compare", folder / "runs")
-    text = "\n".join(lines)
-    assert "Not shown at this width: id" in text
-    assert "+ Lake Baikal (1)" in text
-    assert "- Lake" in text
-    headings = next(line for line in lines if line.split()[:2] == ["first", "second"] and "value" in line)
-    assert "difference" in headings
-    assert "(Holm)" in headings

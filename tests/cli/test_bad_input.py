@@ -1,7 +1,6 @@
 """Bad input: one line on stderr that says where and what, exit status 2, nothing written."""
 
 import json
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -51,11 +50,6 @@ def test_a_broken_dataset(tmp_path: Path, content: Any, said: str) -> None:
     (tmp_path / "data.jsonl").write_text(content)
     assert said in refused("run", "data.jsonl", "--out", "out", cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
-
-
-def test_a_missing_dataset(tmp_path: Path) -> None:
-    assert "none.jsonl: cannot be read: No such file" in refused("run", "none.jsonl", "--out", "out", cwd=tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -134,18 +128,6 @@ def test_a_pool_file_that_does_not_fit(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("order", ["truth_first", "truth_last"])
-def test_an_order_that_reads_golds_without_golds(tmp_path: Path, order: str) -> None:
-    (tmp_path / "data.jsonl").write_text(lines(GOOD, {"id": "q1", "question": "Why?"}))
-    done = madke("run", "data.jsonl", "--out", "out", "--set", f"order={order}", cwd=tmp_path)
-    said = done.stderr.splitlines()
-    assert (done.returncode, done.stdout, len(said)) == (2, "", 2)
-    assert "1 of 2 questions have no gold answer" in said[0]
-    assert f"order = {order} needs gold answers, but question 'q1' has none" in said[1]
-    assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
-    assert "question '5d8a995a6fa7' has none" in refused("ask", "Why?", "--set", f"order={order}")
-
-
 def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
     questions, pools = write_dataset(tmp_path, 1)
     thesis = tmp_path / "thesis"
@@ -156,36 +138,6 @@ def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
     assert "is not a run directory" in refused("score", thesis)
     assert "is not a run directory" in refused("report", thesis)
     assert [path.name for path in thesis.iterdir()] == ["thesis.tex"]
-
-
-def test_there_is_nothing_to_replay_where_nothing_ran(tmp_path: Path) -> None:
-    questions, pools = write_dataset(tmp_path, 1)
-    assert "holds no run with stored calls" in refused(
-        "run", questions, "--pools", pools, "--out", tmp_path / "o", "--replay"
-    )
-    assert not (tmp_path / "o").exists()
-
-
-def test_a_pool_file_that_is_a_folder(tmp_path: Path) -> None:
-    questions, _ = write_dataset(tmp_path, 1)
-    (tmp_path / "web.jsonl").write_text('{"query": "q", "results": []}\n')
-    given = ("--sources", f"google={tmp_path / 'web.jsonl'}")
-    assert "the pool file cannot be written: this is a folder" in refused_with_notes(
-        "pool", "build", questions, *given, "--out", tmp_path
-    )
-
-
-def refused_with_notes(*args: Any) -> Any:
-    done = madke(*args)
-    assert done.returncode == 2, done
-    assert "Traceback" not in done.stderr
-    return done.stderr
-
-
-def test_a_cache_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    said = refused("ask", "Who?", "--sources", "wiki", MADKE_CACHE=str(tmp_path / "file" / "cache"))
-    assert "set MADKE_CACHE" in said
 
 
 @pytest.mark.slow
@@ -221,12 +173,3 @@ def test_variants_of_the_user_are_checked(tmp_path: Path) -> None:
     (folder / "protocol.yaml").write_text(protocol)
     done = madke(*listing, "--json")
     assert {"madke", "pair"} <= {json.loads(line)["name"] for line in done.stdout.splitlines()}
-
-
-def test_names_of_files_that_are_not_utf8_are_no_bad_input(tmp_path: Path) -> None:
-    data, out = (os.fsdecode(os.fsencode(tmp_path) + b"/" + name) for name in (b"q\xff.jsonl", b"out\xff"))
-    Path(data).write_text(lines(GOOD))
-    done = madke("run", data, "--out", out, "--protocol", "standard")
-    assert done.returncode == 0, done.stderr
-    assert json.loads((Path(out) / "run.json").read_text())["spec"]["data"] == "q?.jsonl"
-    assert madke("score", out).returncode == 0

@@ -10,10 +10,8 @@ from madke.core.errors import count_of
 from madke.data import read_dataset
 from madke.data.dataset import ids_fingerprint
 from madke.data.formats import FORMATS
-from madke.pools.pool_file import read_pools
 from tests.data.published import FILES, HOTPOT, RAMDOCS, write
 from tests.support.cli import madke, refused
-from tests.support.pools import load_pool
 
 
 def converted(*args: Any, cwd: Any = None) -> Any:
@@ -54,26 +52,6 @@ def test_what_is_converted_reads_as_the_published_file(tmp_path: Path, name: str
     assert questions == read_dataset(path, dataset=name)
     ids = ids_fingerprint(question.id for question in questions)
     assert said == f"{tmp_path / 'q.jsonl'}: {count_of(len(questions), 'question')}, ids {ids}\n"
-
-
-def test_a_sample_is_that_of_read_dataset(tmp_path: Path) -> None:
-    path = write(tmp_path / "d.jsonl", [{"question": f"Which, {n}?", "answer": ["a"]} for n in range(30)])
-    converted("nq_open", path, "--out", tmp_path / "q.jsonl", "--limit", 5, "--sample-seed", 3)
-    drawn = read_dataset(path, dataset="nq_open", limit=5, sample_seed=3)
-    assert read_dataset(tmp_path / "q.jsonl") == drawn != read_dataset(path, dataset="nq_open", limit=5)
-
-
-def test_passages_that_come_along_make_a_pool_file(tmp_path: Path) -> None:
-    path = write(tmp_path / "d.json", [HOTPOT, HOTPOT | {"_id": "h2"}])
-    said = converted("hotpotqa", path, "--out", tmp_path / "q.jsonl", "--pools", tmp_path / "p.jsonl", "--limit", 1)
-    assert said.endswith("p.jsonl: 3 passages\n")
-    (question,) = read_dataset(tmp_path / "q.jsonl")
-    (record,) = read_pools(tmp_path / "p.jsonl").values()
-    assert (record.id, record.question) == (question.id, question.question)
-    gold = load_pool(record, sources=["gold"])
-    assert {passage.title for passage in gold.passages} == set(question.metadata["gold_titles"])
-    whole = load_pool(record, sources=["context"])
-    assert [passage.title for passage in whole.passages] == ["Lake Como", "Lake Baikal", "Lake Ohrid"]
 
 
 @pytest.mark.slow

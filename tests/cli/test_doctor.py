@@ -9,7 +9,6 @@ import typer
 from typer.testing import CliRunner, Result
 
 from madke.cli.doctor import command
-from tests.endpoints.test_local_servers import Flood, listening
 from tests.support.installed import needs
 
 needs("jnius_config", "wiki")
@@ -70,21 +69,6 @@ def test_one_broken_source_is_a_line_and_the_others_are_still_checked(folder: Pa
     assert found["source pedia"].endswith("not searched, because it asks a service")
 
 
-def test_a_web_search_is_opened_and_not_asked(folder: Path) -> None:
-    (folder / "sources.yaml").write_text("wiki: {hybrid: [web, web]}\nweb: {serper: {country: us}}\n")
-    nowhere = {"SERPER_BASE_URL": "http://127.0.0.1:9"}
-
-    done = doctor(SERPER_API_KEY="sk-canary-2718281828", **nowhere)
-    without = doctor(**nowhere)
-
-    assert done.exit_code == 0
-    assert lines(done)["source web"].endswith("not searched, because it asks a service")
-    assert lines(done)["source wiki"].endswith("not searched, because it asks a service")
-    assert "canary" not in done.stdout + done.stderr
-    assert without.exit_code == 0
-    assert lines(without)["source web"] == "not usable: SERPER_API_KEY is not set"
-
-
 def test_a_dead_endpoint_is_found_and_keys_are_said_to_be_set_but_never_shown(folder: Path) -> None:
     done = doctor("--base-url", "http://127.0.0.1:9/v1", OPENAI_API_KEY="sk-canary-2718281828", SERPER_API_KEY="")
 
@@ -93,15 +77,6 @@ def test_a_dead_endpoint_is_found_and_keys_are_said_to_be_set_but_never_shown(fo
     assert "OPENAI_API_KEY         set" in done.stdout
     assert "SERPER_API_KEY         not set" in done.stdout
     assert "canary" not in done.stdout + done.stderr
-
-
-def test_an_endpoint_that_never_ends_its_reply_is_not_read(folder: Path) -> None:
-    flood = Flood(b"HTTP/1.1 200 OK\r\n\r\n")
-    with listening(flood) as (port, _):
-        done = doctor("--base-url", f"http://127.0.0.1:{port}/v1")
-
-    assert f"http://127.0.0.1:{port}/v1 answers with status 200" in done.stdout
-    assert flood.sent < 16 << 20
 
 
 def test_a_file_of_sources_that_cannot_be_read_is_one_line(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from tests.audit import models
 from tests.support.cli import madke, refused, started
-from tests.support.openai_server import Reply, openai_server
+from tests.support.openai_server import openai_server
 
 
 def doctor(url: str, *args: object, **env: Any) -> subprocess.CompletedProcess[str]:
@@ -32,17 +31,6 @@ def test_the_findings_are_one_screen_with_an_advice_at_its_end() -> None:
     assert lines[-1] == "Do not trust its agreement, because it follows whoever speaks."
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
-
-
-def test_the_record_is_one_line_of_json() -> None:
-    with openai_server(models.Model()) as server:
-        done = doctor(server.url, "--json")
-
-    record = json.loads(done.stdout)
-    assert done.stdout.count("\n") == 1
-    assert record["form"]["judge"] == {"k": 4, "n": 4}
-    assert (record["format"], record["model"], record["address"]) == (1, "openai/m", server.url)
-    assert record["advice"].endswith(".")
 
 
 def test_a_dead_endpoint_is_a_finding_with_exit_status_1() -> None:
@@ -73,24 +61,6 @@ def test_an_interrupt_prints_what_was_found() -> None:
     assert out.splitlines()[1].startswith("4 calls, stopped early, 0 failed")
     assert "replies read            select 2 of 2, speak 2 of 2" in out
     assert "Traceback" not in err
-
-
-def test_an_error_of_the_server_does_not_steer_the_terminal() -> None:
-    with openai_server(models.FailsNowAndThen()) as server:
-        done = doctor(server.url)
-
-    assert done.returncode == 0
-    assert "error: HTTP 404: out of memory" in done.stdout
-    assert "\x1b" not in done.stdout
-
-
-def test_a_key_is_not_shown() -> None:
-    answer: Reply = (401, {}, {"error": {"message": "bad key sk-canary-2718281828"}})
-    with openai_server(answer) as server:
-        done = doctor(server.url, OPENAI_API_KEY="sk-canary-2718281828")
-
-    assert done.returncode == 1
-    assert "canary" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

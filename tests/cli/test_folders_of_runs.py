@@ -3,7 +3,6 @@
 import json
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -45,14 +44,6 @@ def test_runs_in_folders_are_found_and_the_rest_is_named(folder: Path) -> None:
     assert "misspelt: no such run directory or file" in refused("score", folder, folder / "misspelt")
 
 
-def test_a_page_in_a_folder_of_runs_is_written_again(folder: Path) -> None:
-    page = folder / "all.html"
-    for _ in range(2):
-        assert madke("report", folder, "--out", page).returncode == 0
-    assert page.exists()
-    assert "would overwrite an input" in refused("report", folder, "--out", folder / "first" / "transcripts.jsonl")
-
-
 def test_an_incomplete_run_says_so_in_every_output(tmp_path: Path) -> None:
     debates = [debate(f"q{n}", [RIGHT] * 2) for n in range(4)]
     whole, part = write_run(tmp_path / "whole", debates), write_run(tmp_path / "part", debates)
@@ -73,21 +64,3 @@ def test_an_incomplete_run_says_so_in_every_output(tmp_path: Path) -> None:
     assert json.loads((whole / "metrics.json").read_text())["incomplete"] is None
     assert f"part: {said}." in madke("compare", whole, part).stdout
     assert json.loads(madke("compare", whole, part, "--json").stdout)["incomplete"] == {"part": said}
-
-
-def test_a_run_whose_calls_all_failed_gives_the_cause_first(tmp_path: Path) -> None:
-    questions = tmp_path / "questions.jsonl"
-    asked = [{"id": f"q{n}", "question": "Why?", "golden_answers": ["x"]} for n in range(2)]
-    questions.write_text("".join(json.dumps(each) + "\n" for each in asked))
-    script = tmp_path / "script.yaml"
-    script.write_text("- {stage: another, reply: x}\n")
-    run = tmp_path / "run"
-    given: list[Any] = ["--task", "short_answer", "--model", f"scripted/{script}", "--protocol", "cot", "--out", run]
-    done = madke("run", questions, *given)
-    assert done.returncode == 1, done.stderr
-    reasons, label, files = done.stdout.partition("transcripts: ")
-    assert reasons.startswith("run: all 2 debates failed: 1 x the script has no reply ")
-    assert len((label + files).splitlines()) == 2
-    assert "─" not in done.stdout
-    assert "2 questions failed" in done.stderr
-    assert madke("score", run).stdout == reasons

@@ -1,14 +1,11 @@
 """Hints that a person can follow as they are printed, and causes before consequences."""
 
-import logging
-import sys
 from pathlib import Path
 
 import pytest
 
 from madke._util import assets
 from madke._util.assets import install
-from madke._util.terminal import LogHandler, printed_once
 from tests.support.cli import madke
 from tests.support.dataset import write_dataset
 from tests.support.openai_server import chat, openai_server
@@ -24,21 +21,6 @@ def test_extras_are_installed_into_a_checkout_or_next_to_the_package(
     assert install("wiki") == "pip install -e '.[wiki]'"
     (tmp_path / "my checkout" / "madke" / "_assets").mkdir()
     assert install("wiki") == "pip install 'madke[wiki]'"
-
-
-def test_a_package_that_logs_by_itself_is_printed_once(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    root, theirs = logging.getLogger(), logging.getLogger("some_hub")
-    own, ours = logging.StreamHandler(sys.stderr), LogHandler()
-    theirs.addHandler(own)
-    root.addHandler(ours)
-    try:
-        printed_once("some_hub")
-        logging.getLogger("some_hub.http").warning("Retrying in 1s \x1b[31m")
-    finally:
-        root.removeHandler(ours)
-    assert capsys.readouterr().err == "some_hub.http: Retrying in 1s [31m\n"
 
 
 def test_replies_that_were_cut_off_are_counted_with_the_cure(tmp_path: Path) -> None:

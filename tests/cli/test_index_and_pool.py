@@ -5,10 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from madke.cli.index import app
-from madke.core.errors import UserError
 from tests.support.cli import madke, refused
 from tests.support.corpus import write_corpus
 from tests.support.installed import needs
@@ -33,12 +30,6 @@ def test_search_info_and_verify(index: Any) -> None:
     assert madke("index", "verify", index / "bm25").returncode == 0
 
 
-def test_a_source_of_a_file_can_be_tried(index: Any, tmp_path: Path) -> None:
-    (tmp_path / "own.yaml").write_text(f"lamps: {{index: {index / 'bm25'}}}\n")
-    done = madke("index", "search", "lamps", "lighthouse at Corva", "--sources-file", tmp_path / "own.yaml", "--json")
-    assert "p22" in [json.loads(line)["key"] for line in done.stdout.splitlines()]
-
-
 def test_pools_hold_what_every_source_returned(index: Any, tmp_path: Path) -> None:
     question = {"id": "q1", "question": "Which lighthouse lamp drew visitors?", "golden_answers": ["Corva"]}
     (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")
@@ -54,13 +45,6 @@ def test_pools_hold_what_every_source_returned(index: Any, tmp_path: Path) -> No
     record = json.loads((tmp_path / "p.jsonl").read_text())
     assert [passage["source"] for passage in record["passages"]].count("wiki") == 7
     assert record["passages"][-1]["url"] == "https://a.example"
-
-
-def test_a_query_without_a_word_to_search_for_says_so(index: Any) -> None:
-    done = madke("index", "search", index / "bm25", "the of and")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "1 query without a word to search for, only stop words or signs (first: 'the of and')" in done.stderr
-    assert "no passage found" in done.stderr
 
 
 def test_a_pool_with_a_failed_question_ends_with_1_and_says_why(tmp_path: Path) -> None:
@@ -79,17 +63,6 @@ def test_a_pool_with_a_failed_question_ends_with_1_and_says_why(tmp_path: Path) 
     assert json.loads((tmp_path / "p.jsonl").read_text().splitlines()[1])["partial"] == {"s": "no\nroute"}
 
 
-def test_an_index_whose_corpus_changed_is_said_so(index: Any) -> None:
-    corpus = index / "corpus.jsonl"
-    whole = corpus.read_text()
-    corpus.write_text(whole.replace("lamp", "lantern", 1))
-    try:
-        assert "changed after the index was built" in refused("index", "verify", index / "bm25")
-        assert "before it changed" in refused("index", "build", corpus, "--kind", "bm25", "--out", index / "bm25")
-    finally:
-        corpus.write_text(whole)
-
-
 def test_a_broken_corpus_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text('{"id": "1", "title": "a", "text": "b"}\n{"id": "2"}\n')
     assert "bad.jsonl:2:" in refused("index", "build", "bad.jsonl", "--out", "out", cwd=tmp_path)
@@ -100,28 +73,3 @@ def test_options_of_the_other_kind_are_refused(tmp_path: Path) -> None:
     write_corpus(tmp_path / "c.jsonl")
     said = refused("index", "build", "c.jsonl", "--kind", "dense", "--k1", "1", "--out", "out", cwd=tmp_path)
     assert "--k1 requires --kind bm25" in said
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("--encoder", "minilm"),
-        ("--dtype", "float32"),
-        ("--query-prefix", ""),
-        ("--passage-prefix", "passage: "),
-        ("--pooling", "cls"),
-        ("--faiss", "Flat"),
-        ("--faiss-parameters", "nprobe=8"),
-        ("--shard-rows", "5"),
-        ("--file-mb", "64"),
-        ("--vectors", "vectors"),
-        ("--engine", "ray"),
-        ("--address", "auto"),
-    ],
-)
-def test_options_of_dense_are_refused_for_bm25_and_named(option: str, value: str, tmp_path: Path) -> None:
-    write_corpus(tmp_path / "c.jsonl")
-    arguments = ["index", "build", tmp_path / "c.jsonl", "--out", tmp_path / "out", option, value]
-    with pytest.raises(UserError, match=rf"^{option}( ray)? requires --kind dense$"):
-        CliRunner().invoke(app, list(map(str, arguments[1:])), catch_exceptions=False)
-    assert not (tmp_path / "out").exists()

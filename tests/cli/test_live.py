@@ -13,7 +13,7 @@ from madke.core.agreement import Agreement, Position
 from madke.core.chat import ChatRequest, Purpose
 from madke.core.knowledge import EMPTY_POOL
 from madke.core.transcript import Round, Stance, Turn, Verdict
-from madke.report.agreement_text import closing_lines
+from madke.report.debate_text import closing_lines
 from madke.runs.job import resolved
 from madke.runs.request import RunRequest
 from tests.cli.test_progress import frames, terminal_of

@@ -15,7 +15,7 @@ import pytest
 
 from madke.llm import CallStore
 from madke.runs.directory import read_transcripts
-from tests.support.cli import madke, refused, started
+from tests.support.cli import madke, started
 from tests.support.openai_server import Reply, chat, error, openai_server
 
 WEB = {"title": "T", "snippet": "", "link": ""}
@@ -139,17 +139,6 @@ def test_arms_share_one_frozen_file_and_count_the_calls_of_their_pools(tmp_path:
     assert [entry.before for entry in first["plain"].pool] == [None] * 3
     (pools_row,) = [line for line in done.stdout.splitlines() if "(pools)" in line and "12" in line.split()][:1]
     assert pools_row
-
-
-def test_arms_with_different_retrievers_are_refused(tmp_path: Path) -> None:
-    questions, source = write_inputs(tmp_path, 1)
-    recipe = tmp_path / "r.yaml"
-    recipe.write_text(
-        f"title: t\nsource: s\nbase: {{protocol: rag, sources: '{source}', set: {{knowledge.query: rewrite}}}}\n"
-        "arms: [{name: a, model: openai/a}, {name: b, model: openai/b}]\n"
-    )
-    found = refused("ablate", recipe, "--data", questions, "--base-url", "http://127.0.0.1:9/v1", "--plan")
-    assert "the retriever is openai/a in arm a and openai/b in arm b; give all the same with cast" in found
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from madke.cli.progress import counter, run_progress, status_line
+from madke.cli.progress import counter, run_progress
 from madke.core.events import RoundStarted, RunProgress
 
 
@@ -112,12 +112,6 @@ def test_a_run_is_one_line_on_a_terminal_of_any_width(
         assert shown.count("\x1b[?25h") > shown.count("\x1b[?25l")  # the cursor is seen meanwhile, too
 
 
-def test_a_run_that_tells_nothing_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with run_progress():
-        pass
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize("where", ["terminal", "file"])
 def test_a_text_cannot_steer_the_terminal(
     where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -127,11 +121,3 @@ def test_a_text_cannot_steer_the_terminal(
     text = stream.getvalue() if stream else capsys.readouterr().err
     assert "]0;owned [red]arm[/red]" in text
     assert "\x1b]0" not in text
-
-
-def test_status_lines_leave_nothing_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = terminal_of(monkeypatch)
-    with status_line() as show:
-        show("12 pages")
-    assert "12 pages" in terminal.getvalue()
-    assert terminal.getvalue().endswith("\x1b[2K")  # the line is erased

@@ -5,30 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from madke.engine.roles import PREPARE_VALUES, STAGE_VALUES
 from madke.report.sample_prompt import sample_prompt
 from madke.runs.directory import read_transcripts
 from madke.variants import load_variant, variant_folders
-from madke.variants.skeleton import VALUES, copy_variant
+from madke.variants.skeleton import copy_variant
 from tests.support.cli import madke, refused
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server
 
 OURS = "Which passages help to answer this?"
 THEIRS = "Kindly point to the helpful passages of this pool."
-
-
-@pytest.fixture
-def pasted(tmp_path: Path) -> Path:
-    """A folder with a copy of madke, in whose selection prompt one sentence was replaced."""
-    folder = tmp_path / "mine"
-    done = madke("prompts", "copy", "madke", folder)
-    assert done.returncode == 0, done.stderr
-    assert f"use them with --prompts {folder}" in done.stdout
-    template = folder / "madke" / "select.j2"
-    assert OURS in template.read_text()
-    template.write_text(template.read_text().replace(OURS, THEIRS))
-    return folder
 
 
 def test_a_prompt_is_shown_as_it_is_sent() -> None:
@@ -50,6 +36,19 @@ def test_a_prompt_is_shown_as_it_is_sent() -> None:
     assert "Affirmative's answer in round 1" in record["messages"][1]["content"]
 
 
+@pytest.fixture
+def pasted(tmp_path: Path) -> Path:
+    """A folder with a copy of madke, in whose selection prompt one sentence was replaced."""
+    folder = tmp_path / "mine"
+    done = madke("prompts", "copy", "madke", folder)
+    assert done.returncode == 0, done.stderr
+    assert f"use them with --prompts {folder}" in done.stdout
+    template = folder / "madke" / "select.j2"
+    assert OURS in template.read_text()
+    template.write_text(template.read_text().replace(OURS, THEIRS))
+    return folder
+
+
 def test_what_cannot_be_shown_or_copied_is_one_line(pasted: Path) -> None:
     assert "unknown stage of mad 'jugde'" in refused("prompts", "show", "mad", "jugde")
     assert "unknown protocol 'makde'; did you mean 'madke'?" in refused("prompts", "copy", "makde", pasted)
@@ -65,22 +64,6 @@ def test_a_copy_sends_the_same_prompts(name: str, tmp_path: Path) -> None:
     given = {"speak"} if shipped.protocol.first_round_given else set()  # a stage that no debate reaches
     for stage in {*shipped.protocol.stages} - given:
         assert sample_prompt(copied, stage).messages == sample_prompt(shipped, stage).messages
-
-
-def test_a_copied_template_holds_its_words_and_names_its_prompt_in_the_paper(tmp_path: Path) -> None:
-    copy_variant(load_variant("madke"), tmp_path / "madke")
-    text = {file.stem: file.read_text() for file in (tmp_path / "madke").glob("*.j2")}
-    numbers = {"select": "3.1", "speak": "3.2", "reply": "3.3", "judge": "3.4", "summarize": "3.5"}
-    for stage, number in numbers.items():
-        assert f"Wang et al., 2023: Prompt {number}, " in text[stage]
-        assert "extends" not in text[stage]
-    assert "You are the judge of a debate." in text["judge"]
-    assert "  stances " in text["judge"]
-    assert "  knowledge " not in text["judge"]
-
-
-def test_every_value_of_a_template_is_explained() -> None:
-    assert {*VALUES} == set().union(PREPARE_VALUES, *STAGE_VALUES.values())
 
 
 def test_a_run_takes_the_words_of_the_copy(pasted: Path, tmp_path: Path) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -16,8 +13,6 @@ from typing import Any
 import pytest
 
 import madke
-from madke.cli import watch
-from madke.cli.watch import follow
 from madke.core.transcript import to_json
 from madke.report.html import RELOADS, write_report
 from tests.report.run_folders import debate, write_run
@@ -28,60 +23,11 @@ QUESTIONS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(watch, "_LEAST_SECONDS", 0.0)
-
-
-@contextmanager
-def under_way(run: Path) -> Iterator[Callable[[], None]]:
-    """Hold the lock of a run, as the process that writes it. A kill releases it, as the call does."""
-    with (run / "transcripts.jsonl").open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield lambda: fcntl.flock(file, fcntl.LOCK_UN)
-
-
 def waited(found: Callable[[], Any]) -> None:
     until = time.monotonic() + 60
     while not found():
         assert time.monotonic() < until, "waited for a minute"
         time.sleep(0.02)
-
-
-def test_the_page_is_written_when_debates_land_and_once_more_at_the_end(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = write_run(tmp_path / "run", [debate("a", [LAKE, LAKE]), debate("b", [LAKE, LAKE])])
-    first, second = (run / "transcripts.jsonl").read_bytes().splitlines(keepends=True)
-    (run / "transcripts.jsonl").write_bytes(first)
-    pages: list[int | None] = []
-
-    with under_way(run) as end:
-
-        def write(reload: int | None) -> None:
-            pages.append(reload)
-            if len(pages) == 1:
-                with (run / "transcripts.jsonl").open("ab") as file:
-                    file.write(second)
-            else:
-                end()
-
-        follow([run], run / "report.html", write)
-
-    assert pages == [watch.RELOAD_SECONDS, watch.RELOAD_SECONDS, None]
-    assert "2 of 2 debates; the run has ended" in capsys.readouterr().out
-
-
-def test_only_what_was_appended_is_read_until_a_resumed_run_drops_debates(tmp_path: Path) -> None:
-    path = write_run(tmp_path / "run", [debate("a", [LAKE, LAKE]), debate("b", [LAKE, LAKE])])
-    run, file = watch._Run(path), path / "transcripts.jsonl"
-    assert run.look() == 2
-    held = file.read_bytes()
-    file.write_bytes(b"x" * len(held) + b"\n{")
-    assert run.look() == 3, "the bytes read before are not read again"
-    file.write_bytes(held.splitlines(keepends=True)[0])
-    assert run.look() == 1
 
 
 @pytest.mark.slow
@@ -108,25 +54,6 @@ def test_a_run_in_another_process_is_followed_from_before_its_start_to_its_end(t
     assert "6 of 6 debates; the run has ended" in out
     assert "incomplete" in seen[0]
     assert RELOADS not in page.read_text()
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", [debate("a", [LAKE, LAKE])])
-    command = [sys.executable, "-m", "madke", "report", str(run), "--watch"]
-    with (
-        under_way(run),
-        subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) as watching,
-    ):
-        waited((run / "report.html").exists)
-        watching.send_signal(signal.SIGINT)
-        _, err = watching.communicate(timeout=60)
-
-    assert (watching.returncode, err.splitlines()[-1]) == (
-        130,
-        "madke: interrupted; the page stays, the same command goes on with it",
-    )
-    assert RELOADS not in (run / "report.html").read_text()
 
 
 @pytest.mark.slow

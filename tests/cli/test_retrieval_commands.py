@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import pytest
 
 from madke.cli.index import app
-from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.data import read_dataset
 from madke.pools.building import retrieve_pools
@@ -108,12 +107,6 @@ def test_tuning_prints_the_fusion_to_use_with_its_held_out_figure(
     ]
 
 
-def test_equal_weights_stay_where_others_gain_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ("tune", BOTH, "questions.jsonl", "--qrels", "qrels.tsv", "--k", 1)
-
-    assert said(capsys, *arguments).endswith(f"use {BOTH}: other weights are no clear gain\n")
-
-
 def test_a_fusion_is_shown_next_to_its_parts_for_one_query(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     search = ("search", f"0.5*{BOTH}", "1", "--compare", "--k", 1)
 
@@ -126,39 +119,6 @@ def test_a_fusion_is_shown_next_to_its_parts_for_one_query(folder: Path, capsys:
         "listed:sure": ["right 1"],
         "listed:noisy": ["wrong"],
     }
-
-
-def test_a_fusion_is_measured_next_to_its_parts_for_many_questions(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spec = "listed:sure+0.3*listed:noisy"
-    search = ("search", spec, "questions.jsonl", "--compare", "--qrels", "qrels.tsv", "--k", 1)
-
-    found = json.loads(said(capsys, *search, "--relevance", 2, "--json"))
-    assert {each["name"]: each["measures"]["hit@1"]["value"] for each in found} == {
-        "listed:sure": 1.0,
-        "listed:noisy": 0.5,
-        "rank fusion": 1.0,
-        BOTH: 0.5,
-        spec: 1.0,
-    }
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("search", "listed:sure", "1", "--compare"), "'listed:sure' is one source; expected a fusion"),
-        (("search", BOTH, "1", "--qrels", "qrels.tsv"), "--qrels needs --compare"),
-        (("search", BOTH, "fail", "--compare"), "the search failed: timeout"),
-        (("search", "listed:sure+listed:sure", "1", "--compare"), "names a part twice"),
-        (("tune", BOTH, "few.jsonl", "--qrels", "qrels.tsv"), "2 questions have a relevant passage"),
-    ],
-)
-def test_what_cannot_be_compared_is_said(folder: Path, arguments: tuple[str, ...], message: str) -> None:
-    (folder / "few.jsonl").write_text("".join((folder / "questions.jsonl").read_text().splitlines(True)[:2]))
-
-    with pytest.raises(UserError, match=message):
-        app([*arguments], standalone_mode=False)
 
 
 @pytest.mark.parametrize(

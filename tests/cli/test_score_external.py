@@ -89,13 +89,6 @@ def test_a_batch_holds_question_answer_and_golds_of_every_answer(tmp_path: Path,
     assert kept["command"].endswith("comet scorer.py'")
 
 
-def test_repeats_of_a_question_are_averaged_first(tmp_path: Path, scorer: Any) -> None:
-    entries = [entry("q0", BAIKAL), entry("q0", TANGANYIKA, repeat=1), entry("q1", BAIKAL), entry("q1", None, repeat=1)]
-    run = write_run(tmp_path / "run", *entries)
-    done("score", run, *scorer("len", LENGTHS))
-    assert (metrics(run)["len"]["value"], metrics(run)["len"]["n"]) == (12.0, 2)
-
-
 def test_scores_are_kept_while_the_answers_are_the_same_in_any_order(run: Any, scorer: Any) -> None:
     done("score", run, *scorer("len", LENGTHS), *scorer("two", "for a in asked: print(2)"))
     done("score", run, *scorer("two", "for a in asked: print(3)"))

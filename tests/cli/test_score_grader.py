@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli import madke, refused, started
+from tests.support.cli import madke, started
 from tests.support.dataset import write_dataset
 from tests.support.openai_server import chat, error, openai_server
 from tests.support.run_folder import write_run
@@ -59,15 +59,6 @@ def done(*args: Any, **env: Any) -> Any:
 
 def scores(finished: Any) -> Any:
     return [json.loads(line) for line in finished.stdout.splitlines()]
-
-
-def test_an_arm_that_abstained_throughout_is_wrong_and_holds_nothing_up(run: Any, tmp_path: Path, grader: Any) -> None:
-    none = write_run(tmp_path / "none", entry("q0", None), entry("q1", None), entry("q2", None))
-    shown = done("score", none, run, *grader, "--json")
-    assert shown.stderr.count("no answer with a reference") == 1
-    assert [arm["metrics"]["grader"]["value"] for arm in scores(shown)] == [0.0, pytest.approx(1 / 3)]
-    said = refused("score", none, *grader)
-    assert "none: no answer with a reference, so there is nothing to grade" in said
 
 
 def test_grades_are_kept_and_shown_without_the_grader(run: Any, grader: Any) -> None:
@@ -169,8 +160,3 @@ def test_scores_by_dataset_as_json(of_two_datasets: Any) -> None:
     assert list(one) == list(two) == ["", "fever", "nq"]
     assert [each["correct"]["value"] for each in two.values()] == [1.0, 0.0, 1.0]
     assert {each["questions"] for each in one.values()} == {1}
-
-
-@pytest.mark.parametrize("name", ["correct", "cons_judge", "co2_matcher", "grader"])
-def test_a_scorer_cannot_take_the_name_of_a_score(run: Any, name: str) -> None:
-    assert f"{name} is a built-in value" in refused("score", run, "--scorer", f"{name}=cat")

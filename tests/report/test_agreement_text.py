@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from madke.core.agreement import Agreement
-from madke.report.agreement_text import summary
+from madke.report.debate_text import summary
 
 
 def test_debaters_who_give_no_answer_are_not_called_split() -> None:

@@ -13,7 +13,6 @@ from madke.report.comparison import comparison_of
 from madke.report.debate_text import debate_columns, pair_table, question_table
 from madke.report.tables import rich_table
 from madke.scoring.scores import scores_of
-from madke.scoring.statistics import wilson
 from madke.tasks import get_task
 from tests.support.transcripts import transcript
 
@@ -47,17 +46,6 @@ def test_every_pair_has_its_flip_rate() -> None:
     assert "answer differs" in shown_table(pair_table(comparison.pairs))
 
 
-def test_the_flip_rate_is_over_questions_that_failed_in_neither() -> None:
-    failed = answered("q4", None, status="failed")
-    comparison = comparison_of(
-        {"a": [*run(BAIKAL, "x", None, None), failed], "b": run("the lake baikal", "y", None, "x", BAIKAL)}
-    )
-    (pair,) = comparison.pairs
-    # Same, other, none and none, none and one; the fifth failed.
-    assert (pair.other_answer.value, pair.other_answer.n) == (0.5, 4)
-    assert (pair.other_answer.low, pair.other_answer.high) == wilson(2, 4)
-
-
 def test_two_runs_are_tested_on_shared_questions_only() -> None:
     comparison = comparison_of({"a": run(BAIKAL, "x", BAIKAL, BAIKAL), "b": run("x", BAIKAL, "x")})
     tests = {test.metric: test for test in comparison.tests()}
@@ -66,11 +54,6 @@ def test_two_runs_are_tested_on_shared_questions_only() -> None:
     assert [test.metric for test in comparison.tests(["cons_judge"])] == ["cons_judge"]
     with pytest.raises(UserError, match="no run has the metric 'emm'; available:"):
         comparison.tests(["emm"])
-
-
-def test_each_two_of_six_runs_stand_in_one_family() -> None:
-    tests = comparison_of({name: run(BAIKAL, "x") for name in "abcdef"}).tests(["em"])
-    assert [(test.left, test.right) for test in tests] == [*combinations("abcdef", 2)]
 
 
 def test_each_of_many_runs_is_tested_with_the_first() -> None:
@@ -94,13 +77,6 @@ def test_three_repeats_are_tested_across_too() -> None:
     assert (across.n, across.left_value, across.right_value) == (3, pytest.approx(1 / 3), pytest.approx(2 / 3))
     assert across.test == "paired t over 3 repeats of 2 questions"
     assert comparison_of({"a": left[:4], "b": right[:4]}).repeat_tests(["em"]) == []
-
-
-def test_scores_from_outside_are_compared_with_the_rest() -> None:
-    said = {"a": {"comet": {("q0", 0): 0.5}}, "b": {"comet": {("q0", 0): 0.75}}}
-    comparison = comparison_of({"a": run(BAIKAL), "b": run(BAIKAL)}, said)
-    (comet,) = [test for test in comparison.tests() if test.metric == "comet"]
-    assert comet.difference.value == 0.25
 
 
 def test_notes_say_what_n_means_and_that_calls_differ() -> None:
@@ -129,28 +105,10 @@ def test_failed_questions_and_those_without_gold_are_not_counted_as_wrong() -> N
     assert [row.runs[0].correct for row in comparison.questions] == [None, 1.0, None]
 
 
-def test_a_graded_metric_is_a_figure() -> None:
-    translations = {"task": "translation", "golds": ("The lake is deep.",)}
-    comparison = comparison_of(
-        {"a": [answered("q0", "The lake is deep.", **translations)], "b": [answered("q0", "The lake.", **translations)]}
-    )
-    (row,) = comparison.questions
-    exact, partial = (outcome.correct for outcome in row.runs)
-    assert exact == pytest.approx(1)
-    assert 0 < partial < 1
-    assert f"{100 * partial:.0f} The lake. (1)" in shown_table(question_table(comparison.questions))
-
-
 def test_only_questions_that_all_runs_hold_are_compared_and_the_others_are_counted() -> None:
     comparison = comparison_of({"a": run(*[BAIKAL] * 4), "b": reversed(run(*[BAIKAL] * 2)), "c": run(*[BAIKAL] * 3)})
     assert [row.id for row in comparison.questions] == ["q0", "q1"]
     assert comparison.unshared == {"a": 2, "b": 0, "c": 1}
-
-
-def test_the_same_id_with_another_text_is_another_question() -> None:
-    other = [replace(entry, question="Which river is the longest?") for entry in run(BAIKAL)]
-    with pytest.raises(UserError, match="no question is in all of a, b"):
-        comparison_of({"a": run(BAIKAL), "b": other})
 
 
 def test_the_first_repeat_is_compared_whichever_finished_first() -> None:
@@ -189,27 +147,6 @@ def test_each_answer_has_its_mark_and_its_rounds() -> None:
     assert "- no answer (1)" in second
 
 
-def test_what_answers_from_elsewhere_took_is_not_shown() -> None:
-    (row,) = comparison_of({"a": run(BAIKAL), "b": run(BAIKAL, usage={})}).questions
-    assert [(of.rounds, of.calls, of.tokens) for of in row.runs] == [(1, 2, 110), (None, None, None)]
-    (line,) = [line for line in shown_table(question_table([row])).splitlines() if " q0 " in line]
-    assert line.count("(1)") == 1
-    assert "Ended by" not in columns({"b": answered("q0", BAIKAL, usage={})})
-
-
-def test_a_narrow_terminal_keeps_the_answers_and_leaves_out_the_gold_ones() -> None:
-    long = "ribulosebisphosphatecarboxylas"
-    rows = comparison_of({name: [answered("q0", f"{name} {long}")] for name in "ab"}).questions
-    text = shown_table(question_table(rows), 85)
-    assert text.count(long) == 2
-    assert "Not shown at this width: gold." in text
-
-
-def test_an_endless_id_is_cut() -> None:
-    rows = comparison_of({name: [answered("x" * 10_000, BAIKAL)] for name in "ab"}).questions
-    assert len(shown_table(question_table(rows))) < 2_000
-
-
 def columns(runs: Any, width: int = 140) -> Any:
     comparison = comparison_of({name: [entry] for name, entry in runs.items()})
     return shown(debate_columns(comparison.questions[0], list(runs.values()), width), width)
@@ -232,14 +169,6 @@ def test_rounds_stand_side_by_side_and_ends_on_one_line() -> None:
     assert "== short: + Lake Baikal (1)" in text
     assert "== long: - Lake Tanganyika (3)" in text
     assert text.index("short") < text.index("--- round 1") < text.index("--- round 3") < text.index("Final answer")
-
-
-@pytest.mark.parametrize(("width", "in_a_row"), [(140, 3), (100, 2), (60, 1), (20, 1)])
-def test_there_are_as_many_columns_as_there_is_room_for(width: int, in_a_row: int) -> None:
-    text = columns({name: answered("q0", BAIKAL) for name in "abcd"}, width)
-    assert max(line.count("== ") for line in text.splitlines()) == in_a_row
-    assert sum(line.count("== ") for line in text.splitlines()) == 4
-    assert all(len(line) <= width for line in text.splitlines())
 
 
 def test_a_debate_shows_selections_verdict_and_what_became_of_it() -> None:
@@ -282,12 +211,3 @@ def test_text_of_others_is_no_markup_and_cannot_forge_a_line() -> None:
         assert "\u202e" not in text
         assert "[bold red]x[/]" in text
         assert not any(line.strip().startswith(("--- round 9", "== forged")) for line in text.splitlines())
-
-
-@pytest.mark.parametrize("width", [50, 400])
-def test_a_reply_in_a_column_is_indented_and_cannot_forge_a_line(width: int) -> None:
-    entry = answered("q0", "word " * 30 + HOSTILE)
-    text = columns({HOSTILE: entry, "b": entry}, width)
-    assert "\x1b" not in text
-    assert "\u202e" not in text
-    assert not any(line.startswith(("--- round 9", "== forged", "word")) for line in text.splitlines())

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from madke.core.transcript import CitationCheck, Final, PoolEntry, Retrieval, Selection, Stance, Verdict
+from madke.core.transcript import CitationCheck, Final, PoolEntry, Selection, Stance, Verdict
 from madke.report.html import write_report
 from tests.report.run_folders import debate, write_run
 from tests.support.browser import expect, needs_browser, one_page
@@ -112,7 +112,7 @@ def debates() -> list[Any]:
         told(debate("number", ["1", "1"], golds=("1",)), "Look at [0]. The answer is [1]."),
         replace(sides, rounds=(sides.rounds[0], replace(sides.rounds[1], verdict=verdict))),
         cited_text(told(debate("text", [RIGHT, WRONG]))),
-        reranked(told(debate("only-here", [RIGHT, RIGHT]))),
+        told(debate("only-here", [RIGHT, RIGHT])),
     ]
 
 
@@ -129,28 +129,6 @@ def test_citations_of_a_final_text_open_their_passage(opened: Any) -> None:
     assert numbers.all_inner_texts() == ["[0]"]
     numbers.click()
     expect(page.get_by_role("group", name="Passage 0")).to_contain_text("It freezes in winter.")
-
-
-def reranked(made: Any) -> Any:
-    """The debate over a pool in reverse order of its retrieval, with two queries, one of them hostile."""
-    pool = tuple(replace(entry, before=len(made.pool) - entry.n - 1) for entry in made.pool)
-    failed = {"rewrite": "HTTP 500"}
-    return replace(
-        made, pool=pool, retrieval=Retrieval(queries=("depth of lakes", HOSTILE), failed=failed, repaired=True)
-    )
-
-
-def test_queries_and_both_ranks_of_a_reranked_pool(opened: Any) -> None:
-    page = opened("only-here")
-    notes = page.locator("#pool .note")
-    assert [text[:50] for text in notes.all_inner_texts()] == [
-        "Also searched: depth of lakes",
-        f"Also searched: {HOSTILE}"[:50],
-        "The rewrite failed, so the pool is without it: HTT",
-        "The reranking reply was no permutation; it was rep",
-    ]
-    assert page.evaluate("window.hacked") is None
-    expect(page.locator("#pool li").first).to_contain_text(f"rank {len(PASSAGES)} before reranking, 1 after")
 
 
 NAMES = ["first", "second", "third", "fourth", "fifth", "<i>sixth"]
@@ -221,39 +199,6 @@ def test_a_debate_with_several_answers_has_a_map(opened: Any) -> None:
     assert opened("zh").locator(".conflicts").count() == 0
 
 
-def box(place: Any) -> Any:
-    return place.first.bounding_box()
-
-
-def test_a_strip_tells_answers_and_verdicts_by_round(opened: Any) -> None:
-    page = opened("plain")
-    lines = page.locator(".strip li")
-    nbsp = "\u00a0"
-    assert [re.sub(r"right|wrong", "", line.text_content()) for line in lines.all()] == [
-        f"Debater 1: Lake Tanganyika{nbsp}✗Lake Baikal{nbsp}✓",
-        f"Debater 2: Lake Baikal{nbsp}✓Lake Baikal{nbsp}✓",
-        "judge: differentsame",
-    ]
-    arrow = lines.first.locator(".step").nth(1).evaluate("(step) => getComputedStyle(step, '::before').content")
-    assert "→" in arrow
-    assert box(lines)["y"] < box(page.locator(".golds"))["y"]
-    page = opened("three")
-    expect(lines.nth(1)).to_contain_text("abstained")
-    expect(lines.nth(2)).to_contain_text("failed")
-    expect(lines.nth(3)).to_have_text("judge: differentdifferent")
-    page = opened("du")
-    assert lines.count() == 3  # There is no judge.
-    page = opened("sides")
-    expect(lines.last).to_have_text("judge: undecidedsides with Debater 2")
-
-
-@pytest.mark.parametrize("id_", IDS)
-def test_the_first_round_is_visible_without_scrolling(opened: Any, id_: str) -> None:
-    for beside in ([], NAMES[1:2], NAMES[1:4]):
-        page = opened(id_, *beside)
-        assert box(page.locator(".round"))["y"] < (900 if id_ in ("long", "hostile") else 700), beside
-
-
 @pytest.mark.parametrize("size", [PHONE, (768, 1024), (1088, 800), (1280, 900)])
 def test_nothing_is_wider_than_the_window(opened: Any, size: tuple[int, int]) -> None:
     outside = """() => [...document.querySelectorAll("#debate *")]
@@ -269,28 +214,8 @@ def test_nothing_is_wider_than_the_window(opened: Any, size: tuple[int, int]) ->
             assert page.evaluate("document.documentElement.scrollWidth") == size[0]
 
 
-def test_the_pool_stays_next_to_the_rounds(opened: Any) -> None:
-    page = opened("plain", size=(1280, 600))
-    pool, first, second = page.locator("#pool"), page.locator(".round").first, page.locator(".round").nth(1)
-    assert box(pool)["x"] >= box(first)["x"] + box(first)["width"]
-    assert box(pool)["y"] < 500
-    second.evaluate("(round) => round.scrollIntoView()")
-    assert box(first)["y"] < 0
-    assert 50 < box(pool)["y"] < 100
-    assert box(pool)["y"] + box(pool)["height"] <= 600
-    expect(page.locator(".drawer")).to_be_hidden()
-    page = opened("du")
-    assert page.locator("#pool").count() == 0
-    assert box(page.locator(".round"))["width"] > 1100
-
-
-def test_gold_passages_are_marked(opened: Any) -> None:
-    page = opened("plain")
-    expect(page.locator("#pool header")).to_contain_text("6 passages, 2 chosen, 2 gold")
-    gold = page.locator("#pool .passage", has=page.get_by_text("★ gold"))
-    assert gold.locator(".number").all_inner_texts() == ["[0]", "[3]"]
-    colour = "(each) => getComputedStyle(each).color"
-    assert gold.locator(".badge").first.evaluate(colour) == page.locator(".golds .answer").first.evaluate(colour)
+def box(place: Any) -> Any:
+    return place.first.bounding_box()
 
 
 def test_quoted_sentences_are_highlighted_in_the_passages_that_the_debater_chose(opened: Any) -> None:
@@ -331,46 +256,6 @@ def test_a_number_opens_its_passage_in_place_by_mouse(opened: Any) -> None:
     expect(card).to_contain_text("It lies in a valley.")
     card.get_by_role("button", name="close").click()
     expect(card).to_have_count(0)
-
-
-def test_a_number_opens_its_passage_by_keyboard_and_escape_closes_it(opened: Any) -> None:
-    page = opened("plain")
-    prose = page.locator(".turn").first.locator("> .prose")
-    first, second = (
-        prose.get_by_role("button", name="[0]", exact=True),
-        prose.get_by_role("button", name="1", exact=True),
-    )
-    for button in (first, second):
-        button.focus()
-        page.keyboard.press("Enter")
-    cards = prose.locator(".here")
-    expect(cards).to_have_count(2)
-    page.keyboard.press("Escape")
-    expect(cards).to_have_count(1)
-    expect(second).to_be_focused()
-    page.keyboard.press("Escape")
-    expect(cards).to_have_count(0)
-    expect(first).to_be_focused()
-    page.keyboard.press("Escape")
-    expect(page.locator("#rows")).to_be_visible()
-
-
-def test_only_numbers_of_passages_are_buttons(opened: Any) -> None:
-    page = opened("plain")
-    assert page.locator(".turn").first.locator("> .prose .pick").all_inner_texts() == ["[0]", "1", "0", "2"]
-    page = opened("number")
-    assert page.locator(".turn").first.locator("> .prose .pick").all_inner_texts() == ["[0]"]
-    page = opened("du")
-    assert page.locator(".pick").count() == 0
-
-
-def test_numbers_work_in_the_rest_of_a_long_stance(opened: Any) -> None:
-    page = opened("long")
-    turn = page.locator(".turn").first
-    turn.get_by_role("button", name="more").click()
-    assert turn.locator("> .prose .pick").count() == 400
-    turn.locator("> .prose .pick").last.click()
-    expect(turn.locator(".here")).to_be_in_viewport(ratio=1)
 
 
 def test_on_a_phone_the_pool_is_a_drawer(opened: Any) -> None:
@@ -417,23 +302,6 @@ def test_two_to_four_runs_are_chosen_among_any_number(opened: Any) -> None:
     expect(names).to_have_text(["first", "second", "fourth"])
 
 
-@pytest.mark.parametrize("count", [2, 4])
-def test_rounds_are_aligned(opened: Any, count: int) -> None:
-    page = opened("plain", *NAMES[1:count])
-    heads, rounds = page.locator(".heads .lane"), page.locator(".round:not(.final, .used)")
-    assert (heads.count(), rounds.count()) == (count, 2)
-    lefts = [each.bounding_box()["x"] for each in heads.all()]
-    assert lefts == sorted(set(lefts))
-    for each in rounds.all():
-        cells = [cell.bounding_box() for cell in each.locator(".lane").all()]
-        assert len({cell["y"] for cell in cells}) == 1
-        assert [cell["x"] for cell in cells] == lefts
-    expect(rounds.nth(1).locator(".lane").nth(1)).to_contain_text("Ended after round 1: budget.")
-    # The names stay in view.
-    page.locator(".round").last.scroll_into_view_if_needed()
-    expect(page.locator(".names")).to_be_in_viewport(ratio=1)
-
-
 def test_runs_side_by_side_share_one_pool(opened: Any) -> None:
     page = opened("plain", "second")
     pool = page.locator("#pool")
@@ -446,26 +314,6 @@ def test_runs_side_by_side_share_one_pool(opened: Any) -> None:
     second = page.locator(".round").first.locator(".lane").nth(1)
     second.locator(".prose").get_by_role("button", name="[0]", exact=True).click()
     expect(second.locator(".here .title")).to_have_text("ימת באיקל")
-
-
-def test_four_runs_have_the_pool_in_a_drawer(opened: Any) -> None:
-    page = opened("plain", *NAMES[1:4], scheme="dark")
-    expect(page.locator("#pool")).to_be_hidden()
-    page.get_by_role("button", name="Pool: ").click()
-    expect(page.locator("#pool")).to_be_visible()
-
-
-def test_a_run_without_the_debate_says_so(opened: Any) -> None:
-    page = opened("only-here", "second")
-    expect(page.locator(".heads .lane").nth(1)).to_contain_text("This run has no debate on this question.")
-    expect(page.locator(".round").first.locator(".lane").nth(1)).to_be_empty()
-
-
-def test_on_a_phone_runs_are_stacked_with_their_names(opened: Any) -> None:
-    page = opened("plain", *NAMES[1:4], size=PHONE)
-    cells = page.locator(".round").first.locator(".lane")
-    assert len({cell.bounding_box()["x"] for cell in cells.all()}) == 1
-    assert [cell.locator("> .run").inner_text() for cell in cells.all()] == NAMES[:4]
 
 
 def test_hostile_text_is_shown_as_text(opened: Any) -> None:

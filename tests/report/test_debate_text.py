@@ -7,7 +7,6 @@ from madke.core.transcript import (
     Final,
     PoolEntry,
     Reflection,
-    Retrieval,
     Round,
     Search,
     Selection,
@@ -63,19 +62,6 @@ def test_a_plain_debate_shows_nothing_of_what_it_does_not_have() -> None:
     ]
 
 
-def test_an_order_that_is_not_the_casts_is_shown_with_its_scores() -> None:
-    order = ("C", "A", "B")
-    shown = debate(
-        turn("A", reads=("C", "B")),
-        turn("B", reads=("C", "A")),
-        turn("C", reads=("B", "A")),
-        entry={"order": order, "scores": {"A": 1.0, "B": 1.0, "C": 0.5}},
-    )
-    assert "Read in the order C, A, B" in lines(shown)
-    assert "Path consistency: A 1, B 1, C 0.5" in lines(shown)
-    assert [line for line in lines(shown) if "reads" in line] == ["C reads B, A"]
-
-
 def test_a_search_and_what_it_found_in_the_pool() -> None:
     pool = (
         PoolEntry(n=0, source="wiki", key="k0", title="Lakes"),
@@ -92,15 +78,6 @@ def test_a_search_and_what_it_found_in_the_pool() -> None:
     assert "A selects [0], searches for 'depth': [1]" in lines(shown)
     assert "B finds nothing helpful in the pool, searches for 'width': failed: gone" in lines(shown)
     assert "C searches for 'height': found nothing" in lines(shown)
-
-
-def test_queries_and_ranks_before_the_debate() -> None:
-    retrieval = Retrieval(queries=("depth", "a\x1b[2J"), failed={"rerank": "HTTP 500"})
-    pool = (PoolEntry(n=0, source="wiki", key="k0", title="Lakes", before=4),)
-    shown = lines(debate(turn("A"), pool=pool, retrieval=retrieval))
-    assert shown[shown.index("Also searched: depth") + 2] == "The rerank failed: HTTP 500"
-    assert "[0] wiki     Lakes  (k0), rank 5 before reranking" in shown
-    assert not any("\x1b" in line for line in shown)
 
 
 def test_reflections_digest_extraction_and_confidence() -> None:
@@ -127,13 +104,6 @@ def test_all_that_the_judge_decided() -> None:
     shown = debate(turn("A"), entry={"verdict": verdict})
     judge = lines(shown).index("Judge: consensus, sides with Affirmative, answer [Baikal]")
     assert lines(shown)[judge + 1 : judge + 3] == ["It is", "deeper."]
-
-
-def test_how_the_final_answer_was_weighed() -> None:
-    final = Final(by="rerank", answer="Baikal", agent="B", scores={"A": 0.25, "B": 0.5}, tie=True)
-    shown = debate(turn("A"), turn("B"), final=final)
-    assert "Final answer, by rerank, B's: [Baikal]  (tie)" in lines(shown)
-    assert "weights: A 0.25, B 0.5" in lines(shown)
 
 
 def test_what_was_left_out_of_prompts() -> None:

@@ -206,28 +206,6 @@ def test_the_gain_is_split_into_retrieval_further_calls_and_talk_paired_by_quest
     assert {"Retrieval", "Further calls", "Talk", "votes → debate", "+50.0"} <= set(shown(gain_by_step, *arms))
 
 
-def test_the_gain_shows_the_difference_in_each_repeat() -> None:
-    by_seed = {"rag": (2, 2), "votes": (2, 3), "debate": (3, 3)}
-    arms = [
-        arm(name, [*debates(by_seed[name][0]), *debates(by_seed[name][1], repeat=1)], settings)
-        for name, settings in steps().items()
-        if name in by_seed
-    ]
-    assert [one.by_repeat for one in gains(page_arms(*arms))] == [(0, 0.25), (0.25, 0)]
-    with style():
-        drawing = gain_by_step(page_arms(*arms))
-    assert drawing is not None
-    assert "each repeat (seed)" in drawing.caption
-
-
-def test_arms_with_another_pool_or_model_are_no_step() -> None:
-    made = steps()
-    other = made | {"votes": config(knowledge={"sources": ["google"]}, debaters=5, rounds=1, finish="majority")}
-    assert not shown(gain_by_step, *(arm(name, settings=settings) for name, settings in other.items()))
-    del made["debate"]
-    assert not shown(gain_by_step, *(arm(name, settings=settings) for name, settings in made.items()))
-
-
 def test_groups_are_called_by_what_tells_them_apart() -> None:
     made = [
         informed("wiki", "google"),
@@ -277,15 +255,6 @@ def test_figures_of_one_page_do_not_disturb_each_other_or_the_page() -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_screen_readers_are_told_what_a_figure_is() -> None:
-    for one in drawn(arm("a", debates(rounds=(["x"],))), arm("b", debates(rounds=(["x"],)))).values():
-        root = ElementTree.fromstring(page_svg(one))
-        title, caption = root[:2]
-        assert (title.text, caption.text) == (one.title, one.caption)
-        assert (root.get("role"), root.get("aria-labelledby")) == ("img", title.get("id"))
-        assert root.get("aria-describedby") == caption.get("id")
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -310,12 +279,6 @@ def test_a_name_is_shown_as_text_even_if_it_has_markup(name: Any) -> None:
         assert "reads the gold answers" in one.caption
 
 
-def test_shortened_names_remain_distinct() -> None:
-    arms = [arm(f"{'x' * 40}{n}{'y' * 40}") for n in range(2)]
-    first, second = (one.label for one in page_arms(*arms))
-    assert first != second
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "magic"), [("pdf", b"%PDF"), ("svg", b"<?xml"), ("png", b"\x89PNG")])
 def test_files_for_papers_are_the_same_each_time(tmp_path: Path, form: Any, magic: bytes) -> None:
@@ -332,17 +295,6 @@ def test_a_folder_that_cannot_be_is_an_error_for_people(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         figures.write_figures([*drawn(arm("a"), arm("b")).values()], tmp_path / "file")
-
-
-def test_figures_ignore_and_keep_the_users_matplotlib_settings() -> None:
-    import matplotlib
-
-    arms = [arm("a", debates(rounds=(["x"],))), arm("b", debates(rounds=(["x"],)))]
-    usual = [*map(page_svg, drawn(*arms).values())]
-    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "path"}):
-        before = dict(matplotlib.rcParams)
-        assert [*map(page_svg, drawn(*arms).values())] == usual
-        assert dict(matplotlib.rcParams) == before
 
 
 def test_matplotlib_is_imported_only_to_draw() -> None:

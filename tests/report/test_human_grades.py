@@ -13,7 +13,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.experiments.recipe import Recipe, read_recipe
+from madke.experiments.recipe import read_recipe
 from madke.report.human_grades import (
     corrected,
     human_scores,
@@ -94,27 +94,6 @@ def test_a_sheet_shows_each_answer_once_and_nobodys_name(tmp_path: Path, written
     assert key.abstained == (("ours", "3"),)
 
 
-def test_the_seed_decides_order_and_draw(tmp_path: Path) -> None:
-    results = arms(tmp_path, ours={str(n): f"a{n}" for n in range(40)}, questions=many(40))
-
-    def made(name: Any, **options: Any) -> Any:
-        write_sheet(results, tmp_path / f"{name}.csv", **options)
-        return [row["answer"] for row in rows_of(tmp_path / f"{name}.csv")]
-
-    first = made("a", seed=1)
-    assert made("b", seed=1) == first
-    assert made("c", seed=2) != first
-    assert sorted(made("d", seed=2)) == sorted(first)
-    drawn = made("e", seed=1, sample=5)
-    assert len(drawn) == 5
-    assert made("f", seed=1, sample=5) == drawn
-    assert set(made("g", seed=2, sample=5)) != set(drawn)
-
-
-def many(n: Any) -> Any:
-    return [Question(id=str(k), question=f"How much is {k} + {k}?", answers=(str(2 * k),)) for k in range(n)]
-
-
 def test_questions_that_an_arm_lacks_are_left_out_of_all(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     results = arms(tmp_path, LAKES[:2], ours={"1": "Como", "2": "x"})
     results += arms(tmp_path, LAKES[1:], theirs={"2": "y", "3": "z"})
@@ -153,21 +132,6 @@ def test_scores_by_arm_come_back(tmp_path: Path, written: Any) -> None:
     assert (found.ungraded, found.abstained) == (0, {"ours": 1, "theirs": 0})
 
 
-def test_a_person_is_compared_with_each_metric(tmp_path: Path, written: Any) -> None:
-    rows, key = written
-    doubting = {**RIGHT, "Superior": "yes"}
-    found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, doubting), key)})
-    assert "f1 >= 0.5" in {each.other for each in found.compared}  # a share that is not 0 or 1
-    told = {each.other.partition(" ")[0]: (each.scale, each.n, each.same.value) for each in found.compared}
-    assert told.keys() == {*get_task("short_answer").metrics}
-    for name in ("em", "f1", "match"):
-        assert told[name] == ("right", 4, pytest.approx(5 / 6))
-        (kappa,) = (each.kappa for each in found.compared if each.other.partition(" ")[0] == name)
-        assert kappa == 0.5
-    # Two of the four rows answer question 1; one of these she doubts.
-    assert {each.same.n for each in found.compared} == {3}
-
-
 def test_graders_and_scorers_outside_are_compared_too(tmp_path: Path) -> None:
     results = arms(tmp_path, ours={"1": "Baikal", "2": "Caspian Sea"}, theirs={"1": "Como", "2": "Caspian Sea"})
     for result, said in zip(results, ((1.0, 0.0), (0.0, 0.0)), strict=True):
@@ -195,15 +159,6 @@ def test_two_people_are_averaged_and_compared(tmp_path: Path, written: Any) -> N
     # Baikal counts one half, the Caspian Sea one, the abstention nothing.
     assert found.scores["ours"]["right"].value == pytest.approx(0.5)
     assert found.ungraded == 0
-
-
-def test_people_can_share_a_sheet(tmp_path: Path, written: Any) -> None:
-    rows, key = written
-    parts = [read_sheet(fill(tmp_path / f"{n}.csv", rows[n::2], RIGHT), key) for n in (0, 1)]
-    found = human_scores(key, {"anna": parts[0], "bert": parts[1]})
-    assert (found.ungraded, [each for each in found.compared if not each.is_metric]) == (0, [])
-    assert found.scores["theirs"]["right"].value == pytest.approx(1 / 3)
-    assert human_scores(key, {"anna": parts[0]}).ungraded == 2
 
 
 def test_translations_have_two_scales(tmp_path: Path) -> None:
@@ -243,16 +198,6 @@ def test_kappa_is_that_of_published_tables(table: Any, ordinal: bool, expected: 
     cells = [(one, other) for one, row in enumerate(table) for other, n in enumerate(row) for _ in range(n)]
     left, right = zip(*cells, strict=True)
     assert round(kappa(left, right, ordinal=ordinal), digits) == expected
-
-
-def test_steps_that_nobody_gave_count_in_a_weighted_kappa() -> None:
-    # 1, 3, 5 against 1, 5, 5: 4 observed; by chance 0, 16, 16; 4, 4, 4; 16, 0, 0, over three.
-    assert kappa([1.0, 3.0, 5.0], [1.0, 5.0, 5.0], ordinal=True) == pytest.approx(1 - 4 / (60 / 3))
-
-
-def test_judges_who_always_say_the_same_have_no_kappa() -> None:
-    assert kappa([1.0, 1.0], [1.0, 1.0]) is None
-    assert kappa([1.0, 0.0], [0.0, 1.0]) == -1.0
 
 
 @pytest.mark.parametrize(
@@ -408,26 +353,11 @@ def test_people_who_differ_are_averaged_and_an_abstention_is_a_no(tmp_path: Path
     assert mean.value == 0.5
 
 
-def test_answers_outside_the_sample_have_no_grade(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    results = arms(tmp_path, ours={"1": "Baikal", "2": "Caspian Sea"})
-    key_file, key = write_sheet(results, tmp_path / "sheet.csv", sample=1)
-    rows = rows_of(tmp_path / "sheet.csv")
-    join_grades(results, key, {"a": read_sheet(fill(tmp_path / "a.csv", rows, RIGHT), read_key(key_file))})
-    assert len(external_values(results[0])["human_right"]) == 1
-    assert "human_right has no score for 1 answers" in caplog.text
-
-
 def test_a_run_without_answers_in_the_sheet_is_refused(tmp_path: Path) -> None:
     results = arms(tmp_path, ours=OURS, theirs=THEIRS)
     _, key = write_sheet(results[:1], tmp_path / "sheet.csv")
     with pytest.raises(UserError, match="theirs: the sheet has no answers of this run; it has those of ours"):
         join_grades(results, key, {})
-
-
-def test_a_recipe_may_quote_a_quality_above_one() -> None:
-    fields = {"title": "T", "source": "a test", "arms": [{"name": "one"}]}
-    found = Recipe.model_validate({**fields, "published": {"m": {"one": {"d": {"human_quality": 3.4}}}}})
-    assert reproduction_tables(found)["human_quality"].rows[0][3].text == "3.40"
 
 
 def test_a_filled_sheet_corrects_gold_answers(tmp_path: Path) -> None:

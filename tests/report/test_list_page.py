@@ -180,25 +180,6 @@ def test_a_cell_opens_its_debate_and_back_returns_to_it(opened: Any) -> None:
     expect(link).to_be_focused()
 
 
-def test_next_skips_questions_that_the_run_lacks(opened: Any) -> None:
-    page = opened("#gamma/q285?show=differ")
-    expect(page.get_by_role("heading", level=2)).to_contain_text("q285")
-    expect(page.locator(".step[aria-disabled]")).to_have_text("Next")
-    # A question where runs agree is not in this list: then the matrix has all questions.
-    page = opened("#alpha/q007?show=differ")
-    expect(page.locator(".steps .facts")).to_have_text("8 of 300")
-
-
-def test_only_rows_in_sight_are_drawn(opened: Any) -> None:
-    page = opened("#debates?show=all")
-    counted(page, "300 of 300 questions")
-    assert len(shown(page)) < 40
-    page.evaluate("document.getElementById('grid').scrollTo(0, 1e6)")
-    expect(page.locator("[aria-rowindex='301']")).to_be_in_viewport()
-    assert shown(page)[-1] == "q299"
-    assert len(shown(page)) < 40
-
-
 def test_cells_are_reached_by_keyboard(opened: Any) -> None:
     page = opened("#debates?show=all")
     page.get_by_role("combobox", name="Outcome in gamma").focus()
@@ -266,38 +247,6 @@ def test_a_column_head_filters(opened: Any) -> None:
     counted(page, "60 of 300 questions")
 
 
-@pytest.mark.parametrize(
-    ("address", "count"),
-    [
-        (f"show=all&cell=right:alpha&cell=wrong:{BETA}", 30),
-        ("show=all&cell=failed:gamma", 1),
-        ("show=none-right", 29),
-        ("show=all-right", 237),
-        ("show=all&dataset=lakes&q=q29", 10),
-        ("show=nothing&cell=wrong&cell=x:alpha&cell=wrong:nobody&sort=up:alpha&dataset=__proto__", len(OF_BEST)),
-    ],
-)
-def test_an_address_filters_the_matrix(opened: Any, address: str, count: int) -> None:
-    page = opened(f"#debates?{address}")
-    counted(page, f"{count} of 300 questions")
-
-
-@pytest.mark.parametrize(
-    ("address", "count"),
-    [
-        ("outcome=wrong", 30),
-        (f"outcome=differ&with={BETA}", 30),
-        ("outcome=right,degraded", 0),
-        ("outcome=right,nonsense", 300),
-        ("outcome=wrong&q=q29", 1),
-    ],
-)
-def test_an_address_filters_the_list_of_a_run(opened: Any, address: str, count: int) -> None:
-    page = opened(f"#debates?run=alpha&{address}")
-    counted(page, f"{count} of 300 debates")
-    expect(page.locator("#matrix")).to_be_hidden()
-
-
 def test_a_run_is_chosen_and_left_again(opened: Any) -> None:
     page = opened()
     page.get_by_role("combobox", name="Run", exact=True).select_option("gamma")
@@ -309,23 +258,6 @@ def test_a_run_is_chosen_and_left_again(opened: Any) -> None:
     page.get_by_role("combobox", name="Run", exact=True).select_option("all runs")
     counted(page, f"{len(OF_BEST)} of 300 questions")
     expect(page.get_by_role("combobox", name="Compare with")).to_be_hidden()
-
-
-def test_back_and_forward_follow_the_filters(opened: Any) -> None:
-    page = opened("#debates?run=alpha")
-    page.get_by_role("combobox", name="Outcome").select_option("wrong")
-    page.get_by_role("searchbox").press_sequentially("q29")
-    counted(page, "1 of 300 debates")
-    page.go_back()
-    counted(page, "30 of 300 debates")
-    expect(page.get_by_role("searchbox")).to_have_value("")
-    page.go_back()
-    counted(page, "300 of 300 debates")
-    page.go_forward()
-    page.go_forward()
-    counted(page, "1 of 300 debates")
-    expect(page.get_by_role("combobox", name="Outcome")).to_have_value("wrong")
-    expect(page.get_by_role("searchbox")).to_have_value("q29")
 
 
 def test_search_covers_debates_and_passages_and_says_where(opened: Any) -> None:
@@ -346,63 +278,6 @@ def test_search_covers_debates_and_passages_and_says_where(opened: Any) -> None:
     expect(page.get_by_text("No debate matches")).to_be_visible()
 
 
-def test_questions_and_answers_come_first_in_a_search(opened: Any) -> None:
-    page = opened("#debates?run=alpha")
-    page.get_by_role("searchbox").fill("tanganyika")
-    counted(page, "300 of 300 debates, 270 of them in debates or passages")
-    expect(rows(page).nth(1)).to_contain_text("q010")
-    expect(rows(page).nth(30)).to_contain_text("q001")
-    assert rows(page).nth(29).locator(".excerpt").count() == 0
-    # Here only the title of a passage has the word.
-    expect(rows(page).nth(30).locator(".excerpt")).to_contain_text("[1]: Lake Tanganyika: It is 1,470 metres deep.")
-    expect(rows(page).nth(30).locator("mark")).to_have_text("Tanganyika")
-    # What was found later is drawn when the end comes near.
-    for _ in range(20):
-        rows(page).last.scroll_into_view_if_needed()
-        page.wait_for_timeout(20)
-    expect(rows(page)).to_have_count(300)
-
-
-def test_search_finds_questions_of_the_matrix_by_the_texts_of_any_run(opened: Any) -> None:
-    page = opened("#debates?show=all")
-    page.get_by_role("searchbox").fill("heliotrope")
-    counted(page, "2 of 300 questions, 2 of them in debates or passages")
-    assert shown(page) == [f"q{HELIOTROPE}", f"q{QUAGGA}"]
-    expect(page.locator("#cells .excerpt").first).to_contain_text("alpha, Debater 2, round 1: <img")
-    page.get_by_role("searchbox").fill("heliotrope quagga")
-    counted(page, "1 of 300 questions, 1 of them in debates or passages")
-
-
-def test_a_debate_found_by_its_texts_keeps_its_place_in_the_search(opened: Any) -> None:
-    page = opened("#debates?run=alpha&q=heliotrope")
-    rows(page).nth(1).click()
-    expect(page.locator(".steps .facts")).to_have_text("2 of 2")
-    page = opened(page.evaluate("location.hash"))
-    expect(page.get_by_role("heading", level=2)).to_contain_text(f"q{QUAGGA}")
-    expect(page.locator(".steps .facts")).to_have_text("2 of 2")
-    page.keyboard.press("k")
-    expect(page.get_by_role("heading", level=2)).to_contain_text(f"q{HELIOTROPE}")
-
-
-def test_a_newer_search_replaces_an_older_one(opened: Any) -> None:
-    page = opened("#debates?run=alpha")
-    page.get_by_role("searchbox").press_sequentially("siberia heliotrope", delay=20)
-    counted(page, "1 of 300 debates, 1 of them in debates or passages")
-    page.get_by_role("searchbox").fill("")
-    counted(page, "300 of 300 debates")
-    searched(page)
-    counted(page, "300 of 300 debates")
-
-
-def test_wrong_answers_are_shown_with_the_gold_answer(opened: Any) -> None:
-    page = opened(f"#debates?run=alpha&with={BETA}")
-    assert rows(page).nth(0).locator(".gold").all_text_contents() == ["goldLake Baikal +1"] * 2
-    expect(rows(page).nth(5).locator(".outcome").nth(0).locator(".gold")).to_have_count(0)
-    expect(rows(page).nth(5).locator(".outcome").nth(1).locator(".gold")).to_be_visible()
-    page = opened("#debates?run=gamma&outcome=abstained")
-    expect(rows(page).first.locator(".gold")).to_contain_text(RIGHT)
-
-
 def test_a_page_of_one_run_opens_on_its_list(opened: Any) -> None:
     page = opened(of="one")
     counted(page, "300 of 300 debates")
@@ -411,41 +286,3 @@ def test_a_page_of_one_run_opens_on_its_list(opened: Any) -> None:
     expect(page.get_by_role("combobox", name="Run", exact=True)).to_be_hidden()
     page.get_by_role("combobox", name="Outcome").select_option("wrong")
     assert page.evaluate("location.hash") == "#debates?run=alpha&outcome=wrong"
-
-
-def test_without_gold_answers_runs_differ_in_their_answers(opened: Any) -> None:
-    page = opened(of="unmarked")
-    counted(page, "1 of 2 questions")
-    assert shown(page) == ["x"]
-    assert page.locator("#legend .mark").all_text_contents() == ["·no gold answer"]
-
-
-@pytest.mark.parametrize("address", ["#debates?show=all", f"#debates?run=alpha&with={BETA}&q=heliotrope"])
-@pytest.mark.parametrize("width", [320, 390, 768])
-def test_nothing_is_cut_off_on_a_narrow_window(opened: Any, address: str, width: int) -> None:
-    page = opened(address, width=width)
-    outside = """() => [...document.querySelectorAll("#debates *")]
-      .filter((each) => each.checkVisibility() && !each.closest(".unseen, [aria-hidden]"))
-      .filter((each) => each.getBoundingClientRect().right > innerWidth || each.getBoundingClientRect().left < 0
-        || (getComputedStyle(each).overflowX !== "visible" && each.scrollWidth > each.clientWidth))
-      .map((each) => each.outerHTML.slice(0, 200))"""
-    assert page.evaluate(outside) == []
-    assert page.evaluate("document.documentElement.scrollWidth") == width
-
-
-def test_a_narrow_window_has_higher_rows(opened: Any) -> None:
-    page = opened("#debates?show=all")
-    page.set_viewport_size({"width": 390, "height": 844})
-    first, second = (page.locator(f"[aria-rowindex='{n}']") for n in (2, 3))
-    heights = "(row) => [row.offsetTop, row.offsetHeight]"
-    expect(second).to_have_css("top", "124px")
-    assert first.evaluate(heights) == [0, 124]
-    for label in ("alpha", RUNS[1], "gamma"):
-        expect(page.get_by_role("button", name=label)).to_be_visible()
-
-
-def test_on_a_phone_each_answer_has_the_name_of_its_run(opened: Any) -> None:
-    page = opened(f"#debates?run=alpha&with={BETA}", width=390)
-    name = "(each) => getComputedStyle(each, '::before').content"
-    assert [each.evaluate(name) for each in rows(page).first.locator(".outcome").all()] == ['"alpha"', f'"{RUNS[1]}"']
-    expect(page.locator("#heads")).to_be_hidden()

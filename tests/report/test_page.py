@@ -15,12 +15,9 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final
-from madke.report.comparison import comparison_of, paired_table
-from madke.report.html import unbroken, without_folders, write_report
-from madke.report.page_data import Blocks
+from madke.report.html import without_folders, write_report
 from madke.report.tables import Cell, Table
 from madke.scoring.arms import open_results
-from madke.tasks import get_task
 from tests.report.run_folders import PASSAGES, debate, write_run
 
 RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
@@ -144,11 +141,6 @@ def test_a_pool_file_that_is_gone_or_changed_leaves_titles(tmp_path: Path) -> No
     assert data["debates-0"][0]["pool"][0]["title"] == "Lake Baikal"
 
 
-def test_a_passage_that_the_pool_file_lacks_has_no_text(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", [debate("q", [RIGHT])], passages=PASSAGES[1:])
-    assert data_of(write(tmp_path / "report.html", run))["debates-0"][0]["texts"] == [None, 0, 1]
-
-
 def test_the_page_shows_a_prediction_file_with_a_run(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
     (tmp_path / "other.jsonl").write_text('{"id": "q", "answer": "Lake Superior"}\n')
@@ -170,19 +162,6 @@ def test_finding_scores_and_tests_stand_in_it_as_markup(tmp_path: Path) -> None:
     assert "<small>72.2 to 100.0</small>" in page
     assert "Paired comparisons" in page
     assert "madke 0.0.test" in page
-
-
-def test_its_tests_are_those_of_compare(tmp_path: Path) -> None:
-    runs = [
-        write_run(tmp_path / name, [debate(f"q{n}", [RIGHT if n < right else WRONG] * 2) for n in range(10)])
-        for name, right in (("a", 10), ("b", 1), ("c", 2), ("d", 3))
-    ]
-    results = open_results(runs)
-    own, _, _ = write_report(results, tmp_path / "report.html")
-    comparison = comparison_of({arm.name: arm.transcripts() for arm in results})
-    assert own["tests"] == paired_table(comparison.tests())
-    assert len(own["tests"].rows) == 6 * len(get_task("short_answer").metrics)
-    assert own["scores"].rows[1][own["scores"].columns.index("correct (EM) %")].mark == "*"
 
 
 def test_it_warns_of_debates_that_failed(tmp_path: Path) -> None:
@@ -216,12 +195,6 @@ def test_a_banner_names_the_runs_that_the_offline_reader_answered(tmp_path: Path
     assert "These answers come from offline" in write(tmp_path / "report.html", runs[0])
 
 
-def test_no_line_breaks_inside_a_figure() -> None:
-    text = unbroken("wiki is ahead by 30.0 points, 95 % 1.5 to 53.0, Holm-corrected p = 0.065, n = 20; p < 0.001")
-    together = ["95\u00a0%", "p\u00a0=\u00a00.065,", "n\u00a0=\u00a020;", "p\u00a0<\u00a00.001"]
-    assert [part for part in text.split(" ") if "\u00a0" in part] == together
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -243,11 +216,6 @@ def test_folders_of_a_machine_are_left_out(text: Any, shown: Any) -> None:
     assert without_folders(text) == shown
 
 
-def test_one_run_has_nothing_to_be_compared_with(tmp_path: Path) -> None:
-    page = write(tmp_path / "report.html", write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])]))
-    assert "Paired comparisons" not in page
-
-
 def test_nothing_but_its_own_script_may_run_and_nothing_may_be_fetched(tmp_path: Path) -> None:
     page = write(tmp_path / "report.html", write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])]))
     (script,) = [text for attributes, text in Scripts(page).found if attributes["type"] == "module"]
@@ -256,11 +224,6 @@ def test_nothing_but_its_own_script_may_run_and_nothing_may_be_fetched(tmp_path:
     assert directives["default-src"] == "'none'"
     assert directives["connect-src"] == "'none'"
     assert directives["script-src"] == f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
-
-
-def test_without_matplotlib_it_says_that_there_are_no_figures(tmp_path: Path) -> None:
-    page = write(tmp_path / "report.html", write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])]))
-    assert "matplotlib is not installed" in page
 
 
 def test_a_page_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path) -> None:
@@ -278,25 +241,3 @@ def test_a_page_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path) -> No
 def test_the_same_runs_make_the_same_page(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
     assert write(tmp_path / "one.html", run) == write(tmp_path / "two.html", run)
-
-
-def test_a_second_process_packs_the_same_page(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
-    write_report([run], tmp_path / "packed.html", second_process=True)
-    assert (tmp_path / "packed.html").read_text(encoding="utf-8") == write(tmp_path / "page.html", run)
-
-
-def test_blocks_are_as_large_as_they_say_and_numbered_through() -> None:
-    blocks = Blocks("letters", 2)
-    assert [blocks.add(b'"%c"' % letter) for letter in b"abcde"] == [0, 1, 2, 3, 4]
-    packed = blocks.full()  # what is packed already
-    full = data_of(packed + blocks.full(rest=True))
-    assert full == {"letters-0": ["a", "b"], "letters-1": ["c", "d"], "letters-2": ["e"]}
-    assert blocks.full(rest=True) == ""
-
-
-def test_few_blocks_wait_to_be_packed() -> None:
-    blocks = Blocks("letters", 1)
-    for letter in b"abcdefgh":
-        blocks.add(b"%d" % letter)
-    assert len(data_of(blocks.full())) >= 4

@@ -146,16 +146,6 @@ def test_debates_are_filtered_by_how_they_came_out(opened: Any, outcome: str, co
     expect(rows(page)).to_have_count(min(count, 60))
 
 
-def test_debates_are_filtered_by_run_and_dataset_and_the_address_says_so(opened: Any) -> None:
-    page = opened(f"#debates?run={GOOD}")
-    combobox(page, "Run").select_option(MARKUP)
-    combobox(page, "Dataset").select_option("rivers")
-    expect(rows(page)).to_have_count(1)
-    page.reload()
-    expect(page.locator("#count")).to_have_text("1 of 91 debates")
-    expect(combobox(page, "Run")).to_have_value(MARKUP)
-
-
 def test_search_finds_all_words_in_questions_answers_and_texts(opened: Any) -> None:
     # Only the last counts are waited for: matches in texts join the others after a moment.
     page = opened(f"#debates?run={GOOD}")
@@ -166,13 +156,6 @@ def test_search_finds_all_words_in_questions_answers_and_texts(opened: Any) -> N
     expect(page.locator("#count")).to_have_text("2 of 91 debates, 1 of them in debates or passages")
     search.fill("no such lake")
     expect(page.get_by_text("No debate matches")).to_be_visible()
-
-
-def test_more_rows_come_when_the_end_comes_near(opened: Any) -> None:
-    page = opened(f"#debates?run={GOOD}")
-    expect(rows(page)).to_have_count(60)
-    rows(page).last.scroll_into_view_if_needed()
-    expect(rows(page)).to_have_count(91)
 
 
 def test_a_debate_is_read_from_question_to_tokens(opened: Any) -> None:
@@ -193,124 +176,6 @@ def test_a_debate_is_read_from_question_to_tokens(opened: Any) -> None:
     expect(page.locator("#debate").get_by_role("cell", name="1,000")).to_be_visible()
     page.go_back()
     expect(page.locator("#count")).to_have_text("1 of 91 debates")
-
-
-def test_a_long_passage_is_shown_whole_when_asked_for(opened: Any) -> None:
-    page = opened(f"#{GOOD}/n00")
-    text = page.locator(".passage").nth(2).locator(".text")
-    short = text.bounding_box()["height"]
-    page.get_by_role("button", name="more").click()
-    assert text.bounding_box()["height"] > short
-
-
-def test_a_very_long_reply_is_folded(opened: Any) -> None:
-    page = opened(f"#{GOOD}/lengthy")
-    said = page.locator(".final .prose")
-    assert len(said.inner_text()) < 4100
-    page.locator(".final").get_by_role("button", name="more").click()
-    assert len(said.inner_text()) > 700_000
-    page.locator(".final").get_by_role("button", name="less").click()
-    assert len(said.inner_text()) < 4100
-
-
-def test_what_an_answer_from_elsewhere_took_is_not_told(opened: Any) -> None:
-    page = opened(f"#debates?run={GOOD}&q=elsewhere")
-    expect(rows(page).first.locator(".facts")).to_be_empty()
-    rows(page).first.click()
-    expect(page.locator(".result .facts")).to_have_text("from a prediction file")
-
-
-def test_on_a_phone_words_stack_and_figures_keep_their_size(opened: Any) -> None:
-    page = opened("#figures", viewport={"width": 390, "height": 740})
-    page.locator("#settings > summary").click()
-    stacked = page.locator(".stacked").first
-    assert stacked.locator("td").first.bounding_box()["x"] == stacked.locator("th[scope=row]").first.bounding_box()["x"]
-    expect(page.locator(".stacked thead").first).to_have_css("position", "absolute")
-    box = page.locator(".plot svg").first.bounding_box()
-    assert 300 < box["width"] <= box["x"] + box["width"] <= 390
-    page = opened(f"#debates?run={GOOD}", viewport={"width": 390, "height": 740})
-    named, row = (page.locator(of).first.bounding_box() for of in ("#heads span:not(:empty)", "#rows .asked"))
-    assert named["x"] == row["x"]
-
-
-def test_links_lead_to_debates_and_say_where_there_is_none(opened: Any) -> None:
-    page = opened(f"#{GOOD}/again?repeat=1")
-    expect(page.locator(".answered .answer")).to_have_text(WRONG)
-    page.get_by_role("link", name="1", exact=True).click()
-    expect(page.locator(".answered .answer")).to_have_text(RIGHT)
-    for address, missing in ((f"{GOOD}/n99", "“n99” of a run “good run”"), ("no/%", "“%” of a run “no”")):
-        page = opened(f"#{address}")
-        expect(page.get_by_text(f"This page has no debate {missing}")).to_be_visible()
-
-
-def test_a_debates_address_keeps_the_filter_that_led_to_it(opened: Any) -> None:
-    page = opened(f"#debates?run={BAD}&outcome=wrong&q=n0+survey")
-    rows(page).first.click()
-    expect(page.locator(".steps")).to_contain_text("1 of")
-    place = page.locator(".steps .facts").inner_text()
-    elsewhere = opened(page.evaluate("location.hash"))
-    expect(elsewhere.locator(".steps .facts")).to_have_text(place)
-    elsewhere.keyboard.press("Escape")
-    expect(elsewhere.get_by_role("combobox", name="Outcome")).to_have_value("wrong")
-    expect(elsewhere.get_by_role("searchbox")).to_have_value("n0 survey")
-    # Where the filter leaves the debate out, the list is whole.
-    page = opened(f"#{GOOD}/n07?outcome=corrected")
-    expect(page.locator(".steps .facts")).to_contain_text("of 91")
-
-
-def test_the_table_of_scores_is_seen_whole_and_nothing_is_cut_in_print(opened: Any) -> None:
-    widths = "[...document.querySelectorAll('.table .scroll')].map((each) => [each.scrollWidth, each.clientWidth])"
-    scores, *_ = opened().evaluate(widths)
-    assert scores[0] <= scores[1]
-    page = opened(f"#hostile/{quote(hostile().id, safe='')}")
-    page.emulate_media(media="print")
-    expect(page.locator(".passage .text").first).to_have_css("overflow", "visible")
-    expect(page.get_by_role("button", name="more")).to_be_hidden()
-    expect(page.locator(".pick").first).to_be_visible()
-    # The width of A4 between a browser's usual margins.
-    page = opened(viewport={"width": 718, "height": 1000})
-    page.get_by_role("button", name="Colours").click(click_count=2)
-    expect(page.locator("#theme")).to_have_text("● Dark")
-    page.emulate_media(media="print")
-    assert wide(page) == 0
-    expect(page.get_by_role("region", name="Scores")).to_have_css("overflow", "visible")
-    assert lightness(page) > 600
-
-
-@pytest.mark.parametrize("query", [f"outcome={quote(MARKUP)}&with=x&dataset=__proto__", "outcome=toString&q=%E0%A4%A"])
-def test_an_address_that_asks_for_what_there_is_not_shows_the_whole_list(opened: Any, query: str) -> None:
-    page = opened(f"#{GOOD}/n07?{query}")
-    expect(page.locator(".steps .facts")).to_have_text("8 of 91")
-    assert page.evaluate("window.hacked") is None
-
-
-def test_the_origin_of_a_passage_has_one_font_size(opened: Any) -> None:
-    page = opened(f"#{GOOD}/n07")
-    sizes = page.locator(".passage .origin").first.evaluate(
-        "(origin) => [origin, ...origin.children].map((each) => getComputedStyle(each).fontSize)"
-    )
-    assert len(set(sizes)) == 1
-
-
-def test_two_runs_are_read_side_by_side(opened: Any) -> None:
-    page = opened(f"#{GOOD}/n07")
-    page.get_by_role("link", name=f"side by side with {MARKUP}").click()
-    columns = page.locator(".heads .lane")
-    expect(columns).to_have_count(2)
-    expect(columns.nth(0).locator(".answered .answer")).to_have_text(RIGHT)
-    expect(columns.nth(1).locator(".answered .answer")).to_have_text(WRONG)
-    expect(page.locator("#pool")).to_contain_text(f"{MARKUP}: The pool file of this run is missing")
-    page.get_by_role("link", name="Next").click()
-    expect(page.get_by_role("heading", level=2)).to_contain_text("survey n08")
-    expect(columns).to_have_count(2)
-
-
-def test_the_list_shows_where_two_runs_differ(opened: Any) -> None:
-    page = opened(f"#debates?run={GOOD}")
-    combobox(page, "Compare with").select_option(MARKUP)
-    combobox(page, "Outcome").select_option("differ")
-    expect(page.locator("#count")).to_have_text("80 of 91 debates")
-    expect(rows(page).first).to_contain_text(WRONG)
 
 
 def test_it_is_used_by_keyboard_alone(opened: Any) -> None:

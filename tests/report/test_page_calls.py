@@ -7,7 +7,6 @@ import pytest
 
 import madke
 from madke.core.chat import ChatRequest, Completion
-from madke.experiments.recipe import Recipe
 from madke.report.html import write_report
 from tests.report.test_page import data_of
 
@@ -69,17 +68,6 @@ def test_without_the_store_and_on_very_large_pages_there_are_none(run: Path, mon
     assert calls_in(write(run)) == []
     (run / "calls.sqlite").write_text("no store")
     assert calls_in(write(run)) == []
-
-
-def test_a_call_that_another_arm_made_is_on_the_page_of_both(tmp_path: Path) -> None:
-    arms: list[dict[str, Any]] = [{"name": f"rounds-{n}", "protocol": "mad", "set": {"rounds": n}} for n in (1, 2)]
-    recipe = Recipe.model_validate({"title": "Rounds", "source": "a test", "arms": arms})
-    madke.ablate(recipe, QUESTIONS, model=Speaking(), out=tmp_path / "out")
-    page = write(*(tmp_path / "out" / "arms" / arm["name"] for arm in arms))
-    one, two = calls_in(page), calls_in(page, 1)
-    assert len(one) == 3
-    assert sorted(call[1] for call in two if call[2] == 1) == sorted(call[1] for call in one)
-    assert len(two) == 6
 
 
 @pytest.mark.slow

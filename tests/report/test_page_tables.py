@@ -4,13 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from madke.cli.plan_table import spending_table
 from madke.report.comparison import comparison_of, paired_table
-from madke.report.experiment_tables import spending_table
-from madke.report.page_tables import bars, debates_link, explanation, page_table
+from madke.report.page_tables import explanation, page_table
 from madke.report.score_tables import _Arm, _score_columns
-from madke.report.tables import NO_FIGURE, Cell, Table, count_cell, percent_cell
+from madke.report.tables import Cell, Table, count_cell, percent_cell
 from madke.scoring.metrics import BUILT_IN_METRICS, heading_of
 from madke.scoring.scores import scores_of
 from madke.scoring.statistics import Estimate
@@ -62,19 +60,6 @@ def test_every_heading_of_the_pages_tables_has_its_own_meaning() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("heading", "beginning"),
-    [
-        ("correct (EM) %", "Share of questions with a right final answer"),
-        ("unparsed: judge %", "Share of this stage's replies"),
-        ("my metric %", "A metric of the task"),
-        ("comet", "An external score"),
-    ],
-)
-def test_headings_with_a_unit_and_of_other_packages_are_explained(heading: str, beginning: str) -> None:
-    assert explanation(heading).startswith(beginning)
-
-
 def test_all_best_values_are_marked_unless_all_are_equal() -> None:
     rows = [("a", share(0.5), share(0.2), count_cell(9)), ("b", share(0.7), share(0.2), count_cell(1))]
     rows.append(("c", share(0.7), share(0.2), count_cell(1)))
@@ -85,32 +70,6 @@ def test_all_best_values_are_marked_unless_all_are_equal() -> None:
         [True, False, False],
     ]
     assert made.notes[-1].endswith("Bold: the highest value of the column.")
-
-
-def test_values_of_other_systems_are_not_ranked() -> None:
-    columns = ("arm", "dataset", "model", "EM")
-    cells = [
-        ("wiki", Cell(text="nq"), Cell(text="ours"), share(0.2)),
-        ("x", Cell(text="nq"), Cell(text="y"), share(0.9)),
-    ]
-    made = page_table(scores_table(*cells, columns=columns), ["wiki"], "EM")
-    assert not any(cell.best for row in made.rows for cell in row)
-    assert [row[0].text for row in made.rows] == [
-        "wiki \N{MIDDLE DOT} nq \N{MIDDLE DOT} ours",
-        "x \N{MIDDLE DOT} nq \N{MIDDLE DOT} y",
-    ]
-    assert [column.heading for column in made.columns] == ["arm \N{MIDDLE DOT} dataset \N{MIDDLE DOT} model", "EM"]
-    assert made.rows[0][1].href == "#debates?run=wiki"
-    assert made.rows[1][1].href == ""
-
-
-def test_a_column_of_dashes_is_no_name() -> None:
-    made = page_table(
-        scores_table(("run", NO_FIGURE, count_cell(3)), columns=("arm", "correct %", "failed")), ["run"], "correct"
-    )
-    assert [cell.text for cell in made.rows[0]] == ["run", "-", "3"]
-    assert made.rows[0][1].order is None
-    assert not made.stacked
 
 
 def test_figures_lead_to_the_debates_behind_them() -> None:
@@ -142,21 +101,3 @@ def test_figures_of_a_test_lead_to_the_debates_of_its_pair() -> None:
     assert exact[places["only second"]].href == ""
     # The page marks debates by the first metric only.
     assert other[places["only first"]].href == "#debates?run=one&with=two&outcome=differ"
-
-
-def test_the_chart_says_what_limits_a_share() -> None:
-    runs = {"done": played(5, failed=2), "stopped": played(3), "gone": played(0, failed=3)[10:]}
-    runs["open"] = [debate("q", [RIGHT], golds=())]
-    scores = {name: scores_of(each) for name, each in runs.items()}
-    done = "10 of 60 (killed; the same command goes on)"
-    scores["stopped"] = replace(scores["stopped"], incomplete=done)
-    made = {bar.name.text: bar for bar in bars(scores)}
-    assert {name: bar.note for name, bar in made.items()} == {
-        "done": "2 of 12 debates failed",
-        "stopped": "10 of 60",
-        "gone": "3 of 3 debates failed",
-        "open": "",
-    }
-    assert made["done"].share.value == 50
-    assert made["gone"].share is NO_FIGURE
-    assert (made["done"].figure.href, made["done"].figure.opens) == debates_link("done", outcome="right")

@@ -39,18 +39,6 @@ def test_figures_are_written_for_papers_too(tmp_path: Path, run: Any) -> None:
     assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".pdf"}
 
 
-def test_that_there_is_no_figure_is_said(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    (tmp_path / "questions.jsonl").write_text(json.dumps({"id": "q", "question": "?", "golden_answers": ["a"]}))
-    (tmp_path / "other.jsonl").write_text('{"id": "q", "answer": "a"}\n')
-    done = madke(
-        "report", tmp_path / "other.jsonl", "--data", tmp_path / "questions.jsonl", "--figures", "svg", figures=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "no figure" in done.stdout
-    assert not (tmp_path / "figures").exists()
-
-
 def test_an_experiment_is_all_of_its_arms_and_its_reference_comes_first(tmp_path: Path) -> None:
     arms = [{"name": "one"}, {"name": "two"}, {"name": "later"}]
     published = {"gpt-9": {"two": {"all": {"em": 0.5}}}}
@@ -66,15 +54,6 @@ def test_an_experiment_is_all_of_its_arms_and_its_reference_comes_first(tmp_path
     assert re.findall(r'<th scope="row"><span class="name">(\w+)<', page)[:2] == ["two", "one"]
     assert "<h1>Lakes</h1>" in page
     assert "Published and ours: EM" in page
-
-
-def test_answers_from_elsewhere_have_a_page(tmp_path: Path) -> None:
-    (tmp_path / "questions.jsonl").write_text(json.dumps({"id": "q", "question": "?", "golden_answers": ["a"]}))
-    (tmp_path / "other.jsonl").write_text('{"id": "q", "answer": "a"}\n')
-    done = madke("report", tmp_path / "other.jsonl", "--data", tmp_path / "questions.jsonl")
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "report.html").is_file()
-    assert "needs --data" in refused("report", tmp_path / "other.jsonl", "--task", "claim")
 
 
 def test_the_debates_of_one_question_are_printed(run: Any) -> None:

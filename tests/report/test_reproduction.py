@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from madke.experiments.own_choice import same_model, with_models
 from madke.experiments.recipe import Recipe, read_recipe, recipe_files
 from madke.report.reproduction import Figure, averages, figures, published_files, reproduction_tables
 from madke.report.tables import interval, table_csv, table_latex
@@ -68,13 +67,6 @@ def test_what_was_made_differently_is_not_comparable(tmp_path: Path) -> None:
     found = only(recipe, folder)
     assert found.verdict == "not comparable"
     assert found.reasons == ("n = 9, not 500", "other index (wiki)", "other grader")
-
-
-def test_other_sources_are_not_comparable(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "one", *lakes(5, 9), models=TURBO)
-    made = {"other_sources": ["one"]}
-    recipe = recipe_of({"GPT-9-Turbo": {"one": {"lakes": {"em": 0.5}}}}, published_with=made)
-    assert only(recipe, folder).reasons == ("other sources",)
 
 
 def test_failed_debates_are_not_comparable(tmp_path: Path) -> None:
@@ -142,28 +134,6 @@ def test_an_average_counts_each_dataset_the_same() -> None:
     assert averages(parts[:1]) is None
 
 
-def test_one_command_with_the_models_of_a_paper_keeps_their_figures() -> None:
-    changed = with_models(read_recipe("madke-table-2"), ["openai/gpt-3.5-turbo", "openai/Qwen1.5-32B-Chat", "offline"])
-    assert changed.published["GPT-3.5-Turbo"]["rag-gpt-3.5-turbo"]["nq_open"] == {"f1": 0.450, "grader": 0.436}
-    assert next(iter(changed.published["Qwen1.5-32B-Chat"])) == "standard-Qwen1.5-32B-Chat"
-    assert "GPT-4-Turbo" not in changed.published
-    assert changed.published_with.figures["fever"] == ("label_accuracy",)
-
-
-def test_table_2_has_one_table_for_each_of_its_metrics() -> None:
-    tables = reproduction_tables(read_recipe("madke-table-2"))
-    assert [*tables] == ["f1", "grader"]
-    for table in tables.values():
-        assert table.columns[3:] == (
-            "triviaqa %",
-            "nq_open %",
-            "hotpotqa %",
-            "2wikimultihopqa %",
-            "fever (label) %",
-            "average %",
-        )
-
-
 @pytest.mark.parametrize("name", recipe_files())
 def test_every_published_figure_of_a_recipe_is_in_a_table(name: str) -> None:
     recipe = read_recipe(name)
@@ -175,22 +145,6 @@ def test_every_published_figure_of_a_recipe_is_in_a_table(name: str) -> None:
         if not heading.startswith("average")
     )
     assert shown >= len([*recipe.figures()])
-
-
-@pytest.mark.parametrize(
-    ("name", "published", "same"),
-    [
-        ("openai/gpt-3.5-turbo", "GPT-3.5-Turbo", True),
-        ("openai/gpt-3.5-turbo-0613", "GPT-3.5-Turbo", True),
-        ("openai/gpt-4o-mini-2024-07-18", "GPT-4o-mini", True),
-        ("openai/gpt-3.5-turbo-16k", "GPT-3.5-Turbo", False),
-        ("openai/Qwen/Qwen1.5-32B-Chat@http://127.0.0.1:8000/v1", "Qwen1.5-32B-Chat", True),
-        ("hf/Qwen/Qwen1.5-32B-Chat", "Qwen1.5-72B-Chat", False),
-        ("gpt-4-turbo", "GPT-4", False),
-    ],
-)
-def test_the_same_model_has_many_names(name: str, published: str, same: bool) -> None:
-    assert same_model(name, published) is same
 
 
 def graded(folder: Path, transcripts: Any, grades: Any) -> Figure:
@@ -210,24 +164,3 @@ def test_co2_by_a_grader_takes_its_grade_for_right(tmp_path: Path) -> None:
         debate("q3", (RIGHT, RIGHT)),
     ]
     assert graded(tmp_path, played, [1, 1, 1, 0]).ours == estimate([1.0, 1.0, 0.0, 0.0])
-
-
-def test_an_agreement_without_a_grade_is_left_out_and_a_disagreement_is_not(tmp_path: Path) -> None:
-    played = [debate(f"q{n}", (RIGHT, RIGHT), consensus=n < 2) for n in range(4)]
-    # Graded: the first alone. The second agreed, and nobody knows; the others did not agree.
-    assert graded(tmp_path, played, [1]).ours == estimate([1.0, 0.0, 0.0])
-
-
-def test_without_grades_there_is_no_co2_by_a_grader(tmp_path: Path) -> None:
-    assert graded(tmp_path, [debate("q0", (RIGHT, RIGHT))], ()).verdict == "not run"
-
-
-def test_the_mean_of_all_questions_is_one_sample(tmp_path: Path) -> None:
-    played = [*lakes(9, 10), *lakes(2, 10, "rivers")]
-    folder = write_run(tmp_path / "one", *played, models=TURBO)
-    found = only(recipe_of({"GPT-9-Turbo": {"one": {"all": {"em": 0.5}}}}), folder)
-    assert found.ours == estimate([1.0] * 11 + [0.0] * 9)
-
-
-def test_a_recipe_that_quotes_nothing_has_no_table() -> None:
-    assert reproduction_tables(recipe_of({})) == published_files(recipe_of({}), []) == {}

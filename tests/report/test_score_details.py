@@ -3,13 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-from rich.console import Console
-
 from madke.core.transcript import StageUsage
-from madke.report.prompt_tokens import prefix_advice, prompt_line
-from madke.report.score_details import score_details
-from madke.report.score_tables import score_table
+from madke.report.score_details import prompt_line, score_details
 from madke.scoring.scores import Spending, scores_of
 from tests.scoring.hand_made import RIGHT, WRONG, debate, pool
 
@@ -37,15 +32,6 @@ def test_values_of_debates_and_rounds_are_shown_in_percent_or_in_their_own_unit(
     assert "changed" not in rounds
 
 
-def test_one_answer_by_one_agent_has_no_rounds_to_show() -> None:
-    assert "round by round" not in score_details(scores_of([debate([RIGHT])]))
-
-
-def test_a_run_of_translations_shows_its_corpus_scores() -> None:
-    played = debate(["a b c d", "a b c d"], answer="a b c d", golds=("a b c d",), task="translation")
-    assert line(score_details(scores_of([played])), "as one corpus") == "as one corpus: bleu 100.0, chrf 100.0"
-
-
 def test_names_of_sources_cannot_write_to_the_terminal() -> None:
     details = score_details(
         scores_of([debate([RIGHT, RIGHT], selected=[[(0,), (0,)]], pool=pool(("\x1b[2J", "k", "t")))])
@@ -62,12 +48,6 @@ def test_cost_is_a_line() -> None:
     assert "cost" not in score_details(replace(scores_of([debate([RIGHT])]), spending=Spending()))
 
 
-def test_tokens_that_the_provider_had_cached_are_shown() -> None:
-    used = StageUsage(calls=2, paid=2, prompt_tokens=2000, cached_tokens=1500, completion_tokens=10)
-    details = score_details(scores_of([debate([RIGHT], usage={"speak": used})]))
-    assert "2,000 prompt (1,500 cached)" in line(details, "speak: ")
-
-
 def test_prompt_tokens_are_sent_distinct_and_cached() -> None:
     used = StageUsage(calls=2, paid=2, prompt_tokens=2000, cached_tokens=500, distinct_tokens=1200)
     scores = scores_of([debate([RIGHT], usage={"speak": used, "judge": used})])
@@ -75,22 +55,6 @@ def test_prompt_tokens_are_sent_distinct_and_cached() -> None:
     saving = replace(scores, spending=Spending(saved=0.25))
     assert line(score_details(saving), "prompt tokens: ").endswith("(25%), which saved 0.2500")
     assert prompt_line(scores_of([debate([RIGHT], usage={"speak": replace(used, estimated=2)})])) is None
-
-
-@pytest.mark.parametrize(
-    ("used", "prefix", "slots", "advice"),
-    [
-        ({"cached_tokens": 100}, "auto", [], "700 prompt tokens were read again: set --prefix on"),
-        ({"cached_tokens": 100}, "on", [], None),
-        ({"cached_tokens": 100}, "on", ["m"], "700 prompt tokens were read again: serve m with one slot"),
-        ({"cached_tokens": 700}, "auto", [], None),  # little is left to gain
-        ({"cached_tokens": 0}, "auto", [], None),  # nothing says that it keeps anything
-    ],
-)
-def test_advice_is_given_where_it_pays(used: Any, prefix: Any, slots: Any, advice: str | None) -> None:
-    found = prefix_advice(StageUsage(prompt_tokens=1000, distinct_tokens=200, **used), prefix, slots)
-    assert (found or "").startswith(advice or "")
-    assert (found is None) == (advice is None)
 
 
 def test_repeats_rounds_and_grades_have_their_lines() -> None:
@@ -117,12 +81,3 @@ def test_repeats_rounds_and_grades_have_their_lines() -> None:
         "1 answer has no grade and is excluded from the grader's mean; with them it is between 50.0 % (all wrong) "
         "and 75.0 % (all right)"
     )
-
-
-def test_the_table_says_over_how_many_questions_correct_is() -> None:
-    scores = scores_of([debate([RIGHT]), debate([RIGHT], id_="other", golds=())])
-    console = Console(width=100)
-    with console.capture() as shown:
-        console.print(score_table([("mine", scores)]))
-
-    assert "mine: correct is over 1 question with a gold answer." in shown.get()

@@ -132,37 +132,6 @@ def test_the_best_value_of_each_column_is_bold(opened: Any) -> None:
     expect(page.locator("#scores + figure")).to_contain_text("Bold: the highest value of the column.")
 
 
-def test_headings_are_explained_by_pointer_keyboard_and_tap(opened: Any) -> None:
-    page = opened()
-    tip = page.get_by_role("tooltip")
-    expect(tip).to_be_hidden()
-    heading(page, "Cons %").locator("button").hover()
-    expect(tip).to_contain_text("Consistency: debaters give the same last answer")
-    page.mouse.move(0, 0)
-    expect(tip).to_be_hidden()
-    button = heading(page, "Co2 %").locator("button")
-    button.focus()
-    expect(tip).to_contain_text("Consistent and correct")
-    expect(button).to_have_accessible_description(re.compile("Consistent and correct"))
-    page.keyboard.press("Escape")
-    expect(tip).to_be_hidden()
-    page = opened(size=PHONE)
-    heading(page, "rounds").locator("button").tap()
-    expect(tip).to_have_text("Mean number of rounds of a debate.")
-    box = tip.bounding_box()
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= PHONE["width"]
-    page.locator("#summary > h1").tap()
-    expect(tip).to_be_hidden()
-
-
-def test_every_heading_has_a_meaning(opened: Any) -> None:
-    page = opened()
-    meanings = page.locator("#summary thead th > button").evaluate_all("all => all.map(each => each.dataset.meaning)")
-    assert len(meanings) > 25
-    assert all(meanings)
-
-
 def test_a_table_is_sorted_by_its_headings_with_pointer_and_keyboard(opened: Any) -> None:
     page = opened()
     correct, arm = heading(page, "correct (EM) %"), heading(page, "arm")
@@ -184,16 +153,6 @@ def test_a_table_is_sorted_by_its_headings_with_pointer_and_keyboard(opened: Any
     assert names(page) == first
 
 
-def test_rows_without_a_figure_come_last_in_both_orders(opened: Any) -> None:
-    page = opened()
-    page.evaluate("document.querySelector('#scores + figure tbody td').removeAttribute('data-order')")
-    correct = heading(page, "correct (EM) %").locator("button")
-    correct.click()
-    assert names(page)[-1] == "a few right answers"
-    correct.click()
-    assert names(page) == ["middle", "many", "a few right answers"]
-
-
 @pytest.mark.parametrize(
     ("row", "column", "count"),
     [("many", "correct (EM) %", 30), ("middle", "failed", 1), ("many", "rounds", 40), ("middle", "Co2 %", 12)],
@@ -205,34 +164,6 @@ def test_a_figure_opens_its_debates(opened: Any, row: str, column: str, count: i
     line.locator("th, td").nth(place).get_by_role("link").click()
     expect(page.locator("#count")).to_have_text(f"{count} of 40 debates")
     expect(page.get_by_role("combobox", name="Run", exact=True)).to_have_value(row)
-
-
-def test_figures_of_a_pair_open_the_questions_where_it_differs(opened: Any) -> None:
-    page = opened(address="#tests")
-    cells = page.locator("#tests tbody tr").first.locator("td")
-    places = page.locator("#tests thead th").all_inner_texts()
-    expect(cells.nth(places.index("only second") - 1)).to_have_text("25")
-    expect(cells.nth(places.index("only first") - 1).get_by_role("link")).to_have_count(0)
-    cells.nth(places.index("only second") - 1).get_by_role("link").click()
-    expect(page.locator("#count")).to_have_text("25 of 40 questions")
-    page = opened(address="#tests")
-    cells.nth(places.index("difference") - 1).get_by_role("link").click()
-    expect(page.locator("#count")).to_have_text("25 of 40 debates")
-
-
-def test_paired_comparisons_show_one_value_at_a_time_and_the_deciding_one_first(opened: Any) -> None:
-    page = opened(address="#tests")
-    shown = page.locator("#tests > .value:not([hidden]) tbody tr")
-    expect(shown).to_have_count(3)
-    expect(shown.first).to_contain_text("EM")
-    page.get_by_role("combobox", name="Compared value").select_option("F1")
-    expect(shown).to_have_count(3)
-    expect(shown.first).to_contain_text("F1")
-
-
-def test_the_window_is_named_after_the_runs(opened: Any) -> None:
-    assert opened().title() == "3 runs"
-    assert opened(address="#many/n01").title() == "Which lake is the deepest, in survey n01? · 3 runs"
 
 
 def test_the_summary_counts_questions_and_leads_to_them(opened: Any) -> None:
@@ -254,55 +185,6 @@ def test_the_summary_counts_questions_and_leads_to_them(opened: Any) -> None:
     expect(page.locator("#count")).to_have_text("3 of 3 debates")
 
 
-def test_a_deferred_debate_is_counted_and_called_so(opened: Any) -> None:
-    page = opened("left")
-    entry = page.locator("#entry").get_by_role("link")
-    expect(entry).to_have_text(["2 debates", "1 right", "1 deferred to a person"])
-    entry.nth(2).click()
-    expect(page.locator("#count")).to_have_text("1 of 2 debates")
-    row = page.locator("#rows li")
-    expect(row.locator(".mark")).to_have_text("?deferred to a person")
-    row.get_by_role("link").click()
-    expect(page.locator(".answered .mark")).to_have_text("?deferred to a person")
-
-
-def test_the_summary_of_several_runs_holds_the_matrix(opened: Any) -> None:
-    page = opened(address="")
-    expect(page.locator("#summary #matrix")).to_be_visible()
-    expect(page.locator("#count")).to_have_text("18 of 40 questions")
-    page.get_by_role("searchbox", name="Search").press_sequentially("5")
-    expect(page).to_have_url(re.compile("#debates[?]q=5$"))
-    expect(page.locator("#summary")).to_be_hidden()
-    expect(page.get_by_role("searchbox", name="Search")).to_be_focused()
-    expect(page.locator("#count")).to_contain_text("2 of 40 questions")
-    page.go_back()
-    expect(page.locator("#summary #matrix")).to_be_visible()
-    expect(page.locator("#count")).to_have_text("18 of 40 questions")
-    expect(opened("gone").locator("#list")).to_be_hidden()
-
-
-def test_on_a_phone_no_name_loses_its_number_and_nothing_is_cut_off(opened: Any) -> None:
-    page = opened(size=PHONE)
-    page.evaluate("for (const part of document.querySelectorAll('#summary details')) part.open = true")
-    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
-    for row in page.locator("#chart li:not(.axis)").all():
-        name, value = (row.locator(each).bounding_box() for each in (".name", ".value"))
-        assert abs(name["y"] - value["y"]) < 12
-        assert value["x"] + value["width"] <= PHONE["width"]
-    for table in (page.locator("#scores + figure"), page.locator("#tests figure").first):
-        name = table.locator("tbody th").first
-        before = name.bounding_box()
-        table.locator(".scroll").evaluate("(scroll) => scroll.scrollBy(130, 0)")
-        edge = before["x"] + before["width"]
-        cells = [cell.bounding_box() for cell in table.locator("tbody tr").first.locator("td").all()]
-        assert any(abs(cell["x"] - edge) <= 1 for cell in cells)
-        table.locator(".scroll").evaluate("(scroll) => scroll.scrollBy(9999, 0)")
-        assert name.bounding_box()["x"] == before["x"]
-        last = table.locator("tbody tr").first.locator("td").last.bounding_box()
-        assert before["x"] + before["width"] <= last["x"]
-        assert last["x"] + last["width"] <= PHONE["width"]
-
-
 def test_an_incomplete_run_says_so_in_headline_banner_and_chart(opened: Any) -> None:
     page = opened("stopped")
     expect(page.locator("#summary > h1")).to_have_text("2 runs incomplete")
@@ -316,11 +198,3 @@ def test_a_run_whose_debates_all_failed_gives_the_cause_and_no_table_of_dashes(o
     expect(page.locator(".finding")).to_contain_text("all 3 debates failed")
     expect(page.locator(".banner")).to_contain_text("all 3 debates failed: 3 x no connection to the server")
     expect(page.locator("#scores, #chart")).to_have_count(0)
-
-
-def test_print_shows_the_folded_parts(opened: Any) -> None:
-    page = opened()
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.emulate_media(media="print")
-    expect(page.locator("#tests table").first).to_be_visible()
-    expect(page.locator("#settings dl")).to_be_visible()

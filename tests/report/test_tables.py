@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,11 +12,10 @@ import pytest
 from pyarrow import parquet
 
 from madke._util.terminal import printable
-from madke.core.errors import UserError
 from madke.report import tables
 from madke.report.answer_files import write_answers
 from madke.report.comparison import comparison_of, paired_table
-from madke.report.score_tables import score_table, score_table_of, table_of_arms
+from madke.report.score_tables import score_table, score_table_of
 from madke.report.tables import (
     Cell,
     Table,
@@ -30,10 +28,7 @@ from madke.report.tables import (
     write_table,
 )
 from madke.scoring.arms import Results
-from madke.scoring.outside import arm_of
-from madke.scoring.paired import paired_tests
 from madke.scoring.scores import scores_of
-from madke.scoring.statistics import Estimate
 from tests.report.test_compare import shown
 from tests.support.transcripts import transcript
 
@@ -97,23 +92,6 @@ def test_arms_that_differ_from_the_first_are_marked_after_correction() -> None:
     assert not any("*" in note for note in scored(arm("alone", debates(BAIKAL))).notes)
 
 
-def test_a_difference_that_holms_correction_takes_away_has_no_mark() -> None:
-    # Six questions to none are p = 0.03 alone, and 0.06 as one of two pairs.
-    six = [arm("left", debates(*["x"] * 6)), arm("right", debates(*[BAIKAL] * 6))]
-    assert cell(scored(*six), 1, "correct (EM) %").mark == "*"
-    assert cell(scored(*six, arm("third", debates(*["x"] * 6))), 1, "correct (EM) %").mark == ""
-
-
-def test_marks_of_a_table_come_from_the_given_tests() -> None:
-    arms = [arm("bad", debates(*["x"] * 12)), arm("good", debates(*[BAIKAL] * 12))]
-    scores = {each.name: scores_of(each.transcripts()) for each in arms}
-    values = [arm_of(each) for each in arms]
-    tests = paired_tests([(values[0], values[1])], ("correct",))
-    marked = table_of_arms(values, scores, tests)
-    assert [each.mark for each in marked.rows[1] if each.mark] == ["*"]
-    assert not any(each.mark for row in table_of_arms(values, scores, ()).rows for each in row)
-
-
 def test_what_answers_from_elsewhere_took_is_unknown() -> None:
     arms = [arm("run", debates(BAIKAL)), arm("elsewhere", debates(BAIKAL, usage={}))]
     scores = {each.name: scores_of(each.transcripts()) for each in arms}
@@ -139,25 +117,6 @@ def test_a_note_says_how_intervals_over_several_datasets_are_made() -> None:
     assert "dataset" not in said[1]
 
 
-def test_repeats_have_their_spread() -> None:
-    repeats = [*debates(BAIKAL, "x"), *debates(BAIKAL, BAIKAL, repeat=1)]
-    table = scored(arm("one", repeats), arm("two", debates(BAIKAL, "x")))
-    assert cell(table, 0, "sd over repeats").value == pytest.approx(100 * 0.5 / 2**0.5)
-    assert cell(table, 1, "sd over repeats") == tables.NO_FIGURE
-    assert any("sd over repeats: standard deviation" in note for note in table.notes)
-
-
-def test_figures_stay_with_their_own_arm_where_stages_differ() -> None:
-    one = debates(BAIKAL)
-    two = debates(BAIKAL, task="claim", golds=("SUPPORTED",))
-    table = scored(arm("one", one), arm("two", two))
-    assert cell(table, 0, "label %") == tables.NO_FIGURE
-    assert cell(table, 1, "EM %") == tables.NO_FIGURE
-    assert cell(table, 1, "label %").value == 0
-    order = [table.columns.index(name) for name in ("correct %", "F1 %", "label %", "Cons %", "calls", "questions")]
-    assert order == sorted(order)
-
-
 def test_runs_with_repeats_have_an_interval_over_repeats() -> None:
     repeats = [*debates(BAIKAL, "x"), *debates(BAIKAL, BAIKAL, repeat=1)]
     table = scored(arm("one", repeats), arm("two", debates(BAIKAL, "x")))
@@ -165,57 +124,6 @@ def test_runs_with_repeats_have_an_interval_over_repeats() -> None:
     # Means of 50 and 100; t with one degree of freedom is wider than all shares.
     assert (over.value, over.low, over.high) == (75, 0, 100)
     assert cell(table, 1, "over repeats %") == tables.NO_FIGURE
-
-
-def test_debates_are_not_called_questions() -> None:
-    repeats = [*debates(BAIKAL, "x"), *debates(BAIKAL, BAIKAL, repeat=1)]
-    arms = [arm("twice", repeats), arm("partly", repeats[:3]), arm("once", repeats[:2])]
-    text = shown(score_table([(each.name, scores_of(each.transcripts())) for each in arms]), 200)
-    asked = {line.split()[0]: line for line in text.splitlines() if line.strip()}
-    assert asked["twice"].split()[1:4] == ["2", "x", "2"]
-    assert "2 (3 debates)" in asked["partly"]
-    assert asked["once"].split()[1:3] == ["2", "50.0"]
-    table = scored(*arms)
-    assert [(cell(table, row, "questions").value, cell(table, row, "debates").value) for row in range(3)] == [
-        (2, 4),
-        (2, 3),
-        (2, None),
-    ]
-
-
-def test_a_note_of_the_table_reports_missing_grades() -> None:
-    each = arm("one", debates(BAIKAL, BAIKAL, "x"))
-    scores: Any = {"one": {None: scores_of(each.transcripts(), {"grader": {("q0", 0): 1.0, ("q2", 0): 0.0}})}}
-    said = (
-        "one: 1 answer has no grade and is excluded from the grader's mean; "
-        "with them it is between 33.3 % (all wrong) "
-        "and 66.7 % (all right)."
-    )
-    table = score_table_of([each], scores)
-    assert said in table.notes
-    assert said.replace("%", r"\%") in table_latex(table)
-    assert cell(table, 0, "unparsed: grade %").value == pytest.approx(100 / 3)
-    assert cell(table, 0, "Co2 by grader %").value == pytest.approx(50)
-    text = " ".join(shown(score_table([("one", scores["one"][None])]), 250).split())
-    assert said in text
-    assert "Co2 by grader" in text
-    assert "Co2 by grader" not in shown(score_table([("one", scores_of(each.transcripts()))]), 250)
-
-
-def test_a_page_and_a_paper_show_what_is_counted_apart(tmp_path: Path) -> None:
-    table = scored(arm("one", debates(BAIKAL, "x")), arm("two", debates("x", "x")))
-    main, rest = table.split()
-    assert rest.columns[:4] == ("arm", "paid", "questions", "answered")
-    assert all(column.startswith("unparsed: ") for column in rest.columns[4:])
-    assert not {"paid", "questions", "answered"} & set(main.columns)
-    assert {"rounds", "calls", "tokens", "failed"} < set(main.columns)
-    assert "abst." not in main.columns
-    silent, _ = scored(arm("one", debates(BAIKAL, None)), arm("two", debates("x", "x"))).split()
-    assert [cell(silent, row, "abst.").value for row in (0, 1)] == [1, 0]
-    assert [row[0].text for row in rest.rows] == [row[0].text for row in main.rows] == ["one", "two"]
-    assert main.split() == (main, None)
-    assert all(heading not in table_latex(table) for heading in ("unparsed", "answered", "paid"))
-    assert all(heading in table_csv(table) for heading in ("unparsed", "answered", "paid"))
 
 
 def test_a_mark_that_failed_debates_could_undo_is_withheld_and_said() -> None:
@@ -235,19 +143,6 @@ def test_a_mark_that_failed_debates_could_undo_is_withheld_and_said() -> None:
     assert "EM -29.2 and +33.3, so no mark" in note
     comparison = comparison_of({each.name: each.transcripts() for each in (left, fallible)})
     assert note in paired_table(comparison.tests()).notes
-
-
-def test_a_table_over_repeats_says_why_questions_are_left_out() -> None:
-    def repeats(*answers: Any) -> Any:
-        return [each for k, given in enumerate(answers) for each in debates(*given, repeat=k)]
-
-    runs = {
-        "left": repeats(["x", "x"], ["x", BAIKAL], [BAIKAL]),
-        "right": repeats([BAIKAL, "x"], [BAIKAL, BAIKAL], [BAIKAL, "x"]),
-    }
-    notes = paired_table(comparison_of(runs).repeat_tests(["em"])).notes
-    assert "Up to 1 question is excluded from a test, because an arm lacks a repeat of them." in notes
-    assert not any("one arm has no value" in note for note in notes)
 
 
 def test_each_dataset_can_have_its_own_row_and_its_own_marks() -> None:
@@ -291,16 +186,6 @@ def test_a_table_of_tests_has_each_value_in_its_own_unit() -> None:
     assert cell(table, 0, "p").value == pytest.approx(0.0390625)
     assert cell(table, 0, "p (Holm)").mark == "*"
     assert {"McNemar, exact: EM.", "paired permutation: comet."} < set(table.notes)
-
-
-def test_differences_that_round_to_nothing_have_no_minus() -> None:
-    (test,) = comparison_of({name: debates(*[BAIKAL] * 5) for name in ("one", "two")}).tests(["em"])
-    tiny = replace(test, difference=Estimate(value=-1e-9, low=-1e-9, high=0.0, n=5))
-    assert cell(paired_table([tiny]), 0, "difference").whole == "+0.0 (+0.0 to +0.0)"
-
-
-def test_no_tests_are_an_empty_table() -> None:
-    assert paired_table([]).rows == ()
 
 
 @pytest.mark.parametrize(("p", "text"), [(0.00001, "< 0.0001"), (0.00213, "0.0021"), (0.03, "0.030"), (1.0, "1.000")])
@@ -347,20 +232,6 @@ def test_csv_holds_plain_figures_and_safe_words(hostile: Any) -> None:
     assert rows[2] == ["plain", "", "", "", "", "4"]
 
 
-def test_what_is_missing_is_empty_in_files(tmp_path: Path) -> None:
-    rows = tuple(
-        (Cell(text=name), tables.NO_FIGURE, figure)
-        for name, figure in (("a", tables.NO_FIGURE), ("-", Cell(text="1", value=1)))
-    )
-    table = Table(title="Gaps", columns=("arm", "words", "figures"), rows=rows)
-    assert table_csv(table).splitlines()[1:] == ["a,,", "'-,,1"]
-    write_table(table, tmp_path / "gaps.parquet")
-    assert parquet.read_table(tmp_path / "gaps.parquet").to_pylist() == [
-        {"arm": "a", "words": None, "figures": None},
-        {"arm": "-", "words": None, "figures": 1},
-    ]
-
-
 def test_parquet_has_typed_columns(hostile: Any, tmp_path: Path) -> None:
     write_table(hostile, tmp_path / "table.parquet")
     table = parquet.read_table(tmp_path / "table.parquet")
@@ -389,15 +260,6 @@ def test_latex_shows_text_of_others_and_runs_none(hostile: Any) -> None:
     assert r"score \% & =n \\" in text
 
 
-def test_latex_has_intervals_below_their_figures() -> None:
-    lines = table_latex(scored(arm("one", debates(BAIKAL, "x", None)))).splitlines()
-    place = next(n for n, line in enumerate(lines) if line.startswith("one & 33.3 & "))
-    assert lines[place + 1].startswith(r" & {\scriptsize 6.1--79.2} & ")
-    assert lines[place].count(" & ") == lines[place + 1].count(" & ")
-    # A dash between signed figures would be taken for a minus.
-    assert r"{\scriptsize -100.0 to -18.1}" in table_latex(paired())
-
-
 @pytest.mark.parametrize(
     ("text", "escaped"), [("[1pt] x", "{[1pt] x}"), ("*best", "{*best}"), ("a_b", r"a\_b"), ("5 %", r"5 \%")]
 )
@@ -412,13 +274,6 @@ def test_a_terminal_shows_no_markup_and_what_there_is_room_for(hostile: Any) -> 
     assert "[31m" in text
     assert "1.5 ±0.5*" in shown(rich_table(hostile), 300)
     assert "1.5 (1 to 2)*" in shown(rich_table(hostile, details=True), 300)
-
-
-@pytest.mark.parametrize("write", [lambda path: write_table(paired(), path), lambda path: write_answers([], path)])
-def test_another_kind_of_file_is_refused(write: Callable[..., Any], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="expected"):
-        write(tmp_path / "table.xlsx")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
