@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 from pathlib import Path
@@ -10,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from madke.core.chat import Usage
-from tests.serve.serving import Serving, Shelf, Upstream, endpoint, post, serving, wait_for
+from tests.serve.serving import Serving, Upstream, endpoint, post, serving, wait_for
 from tests.support.openai_server import USAGE
 
 QUESTION = "Who wrote book 1?"
@@ -47,44 +45,22 @@ def is_idle(server: Serving) -> bool:
 
 @pytest.mark.parametrize(
     ("name", "echoed"),
-    [
-        ("фыв", "%D1%84%D1%8B%D0%B2"),
-        ("a\r\nset-cookie: b", "a%0D%0Aset-cookie%3A%20b"),
-        ("a\0b", "a%00b"),
-        ("", ""),
-        ("x" * 5000, "x" * 1000 + "..."),
-    ],
+    [("фы", "%D1%84%D1%8B"), ("a\r\nset-cookie: b", "a%0D%0Aset-cookie%3A%20b"), ("x" * 5000, "x" * 1000 + "...")],
 )
-@pytest.mark.parametrize("stream", [False, True])
 def test_the_name_of_a_field_never_costs_an_answer_or_a_place(
-    name: str, echoed: str, stream: bool, upstream: Upstream, tmp_path: Path
+    name: str, echoed: str, upstream: Upstream, tmp_path: Path
 ) -> None:
     with serving(tmp_path, upstream, run={"concurrency": 1}, queue=1) as server:
         for _ in range(3):  # more than the places
-            if stream:
-                with server.raw(post({**BODY, name: 1, "stream": True})) as connection:
-                    content = b""
-                    while b"[DONE]" not in content:
-                        part = connection.recv(65536)
-                        assert part
-                        content += part
-                head = content.partition(b"\r\n\r\n")[0].decode()
-                assert f"x-madke-ignored: {echoed}".rstrip() in head
-                assert b"Author 1" in content
-                assert "set-cookie:" not in head.lower()
-            else:
-                status, headers, content = sent(server, {**BODY, name: 1})
-                assert (status, headers["x-madke-ignored"]) == (200, echoed)
-                assert json.loads(content)["choices"][0]["message"]["content"] == "Author 1"
+            status, headers, content = sent(server, {**BODY, name: 1})
+            assert (status, headers["x-madke-ignored"]) == (200, echoed)
+            assert json.loads(content)["choices"][0]["message"]["content"] == "Author 1"
             wait_for(lambda: is_idle(server))
 
 
 SURROGATES = [
     (b"/v1/chat/completions", b'{"model":"madke","messages":[{"role":"user","content":"x \\ud800"}]}'),
-    (b"/v1/chat/completions", b'{"model":"madke","messages":[{"role":"user","content":[{"type":"\\udfff"}]}]}'),
     (b"/v1/chat/completions", b'{"model":"madke","messages":[{"role":"user","content":"x"}],"\\ud800":1}'),
-    (b"/v1/chat/completions", b'{"model":"madke","stop":"\\ud800","messages":[{"role":"user","content":"x"}]}'),
-    (b"/v1/chat/completions", b'{"model":"mad\\ud800ke","messages":[{"role":"user","content":"x"}]}'),
     (b"/page/debates", b'{"protocol":"madke","question":"x","instructions":"\\ud800"}'),
     (b"/v1/chat/completions", b'{"model":"madke","messages":' + b"[" * 5000 + b"]" * 5000 + b"}"),
 ]
@@ -120,21 +96,6 @@ def test_a_body_is_only_parsed_before_its_admission(
         server.debates.draining = True
         assert sent(server, body, path)[0] == 503, "what is wrong with it has not been looked for"
     assert upstream.calls == []
-
-
-def test_whatever_fails_after_the_admission_gives_the_place_back(upstream: Upstream, tmp_path: Path) -> None:
-    with serving(tmp_path, upstream, run={"concurrency": 1}, queue=1) as server:
-
-        async def failing() -> None:
-            with server.debates.admitted() as turn:
-                assert server.debates.turns == 1
-                await turn.plain("madke", ())  # no message: a fault of the caller
-
-        for _ in range(3):
-            with pytest.raises(IndexError):
-                asyncio.run_coroutine_threadsafe(failing(), server.loop).result(20)
-            assert is_idle(server)
-        assert sent(server, BODY)[0] == 200
 
 
 def _cost(limit: str, tmp_path: Path, debates: int) -> dict[str, Any]:
@@ -190,17 +151,3 @@ def test_a_server_that_drains_does_not_start_what_waits(tmp_path: Path) -> None:
             assert status == 503
             assert headers["retry-after"]
         assert not any("book 2" in call for call in upstream.calls)
-
-
-def test_a_search_is_refused_once_a_limit_is_reached_while_it_waits(upstream: Upstream, tmp_path: Path) -> None:
-    shelf = Shelf()
-    with serving(tmp_path, upstream, sources=shelf, run={"token_budget": 1}) as server:
-
-        async def search() -> None:
-            with server.debates.admitted() as turn:
-                server.debates.offers.shared.budget.pay("openai/m", Usage(prompt_tokens=2))
-                await turn.search("books", None, 1)
-
-        with pytest.raises(Exception, match="--token-budget is reached"):
-            asyncio.run_coroutine_threadsafe(search(), server.loop).result(20)
-    assert shelf.queries == []

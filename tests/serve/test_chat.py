@@ -14,7 +14,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 import madke
 from madke.serve import streaming
-from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, endpoint, serving, wait_for
+from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, endpoint, serving
 from tests.support.openai_server import USAGE
 
 WITH_TOOLS = (
@@ -62,20 +62,6 @@ def test_the_same_questions_get_the_same_answers_from_the_same_calls_as_a_run(tm
         assert sorted(upstream.calls) == sorted(alone.calls)
         parts = {question: text_of(streamed(server, question)) for question in ANSWERS}
     assert whole == parts == expected == ANSWERS
-
-
-def test_a_whole_answer_has_every_field_of_openais_types(upstream: Upstream, tmp_path: Path) -> None:
-    with serving(tmp_path, upstream) as server:
-        raw = server.client().chat.completions.with_raw_response.create(
-            model="madke", messages=[{"role": "user", "content": "Who wrote book 1?"}]
-        )
-    completion = ChatCompletion.model_validate_json(raw.content, strict=False)
-    message = completion.choices[0].message
-    assert (message.role, message.content, completion.choices[0].finish_reason) == ("assistant", "Author 1", "stop")
-    extra = message.model_extra
-    assert "Debater 1" in extra["reasoning_content"]
-    assert extra["reasoning"] == extra["reasoning_content"]
-    assert raw.content.lstrip() == raw.content, "JSON is never padded"
 
 
 def test_turns_stream_while_the_debate_goes_on(tmp_path: Path) -> None:
@@ -131,11 +117,6 @@ def test_usage_is_that_of_the_whole_debate(stream: bool, upstream: Upstream, tmp
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
 
 
-def test_no_usage_chunk_without_include_usage(upstream: Upstream, tmp_path: Path) -> None:
-    with serving(tmp_path, upstream) as server:
-        assert all(chunk.choices and chunk.usage is None for chunk in streamed(server))
-
-
 def test_comments_break_every_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert streaming.SILENCE <= 5
     monkeypatch.setattr(streaming, "SILENCE", 0.1)
@@ -150,29 +131,6 @@ def test_comments_break_every_silence(tmp_path: Path, monkeypatch: pytest.Monkey
     assert arrived[0] - began < 1, "the first bytes come at once"
     assert max(later - earlier for earlier, later in pairwise(arrived)) < 0.6
     assert content.count(b": keep-alive\n\n") >= 10
-
-
-@pytest.mark.slow
-def test_an_endpoint_that_takes_a_minute_leaves_no_silence(tmp_path: Path) -> None:
-    with endpoint(seconds=60, rounds=2) as upstream, serving(tmp_path, upstream) as server:
-        began = time.monotonic()
-        connection = server.ask("Who wrote book 1?", stream=True)
-        wait_for(lambda: len(upstream.began) == 2)
-        upstream.seconds = 0  # of the later calls
-        connection.settimeout(90)
-        arrived, content, first_turn = [began], b"", None
-        while b"[DONE]" not in content:
-            content += connection.recv(65536)
-            arrived.append(time.monotonic())
-            if first_turn is None and b"I know that" in content:
-                first_turn = arrived[-1]
-        connection.close()
-    assert first_turn is not None
-    assert first_turn - began > 59
-    assert max(later - earlier for earlier, later in pairwise(arrived)) < 10
-    debaters = [at for at, stage in upstream.began if stage == "debater"]
-    assert len(debaters) == 4
-    assert first_turn < debaters[2]
 
 
 def test_a_passage_is_cited_in_the_text_and_as_an_annotation(upstream: Upstream, tmp_path: Path) -> None:
@@ -247,10 +205,14 @@ def test_neutral_values_are_accepted(upstream: Upstream, tmp_path: Path) -> None
     }
     with serving(tmp_path, upstream) as server:
         raw = server.client().chat.completions.with_raw_response.create(
-            model="madke", messages=[{"role": "user", "content": "Who wrote book 1?"}], **neutral
+            model="madke",
+            messages=[{"role": "user", "content": "Who wrote book 1?"}],
+            extra_headers={"X-OpenWebUI-Task": "{{TASK}}", "x-madke-plain": ""},  # left unfilled
+            **neutral,
         )
     assert raw.parse().choices[0].message.content == "Author 1"
     assert "x-madke-ignored" not in raw.headers
+    assert upstream.stages.count("judge") == 1
 
 
 @pytest.mark.parametrize(
@@ -367,14 +329,6 @@ def test_earlier_calls_of_tools_are_left_out_of_the_question(upstream: Upstream,
     assert "It is sunny." in prompt
     assert "result" not in prompt
     assert prompt.count("<message from=") == 3
-
-
-@pytest.mark.parametrize("value", ["{{TASK}}", "{{ TASK }}", ""])
-def test_a_task_header_that_was_left_unfilled_is_no_task(value: str, upstream: Upstream, tmp_path: Path) -> None:
-    with serving(tmp_path, upstream) as server:
-        completion = asked(server, extra_headers={"X-OpenWebUI-Task": value, "x-madke-plain": value})
-    assert completion.choices[0].message.content == "Author 1"
-    assert upstream.stages.count("judge") == 1
 
 
 @pytest.mark.parametrize("stream", [False, True])

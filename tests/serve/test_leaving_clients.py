@@ -62,33 +62,6 @@ def test_a_client_that_is_killed_ends_its_debate_and_pays_nothing_twice(stream: 
         assert len(upstream.calls) == len({*upstream.calls}) == 4, "the debate goes on where it was"
 
 
-def test_a_client_that_waits_for_a_place_and_goes_away_costs_nothing(tmp_path: Path) -> None:
-    with endpoint(seconds=0.4) as upstream, serving(tmp_path, upstream, run={"concurrency": 1}) as server:
-        first = server.ask(QUESTION)
-        wait_for(lambda: server.debates.running == 1)
-        second = server.ask("Who wrote book 2?", stream=True)
-        while b"keep-alive" not in second.recv(65536):
-            pass
-        wait_for(lambda: server.debates.waiting == 1)
-        kill(second)
-        wait_for(lambda: server.debates.waiting == 0, seconds=1)
-        while b"Author 1" not in first.recv(65536):
-            pass
-        first.close()
-        time.sleep(0.2)
-        assert not any("book 2" in call for call in upstream.calls)
-
-
-def test_a_call_that_waits_for_the_limiter_is_not_made_for_a_client_that_has_gone(tmp_path: Path) -> None:
-    with endpoint(seconds=0.5) as upstream, serving(tmp_path, upstream, run={"concurrency": 1}) as server:
-        connection = server.ask(QUESTION)
-        wait_for(lambda: len(upstream.began) == 1)  # the other debater waits for the only slot
-        kill(connection)
-        time.sleep(1.2)
-        assert len(upstream.began) == 1
-        assert stored(tmp_path) == 1
-
-
 def test_a_client_that_comes_back_at_once_joins_the_calls_under_way(tmp_path: Path) -> None:
     with endpoint(seconds=0.6) as upstream, serving(tmp_path, upstream) as server:
         connection = server.ask(QUESTION)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -19,7 +18,6 @@ import httpx2
 import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from madke.core.knowledge import Hits
@@ -276,33 +274,6 @@ def test_a_client_that_is_killed_ends_its_debate(era: str, tmp_path: Path) -> No
         assert stored(tmp_path) == 2
 
 
-def test_the_keys_of_the_server(upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def answer(url: str, key: str) -> Any:
-        headers = {"authorization": f"Bearer {key}"}
-        async with (
-            httpx2.AsyncClient(headers=headers, timeout=20) as http,
-            Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
-        ):
-            return await client.call_tool("debate", {"question": QUESTION})
-
-    caplog.set_level("DEBUG")
-    with serving(tmp_path, upstream, access=Access(keys=["canary-key"])) as server:
-        refused = httpx2.post(f"{server.url}/mcp", json={}, headers=HEADERS)
-        assert refused.status_code == 401
-        with pytest.raises(BaseExceptionGroup):
-            asyncio.run(answer(server.url, "canary-kez"))
-        assert upstream.calls == []
-        assert asyncio.run(answer(server.url, "canary-key")).structured_content["answer"] == "Author 1"
-    assert "canary-key" not in "".join(record.getMessage() for record in caplog.records if "httpx" not in record.name)
-
-
-def test_pages_of_other_sites_cannot_call_tools(upstream: Upstream, tmp_path: Path) -> None:
-    with serving(tmp_path, upstream) as server:
-        for headers in ({"host": "evil.example"}, {"origin": "https://evil.example"}):
-            answer = httpx2.post(f"{server.url}/mcp", json={}, headers={**HEADERS, **headers})
-            assert answer.status_code == 403
-
-
 def opened(server: Serving, key: str = "none") -> tuple[int, str]:
     """Status and session of a handshake."""
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
@@ -402,24 +373,3 @@ def test_a_client_that_closes_its_pipe_ends_its_debate(upstream: Upstream, tmp_p
         assert running.wait(20) == 0
     assert len(upstream.began) == 2, "no call starts after the client has gone"
     assert stored(tmp_path / "out") == 2, "calls under way finish and are stored"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_process_although_its_input_is_open(
-    number: signal.Signals, upstream: Upstream, tmp_path: Path
-) -> None:
-    with process(tmp_path / "out", upstream, *PROGRAM) as running:
-        open_session(running)
-        running.send_signal(number)
-        assert running.wait(5) == -number
-
-
-def test_two_processes_cannot_share_a_folder(upstream: Upstream, tmp_path: Path) -> None:
-    with process(tmp_path / "out", upstream) as first:
-        open_session(first)
-        arguments = command(tmp_path / "out", upstream)
-        second = subprocess.run(arguments, capture_output=True, text=True, env=environment(), cwd=ROOT)
-    assert second.returncode == 2
-    assert second.stdout == ""
-    assert "another server is using it; choose another --out" in second.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 import madke
 from madke.core.knowledge import Hits
 from madke.llm import CallStore
-from madke.serve import debates, served_run
+from madke.serve import served_run
 from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, endpoint, serving, wait_for
 from tests.support import cli as commands
 
@@ -137,13 +136,6 @@ def test_run_json_follows_while_the_server_runs(
         assert madke.Run(run).failures == {}
 
 
-def test_another_model_has_a_run_of_its_own(upstream: Upstream, tmp_path: Path) -> None:
-    for model in ("openai/m", "openai/other"):
-        with serving(tmp_path, upstream, settings={"model": model}) as server:
-            ask(server, "Who wrote book 1?")
-    assert len([*tmp_path.glob("madke-*")]) == 2
-
-
 def test_an_incomplete_pool_line_of_a_killed_server_is_searched_again(upstream: Upstream, tmp_path: Path) -> None:
     shelf = Shelf()
     with serving(tmp_path, upstream, sources=shelf) as server:
@@ -173,17 +165,6 @@ def test_a_search_that_fails_is_an_error_and_is_made_again(upstream: Upstream, t
             ask(server, "Who wrote book 1?")
         shelf.fails = False
         assert ask(server, "Who wrote book 1?") == "Author 1 [0]"
-
-
-def test_the_server_ends_in_time_with_an_endpoint_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debates, "GRACE", 0.5)
-    with endpoint(seconds=30) as upstream, serving(tmp_path, upstream, grace=0.2) as server:
-        connection = server.ask("Who wrote book 1?")
-        wait_for(lambda: upstream.began)
-        began = time.monotonic()
-        server.stop()
-        assert time.monotonic() - began < 5
-        connection.close()
 
 
 def test_a_served_question_has_the_query_stage_and_the_reranker_of_its_protocol(
