@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from madke.core.chat import ChatRequest, Completion
-from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Transcript, Truncation
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import CallStore, ScriptedChat, Stored
 from madke.tasks import TASKS
-from tests.conftest import passage
 from tests.support.plain import (
     QUESTION,
     PlainPrompts,
@@ -47,13 +45,6 @@ def at_most(stances: int) -> Callable[..., Any]:
     return lambda text: len(tokens(text)) <= stances
 
 
-def test_by_default_a_prompt_that_is_too_long_fails_its_turn() -> None:
-    transcript, model = play(model=window(at_most(70)), turns=EIGHTY, **ALONE)
-    stance = transcript.rounds[1].turns[0].stance
-    assert (stance.status, stance.error, stance.truncated) == ("failed", "the prompt does not fit", None)
-    assert (transcript.status, transcript.degraded, model.calls) == ("failed", True, 1)
-
-
 @pytest.mark.parametrize("room", [79, 70, 41, 10, 1, 0])
 def test_the_stances_read_first_are_dropped_until_the_prompt_fits(room: int) -> None:
     transcript, model = play(model=window(at_most(room)), turns=EIGHTY, overflow="drop", **ALONE)
@@ -65,26 +56,6 @@ def test_the_stances_read_first_are_dropped_until_the_prompt_fits(room: int) -> 
     assert (transcript.status, transcript.answer) == ("ok", "Lake Baikal")
     # Eighths of what is left: even from eighty stances to none in a bounded number of attempts.
     assert model.calls <= 27
-
-
-POOL = KnowledgePool(
-    passages=tuple(
-        passage(source, f"{source}-{rank}", f"{source} {rank}", "text", rank=rank)
-        for source in ("wiki", "google")
-        for rank in range(3)
-    )
-)
-WHOLE: dict[str, Any] = {"knowledge": {"select": "all"}, "pool": POOL}
-
-
-def test_when_no_stance_is_left_the_lowest_ranked_passages_are_dropped() -> None:
-    model = window(lambda text: len(tokens(text)) + text.count("passage") <= 3)
-    transcript, _ = play(model=model, overflow="drop", sees={"own": "none"}, **WHOLE)
-    first, second = (entry.turns[0].stance.truncated for entry in transcript.rounds)
-    # Ranks count within a source; of equal ranks the later number goes first.
-    assert first == Truncation(passages=(5, 2, 4))
-    assert second == Truncation(stances=2, passages=(5, 2, 4))
-    assert "passage 0: wiki 0 text\npassage 1: wiki 1 text\npassage 3: google 0 text" in prompts(model, "speak", 1)[-1]
 
 
 JUDGED: dict[str, Any] = {"stop": "judge", "finish": "summarizer", "overflow": "drop"}

@@ -113,19 +113,6 @@ def test_the_summarizer_of_a_debate_adds_no_citation() -> None:
     assert "The answer is" not in shown(judge)
 
 
-def test_texts_without_a_consensus_are_a_split_with_each_text_and_what_it_cites() -> None:
-    texts = {"Debater 1": BAIKAL, "Debater 2": f"{TANGANYIKA} Nobody measured it [9]."}
-    done, _ = play("madke", debating(f"{BAIKAL} {TANGANYIKA}", texts, "DIFFERENT"), question=QUESTION, pool=POOL)
-    assert done.stop_reason == "rounds"
-    assert done.agreement is not None
-    assert done.agreement.outcome == "split"
-    assert [(p.supporters, p.answer, p.passages) for p in done.agreement.positions] == [
-        (("Debater 1",), BAIKAL, (0,)),
-        (("Debater 2",), f"{TANGANYIKA} Nobody measured it.", (1,)),
-    ]
-    assert done.agreement.cited == (0, 1)
-
-
 @pytest.mark.parametrize(
     ("protocol", "settings", "reason"),
     [

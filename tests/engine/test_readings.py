@@ -6,25 +6,10 @@ from typing import Any
 
 import pytest
 
-from madke.core.chat import ChatRequest, Completion
+from madke.core.chat import ChatRequest
 from madke.core.transcript import Final, Stance, Transcript, Verdict, from_json, reading, to_json
 from madke.scoring.scores import scores_of
 from tests.support.plain import play, signed
-
-
-class Cut:
-    """A model whose replies of one stage are stopped at ``max_tokens``."""
-
-    name = "cut"
-
-    def __init__(self, stage: str, text: str) -> None:
-        self.stage, self.text = stage, text
-        self.others = signed()
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        if request.purpose.stage == self.stage:
-            return Completion(text=self.text, finish_reason="length")
-        return Completion(text=self.others(request))
 
 
 def speaking(text: str) -> Callable[[ChatRequest], str]:
@@ -48,25 +33,6 @@ def test_a_stance_and_the_answer_from_it_have_a_status(text: str, status: str) -
     assert played.status == ("ok" if status == "ok" else "abstained")
     assert played.reading == status
     assert from_json(to_json(played)) == played
-
-
-@pytest.mark.parametrize(
-    ("text", "status"),
-    [
-        ("Let me compare the depths of all of the lakes. The first", "cut"),
-        ("The answer is [Lake Baikal]. I also", "ok"),
-        ("I do not know.", "abstained"),
-        ("Answer: Lake Bai", "cut"),
-    ],
-)
-def test_a_reply_that_was_cut_off_before_its_answer_says_so(text: str, status: str) -> None:
-    played, _ = play(model=Cut("speak", text), rounds=1, finish="majority")
-    stance = played.rounds[0].turns[0].stance
-    assert (stance.cut, stance.status) == (True, status)
-    scores = scores_of([played])
-    unread = status == "cut"
-    assert scores.cut == ({"speak": len(played.rounds[0].turns)} if unread else {})
-    assert (scores.unread, scores.abstained) == ({"cut": 1} if unread else {}, int(status == "abstained"))
 
 
 @pytest.mark.parametrize(

@@ -34,25 +34,6 @@ def except_for(agent: str, round_n: int, completion: Completion, otherwise: Call
 # When it stops.
 
 
-@pytest.mark.parametrize(
-    ("settled_in", "rounds", "reason"), [(1, 1, "consensus"), (3, 3, "consensus"), (9, 3, "rounds")]
-)
-def test_the_judge_ends_it_when_it_finds_it_settled(settled_in: int, rounds: int, reason: str) -> None:
-    said = signed(judge=lambda purpose: "[Yes]" if purpose.round >= settled_in else "[No]")
-    transcript, model = play(said, stop="judge", rounds=3)
-    assert (transcript.stop_reason, len(transcript.rounds)) == (reason, rounds)
-    assert stages(model, "judge") == [("judge", n + 1) for n in range(rounds)]
-    assert transcript.consensus == (reason == "consensus")
-
-
-@pytest.mark.parametrize("said", ["Perhaps.", "[Yes or No]", "", GONE])
-def test_a_verdict_that_cannot_be_read_or_failed_ends_nothing(said: str | Completion) -> None:
-    transcript, _ = play(signed(judge=said), stop="judge", rounds=3)
-    assert (transcript.stop_reason, len(transcript.rounds), transcript.consensus) == ("rounds", 3, None)
-    assert transcript.degraded == (said is GONE)
-    assert transcript.rounds[0].verdict.error == ("the server is gone" if said is GONE else None)
-
-
 @pytest.mark.parametrize("rule", ["agreement", "agreement_then_judge"])
 def test_no_answer_is_no_agreement_and_neither_is_one_survivor(rule: str) -> None:
     transcript, _ = play(signed({"A": "Oslo", "B": "Oslo", "C": None}, judge="[No]"), stop=rule)
@@ -147,14 +128,6 @@ def test_the_majority_under_the_matcher_a_tie_going_to_the_earliest_debater(
 
 def worded(**texts: Any) -> Callable[..., Any]:
     return lambda request: texts[request.purpose.agent]
-
-
-def test_convergence_takes_the_stance_whose_words_the_others_share_most() -> None:
-    said = worded(A="so it is [Oslo]", B="I think it is [Bern]", C="I think [Rome]")
-    taken, _ = final(said, finish="convergence", rounds=1)
-    # Shared words over all words: A and B 2/7, A and C 0/7, B and C 2/6; the sum over the others is highest for B.
-    assert (taken.agent, taken.answer, taken.tie) == ("B", "Bern", False)
-    assert taken.scores == pytest.approx({"A": 2 / 7, "B": 2 / 7 + 2 / 6, "C": 2 / 6})
 
 
 async def by_length(question: Question, candidates: list[str]) -> list[int]:

@@ -2,8 +2,6 @@
 
 import asyncio
 import contextvars
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -11,19 +9,10 @@ from typing import Any, NoReturn
 import pytest
 
 import madke
-from madke.adapters import Reply, openai_complete
+from madke.adapters import Reply
 from madke.core.chat import Usage
 from madke.lemmas import DebateResult
 from tests.lemmas.script import Script, run
-from tests.support.openai_server import chat, openai_server
-
-
-def test_import_madke_loads_no_engine() -> None:
-    program = (
-        "import sys, madke; assert 'pydantic' not in sys.modules; from madke import debate, adebate; print(debate)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_functions_are_called_one_after_another_in_the_callers_thread_and_context() -> None:
@@ -130,21 +119,6 @@ def test_the_transcript_holds_the_whole_debate() -> None:
     assert (transcript.final.by, transcript.final.agent) == ("convergence", found.winner_label)
 
 
-def test_the_form_of_verdict_that_the_judge_is_asked_for_is_read_by_the_package_and_by_the_engine() -> None:
-    script = Script(["x", "y", "z", "AGENT_B: more careful than AGENT_A. [AGENT_B]"])
-    found = madke.debate("Why?", script.role("only"), rounds=0, judge=script.role("judge"))
-    assert "Begin with the name of that debater and a colon" in script.prompts[3]
-    assert "in the form [name]" in script.prompts[3]
-    assert (found.winner_label, found.transcript.final.agent) == ("AGENT_B", "AGENT_B")
-
-
-def test_where_nobody_is_named_the_transcript_says_so() -> None:
-    script = Script(["x", "y", "z", "all are good"])
-    found = madke.debate("Why?", script.role("only"), rounds=0, judge=script.role("judge"))
-    assert found.winner_label == "AGENT_A"
-    assert (found.transcript.status, found.transcript.final.agent) == ("abstained", None)
-
-
 def test_hidden_reasoning_stays_in_the_draft_and_is_not_shown_to_others() -> None:
     outcome, script = run(madke.debate, ["<think>secret</think>Oslo", "Rome"], "AB", judged=True, rounds=1)
     assert outcome.result[2][0][1][0] == ("A", "<think>secret</think>Oslo")
@@ -208,20 +182,6 @@ def test_an_exception_comes_out_of_adebate_alone() -> None:
 
     with pytest.raises(ConnectionError, match="gone"):
         asyncio.run(ask())
-
-
-def test_adebate_over_an_asynchronous_client() -> None:
-    from openai import AsyncOpenAI
-
-    async def ask(url: str) -> DebateResult:
-        async with AsyncOpenAI(base_url=url, api_key="k") as client:
-            return await madke.adebate("Why?", openai_complete(client, model="m"), rounds=1)
-
-    with openai_server(lambda body, n: chat(f"draft {n}")) as server:
-        found = asyncio.run(ask(server.url))
-    assert len(server.requests) == 6
-    reply = found.usage["reply"]
-    assert (reply.calls, reply.estimated, reply.prompt_tokens) == (3, 0, 60)
 
 
 def test_adebate_refuses_bad_arguments_when_it_is_awaited() -> None:

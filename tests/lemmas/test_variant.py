@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from madke.core.chat import ChatRequest, Completion
-from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
@@ -68,24 +67,6 @@ def test_each_reads_the_others_drafts_of_the_round_before_and_not_its_own() -> N
     assert transcript.rounds[1].turns[0].reads == ("Debater 2", "Debater 3")
 
 
-def test_own_drafts_are_an_option() -> None:
-    _, model = run(settings={"sees.own": "last"})
-    request = next(r for r in model.requests if (r.purpose.agent, r.purpose.round) == ("Debater 1", 2))
-    (message,) = request.messages
-    assert re.findall(r"^(.+) wrote:\n> (Debater \d) in round 1", message.content, re.MULTILINE) == [
-        ("Debater 1", "Debater 1"),
-        ("Debater 2", "Debater 2"),
-        ("Debater 3", "Debater 3"),
-    ]
-
-
-def test_the_draft_nearest_to_the_others_is_taken() -> None:
-    transcript, _ = run()
-    final = transcript.final
-    assert (final.by, final.agent, transcript.answer, final.tie) == ("convergence", "Debater 2", "Lake Baikal", True)
-    assert final.scores["Debater 1"] < final.scores["Debater 2"] == final.scores["Debater 3"]
-
-
 def test_a_draft_without_an_answer_takes_no_part_in_the_convergence() -> None:
     same = "No answer comes to mind here"
     replies = {
@@ -114,59 +95,6 @@ def test_the_judge_picks_a_debater_by_name(verdict: str, answer: str | None) -> 
     transcript, _ = run(lambda r: pick if r.purpose.stage == "pick" else stance(r), {"finish": "judge_pick"})
     assert (transcript.final.by, transcript.answer) == ("judge", answer)
     assert transcript.status == ("abstained" if answer is None else "ok")
-
-
-def test_a_failed_call_is_left_out_and_the_rest_go_on() -> None:
-    failed = Completion(outcome="failed", error="the server is gone")
-    transcript, model = run(lambda r: failed if r.purpose.agent == "Debater 2" else stance(r))
-    assert transcript.degraded
-    assert "Debater 2" not in prompts(model, 2)["Debater 1"]
-    assert (transcript.final.agent, transcript.final.tie) == ("Debater 1", True)
-
-
-def test_five_personas_are_shared_out_in_turn_unless_debaters_have_their_own() -> None:
-    _, model = run(settings={"debaters": 6, "rounds": 1})
-    texts = list(prompts(model, 1).values())
-    assert len(set(texts)) == 5
-    assert texts[5] == texts[0]
-    _, model = run(settings={"debaters": [{"name": "Ada", "persona": "You are a chemist."}], "rounds": 1})
-    assert prompts(model, 1)["Ada"].startswith("You are a chemist.\n\n")
-
-
-def test_any_of_the_tasks_and_a_pool_fit_in(pool: KnowledgePool) -> None:
-    variant = load_variant("lemmas").with_sources(["wiki"])
-    model = ScriptedChat(stance)
-    claim = Question(id="q2", question="Lake Baikal is deep.", task="claim", answers=("SUPPORTS",))
-    cast = dict.fromkeys(variant.protocol.roles, model)
-    asyncio.run(hold_debate(Scene(claim, variant.protocol, cast, pool, task=get_task("claim"), prompts=variant)))
-    for request in model.requests:
-        assert "\nPassage 1 (Lake Tanganyika): Lake Tanganyika is 1,470 metres deep.\n" in request.messages[-1].content
-        assert request.messages[-1].content.count("\nClaim: Lake Baikal is deep.\n") == 1
-
-
-def test_the_prompts_are_one_user_message_with_persona_task_and_closing_rule() -> None:
-    _, model = run()
-    for request in (model.requests[0], model.requests[3]):
-        (message,) = request.messages
-        assert message.role == "user"
-        assert message.content.startswith("You think like a mathematician.")
-        assert message.content.endswith("\n" + model.requests[0].messages[0].content.rpartition("\n")[2])
-    assert "Debater" not in model.requests[0].messages[0].content
-    others = model.requests[3].messages[0].content.partition("Question: Which lake is the deepest?\n\n")[2]
-    assert others.startswith(
-        "Debater 2 wrote:\n> Debater 2 in round 1: the answer is [Lake Baikal].\n"
-        "\n"
-        "Debater 3 wrote:\n> Debater 3 in round 1: the answer is [Lake Baikal].\n"
-        "\n"
-        "The other debaters wrote answers to the same task."
-    )
-
-
-def test_the_judge_is_asked_for_a_name() -> None:
-    _, model = run(settings={"finish": "judge_pick", "rounds": 1, "debaters": 2})
-    (message,) = model.requests[-1].messages
-    assert "Debater 1 wrote:\n> Debater 1 in round 1: the answer is [Lake Tanganyika]." in message.content
-    assert message.content.endswith("in the form [name].")
 
 
 def test_free_text_has_no_marker() -> None:

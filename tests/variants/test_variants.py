@@ -11,7 +11,6 @@ from madke.core.question import Question
 from madke.tasks.short_answer import ShortAnswer
 from madke.variants import load_variant, variant_folders
 from madke.variants.load import setting
-from madke.variants.sandbox import Sandbox
 
 QUESTION = Question(id="q", question="Which metal is liquid?", task="choice", choices=("tin", "mercury"))
 VALUES = {"question": QUESTION, "round": 1, "rounds": 3}
@@ -55,31 +54,6 @@ def test_the_fingerprint_names_every_prompt_file() -> None:
     assert {"madke/protocol.yaml", "madke/select.j2", "_shared/question.j2", "tasks/claim.yaml"} <= set(names)
 
 
-def test_templates_are_compiled_and_checked_once_for_every_protocol_over_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mine = tmp_path / "mine"
-    shutil.copytree(asset("prompts", "madke"), mine)
-    compiled = []
-    generate = Sandbox._generate
-    monkeypatch.setattr(
-        Sandbox,
-        "_generate",
-        lambda self, tree, name, *a, **k: compiled.append(name) or generate(self, tree, name, *a, **k),
-    )
-    first = load_variant("mine", tmp_path)
-    assert len(compiled) == len(set(compiled)) > 5
-    again = (
-        load_variant("mine", tmp_path).with_sources(["wiki"]).with_settings({"rounds": 2, "knowledge.select": "all"})
-    )
-    assert again.environment is first.environment
-    assert len(compiled) == len(set(compiled))
-
-    (mine / "judge.j2").write_text((mine / "judge.j2").read_text() + " ")
-    assert load_variant("mine", tmp_path).environment is not first.environment
-    assert first.files == again.files != load_variant("mine", tmp_path).files
-
-
 class Haiku(ShortAnswer):
     name = "haiku"
 
@@ -106,8 +80,3 @@ def test_a_shipped_variant_passes_the_checks_of_own_variants(name: str, tmp_path
     """The templates of shipped variants are not checked as they are loaded, which would take a second for all."""
     shutil.copytree(asset("prompts", name), tmp_path / name)
     assert load_variant(name, tmp_path).protocol == load_variant(name).protocol
-
-
-def test_a_setting_that_needs_a_template_which_a_shipped_variant_lacks_is_refused() -> None:
-    with pytest.raises(UserError, match=r"judge.*missing|missing.*judge"):
-        load_variant("self-consistency").with_settings({"stop": "judge", "finish": "judge_extract"})

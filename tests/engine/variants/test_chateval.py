@@ -75,11 +75,3 @@ def test_with_a_summarizer_each_reads_the_summary_and_its_own_turns() -> None:
     assert "Minutes of round 1." in shown(second)
     assert reads(transcript) == [[(), (), ()]] * 3
     assert [entry.digest and entry.digest.text for entry in transcript.rounds][2] is None
-
-
-def test_the_roles_stand_in_the_system_texts_and_nowhere_else() -> None:
-    _, model = play("chateval", holding("x", "y", "z"), settings=SIMULTANEOUS)
-    systems = {r.purpose.agent: r.messages[0].content for r in asked(model, round=1)}
-    assert len(set(systems.values())) == 3
-    assert "You are the critic" in systems["Critic"]
-    assert len({r.messages[1].content for r in asked(model, round=1)}) == 1

@@ -44,11 +44,6 @@ def test_everybody_reads_the_others_of_the_round_before_and_its_own_answer() -> 
     assert [turn.stance.stage for turn in transcript.rounds[1].turns] == ["reply"] * 3
 
 
-def test_a_tie_goes_to_the_earliest_agent_and_is_recorded() -> None:
-    transcript, _ = play("mad", holding("Oslo", "Rome", "Bern"))
-    assert (transcript.answer, transcript.final.tie) == ("Oslo", True)
-
-
 @pytest.mark.parametrize(
     ("sources", "numbers"),
     [((), ()), (("wiki",), (0, 1)), (("google",), (0,)), (("wiki", "google"), (0, 1, 2))],

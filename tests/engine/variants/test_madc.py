@@ -58,17 +58,6 @@ def test_each_agent_reads_all_others_in_one_order_with_the_most_consistent_last(
         assert said == list(turn.reads)
 
 
-def test_personas_rotate_and_stand_in_the_prompts() -> None:
-    debaters = [{"name": name, "persona": f"You are {name}."} for name in ("a chemist", "a poet")]
-    settings = {"debaters": debaters, "order.rotate_personas": True}
-    _, model = play("madc", lambda r: "It is (x).", settings=settings)
-    shown_to = {
-        (r.purpose.agent, r.purpose.round): r.messages[0].content.rpartition("You are ")[2] for r in model.requests
-    }
-    assert shown_to["a chemist", 1] == shown_to["a poet", 2] == "a chemist."
-    assert shown_to["a poet", 1] == shown_to["a chemist", 2] == "a poet."
-
-
 @pytest.mark.parametrize("task", sorted(set(TASKS) - {"text"}))
 def test_every_task_with_short_answers_has_four_examples_of_the_requested_form(task: str) -> None:
     question = Question(id="q", question="Which?", answers=("A",), task=task, choices=("x", "y"))

@@ -47,24 +47,6 @@ def book(key: str, text: Any = None) -> Passage:
     return passage("google", key, f"Title of {key}", text or f"A new text {key}.")
 
 
-def test_what_a_search_finds_joins_the_pool_with_its_provenance(pool: KnowledgePool) -> None:
-    library = Library({"deepest lake": [book("a"), book("b")], "lake depths": [book("c")]})
-    queries = {(ONE, 1): "deepest lake", (TWO, 2): "lake depths"}
-    transcript, _ = play("madke-live", asking(queries), pool=pool, retrieve=library)
-    assert [(e.n, e.key, e.asked_by, e.query, e.round) for e in transcript.pool[3:]] == [
-        (3, "a", ONE, "deepest lake", 1),
-        (4, "b", ONE, "deepest lake", 1),
-        (5, "c", TWO, "lake depths", 2),
-    ]
-    assert [(e.asked_by, e.query, e.round) for e in transcript.pool[:3]] == [(None, None, None)] * 3
-    searches = [[turn.search for turn in entry.turns] for entry in transcript.rounds]
-    assert [[search and (search.query, search.ids) for search in entry] for entry in searches] == [
-        [("deepest lake", (3, 4)), None],
-        [None, ("lake depths", (5,))],
-    ]
-    assert library.asked == [("deepest lake", "search", ONE, 1), ("lake depths", "search", TWO, 2)]
-
-
 def test_a_passage_that_the_pool_holds_keeps_its_number(pool: KnowledgePool) -> None:
     library = Library({"baikal": [pool.passages[2], book("a")], "again": [book("a"), pool.passages[0]]})
     queries = {(ONE, 1): "baikal", (TWO, 1): "again"}
@@ -73,16 +55,6 @@ def test_a_passage_that_the_pool_holds_keeps_its_number(pool: KnowledgePool) -> 
     assert [(e.n, e.asked_by) for e in transcript.pool[3:]] == [(3, ONE)]
     (request,) = asked(model, stage="speak", agent=TWO)
     assert shown(request).count("Passage 0 (Lake Baikal):") == 1
-
-
-@pytest.mark.parametrize(("agree_in", "rounds"), [(1, 1), (2, 2), (9, 3)])
-def test_searches_are_no_calls_of_a_model(pool: KnowledgePool, agree_in: int, rounds: int) -> None:
-    queries = {(agent, n): f"{agent} {n}" for agent in (ONE, TWO) for n in (1, 2, 3)}
-    library = Library({query: [] for query in queries.values()})
-    transcript, model = play("madke-live", asking(queries, agree_in), pool=pool, retrieve=library)
-    assert model.calls == 4 * rounds + rounds + 1
-    assert len(library.asked) == 2 * rounds
-    assert "search" not in transcript.usage
 
 
 def test_of_two_searches_in_one_reply_one_is_made(pool: KnowledgePool) -> None:

@@ -35,12 +35,6 @@ def test_a_question_takes_n_times_r_calls_and_at_most_three_discussions(agree_in
     assert transcript.final.by == "weighted"
 
 
-def test_an_unreadable_answer_is_no_agreement_and_has_no_vote() -> None:
-    transcript, _ = play("reconcile", stating(("x", 0.9), ("x", 0.9), (None, 1)))
-    assert (transcript.stop_reason, len(transcript.rounds)) == ("rounds", 4)
-    assert (transcript.answer, transcript.final.scores) == ("x", {"x": pytest.approx(1.6)})
-
-
 @pytest.mark.parametrize(
     ("votes", "answer", "tie"),
     [

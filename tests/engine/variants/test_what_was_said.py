@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from madke.core.chat import ChatRequest
-from madke.core.transcript import Stance, Turn
 from tests.support.debates import asked, play, shown
 
 READERS = ("madke", "lemmas", "chateval", "reconcile", "per-document", "mad")
@@ -46,20 +45,3 @@ def test_without_a_readable_answer_none_is_put_into_a_mouth(variant: str, groupe
     assert prompt.count("gave no readable answer") == 1
     assert "none" not in prompt
     assert "rather not say" not in prompt
-
-
-def given(agent: str, text: str = "", answer: str | None = None) -> Turn:
-    return Turn(agent=agent, stance=Stance(text=text, answer=answer, status="ok" if answer else "abstained"))
-
-
-OUTSIDE = (given("X", "Because of this: [Oslo]", "Oslo"), given("Y", answer="Bern"), given("Z"))
-
-
-def test_a_judge_sees_an_answer_without_a_text_and_hears_who_gave_none() -> None:
-    said = settings(
-        first_round_given=True, stop="judge", judge_sees="history", finish="summarizer", sees={"peers": "last_round"}
-    )
-    _, model = play("madke", reply, settings=said, first_round=OUTSIDE)
-    prompt = shown(asked(model, stage="judge", round=2)[0])
-    assert "Y in round 1: Bern\n" in prompt
-    assert "Z in round 1: no readable answer\n" in prompt
