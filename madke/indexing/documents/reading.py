@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from itertools import zip_longest
 from math import ceil
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -236,15 +237,19 @@ def _read_xlsx(path: Path, name: str) -> tuple[_Parts, int, str]:
     book = load_workbook(path, read_only=True, data_only=True)
     parts = []
     for sheet in book.worksheets:
-        rows = ([" ".join(str(cell).split()) if cell is not None else "" for cell in row] for row in sheet.values)
-        filled = filter(any, rows)
-        header = next(filled, [])
+        sheet.reset_dimensions()  # some programs state wrong ones
+        rows = filter(any, ([_cell(value) for value in row] for row in sheet.values))
+        header = next(rows, [])
         lines = [as_sentence(", ".join(filter(None, header)))]
-        for row in filled:
-            cells = (f"{head}: {cell}" if head else cell for head, cell in zip(header, row, strict=False) if cell)
+        for row in rows:
+            cells = (f"{head}: {cell}" if head else cell for head, cell in zip_longest(header, row) if cell)
             lines.append(as_sentence("; ".join(cells)))
         parts.append((f": {sheet.title}", "\n".join(lines)))
     return parts, 0, ""
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else " ".join(str(value).removesuffix(" 00:00:00").split())
 
 
 _READERS: dict[str, Callable[[Path, str], tuple[_Parts, int, str]]] = {
