@@ -168,33 +168,14 @@ def _one_word(one: str, other: str) -> bool:
 
 
 def _pieces(parts: Sequence[str], numbers: Sequence[int], texts: Mapping[int, str]) -> tuple[int, ...]:
-    """The passages in which the parts of a quote stand; empty if a part stands nowhere."""
-    found: list[int] = []
-    left = _MOST_PARTS
-    for part in parts:
-        rest = part
-        while rest:
-            number, length = max(((n, _longest_start(normalised(texts[n]), rest)) for n in numbers), key=lambda p: p[1])
-            if not length or (length < len(rest) and length < MIN_QUOTE) or not left:
-                return ()
-            found.append(number)
-            left -= 1
-            rest = rest[length:].strip(_EDGE)
-            if rest and len(rest) < MIN_QUOTE and rest != part:
-                return ()
-    return tuple(dict.fromkeys(found))
-
-
-def _longest_start(text: str, quote: str) -> int:
-    """The length of the longest beginning of the quote, in whole words, that the text has."""
-    ends = [match.end() for match in _WORD.finditer(quote)]
-    low, high = 0, len(ends)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _has(text, quote[: ends[middle - 1]]):
-            low = middle
-        else:
-            high = middle - 1
-    if low == len(ends):
-        return len(quote)
-    return ends[low - 1] if low else 0
+    """The passages that have the parts of a quote, or its two halves; empty if a part is in none."""
+    ways: list[Sequence[str]] = [parts] if 1 < len(parts) <= _MOST_PARTS else []
+    if len(parts) == 1:
+        ends = [word.end() for word in _WORD.finditer(parts[0])]
+        halves = ((parts[0][:end], parts[0][end:].strip(_EDGE)) for end in ends)
+        ways += [each for each in halves if min(map(len, each)) >= MIN_QUOTE]
+    for way in ways:
+        places = [next((n for n in numbers if _has(normalised(texts[n]), part)), None) for part in way]
+        if None not in places:
+            return tuple(n for n in dict.fromkeys(places) if n is not None)
+    return ()
