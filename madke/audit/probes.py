@@ -1,12 +1,11 @@
-"""The calls of an audit. Stages go through the templates, roles and parsers of debates."""
+"""The calls of an audit: a dozen and a few. Stages go through the templates, roles and parsers of debates."""
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from madke.audit.calls import Case, Probe, ProbeCall
 from madke.audit.questions import AuditQuestion, audit_questions, long_passages
 from madke.core.chat import BoundForm, ChatModel, ChatRequest, Completion, Message, Purpose, takes_schemas
 from madke.core.errors import CallError
@@ -21,20 +20,45 @@ from madke.llm import close
 from madke.tasks import get_task
 from madke.variants import Variant
 
-PLANNED = 29
+PLANNED = 15
 """Calls of a whole audit."""
 MAX_TOKENS = 256
 """Of a call of a stage. A reply that needs more is counted as cut off."""
 CALL_SECONDS = 120.0
 
 _FEW_TOKENS = 32
-_SYSTEM_WORD = "Plover"
+SYSTEM_WORD = "Plover"
 _WRITE = (
-    Message(role="system", content=f"Begin every reply with the word {_SYSTEM_WORD}."),
+    Message(role="system", content=f"Begin every reply with the word {SYSTEM_WORD}."),
     Message(role="user", content="Write three short sentences about a walk in the rain."),
 )
 _SCHEMA = Schema(name="verdict", fields=(SchemaField(name="verdict", words=("same", "different")),))
 _COMPARE = (Message(role="user", content='Do "Orla Venn" and "the engineer Orla Venn" name the same person?'),)
+
+
+Probe = Literal["select", "speak", "reply", "judge", "summarize", "system", "schema", "long"]
+"""What a call is for: a stage of the ``madke`` protocol, or a property of the endpoint."""
+
+Case = Literal["", "own_right", "own_wrong", "same", "different"]
+"""Own stance right and the peer's wrong, or the reverse; two answers that are the same or not."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProbeCall:
+    """One call, and what was read from its reply."""
+
+    probe: Probe
+    case: Case = ""
+    request: ChatRequest
+    completion: Completion
+    began: float
+    """Seconds, of a monotonic clock; like ``ended``."""
+    ended: float
+    is_readable: bool = False
+    """Whether the parser of the stage found a value."""
+    is_echo: bool = False
+    """Whether the parser took the answer for text of the prompt."""
+    is_right: bool = False
 
 
 class Unreachable(Exception):
@@ -63,41 +87,37 @@ class Audit:
         return PLANNED if takes_schemas(self.model) else PLANNED - 1
 
     async def run(self) -> None:
-        """Make all calls, one after the other but for those that measure concurrency. Stops if the first two fail."""
+        """Make all calls, one after the other. Stops if the first two fail."""
         try:
-            await self._stages()
-            await self._alone_and_together()
-            await self._schema()
-            await self._long()
+            first, second, third = audit_questions()[:3]
+            for gold_last in (False, True):
+                await self._select(first, gold_last=gold_last)
+                await self._speak(first, gold_last=gold_last)
+            for own_right in (True, False):
+                await self._reply(second, own_right=own_right)
+            for item in (first, second):
+                await self._judge(item, same=True)
+                await self._judge(item, same=False)
+            for right_first in (True, False):
+                await self._summarize(third, right_first=right_first)
+            await self._plain("system", _WRITE)
+            if takes_schemas(self.model):
+                await self._plain("schema", _COMPARE, schema=_SCHEMA)
+                self._read(is_readable=read_bound(self.calls[-1].completion.text, _SCHEMA) is not None)
+            await self._long(first)
         except Unreachable:
             return
         finally:
             await close(self.model)
 
-    async def _stages(self) -> None:
-        first, second, third = audit_questions()[:3]
-        for item in (first, second):
-            for gold_last in (False, True):
-                await self._select(item, gold_last=gold_last)
-                await self._speak(item, gold_last=gold_last)
-        for item in (first, second):
-            for own_right in (True, False):
-                await self._reply(item, own_right=own_right)
-        for item in (first, second):
-            await self._judge(item, same=True)
-            await self._judge(item, same=False)
-        for item in (second, third):
-            for right_first in (True, False):
-                await self._summarize(item, right_first=right_first)
-
     async def _select(self, item: AuditQuestion, *, gold_last: bool) -> None:
-        stage = self._stage("select", "gold_last" if gold_last else "gold_first", item, item.pool(gold_last=gold_last))
+        stage = self._stage("select", "", item, item.pool(gold_last=gold_last))
         selection, _ = await roles.select(stage.scene, stage.scene.protocol.cast[0], 1, View())
         gold = len(stage.scene.pool.passages) - 1 if gold_last else 0
-        self._read(readable=selection.status == "ok", right=gold in selection.ids)
+        self._read(is_readable=selection.status == "ok", is_right=gold in selection.ids)
 
     async def _speak(self, item: AuditQuestion, *, gold_last: bool) -> None:
-        stage = self._stage("speak", "gold_last" if gold_last else "gold_first", item, item.pool(gold_last=gold_last))
+        stage = self._stage("speak", "", item, item.pool(gold_last=gold_last))
         numbers = range(len(stage.scene.pool.passages))
         self._read_answer(stage, item, await roles.speak(stage.scene, stage.scene.protocol.cast[0], 1, numbers, View()))
 
@@ -113,19 +133,18 @@ class Audit:
         stage = self._stage("judge", "same" if same else "different", item)
         rounds = self._round(stage, _stances(item, "right", "right_in_other_words" if same else "wrong"))
         verdict = await roles.ask_judge(stage.scene, rounds)
-        self._read(readable=verdict.consensus is not None, right=verdict.consensus is same)
+        self._read(is_readable=verdict.consensus is not None, is_right=verdict.consensus is same)
 
     async def _summarize(self, item: AuditQuestion, *, right_first: bool) -> None:
-        stage = self._stage("summarize", "right_first" if right_first else "right_last", item)
+        stage = self._stage("summarize", "", item)
         stances = _stances(item, *(("right", "wrong") if right_first else ("wrong", "right")))
         final = await roles.summarize(stage.scene, self._round(stage, stances))
-        self._read_answer(stage, item, final, answers=[answer for answer, _ in stances])
+        self._read_answer(stage, item, final)
 
     def _stage(self, probe: Probe, case: Case, item: AuditQuestion, pool: KnowledgePool | None = None) -> "_Stage":
         """A debate of its own for one call: the engine's, with this audit's model in every role."""
         question, variant, pool = item.asked(), self.variant, pool or KnowledgePool()
-        texts = [text for passage in pool.passages for text in (passage.title, passage.text)]
-        recorder = _Recorder(self, probe, case, [question.question, *texts])
+        recorder = _Recorder(self, probe, case)
         scene = Scene(
             question,
             variant.protocol,
@@ -144,68 +163,32 @@ class Audit:
         turns = []
         for debater, (answer, reason) in zip(protocol.cast, stances, strict=False):
             text = f"{reason} The answer is {marked(answer, protocol.marker)}."
-            stage.recorder.shown += [text, answer, reason]
             turns.append(Turn(agent=debater.name, stance=Stance(text=text, answer=answer)))
         return [Round(n=1, order=tuple(turn.agent for turn in turns), turns=tuple(turns))]
 
-    def _read_answer(
-        self, stage: "_Stage", item: AuditQuestion, found: Stance | Final, answers: Sequence[str] = ()
-    ) -> None:
-        answer, same = found.answer, stage.scene.same
-        places = [place for place, each in enumerate(answers, start=1) if answer is not None and same(answer, each)]
-        self._read(
-            readable=answer is not None,
-            answer=answer,
-            echoed=found.status == "echoed",
-            right=answer is not None and same(answer, item.right),
-            reported=places[0] if len(places) == 1 else None,
-        )
+    def _read_answer(self, stage: "_Stage", item: AuditQuestion, found: Stance | Final) -> None:
+        is_right = found.answer is not None and stage.scene.same(found.answer, item.right)
+        self._read(is_readable=found.answer is not None, is_echo=found.status == "echoed", is_right=is_right)
 
     def _read(self, **read: Any) -> None:
         self.calls[-1] = replace(self.calls[-1], **read)
 
-    async def _alone_and_together(self) -> None:
-        """One call, then four at once, two of them with one seed. They also measure seeds and system messages."""
-        await self._plain("alone", _WRITE, seed=1, temperature=1.0)
-        await asyncio.gather(*(self._plain("together", _WRITE, seed=seed, temperature=1.0) for seed in (1, 1, 2, 3)))
+    async def _long(self, item: AuditQuestion) -> None:
+        """A prompt as long as those of debates with full pools."""
+        stage = self._stage("long", "", item, item.pool(more=long_passages()))
+        stage.recorder.max_tokens = _FEW_TOKENS
+        await roles.select(stage.scene, stage.scene.protocol.cast[0], 1, View())
 
-    async def _schema(self) -> None:
-        """One request with a schema that only its ``response_format`` states. A refusal ends it."""
-        if takes_schemas(self.model):
-            await self._plain("schema", _COMPARE, schema=_SCHEMA)
-            self._read(readable=read_bound(self.calls[-1].completion.text, _SCHEMA) is not None)
-
-    async def _long(self) -> None:
-        """Prompts as long as those of debates with full pools: two at once, and one after them, to see what is kept."""
-        item = audit_questions()[0]
-
-        async def ask(probe: Probe) -> None:
-            stage = self._stage(probe, "", item, item.pool(more=long_passages()))
-            stage.recorder.max_tokens = _FEW_TOKENS
-            await roles.select(stage.scene, stage.scene.protocol.cast[0], 1, View())
-
-        await asyncio.gather(ask("siblings"), ask("siblings"))
-        await ask("long")
-
-    async def _plain(
-        self,
-        probe: Literal["alone", "together", "schema"],
-        messages: tuple[Message, ...],
-        *,
-        seed: int = 0,
-        temperature: float = 0.0,
-        schema: Schema | None = None,
-    ) -> None:
-        purpose = Purpose(question=probe, stage=probe, agent="audit", round=1, sample=len(self.calls))
+    async def _plain(self, probe: Probe, messages: tuple[Message, ...], schema: Schema | None = None) -> None:
         request = ChatRequest(
             messages=messages,
-            purpose=purpose,
-            temperature=temperature,
+            purpose=Purpose(question=probe, stage=probe, agent="audit", round=1),
+            temperature=0.0,
             max_tokens=MAX_TOKENS // 2,
-            seed=seed,
+            seed=0,
             bound=BoundForm(schema=schema, task=messages[-1].content, required=True) if schema else None,
         )
-        await _Recorder(self, probe, "", []).complete(request)
+        await _Recorder(self, probe, "").complete(request)
 
 
 @dataclass(kw_only=True)
@@ -217,24 +200,21 @@ class _Stage:
 class _Recorder:
     """The audited model for one call: adds the call to the audit, and turns errors into failed completions."""
 
-    def __init__(self, audit: Audit, probe: Probe, case: Case, shown: list[str]) -> None:
+    def __init__(self, audit: Audit, probe: Probe, case: Case) -> None:
         self.name = audit.model.name
-        self.shown = shown
         self.max_tokens: int | None = None
         self._audit, self._probe, self._case = audit, probe, case
         self._model = audit.model
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Make the call, in a limited time; once more if it fails for a passing reason."""
-        audit, first_token = self._audit, []
+        audit = self._audit
         audit.tell(len(audit.calls), self._probe)
         began = time.monotonic()
         request = replace(request, max_tokens=self.max_tokens or request.max_tokens)
-        # Listening makes the client stream, which shows when the first token comes.
-        listening = replace(request, on_delta=lambda text: first_token.append(time.monotonic() - began))
         try:
             async with asyncio.timeout(audit.call_seconds):
-                completion = await self._attempted(listening)
+                completion = await self._attempted(request)
         except TimeoutError:
             completion = _failed(f"no whole reply within {audit.call_seconds:g} seconds")
         except CallError as error:
@@ -246,8 +226,6 @@ class _Recorder:
             completion=completion,
             began=began,
             ended=time.monotonic(),
-            first_token=first_token[0] if first_token else None,
-            shown=tuple(self.shown),
         )
         audit.calls.append(call)
         if len(audit.calls) == 2 and all(call.completion.outcome == "failed" for call in audit.calls):

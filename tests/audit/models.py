@@ -9,9 +9,8 @@ from typing import Any
 from madke.audit.questions import audit_questions
 from tests.support.openai_server import Reply, chat
 
-STAGES = ["select", "speak"] * 4 + ["reply"] * 4 + ["judge"] * 4 + ["summarize"] * 4
-REST = ["alone", *["together"] * 4, "schema", "siblings", "siblings", "long"]
-PROBES = STAGES + REST
+STAGES = ["select", "speak"] * 2 + ["reply"] * 2 + ["judge"] * 4 + ["summarize"] * 2
+PROBES = [*STAGES, "system", "schema", "long"]
 
 
 def said(answer: str) -> str:
@@ -54,11 +53,8 @@ class Model:
     def summarize(self, text: str, body: Any, nth: int) -> Any:
         return said(self.item(text).right)
 
-    def alone(self, text: str, body: Any, nth: int) -> Any:
-        return f"Plover. It rains on day {body['seed']}. I walk. I am wet."
-
-    def together(self, text: str, body: Any, nth: int) -> Any:
-        return self.alone(text, body, nth)
+    def system(self, text: str, body: Any, nth: int) -> Any:
+        return "Plover. It rains. I walk."
 
     def schema(self, text: str, body: Any, nth: int) -> Any:
         assert body["response_format"]["type"] == "json_schema"
@@ -67,22 +63,12 @@ class Model:
     def long(self, text: str, body: Any, nth: int) -> Any:
         return self.select(text, body, nth)
 
-    siblings = long
-
 
 class GivesBackExamples(Model):
     def speak(self, text: str, body: Any, nth: int) -> Any:
         return said("Danube")
 
     reply = summarize = speak
-
-
-class RepeatsPrompts(Model):
-    def speak(self, text: str, body: Any, nth: int) -> Any:
-        return text
-
-    def reply(self, text: str, body: Any, nth: int) -> Any:
-        return text
 
 
 class Servile(Model):
@@ -97,29 +83,6 @@ class Stubborn(Model):
         return said(self.item(text).right if nth % 2 == 0 else self.item(text).wrong)
 
 
-class TakesTheFirstPassage(Model):
-    def select(self, text: str, body: Any, nth: int) -> Any:
-        return "Selected: [0]"
-
-    def speak(self, text: str, body: Any, nth: int) -> Any:
-        return said(self.item(text).right if self.gold(text) == 0 else self.item(text).wrong)
-
-
-class TakesTheLastPassage(TakesTheFirstPassage):
-    def select(self, text: str, body: Any, nth: int) -> Any:
-        return "Selected: [2]"
-
-    def speak(self, text: str, body: Any, nth: int) -> Any:
-        return said(self.item(text).right if self.gold(text) == 2 else self.item(text).wrong)
-
-
-class ReportsTheFirst(Model):
-    """Calls of ``summarize``: right stance first, right stance last, and so on."""
-
-    def summarize(self, text: str, body: Any, nth: int) -> Any:
-        return said(self.item(text).right if nth % 2 == 0 else self.item(text).wrong)
-
-
 class CutsPrompts(Model):
     def usage(self, text: str, reply: str) -> Any:
         return {"prompt_tokens": min(1000, len(text) // 4), "completion_tokens": 9}
@@ -128,11 +91,6 @@ class CutsPrompts(Model):
 class WithoutSchemas(Model):
     def schema(self, text: str, body: Any, nth: int) -> Any:
         return 400, {}, {"error": {"message": "response_format is not supported by this model"}}
-
-
-class IgnoresSeeds(Model):
-    def together(self, text: str, body: Any, nth: int) -> Any:
-        return f"Plover. It rains for the {nth}th time."
 
 
 class OnlyReasons(Model):
