@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from madke.report.reliability import readable_difference
 from madke.report.tables import one_line, p_value, value_cell
-from madke.scoring.arms import ArmValues, common_metric, shared_questions
-from madke.scoring.metrics import heading_of, is_binary
+from madke.scoring.arms import ArmValues, shared_questions
+from madke.scoring.metrics import METRICS, common_metric, correct_by, heading_of, is_binary
 from madke.scoring.paired import PairedTest
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
-from madke.scoring.value_units import is_share
+from madke.scoring.value_units import is_grader, is_share
 
 _ALPHA = 0.05
 _UNDONE = ", but questions that failed in only one run could undo this"
@@ -21,10 +22,11 @@ _NAMED = 3
 
 
 def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequence[PairedTest]) -> str:
-    """One plain sentence: the score of one run, or which of several runs is best, if their tests find that.
+    """The score of one run, or which of several runs is best, if their tests find that, in one plain sentence.
 
     It is about the main metric: the first metric of the tasks, or of the ``tests`` if they lack it. These are of all
-    pairs of runs, or of each run against the first. The ``scores`` are only read for a single run.
+    pairs of runs, or of each run against the first. The difference by the other metrics stands next to it, and so does
+    a difference in how well replies could be read.
     """
     if len(arms) == 1:
         return one_line(_score(arms[0], scores[arms[0].name]))
@@ -35,10 +37,31 @@ def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequ
     family = [test for test in tests if test.metric == metric]
     shown = _Shown(metric, first)
     if len(arms) == 2:
-        sentence = shown.compared(family[0])
+        rival, sentence = family[0], shown.compared(family[0])
         found = sentence.startswith(shown.NONE)
-        return one_line(f"{sentence[0].upper() if found else sentence[0]}{sentence[1:]}.")
-    return one_line(f"{_best_of(arms, family, shown)}.")
+        sentence = f"{sentence[0].upper() if found else sentence[0]}{sentence[1:]}"
+    else:
+        rival, sentence = _best_of(arms, family, shown)
+    unequal = readable_difference({arm.name: scores[arm.name] for arm in arms if arm.name in scores})
+    return one_line(f"{sentence}{_by_others(rival, tests)}. {unequal}")
+
+
+def _by_others(rival: PairedTest, tests: Sequence[PairedTest]) -> str:
+    """The same difference by the other metrics of the final answer, in the direction of the sentence."""
+    sign = -1 if rival.difference.value < 0 else 1
+    pair = [test for test in tests if (test.left, test.right) == (rival.left, rival.right)]
+    others = [
+        f"{heading_of(test.metric)} {value_cell(test.metric, sign * test.difference.value, sign='+').text} "
+        f"(p {_equal(test.p_holm)})"
+        for test in pair
+        if test.metric not in (rival.metric, "correct") and (test.metric in METRICS or is_grader(test.metric))
+    ]
+    return f"; by {', '.join(others)}" if others else ""
+
+
+def _equal(p: float) -> str:
+    shown = p_value(p)
+    return shown if shown.startswith("<") else f"= {shown}"
 
 
 def _score(arm: ArmValues, scores: Scores) -> str:
@@ -50,7 +73,7 @@ def _score(arm: ArmValues, scores: Scores) -> str:
     return f"{arm.name}: {shown.value(found.value)}, {shown.interval(found)}, n = {found.n}."
 
 
-def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Shown) -> str:
+def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Shown) -> tuple[PairedTest, str]:
     """The best of three or more runs against the next one, or against all from which no test tells it apart.
 
     Runs with the same highest mean are named together.
@@ -69,16 +92,17 @@ def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Sh
     rival = against[next(name for name in [*tied, *others] if name in against)]
     figures = {name: f"{name} ({shown.value(means[name])})" for name in means}
     if set(against) != set(others):  # each run is only tested against the first
-        return f"{figures[best]} is highest of {len(arms)} runs; {shown.compared(rival, family=True)}"
+        return rival, f"{figures[best]} is highest of {len(arms)} runs; {shown.compared(rival, family=True)}"
     if not tied:
-        return f"{figures[best]} is best of {len(arms)} runs; {shown.compared(rival, family=True)}"
+        return rival, f"{figures[best]} is best of {len(arms)} runs; {shown.compared(rival, family=True)}"
     if level := [name for name in tied if means[name] == means[best]]:
         together = _listed([best, *level])
-        return f"{together} are level ({shown.value(means[best])}), the highest of {len(arms)} runs"
+        return rival, f"{together} are level ({shown.value(means[best])}), the highest of {len(arms)} runs"
     together = _listed([figures[name] for name in tied])
     over = "" if len(tied) == 1 else f"over {tied[0]} "
     size = shown.figures(rival, family=True)
-    return f"{figures[best]} is highest of {len(arms)} runs, but not significantly above {together}: {over}{size}"
+    highest = f"{figures[best]} is highest of {len(arms)} runs"
+    return rival, f"{highest}, but not significantly above {together}: {over}{size}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -94,9 +118,9 @@ class _Shown:
     def __init__(self, metric: str, first: str) -> None:
         self.metric = metric
         correct = metric == "correct" or (metric == first and is_binary(metric))
-        self._name = "correct" if correct else heading_of(metric)
+        self._name = correct_by(metric) if correct else heading_of(metric)
         self._share = is_share(metric)
-        self._of = "" if correct else f" of {self._name}"
+        self._of = "" if metric == "correct" else f" of {heading_of(metric)}"
 
     def value(self, found: float) -> str:
         return f"{self._figure(found)} % {self._name}" if self._share else f"{self._name} {self._figure(found)}"
@@ -118,8 +142,7 @@ class _Shown:
         if found.value < 0:
             found = replace(found, value=-found.value, low=-found.high, high=-found.low)
         size = f"{self._figure(found.value)} {'points' if self._share else ''}".strip() + self._of
-        p = p_value(test.p_holm)
-        shown = f"{'Holm-corrected p' if family else 'p'} {p if p.startswith('<') else f'= {p}'}"
+        shown = f"{'Holm-corrected p' if family else 'p'} {_equal(test.p_holm)}"
         undone = "" if test.significant or test.p_holm >= _ALPHA else _UNDONE
         return f"{size}, {self.interval(found)}, {shown}, n = {test.n}{undone}"
 

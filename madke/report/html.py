@@ -25,8 +25,8 @@ from madke.report.score_tables import table_of_arms
 from madke.report.tables import ORACLE, Cell, Table
 from madke.report.wrong_answers_table import models_of, wrong_answers_table
 from madke.runs.spec import sessions_of
-from madke.scoring.arms import ArmValues, Results, common_metric, open_runs
-from madke.scoring.metrics import heading_of
+from madke.scoring.arms import ArmValues, Results, open_runs
+from madke.scoring.metrics import common_metric, heading_of
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest
 from madke.scoring.scored import scored_arm
@@ -105,7 +105,7 @@ def write_report(
                 if each.read_golds
             ],
             scores=None if all(map(all_failed, named.values())) else scored,
-            replies=replies and replace(replies, title="Questions, calls and unparsed replies"),
+            replies=replies and replace(replies, title="Questions, calls and readable replies"),
             tests=_by_value(arms, tests),
             against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
             tables=[*(own[name] for name in ("tests_by_dataset", "wrong_answers") if name in own), *tables],

@@ -10,6 +10,7 @@ from madke.report.reproduction import PUBLISHED
 from madke.report.tables import NO_FIGURE, Cell, Table, percent_cell
 from madke.scoring.metrics import METRICS, heading_of
 from madke.scoring.scores import Scores
+from madke.scoring.votes import DIFFICULTY
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,10 +173,13 @@ EXPLANATIONS: Mapping[str, str] = {
     "run": "A run, with the name of its folder.",
     # Scores
     "n": "Number of questions that are counted.",
-    "correct": "Share of questions with a right final answer, by the first metric of the task.",
+    "correct": "Share of questions with a right final answer, by the metric in parentheses, the task's first.",
     "over repeats": "Correct, with an interval over repeats of these same questions.",
     "sd over repeats": "Standard deviation of correct between repeats, in points.",
     "grader": "A model that reads the gold answer says that the answer is right.",
+    "effective votes": f"How many independent votes the votes for an answer were worth. {DIFFICULTY}",
+    "answer words": "Median length of the final answers, in words.",
+    "ungraded": "Share of answers with a gold answer that have no grade.",
     "Cons": f"Consistency: debaters give the same last answer, right or wrong. {_BY}",
     "Co2": f"Consistent and correct: debaters give the same last answer, and the final answer is right. {_BY}",
     "Co2 by grader": "As Co2, but a grading model says what is right.",
@@ -253,7 +257,7 @@ EXPLANATIONS: Mapping[str, str] = {
 
 
 _READINGS = {
-    "unparsed": "that could not be read: unmarked, echoed or cut",
+    "readable": "that hold a value of the requested kind, or decline to give one",
     "abstained": "that decline to give a value",
     "unmarked": "without a value of the requested form",
     "echoed": "that only give back text of their prompt",

@@ -12,6 +12,7 @@ from rich.text import Text
 from madke.core.errors import count_of
 from madke.report.comparison import if_failed_notes
 from madke.report.finding import all_failed, cause
+from madke.report.reliability import judge_notes, oddities, readable_note
 from madke.report.score_details import bound_note, cut_note, grades_missing, unread, unread_note
 from madke.report.tables import (
     MARK,
@@ -25,12 +26,13 @@ from madke.report.tables import (
     score_cell,
     value_cell,
 )
-from madke.scoring.arms import ArmValues, Results, common_metric, of_dataset
-from madke.scoring.metrics import BUILT_IN_METRICS, heading_of
+from madke.scoring.arms import ArmValues, Results, of_dataset
+from madke.scoring.metrics import BUILT_IN_METRICS, common_metric, heading_of, heading_of_correct
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
 from madke.scoring.value_units import GRADER, is_share
+from madke.scoring.votes import DIFFICULTY
 
 
 def row_name(arm: str, dataset: str | None) -> str:
@@ -51,7 +53,6 @@ def incomplete_notes(scores: Mapping[str, Scores]) -> list[str]:
 class _Arm:
     name: str
     scores: Scores
-    first_metric: str = "correct"
     marks: Mapping[str, str]
     """Value -> mark of its test against the first arm."""
 
@@ -80,7 +81,7 @@ _SPREAD = (
 _CONSISTENCY = "Cons and Co2: by the judge's last verdict, or (m) by the task's matcher if not all have one."
 
 
-_FIRST_OUT = ("match", "Cons", "Co2", "Co2 by grader", "F1", "EM", "rounds")
+_FIRST_OUT = ("Cons", "Co2", "Co2 by grader", "rounds", "F1", "EM")
 """Headings that a narrow terminal leaves out before calls and tokens."""
 
 _CUT_PROMPTS = (
@@ -89,15 +90,18 @@ _CUT_PROMPTS = (
 )
 
 
+_EFFECTIVE_VOTES = f"effective votes: how many independent votes the votes for an answer were worth. {DIFFICULTY}"
+
+
 def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
     """All columns, in order. Empty ones are removed later."""
-    first = common_metric(arm.first_metric for arm in arms)
+    first = common_metric(arm.scores.measure for arm in arms)
     scores = [arm.scores for arm in arms]
     measured = dict.fromkeys(name for each in scores for name in each.metrics)
-    named = "correct %" if first == "correct" else f"correct ({heading_of(first)}) %"
     return [
         _Column("n", _questions, place="screen"),
-        _Column(named, _correct, interval=True),
+        _Column(f"{heading_of_correct(first)} %", _correct, interval=True),
+        _Column("effective votes", _votes, interval=True, note=_EFFECTIVE_VOTES),
         *([_Column("abst.", _count(lambda scores: scores.abstained))] if any(s.abstained for s in scores) else []),
         *([_Column("deferred", _count(lambda scores: scores.deferred))] if any(s.deferred for s in scores) else []),
         *([_Column("unread", _count(unread), note=unread_note(scores))] if any(s.unread for s in scores) else []),
@@ -105,7 +109,11 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("cut prompts", _count(lambda scores: scores.total.server_cut or None), note=_CUT_PROMPTS),
         _Column(_OVER_REPEATS, _over_repeats, place="page"),
         _Column(_REPEATS, _sd_over_repeats, place="page", note=_SPREAD),
-        *(_metric(name, first) for name in dict.fromkeys([*BUILT_IN_METRICS, GRADER, *measured]) if name in measured),
+        *(
+            _metric(name)
+            for name in dict.fromkeys([*BUILT_IN_METRICS, GRADER, *measured])
+            if name in measured and (name != first or not is_share(name))
+        ),
         *(
             _Column(f"{name} %", partial(_consistency, value=value), note=_CONSISTENCY)
             for name, value in (("Cons", "cons"), ("Co2", "co2"), ("Co2 by grader", "co2_grader"))
@@ -124,9 +132,11 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         ),
         _Column("incomplete", _incomplete, place="aside"),
         *(
-            _Column(f"unparsed: {stage} %", partial(_unparsed, stage=stage), place="aside")
-            for stage in dict.fromkeys(stage for each in scores for stage in each.parse_failures)
+            _Column(f"readable: {stage} %", partial(_readable, stage=stage), place="aside")
+            for stage in dict.fromkeys(stage for each in scores for stage in each.readable)
         ),
+        _Column("ungraded %", lambda arm: percent_cell(arm.scores.parse_failures.get("grade")), place="aside"),
+        _Column("answer words", lambda arm: score_cell(arm.scores.answer_words), place="aside"),
         *(
             _Column(f"{status}: {stage} %", partial(_share, stage=stage, status=status), place="aside")
             for stage, status in dict.fromkeys(
@@ -155,7 +165,7 @@ def _incomplete(arm: _Arm) -> Cell:
 
 
 def _correct(arm: _Arm) -> Cell:
-    mark = arm.marks.get(arm.first_metric, "") or arm.marks.get("correct", "")
+    mark = arm.marks.get(arm.scores.measure, "") or arm.marks.get("correct", "")
     return percent_cell(arm.scores.correct, mark)
 
 
@@ -169,14 +179,18 @@ def _sd_over_repeats(arm: _Arm) -> Cell:
     return Cell(text=f"{100 * spread.sd:.1f} (n = {spread.repeats})", value=100 * spread.sd) if spread else NO_FIGURE
 
 
-def _metric(name: str, first: str) -> _Column:
+def _votes(arm: _Arm) -> Cell:
+    return score_cell(arm.scores.votes, digits=".2f")
+
+
+def _metric(name: str) -> _Column:
     heading = heading_of(name)
 
     def cell(arm: _Arm) -> Cell:
         return value_cell(name, arm.scores.metrics.get(name), arm.marks.get(name, ""))
 
     if is_share(name):
-        return _Column(f"{heading} %", cell, place="screen" if name == first else "all")
+        return _Column(f"{heading} %", cell)
     note = f"{name}: on the scorer's scale, not in percent; over the n questions with an answer."
     return _Column(name, cell, interval=True, note=note)
 
@@ -191,8 +205,8 @@ def _count(count: Callable[[Scores], int | None]) -> Callable[[_Arm], Cell]:
     return lambda arm: NO_FIGURE if (n := count(arm.scores)) is None else count_cell(n)
 
 
-def _unparsed(arm: _Arm, stage: str) -> Cell:
-    return percent_cell(arm.scores.parse_failures.get(stage))
+def _readable(arm: _Arm, stage: str) -> Cell:
+    return percent_cell(arm.scores.readable.get(stage))
 
 
 def _bound(arm: _Arm, stage: str) -> Cell:
@@ -205,7 +219,7 @@ def _share(arm: _Arm, stage: str, status: str) -> Cell:
 
 
 def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False, cut_notes: bool = True) -> Group:
-    """Scores for a terminal: one row per run with correctness, consistency and usage.
+    """Scores for a terminal: one row per run with correctness, consistency and usage, and how its replies were read.
 
     A run without a finished debate has no row; if all failed, the reasons stand above. ``details``: whole intervals.
     ``cut_notes``: name replies that were cut off.
@@ -235,7 +249,14 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False, cu
             notes.append(f"{name}: correct is over {count_of(scores.correct.n, 'question')} with a gold answer.")
     if any(arm.scores.datasets > 1 for arm in arms):
         notes.append("Several datasets are pooled; use `madke score --by-dataset` for one row per dataset.")
-    headings = ("run", *("correct %" if each.cell is _correct else each.heading.removesuffix(" %") for each in columns))
+    notes += filter(None, (readable_note(name, scores) for name, scores in rest))
+    for name, scores in rest:
+        notes += judge_notes(name, scores)
+    notes += [f"Warning: {odd}" for odd in oddities(dict(rest))]
+    headings = (
+        "run",
+        *(each.heading if each.cell is _correct else each.heading.removesuffix(" %") for each in columns),
+    )
     table = Table(title="", columns=headings, rows=tuple(rows), notes=tuple(notes))
     return Group(*causes, rich_table(table, details=details, first_out=_FIRST_OUT))
 
@@ -273,7 +294,7 @@ def table_of_arms(
     """The scores of arms, one row each, with marks for significant differences from the first arm.
 
     Uses the ``tests`` against the first arm, or against the arms named by ``against``. If all tasks have the same first
-    metric, it has no separate column, because ``correct`` shows it.
+    metric, it has no separate column, because ``correct`` is named after it.
     """
     against = against or [arms[0].name]
     held = [test for test in tests if test.left in against]
@@ -281,7 +302,6 @@ def table_of_arms(
         _Arm(
             name=arm.name,
             scores=scores[arm.name],
-            first_metric=arm.first_metric,
             marks={test.metric: MARK for test in held if test.significant and test.right == arm.name},
         )
         for arm in arms
@@ -305,6 +325,9 @@ def table_of_arms(
             notes.append(f"{MARK} differs from {others}: {corrected}.")
         notes += if_failed_notes(held)
     notes += [f"{arm.name}: {ORACLE}." for arm in rows if arm.scores.read_golds]
+    for arm in rows:
+        notes += judge_notes(arm.name, arm.scores)
+    notes += [f"Warning: {odd}" for odd in oddities({arm.name: arm.scores for arm in rows})]
     return Table(
         title="Scores",
         columns=("arm", *(column.heading for column in columns)),

@@ -31,7 +31,7 @@ from madke.scoring.debate_rows import (
     row,
     with_external,
 )
-from madke.scoring.metrics import METRICS, metrics_of
+from madke.scoring.metrics import METRICS, common_metric, metrics_of
 from madke.scoring.rounds import round_rows
 from madke.scoring.statistics import Estimate
 from madke.scoring.value_units import may_be_rate
@@ -164,7 +164,7 @@ def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalSco
             else:
                 held[key] = single.get(one) or single.setdefault(one, {repeat: number})
     first_metric = common_metric(set().union(*firsts.values()))
-    metrics = [*(["correct"] if first_metric == "correct" else []), *METRICS.used()]
+    metrics = [first_metric, *METRICS.used()]
     return ArmValues(
         name=name,
         values=values,
@@ -175,12 +175,6 @@ def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalSco
         failed=frozenset(failed),
         rounds=rounds,
     )
-
-
-def common_metric(firsts: Iterable[str]) -> str:
-    """The first metric that all arms or tasks have, or ``correct`` if they have different ones."""
-    distinct = {*firsts}
-    return distinct.pop() if len(distinct) == 1 else "correct"
 
 
 def shared_questions(arms: Sequence[ArmValues]) -> list[QuestionKey]:

@@ -8,6 +8,7 @@ from statistics import fmean
 from types import MappingProxyType
 
 from madke.core.transcript import PoolEntry, Selection, Transcript
+from madke.scoring.judge import judge_values
 from madke.scoring.metrics import (
     ALL_GOLDS,
     METRICS,
@@ -44,7 +45,8 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
     ``co2_matcher``; ``rounds`` (not for predictions from elsewhere); ``entropy``, ``log_likelihood`` and
     ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and the values of
     :func:`flip_values`, :func:`sides`, :func:`~madke.scoring.wrong_answers.traps`, :func:`changes_of_mind`,
-    :func:`diversity` and :func:`selection_values`. On RAMDocs also ``all_golds``, its owners' measure.
+    :func:`~madke.scoring.judge.judge_values`, :func:`diversity` and :func:`selection_values`. On RAMDocs also
+    ``all_golds``, its owners' measure.
     ``rounds``: the transcript's :func:`~madke.scoring.rounds.round_rows`, if the caller has them already.
     """
     rounds = round_rows(transcript) if rounds is None else rounds
@@ -71,7 +73,7 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
     values |= {name: rounds[-1][name] for name in _AFTER_LAST if name in rounds[-1]}
     if "correct" in values:
         values |= flip_values(transcript, values["correct"], rounds)
-    values |= sides(transcript) | traps(transcript) | changes_of_mind(transcript)
+    values |= sides(transcript) | traps(transcript) | changes_of_mind(transcript) | judge_values(transcript)
     return with_units(values | selection_values(transcript) | diversity(transcript))
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import zip_longest
 from typing import Any
@@ -105,9 +105,11 @@ def _accepted(answer: str, question: Question) -> float:
 @_built_in(
     "match",
     binary=True,
-    explanation="The task's matcher accepts the answer. It is less strict than EM.",
-    definition="1 if the task's matcher, which compares two answers, accepts the answer. Units and currencies count: "
-    "5 kg is not 5 g, `5kg` is `5 kilograms`, and an answer without a unit may have any. Nothing is converted",
+    explanation="Right as a person would judge it: the task's matcher finds that the answer states a gold answer.",
+    definition="1 if the task's matcher, which compares two answers, accepts the answer, a phrase or a sentence. "
+    "Words of the question are no evidence, an answer that offers rivals (`A or B`) is wrong, and so is a short answer "
+    "with a number that the gold lacks. Units and currencies count: 5 kg is not 5 g, `5kg` is `5 kilograms`, and an "
+    "answer without a unit may have any. Nothing is converted",
     source="madke; `eval/matcher.md` compares it with people",
     examples=(MetricExample("5kg", ("5 kilograms",), 1), MetricExample("5 kg", ("5 g",), 0)),
 )
@@ -299,6 +301,12 @@ def has_corpus_metric(task: BaseTask) -> bool:
     return any(METRICS[name].corpus is not None for name in metrics_of(task))
 
 
+def common_metric(firsts: Iterable[str]) -> str:
+    """The first metric that all arms or tasks have, or ``correct`` if they have different ones."""
+    distinct = {*firsts}
+    return distinct.pop() if len(distinct) == 1 else "correct"
+
+
 def _named(value: Any) -> str:
     if isinstance(value, str) and value in BUILT_IN_METRICS:
         return value
@@ -309,6 +317,16 @@ def _named(value: Any) -> str:
 def heading_of(name: str) -> str:
     """The heading of a metric or another value in tables: its own, else its name."""
     return (METRICS[name].heading if name in METRICS else "") or name
+
+
+def heading_of_correct(measure: str) -> str:
+    """How every surface names ``correct``: with its measure, or without one where tasks have different ones."""
+    return "correct" if measure == "correct" else f"correct ({heading_of(measure)})"
+
+
+def correct_by(measure: str) -> str:
+    """The same in a sentence: ``correct by match``."""
+    return "correct" if measure == "correct" else f"correct by {heading_of(measure)}"
 
 
 def is_binary(name: str) -> bool:

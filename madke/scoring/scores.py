@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -23,10 +23,12 @@ from madke.core.transcript import (
 )
 from madke.scoring.arms import ArmValues, QuestionKey, read_arm
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, over_repeats, over_rounds
+from madke.scoring.judge import JudgeCounts, judge_counts
 from madke.scoring.metrics import BUILT_IN_METRICS, METRICS, has_corpus_metric
 from madke.scoring.shadow import Shadow, ShadowCounter
 from madke.scoring.statistics import Estimate, Spread, between_repeats
 from madke.scoring.value_units import GRADER
+from madke.scoring.votes import correct_votes, effective_votes
 from madke.tasks import get_task
 
 
@@ -46,7 +48,8 @@ class Spending:
 class Scores:
     """The scores of one run. Means are over questions (repeats are averaged first), without failed and deferred ones.
 
-    "Correct" is the first metric of a question's task on the final answer. Abstained answers count as wrong.
+    "Correct" is the first metric of a question's task on the final answer: ``match`` for short answers. Abstained
+    answers count as wrong.
     """
 
     questions: int
@@ -67,6 +70,8 @@ class Scores:
     read_golds: int
     """Transcripts whose speaking order used the gold answers (analysis only)."""
     correct: Estimate | None
+    measure: str = "correct"
+    """The metric that ``correct`` is; ``correct`` if the questions' tasks have different ones."""
     correct_if_failed: tuple[float, float] | None
     """``correct`` if all failed transcripts were wrong, and if all were right."""
     metrics: Mapping[str, Estimate]
@@ -115,6 +120,15 @@ class Scores:
     """By name: variation of ``correct``, each metric, Cons and Co2 between repeats; for at least two repeats."""
     shadow: Shadow | None = None
     """What gates on the answers of round 1 would have saved; None for protocols without a debate."""
+    judge: JudgeCounts = field(default_factory=JudgeCounts)
+    """How often the judge and the summarizer differ from the task's matcher, in numbers. As shares of a debate they are
+    in ``debate``: ``false_same``, ``false_different``, ``new_summary``."""
+    votes: Estimate | None = None
+    """How many independent votes the votes for the final answers were worth
+    (:func:`madke.scoring.votes.effective_votes`); None for other answers, for measures that are not binary, and where
+    all votes are equally right."""
+    answer_words: float | None = None
+    """The median length of the final answers in words; None without answers."""
     deferred: int = 0
     """Transcripts whose answer is left to a person. Means exclude them."""
     spending: Spending | None = None
@@ -135,6 +149,15 @@ class Scores:
         if name not in found:
             raise KeyError(f"no value {name!r}; available: {', '.join(found) or 'none'}")
         return found[name]
+
+    @property
+    def readable(self) -> Mapping[str, Estimate]:
+        """By stage: the share of a question's replies that can be read, averaged over questions."""
+        return {
+            stage: Estimate(value=1 - lost.value, low=1 - lost.high, high=1 - lost.low, n=lost.n)
+            for stage, lost in self.parse_failures.items()
+            if stage != "grade"
+        }
 
     @property
     def total(self) -> StageUsage:
@@ -170,6 +193,7 @@ def score_with_values(
         datasets=len(set(arm.questions.values())),
         **flags,
         correct=means.get("correct"),
+        measure=arm.first_metric,
         correct_if_failed=_bounds([held for held in judged.values() if held]),
         metrics=metrics,
         **consistent,
@@ -185,6 +209,9 @@ def score_with_values(
         by_round=over_rounds(list(arm.rounds.values())),
         corpus=corpus_scores(counted.translations),
         shadow=counted.shadow.found(),
+        judge=counted.judge,
+        votes=effective_votes([*counted.votes.values()]),
+        answer_words=median(counted.words) if counted.words else None,
         ungraded=int(sum(map(sum, counted.unread["grade"].values()))) if GRADER in metrics else 0,
         grader_if_ungraded=_bounds(graded) if GRADER in metrics else None,
         repeats={
@@ -212,6 +239,9 @@ class _Counted:
         self.cut: Counter[str] = Counter()
         self.translations: list[tuple[str, tuple[str, ...]]] = []
         self.shadow = ShadowCounter()
+        self.judge = JudgeCounts()
+        self.votes: dict[tuple[QuestionKey, int], list[float]] = {}
+        self.words: list[int] = []
 
     def each(self, transcripts: Iterable[Transcript], external: ExternalScores) -> Iterator[Transcript]:
         for transcript in transcripts:
@@ -221,6 +251,10 @@ class _Counted:
     def _add(self, transcript: Transcript, external: ExternalScores) -> None:
         self.flags["transcripts"] += 1
         self.shadow.add(transcript)
+        if transcript.status not in ("failed", "deferred"):
+            self.judge += judge_counts(transcript)
+            self.votes[(transcript.id, transcript.question), transcript.repeat] = correct_votes(transcript)
+            self.words += [len(transcript.answer.split())] if transcript.answer else []
         self.flags[transcript.reading] += 1
         self.flags["degraded"] += transcript.degraded
         self.flags["partial_pools"] += bool(transcript.pool_partial)

@@ -18,7 +18,7 @@ from madke.core.transcript import StageUsage, Transcript, Turn
 from madke.endpoints.prices import Price, cost
 from madke.engine.agreement import Same, agreed, answer_groups, matcher
 from madke.scoring.debate_rows import over_repeats
-from madke.scoring.metrics import METRICS, metrics_of, question_of
+from madke.scoring.metrics import METRICS, common_metric, correct_by, metrics_of, question_of
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 
@@ -53,8 +53,8 @@ GATES: Mapping[str, Callable[[tuple[Turn, ...], Same], bool]] = {
 
 
 _CHANGED_NOTE = (
-    "Changed: to the task's matcher another answer. The percentages are those of `correct`: exact match, for instance, "
-    "can differ between answers that the matcher takes for the same."
+    "Changed: another answer under the task's matcher. Corrected, spoiled and the percentages are by the measure of "
+    "`correct`, which may differ between answers that the matcher takes for the same."
 )
 
 
@@ -82,7 +82,7 @@ class GateFigures:
     spent: GateCost
     """What all debates cost with it."""
     correct: Estimate | None
-    """Accuracy with it, by the task's first metric; None without gold answers."""
+    """Accuracy with it, by the shadow's measure; None without gold answers."""
     difference: Estimate | None
     """That accuracy minus the debates'; positive: the gate gains."""
 
@@ -102,6 +102,8 @@ class Shadow:
     correct: Estimate | None
     spent: GateCost
     gates: Mapping[str, GateFigures]
+    measure: str = "correct"
+    """The metric that ``correct`` is, as in the scores of the run."""
     sentence: str = ""
     """What the debates changed, and what a vote on round 1 gives, in one sentence."""
 
@@ -161,6 +163,7 @@ class ShadowCounter:
             judged=sum(each.score is not None for each in held),
             correct=_mean(held, lambda each: each.score),
             spent=_sum(each.whole for each in held),
+            measure=common_metric(each.measure for each in held),
             gates={name: _figures(held, name) for name in gates},
         )
         return replace(shadow, sentence=_sentence(shadow))
@@ -179,6 +182,7 @@ class _Debate:
     id: str
     debaters: int
     changed: bool
+    measure: str
     score: float | None
     voted: float | None
     """The score of the most frequent answer of round 1."""
@@ -206,6 +210,7 @@ def _sentence(shadow: Shadow) -> str:
         return f"{told}; voting on round 1 takes {paid}."
     told += f": {shadow.corrected:,} corrected, {shadow.spoiled:,} spoiled"
     figures = f"{100 * vote.correct.value:.1f} instead of {100 * shadow.correct.value:.1f} %"
+    figures += f" {correct_by(shadow.measure)}"
     return f"{told}; voting on round 1 gives {figures} for {paid}."
 
 
@@ -232,14 +237,15 @@ def gate_lines(shadow: Shadow) -> Iterator[str]:
         if found.correct is not None and (change := found.difference) is not None:
             value, low, high = (100 * each for each in (change.value, change.low, change.high))
             by = f"{value:+.1f}, 95 % {low:+.1f} to {high:+.1f}" if low < high else "no question differs"
-            line += f"; correct {100 * found.correct.value:.1f} % ({by})"
+            line += f"; {correct_by(shadow.measure)} {100 * found.correct.value:.1f} % ({by})"
         yield line
 
 
 def _compared(transcript: Transcript, price_of: PriceOf) -> _Debate:
     task, question = get_task(transcript.task), question_of(transcript)
     same = cache(matcher(task, question))
-    metric = METRICS[metrics_of(task)[0]]
+    measure = metrics_of(task)[0]
+    metric = METRICS[measure]
     turns = tuple(turn for turn in transcript.rounds[0].turns if turn.stance.status != "failed")
     groups = answer_groups(turns, same)
     # As in finish: majority; a tie goes to the earliest debater.
@@ -254,6 +260,7 @@ def _compared(transcript: Transcript, price_of: PriceOf) -> _Debate:
         id=transcript.id,
         debaters=len(transcript.rounds[0].turns),
         changed=not kept,
+        measure=measure,
         score=score(answer),
         voted=score(voted),
         whole=_whole(transcript, price_of),

@@ -8,7 +8,7 @@ from statistics import NormalDist, fmean, stdev
 
 from madke.scoring.distributions import normal_quantile, t_quantile
 
-_RESAMPLES = 2000
+RESAMPLES = 2000
 RESAMPLES_AT_ONCE = 100
 """Resamples in memory at the same time: at most about 50 MB for 20,000 questions."""
 BOOTSTRAP_SEED = 20240517
@@ -60,7 +60,7 @@ def estimate(values: Sequence[float], *, shares: bool = True) -> Estimate | None
     if shares and all(value in (0.0, 1.0) for value in values):
         low, high = wilson(int(sum(values)), len(values))
     else:
-        low, high = bootstrap(values, _RESAMPLES)
+        low, high = bootstrap(values, RESAMPLES)
     return Estimate(value=fmean(values), low=low, high=high, n=len(values))
 
 

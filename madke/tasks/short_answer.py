@@ -54,8 +54,8 @@ class ShortAnswer(BaseTask):
 
     name = "short_answer"
     answers_are = "a few words, a name, a number"
-    right_when = "it equals a gold answer after normalisation (EM)"
-    metrics = ("em", "f1", "match")
+    right_when = "the matcher finds that it states a gold answer (`match`)"
+    metrics = ("match", "em", "f1")
 
     def read(self, text: str, question: Question) -> str | None:
         """The bare text; None if it has no letter, digit or symbol such as ``+``, or says that there is no answer."""

@@ -45,55 +45,83 @@ def alone(transcripts: Any) -> Any:
 
 
 def test_one_run_has_its_score_with_interval_and_n() -> None:
-    assert alone(answered("+" * 17 + "-" * 7 + "!")) == "wiki: 70.8 % correct, 95 % 50.8 to 85.1, n = 24."
+    assert alone(answered("+" * 17 + "-" * 7 + "!")) == "wiki: 70.8 % correct by match, 95 % 50.8 to 85.1, n = 24."
     assert alone(answered("!!")) == "wiki: no score, because all 2 debates failed."
     assert alone(answered("++", golds=())) == "wiki: no score, because no question has a gold answer and a result."
 
 
 def test_two_runs_one_better() -> None:
     better = {"wiki": "+" * 20 + "-" * 10, "wiki_google": "+" * 10 + "-" * 20}
-    sentence = "wiki beats wiki+google by 33.3 points, 95 % 13.0 to 49.5, p = 0.0020, n = 30."
+    sentence = "wiki beats wiki+google by 33.3 points of match, 95 % 13.0 to 49.5, p = 0.0020, n = 30"
+    sentence += "; by EM +33.3 (p = 0.0020), F1 +33.3 (p = 0.0020)."
     assert found(**better) == sentence
     assert found(**dict(reversed(better.items()))) == sentence  # the order of the runs does not matter
 
 
 def test_two_runs_without_a_difference() -> None:
     assert found(a="++-", b="+-+") == (
-        "No difference found between b and a: 0.0 points, 95 % -78.4 to 78.4, p = 1.000, n = 3."
+        "No difference found between b and a: 0.0 points of match, 95 % -78.4 to 78.4, p = 1.000, n = 3; "
+        "by EM +0.0 (p = 1.000), F1 +0.0 (p = 1.000)."
     )
-    assert found(a="+--", b="++-").startswith("No difference found between b and a: b is ahead by 33.3 points, 95 % ")
+    assert found(a="+--", b="++-").startswith(
+        "No difference found between b and a: b is ahead by 33.3 points of match, 95 % "
+    )
 
 
 def test_failed_questions_that_could_undo_a_difference_are_said() -> None:
     sentence = found(a="+" * 20 + "-" * 20, b="+" * 14 + "-" * 6 + "-" * 6 + "!" * 14)
-    assert sentence.startswith("No difference found between a and b: a is ahead by 23.1 points, ")
-    assert sentence.endswith("p = 0.031, n = 26, but questions that failed in only one run could undo this.")
+    assert sentence.startswith("No difference found between a and b: a is ahead by 23.1 points of match, ")
+    assert "p = 0.031, n = 26, but questions that failed in only one run could undo this; by EM" in sentence
 
 
 def test_the_best_of_several_against_the_next() -> None:
     assert found(a="-" * 40, b="+" * 30 + "-" * 10, c="+" * 12 + "-" * 28) == (
-        "b (75.0 % correct) is best of 3 runs; "
-        "b beats c by 45.0 points, 95 % 26.5 to 59.2, Holm-corrected p < 0.0001, n = 40."
+        "b (75.0 % correct by match) is best of 3 runs; "
+        "b beats c by 45.0 points of match, 95 % 26.5 to 59.2, Holm-corrected p < 0.0001, n = 40; "
+        "by EM +45.0 (p < 0.0001), F1 +45.0 (p < 0.0001)."
     )
 
 
 def test_the_best_ones_that_cannot_be_told_apart() -> None:
     sentence = found(a="-" * 40, b="+" * 30 + "-" * 10, c="+" * 29 + "-" * 11)
     assert sentence.startswith(
-        "b (75.0 % correct) is highest of 3 runs, but not significantly above c (72.5 % correct): 2.5 points, 95 % "
+        "b (75.0 % correct by match) is highest of 3 runs, "
+        "but not significantly above c (72.5 % correct by match): 2.5 points of match, 95 % "
     )
     every = found(a="+++", b="++-", c="+--", d="---", e="---")
     assert every.startswith(
-        "a (100.0 % correct) is highest of 5 runs, but not significantly above b (66.7 % correct), c (33.3 % correct), "
-        "d (0.0 % correct) and 1 more: over b 33.3 points, 95 % "
+        "a (100.0 % correct by match) is highest of 5 runs, "
+        "but not significantly above b (66.7 % correct by match), c (33.3 % correct by match), "
+        "d (0.0 % correct by match) and 1 more: over b 33.3 points of match, 95 % "
     )
 
 
 def test_of_many_runs_the_highest_is_compared_with_the_first() -> None:
     many = {name: "-" * 10 for name in "bcdef"}
     assert found(a="-" * 10, **many, g="+" * 10).startswith(
-        "g (100.0 % correct) is highest of 7 runs; g beats a by 100.0 points, "
+        "g (100.0 % correct by match) is highest of 7 runs; g beats a by 100.0 points of match, "
     )
+
+
+def test_other_measures_are_given_in_the_direction_of_the_sentence() -> None:
+    def said(name: str, answer: str) -> Any:
+        return [transcript(f"q{n}", said=[answer], consensus=None, answer=answer) for n in range(9)]
+
+    compared = comparison_of({"a": said("a", "It is Lake Baikal."), "b": said("b", "Lake Chad")})
+    sentence = finding(compared.arms, compared.scores, compared.tests())
+    assert sentence.startswith("a beats b by 100.0 points of match, ")
+    assert sentence.endswith("; by EM +0.0 (p = 1.000), F1 +16.7 (p = 0.0039).")
+
+
+def test_arms_that_are_read_unequally_are_named() -> None:
+    read = [transcript(f"q{n}", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL) for n in range(10)]
+    half = [transcript(f"q{n}", said=[BAIKAL, None], consensus=True, answer=BAIKAL) for n in range(10)]
+    compared = comparison_of({"a": read, "b": half})
+    scores = {"a": scores_of(read), "b": scores_of(half)}
+    sentence = finding(compared.arms, scores, compared.tests())
+    assert sentence.endswith(". Replies were not equally readable: speak 50.0 % in b, 100.0 % in a.")
+    nearly = [*read[:9], *half[9:]]
+    assert "readable" not in finding(compared.arms, {**scores, "b": scores_of(nearly)}, compared.tests())
 
 
 def test_runs_without_a_shared_score() -> None:

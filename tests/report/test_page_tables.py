@@ -28,7 +28,7 @@ def share(value: float) -> Cell:
     return percent_cell(Estimate(value=value, low=value / 2, high=min(1.0, 1.5 * value), n=10))
 
 
-def scores_table(*rows: Any, columns: Any = ("arm", "correct (EM) %")) -> Table:
+def scores_table(*rows: Any, columns: Any = ("arm", "correct (match) %")) -> Table:
     cells = tuple((Cell(text=name), *figures) for name, *figures in rows)
     return Table(title="Scores", columns=columns, rows=cells)
 
@@ -47,7 +47,7 @@ def test_every_heading_of_the_pages_tables_has_its_own_meaning() -> None:
     columns = [column.heading for column in made]
     tests = comparison_of({"one": played(9), "two": played(1)}).tests()
     columns += [*paired_table(tests).columns, *spending_table([], {}, {}, {"m": None}).columns]
-    named = {heading.removesuffix(" %") for heading in columns if not heading.startswith("unparsed: ")}
+    named = {heading.removesuffix(" %") for heading in columns if not heading.startswith("readable: ")}
     assert {name for name in named if explanation(f"{name} %") == explanation("my metric %")} == set()
 
     page = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")

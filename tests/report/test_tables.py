@@ -66,12 +66,12 @@ def test_a_score_table_has_a_row_an_arm() -> None:
     assert [row[0].text for row in table.rows] == ["one", "two"]
     counts = [cell(table, 0, name).value for name in ("questions", "answered", "failed", "calls", "paid", "tokens")]
     assert counts == [4, 2, 1, 8, 4, 440]
-    correct = cell(table, 0, "correct (EM) %")
+    correct = cell(table, 0, "correct (match) %")
     assert (correct.whole, correct.value) == ("33.3 (6.1 to 79.2)", pytest.approx(100 / 3))
     assert (correct.low, correct.high) == pytest.approx((6.149, 79.234), abs=1e-3)
-    assert table.columns[:5] == ("arm", "correct (EM) %", "abst.", "failed", "F1 %")
-    assert "EM %" not in table.columns
-    assert cell(table, 0, "unparsed: speak %").value == pytest.approx(100 * (0 + 0 + 1 + 0.5) / 4)
+    assert table.columns[:5] == ("arm", "correct (match) %", "abst.", "failed", "EM %")
+    assert "match %" not in table.columns
+    assert cell(table, 0, "readable: speak %").value == pytest.approx(100 * (1 + 1 + 0 + 0.5) / 4)
     assert cell(table, 0, "rounds").whole == "1.00 (1.00 to 1.00)"
     assert "sd over repeats" not in table.columns
     assert all(len(row) == len(table.columns) for row in table.rows)
@@ -83,7 +83,7 @@ def test_arms_that_differ_from_the_first_are_marked_after_correction() -> None:
         arm("good", debates(*[BAIKAL] * 12)),
         arm("same", debates(*["x"] * 11, BAIKAL)),
     )
-    assert [cell(table, row, "correct (EM) %").mark for row in range(3)] == ["", "*", ""]
+    assert [cell(table, row, "correct (match) %").mark for row in range(3)] == ["", "*", ""]
     assert [cell(table, row, "F1 %").mark for row in range(3)] == ["", "*", ""]
     assert any(
         note.startswith("* differs from bad: p < 0.05 after Holm's correction over the tests of the same value (")
@@ -132,12 +132,12 @@ def test_a_mark_that_failed_debates_could_undo_is_withheld_and_said() -> None:
     lost = [replace(each, status="failed", answer=None) for each in right[9:]]
     fallible = arm("right", [*right[:9], *lost])
     marked, unmarked = scored(left, arm("right", right)), scored(left, fallible)
-    assert (cell(marked, 1, "correct (EM) %").mark, cell(unmarked, 1, "correct (EM) %").mark) == ("*", "*")
+    assert (cell(marked, 1, "correct (match) %").mark, cell(unmarked, 1, "correct (match) %").mark) == ("*", "*")
     # Nine questions to none are a difference; fifteen of 24 that failed could undo it.
     lost = [replace(each, status="failed", answer=None) for each in debates(*["x"] * 24)[9:]]
     left, fallible = arm("left", debates(*["x"] * 8, *[BAIKAL] * 16)), arm("right", [*right[:9], *lost])
     table = scored(left, fallible)
-    assert cell(table, 1, "correct (EM) %").mark == ""
+    assert cell(table, 1, "correct (match) %").mark == ""
     (note,) = [note for note in table.notes if "failed in only one run" in note]
     assert note.startswith("left and right: difference if questions that failed in only one run count against and for")
     assert "EM -29.2 and +33.3, so no mark" in note
@@ -159,7 +159,7 @@ def test_each_dataset_can_have_its_own_row_and_its_own_marks() -> None:
     }
     table = score_table_of([bad, good], apart)
     assert [row[0].text for row in table.rows] == ["bad: fever", "bad: nq", "good: fever", "good: nq"]
-    assert [cell(table, row, "correct (EM) %").mark for row in range(4)] == ["", "", "*", ""]
+    assert [cell(table, row, "correct (match) %").mark for row in range(4)] == ["", "", "*", ""]
     assert any(note.startswith("* differs from the first arm on the same dataset: p < 0.05") for note in table.notes)
 
 

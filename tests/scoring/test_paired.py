@@ -249,7 +249,7 @@ def test_an_arm_is_read_from_transcripts() -> None:
     key = ("q0", "Which lake is the deepest?")
     assert found.values["em"] == {key: {0: 1.0, 1: 0.0}}
     assert [id_ for id_, _ in found.questions] == ["q0", "q1"]
-    assert found.first_metric == "em"
+    assert found.first_metric == "match"
     assert {*get_task("short_answer").metrics} == set(found.metrics)
 
 
@@ -359,7 +359,7 @@ def test_failed_debates_are_no_extremes_of_values_with_degrees() -> None:
 def test_correct_and_the_metric_that_it_is_are_one_test() -> None:
     entries = [transcript("q0", said=[BAIKAL], consensus=True, answer=BAIKAL)]
     arms = read_arm("a", entries), read_arm("b", entries)
-    assert [test.metric for test in paired_tests([arms], ["correct", "em", "f1"])] == ["em", "f1"]
+    assert [test.metric for test in paired_tests([arms], ["correct", "match", "f1"])] == ["match", "f1"]
     assert [test.metric for test in paired_tests([arms], ["correct"])] == ["correct"]
 
 
@@ -413,7 +413,7 @@ def test_different_metrics_are_not_pooled_but_are_one_family_over_datasets() -> 
     assert "correct" not in {test.metric for test in paired_tests([pair])}
     within = {(test.dataset, test.metric): test for test in paired_tests_by_dataset([pair])}
     assert "correct" not in {metric for _, metric in within}
-    assert within["nq", "em"].p_holm == pytest.approx(2 * within["nq", "em"].p)
+    assert within["nq", "match"].p_holm == pytest.approx(2 * within["nq", "match"].p)
     label = within["fever", "label_accuracy"]
     assert (label.n, label.p, label.p_holm) == (9, pytest.approx(2 / 2**6), pytest.approx(2 / 2**6))
     # Asked for by name, the mixed mean is tested.

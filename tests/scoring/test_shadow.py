@@ -191,8 +191,8 @@ def test_json_and_page_show_it(tmp_path: Path) -> None:
 def test_score_says_that_change_is_by_the_matcher_where_answers_are_scored(tmp_path: Path) -> None:
     run = debated(tmp_path).path
     shown = madke_command("score", run).stdout
-    assert "Changed: to the task's matcher another answer." in shown
-    assert "Changed: to the task's matcher" in madke_command("score", run, "--details").stdout
+    assert "Changed: another answer under the task's matcher." in shown
+    assert "Changed: another answer" in madke_command("score", run, "--details").stdout
     asked = [replace(each, answers=()) for each in QUESTIONS]
     other = madke.run(asked, protocol="mad", model=Speaking(), out=tmp_path / "without golds").path
     assert "Debate changed 4 of 7 answers; voting" in (shown := madke_command("score", other).stdout)
