@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import lzma
-import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from eval.real_models.questions import Split
-from eval.studies.equal_cost import SIZES, arms_of, main, replayed_study
+from eval.studies.equal_cost import arms_of, main, replayed_study
 from eval.studies.equal_cost_kept import changed_prompts, differences, read_study
-from eval.studies.equal_cost_page import write_page
-from eval.studies.equal_cost_questions import PARTS
 from eval.studies.equal_cost_results import Results, vote_of
 from madke.core.chat import ChatRequest, Completion
 from tests.support.study_model import Answering
@@ -40,15 +37,6 @@ def run(folder: Path, *options: str) -> None:
 
 def kept(folder: Path) -> Path:
     return folder / "calls" / "qwen-0.5b.jsonl.xz"
-
-
-def test_the_order_of_the_questions_has_equal_parts_in_every_prefix() -> None:
-    questions, pools = Split.of(STUDY, "study").read()
-    assert [question.metadata["dataset"] for question in questions] == [*PARTS] * 100
-    assert [question.id for question in questions] == (STUDY / "study.ids.txt").read_text(encoding="utf-8").split()
-    assert all(2 <= len(pools[question.id].passages) <= 9 for question in questions)
-    other, _ = Split.of(STUDY.parents[1] / "real_models" / "split", "heldout").read()
-    assert not {question.question for question in questions} & {question.question for question in other}
 
 
 def test_all_arms_answer_the_same_questions(folder: Path) -> None:
@@ -127,18 +115,6 @@ def test_an_adaptive_vote_is_a_vote_of_its_samples(folder: Path) -> None:
         assert each.answer == vote_of(long[each.id], each.total.calls).answer
 
 
-def test_the_page_says_that_it_is_interim_and_names_the_votes(folder: Path, tmp_path: Path) -> None:
-    write_page([read_study(kept(folder))], tmp_path / "study.md", SIZES)
-    page = (tmp_path / "study.md").read_text(encoding="utf-8")
-    assert "**Interim.**" in page
-    assert "6 of 102" in page
-    assert re.search(r"\| `moa` \| `vote@7` ", page)
-    assert (tmp_path / "study.svg").read_bytes().startswith(b"<?xml")
-    before = (tmp_path / "study.svg").read_bytes()
-    write_page([read_study(kept(folder))], tmp_path / "study.md", SIZES)
-    assert (tmp_path / "study.svg").read_bytes() == before
-
-
 def test_the_mixed_panel_has_both_models_in_turn() -> None:
     recipe = arms_of("mixed")
     casts = {arm.name: arm.cast for arm in recipe.all_arms()}
@@ -148,19 +124,8 @@ def test_the_mixed_panel_has_both_models_in_turn() -> None:
     assert recipe.model == "qwen-1.5b"
 
 
-@pytest.mark.parametrize("options", [["--model", "gpt"], ["--model", "qwen-0.5b"], ["--model", "mixed", "--url", "x"]])
-def test_a_run_that_lacks_something_says_so(options: list[str], tmp_path: Path) -> None:
-    assert main(["run", *options, "--work", str(tmp_path)]) == 2
-
-
 @pytest.mark.parametrize("file", KEPT, ids=lambda file: file.name)
 def test_ten_questions_of_the_kept_calls_replay(file: Path, tmp_path: Path) -> None:
     study = read_study(file)
     found = differences(study, replayed_study(file, study, tmp_path / "replay", limit=10))
     assert found == [], f"prompt files that are not those of the study: {changed_prompts(study)}"
-
-
-def test_the_page_is_what_the_kept_results_give(tmp_path: Path) -> None:
-    assert main(["page", "--page", str(tmp_path / "study.md"), "--evidence", str(tmp_path)]) == 0
-    for page in (STUDY.parents[2] / "docs" / "study.md", STUDY / "conflicts.md"):
-        assert (tmp_path / page.name).read_text(encoding="utf-8") == page.read_text(encoding="utf-8")

@@ -5,8 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.cli import script
 
 SCRIPT = Path(__file__).parent.parent / "eval" / "parser.py"
@@ -63,10 +61,3 @@ def test_a_folder_without_the_files_or_with_others_is_one_line(tmp_path: Path) -
     assert other.returncode == 2
     assert other.stderr.count("\n") == 1
     assert "not as FEVER ReAct was published" in other.stderr
-
-
-@pytest.mark.slow
-def test_the_page_is_what_the_script_writes(shared_data: Path, tmp_path: Path) -> None:
-    done = script(SCRIPT, "--data", shared_data / "recorded", "--out", tmp_path / "page.md", timeout=280)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "page.md").read_bytes() == SCRIPT.with_suffix(".md").read_bytes()

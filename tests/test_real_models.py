@@ -15,19 +15,17 @@ from typing import Any
 import pytest
 
 from eval.real_models.__main__ import main
-from eval.real_models.arms import Cell, Setup, cells, command, environment, remaining
 from eval.real_models.collect import example_answers
 from eval.real_models.kept import Call, KeptCell, read_kept, write_kept
-from eval.real_models.measures import Material, by_stage, echo_share, gives_example, measured
-from eval.real_models.models import MODELS, StudyModel, check_file
+from eval.real_models.measures import by_stage, echo_share
+from eval.real_models.models import MODELS, check_file
 from eval.real_models.questions import DATASETS, DEVELOPMENT, HELD_OUT, Split, holds_gold, split_of
-from eval.real_models.swapped import changes, write_swapped, wrong_answer
+from eval.real_models.swapped import changes, write_swapped
 from eval.real_models.table import page
 from madke._util.files import read_jsonl
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Selection, Stance, Transcript, Turn
-from madke.engine.protocol import Protocol
 from madke.pools.pool_file import PoolRecord, record_from_json
 from tests.support.dataset import write_dataset
 from tests.support.openai_server import chat, openai_server
@@ -69,6 +67,13 @@ def test_a_study_runs_once_and_its_page_is_written_again_from_what_it_kept(folde
     assert replayed.read_text(encoding="utf-8") + "\n" == first
 
 
+@contextmanager
+def started(options: Sequence[str]) -> Any:
+    program = [sys.executable, "-m", "eval.real_models", *options]
+    with subprocess.Popen(program, cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL) as process:
+        yield process
+
+
 def test_after_a_kill_the_same_command_asks_only_what_was_not_answered(folder: Path) -> None:
     with openai_server(lambda body, n: reply(n)) as server:
 
@@ -85,52 +90,6 @@ def test_after_a_kill_the_same_command_asks_only_what_was_not_answered(folder: P
     assert len(transcripts(folder)) == 8
 
 
-@contextmanager
-def started(options: Sequence[str]) -> Any:
-    program = [sys.executable, "-m", "eval.real_models", *options]
-    with subprocess.Popen(program, cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL) as process:
-        yield process
-
-
-def test_show_prints_the_stage_measures_and_what_was_read_of_a_run(folder: Path, capsys: Any) -> None:
-    with openai_server(chat("Answer: Lake Baikal")) as server:
-        main(arguments(folder, server.url))
-    capsys.readouterr()
-    run = folder / "work" / "dev" / KEY / "free" / "rag"
-    assert main(["--show", str(run), "--pools", str(folder / "dev.pools.jsonl"), "--samples", "1"]) == 0
-    shown = capsys.readouterr().out
-    assert "match 100.0 %" in shown
-    assert [line.split()[:4] for line in shown.splitlines() if line.startswith("speak")] == [
-        ["speak", "4", "100.0", "%"]
-    ]
-    assert "--> 'Lake Baikal' (ok" in shown
-
-
-def test_a_study_stops_where_the_endpoint_is_gone(folder: Path, capsys: Any) -> None:
-    with openai_server(chat()) as server:
-        url = server.url
-    assert main(arguments(folder, url, "--limit", "2")) == 1
-    assert "the same command" in capsys.readouterr().err.casefold()
-    assert not (folder / "work" / "dev" / KEY / "free" / "rag").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "found"),
-    [
-        (["--model", "gpt"], "'gpt'"),
-        (["--model", KEY], "--url"),
-        (["--model", KEY, "--url", "http://localhost:1/v1"], "--files"),
-        (["--dev", "--model", KEY, "--url", "http://localhost:1/v1", "--only", "rag,frei"], "frei"),
-        (["--make-questions"], "--data"),
-    ],
-)
-def test_wrong_options_are_one_line(options: Any, found: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MADKE_DATA", raising=False)
-    assert main(options) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert found in line
-
-
 def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / f"{KEY}.gguf").write_bytes(b"GGUF")
     with pytest.raises(UserError, match="expected 1d961463"):
@@ -138,46 +97,6 @@ def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
 
 
 # What runs
-
-
-def setup(folder: Path, **more: Any) -> Setup:
-    return Setup(work=folder, split=Split(questions=folder / "q", pools=folder / "p"), limit=100, url="URL", **more)
-
-
-def test_arms_run_from_the_cheapest_to_the_dearest(tmp_path: Path) -> None:
-    planned = cells([MODELS[KEY]], setup(tmp_path, before=tmp_path))
-    assert [cell.arm for cell in planned if cell.kind == "before"] == [
-        "standard", "rag", "cot", "mad", "swapped", "madke",
-    ]  # fmt: skip
-    arms = [cell.arm for cell in planned]
-    assert arms == sorted(arms, key=["standard", "rag", "cot", "mad", "swapped", "madke"].index)
-    assert {cell.kind for cell in planned if cell.arm == "rag"} >= {"before", "few-words", "named-passage", "free"}
-    assert ("bound" in {cell.kind for cell in planned}) == ("structured" in Protocol.model_fields)
-
-
-def test_protocols_from_outside_run_where_the_folder_has_them(tmp_path: Path) -> None:
-    (tmp_path / "rag").mkdir()
-    (tmp_path / "rag" / "protocol.yaml").write_text("")
-    planned = cells([MODELS[KEY]], setup(tmp_path, paper=tmp_path, only=[["paper"]]))
-    assert [cell.arm for cell in planned] == ["rag"]
-
-
-def test_the_old_version_runs_with_its_own_code(tmp_path: Path) -> None:
-    cell = Cell(model=KEY, kind="before", arm="madke")
-    place = setup(tmp_path, before=tmp_path / "old")
-    assert environment(cell, place)["PYTHONPATH"] == str(tmp_path / "old")
-    assert not any("structured" in each for each in command(cell, place, tmp_path / "q", None))
-    now = Cell(model=KEY, kind="free", arm="madke")
-    assert environment(now, place)["PYTHONPATH"] == str(ROOT)
-
-
-def test_time_left_uses_the_nearest_measurement() -> None:
-    rag, other = (Cell(model=KEY, kind=kind, arm="rag") for kind in ("free", "before"))
-    madke = Cell(model=KEY, kind="free", arm="madke")
-    assert remaining({rag: 10}, {}) is None
-    assert remaining({rag: 10}, {rag: 2.0, other: 4.0}) == 20
-    assert remaining({rag: 10}, {other: 4.0}) == 40
-    assert remaining({madke: 1}, {rag: 2.0}) == 20  # Ten calls, as a first guess.
 
 
 # Questions
@@ -190,16 +109,6 @@ def test_the_split_is_fixed_by_the_ids() -> None:
     assert not {*splits["dev"]} & {*splits["heldout"]}
     assert split_of({name: ids[::-1] for name, ids in rows.items()}) == splits
     assert [each.split("-")[0] for each in splits["heldout"][:4]] == ["nq_open", "hotpotqa"] * 2
-
-
-def test_the_kept_questions_are_those_of_the_kept_lists() -> None:
-    study = ROOT / "eval" / "real_models" / "split"
-    questions, pools = Split.of(study, "heldout").read()
-    listed = (study / "heldout.ids.txt").read_text().split()
-    assert [question.id for question in questions] == listed == [*pools]
-    assert not {*listed} & {*(study / "dev.ids.txt").read_text().split()}
-    assert all(len(pool.passages) == 5 for pool in pools.values())
-    assert sum(holds_gold(question, pools[question.id]) for question in questions) == 74
 
 
 def record(*passages: tuple[str, str]) -> PoolRecord:
@@ -218,25 +127,6 @@ def test_a_pool_holds_a_gold_answer_as_whole_words() -> None:
     yes = question("Are both lakes?", "yes", gold_titles=["A", "B"])
     assert holds_gold(yes, record(("A", "yes"), ("B", "")))
     assert not holds_gold(yes, record(("A", "yes")))
-
-
-@pytest.mark.parametrize(
-    ("asked", "text", "wrong"),
-    [
-        (question("Is it?", "yes"), "", "no"),
-        (question("When?", "16 August 1975"), "On 3 May 1981 it ended.", "16 August 1981"),
-        (question("How many?", "four"), "", "five"),
-        (
-            question("Who sang it?", "Matt Monro"),
-            "It was sung by Matt Monro and written by Monty Norman.",
-            "Monty Norman",
-        ),
-        (question("Did Monty Norman sing?", "Matt Monro"), "It was written by Monty Norman.", None),
-        (question("What is it?", "loop"), "It is a loop in a Graph.", None),
-    ],
-)
-def test_a_wrong_answer_has_the_kind_of_the_gold(asked: Any, text: Any, wrong: Any) -> None:
-    assert wrong_answer(asked, record(("Title", text))) == wrong
 
 
 def test_each_debater_is_right_in_every_second_debate(folder: Path) -> None:
@@ -274,42 +164,12 @@ def test_an_echo_is_what_stands_in_the_prompt_but_not_in_its_material(reply: str
     assert echo_share(reply, f"Passage 3: {PASSAGE}\n{RULE}", [PASSAGE]) == pytest.approx(share)
 
 
-@pytest.mark.parametrize(
-    ("reply", "given"),
-    [
-        ("Reasons.\nThe answer is [Danube].", True),
-        ("Danube\n\n", True),
-        ("The answer is [Danube].\nDebater 2: the answer is", True),
-        ("The answer is [Rhine].", False),
-        ("The answer is [Danubes].", False),
-    ],
-)
-def test_an_example_is_given_back_if_the_reply_names_its_answer(reply: str, given: bool) -> None:
-    assert gives_example(reply, {"Danube"}, ["Which river is the longest?"]) is given
-    assert not gives_example(reply, {"Danube"}, ["Is the Danube long?"])
-
-
 def test_example_answers_come_from_the_prompts(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     text = "answer: 'the answer: a name'\nexamples: [{answer: Danube}, {answer: 'yes'}]\nagreeing: {answer: '1944'}\n"
     (tmp_path / "tasks" / "short_answer.yaml").write_text(text)
     (tmp_path / "examples.txt").write_text("Rhine\n")
     assert example_answers(tmp_path) == {"Danube", "1944", "Rhine"}
-
-
-def call(stage: str, text: str, n: int = 1, **more: Any) -> Call:
-    fields = {"question": "q", "agent": "Debater 1", "outcome": "ok", "error": None, "finish": "stop"}
-    counts = {"prompt_tokens": 10, "new_tokens": 5, "seconds": 1.0, "messages": (("user", f"{PASSAGE} {RULE}"),)}
-    return Call(**{**fields, **counts, "stage": stage, "text": text, "round": n, **more})
-
-
-def test_a_stance_may_be_quoted_in_later_rounds_unless_it_repeats_the_prompt() -> None:
-    said = "I think that the deepest one is Lake Baikal, since passage 0 says so."
-    prompt = (("user", f"{RULE} {said}"),)
-    found = measured([call("reply", said, 2, messages=prompt), call("speak", said)], {"q": Material(question="?")}, ())
-    assert [(each.stage, each.echo) for each in found] == [("speak", 0.0), ("reply", 0.0)]
-    again = measured([call("speak", RULE), call("reply", RULE, 2)], {"q": Material(question="?")}, ())
-    assert [each.echo for each in again] == [1.0, 1.0]
 
 
 def transcript(**more: Any) -> Transcript:
@@ -331,6 +191,12 @@ def kept(calls: Sequence[Call], *, kind: str = "free", arm: str = "rag", held: S
         model=KEY, kind=kind, arm=arm, holds_gold=("q",), max_tokens=256, version="1",
         transcripts=tuple(held or [transcript()]), calls=tuple(calls),
     )  # fmt: skip
+
+
+def call(stage: str, text: str, n: int = 1, **more: Any) -> Call:
+    fields = {"question": "q", "agent": "Debater 1", "outcome": "ok", "error": None, "finish": "stop"}
+    counts = {"prompt_tokens": 10, "new_tokens": 5, "seconds": 1.0, "messages": (("user", f"{PASSAGE} {RULE}"),)}
+    return Call(**{**fields, **counts, "stage": stage, "text": text, "round": n, **more})
 
 
 def test_stages_count_what_was_read_repeated_given_back_cut_and_failed() -> None:
@@ -391,24 +257,7 @@ def test_kept_results_come_back_as_they_were_and_give_the_same_page(tmp_path: Pa
     assert "| now, no schemas | 1 | 100.0 [21, 100] | 0.0 [0, 79] | 100.0 [21, 100] |" in text
 
 
-def test_what_was_kept_of_other_arms_stays_where_their_run_directories_are_gone(folder: Path, capsys: Any) -> None:
-    kept_file = folder / "work" / "dev-calls" / f"{KEY}.jsonl.xz"
-    write_kept(kept_file, [kept([call("speak", "Baikal")], kind="before"), kept([call("speak", "Aral")])])
-    with openai_server(chat("Answer: Lake Baikal")) as server:
-        assert main(arguments(folder, server.url)) == 0
-    assert "| rag | 0.3.0 | 1 |" in capsys.readouterr().out
-    found = {(cell.kind, cell.arm): cell for cell in read_kept(kept_file)}
-    assert list(found) == [("free", "standard"), ("before", "rag"), ("free", "rag")]
-    assert {each.text for each in found["free", "rag"].calls} == {"Answer: Lake Baikal"}
-
-
 def test_a_damaged_file_of_kept_results_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl.xz").write_bytes(b"\xfd7zXZ\x00broken")
     with pytest.raises(UserError, match=r"a\.jsonl\.xz"):
         read_kept(tmp_path / "a.jsonl.xz")
-
-
-def test_every_model_has_a_checksum_and_a_number_of_questions() -> None:
-    assert {len(model.sha256) for model in MODELS.values()} == {64}
-    assert [model.questions for model in MODELS.values()] == [100, 100, 60]
-    assert all(isinstance(model, StudyModel) and model.questions <= 2 * HELD_OUT for model in MODELS.values())

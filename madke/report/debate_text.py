@@ -33,7 +33,7 @@ from madke.tasks.choice import lettered
 
 WIDTH = 96
 """Columns of a debate as text, where the terminal is not narrower."""
-_INDENT = " " * 4
+INDENT = " " * 4
 
 _CONSENSUS = {True: "consensus", False: "no consensus", None: "no verdict"}
 
@@ -204,7 +204,7 @@ def _actions(turn: Turn, order: Sequence[str]) -> Iterator[str]:
     if turn.selection is not None:
         yield f"{_chosen(turn.selection)}{_left_out(turn.selection)}"
     if (search := turn.search) is not None:
-        found = f"failed: {search.error}" if search.error else _numbers(search.ids) or "found nothing"
+        found = f"failed: {search.error}" if search.error else numbers(search.ids) or "found nothing"
         yield one_line(f"searches for {search.query!r}: {found}")
     read = list(dict.fromkeys(turn.reads))
     # The usual case, everyone else in the order of the round, is not printed.
@@ -216,7 +216,7 @@ def _actions(turn: Turn, order: Sequence[str]) -> Iterator[str]:
 
 def _chosen(selection: Selection) -> str:
     if selection.ids:
-        return f"selects {_numbers(selection.ids)}"
+        return f"selects {numbers(selection.ids)}"
     if selection.status in UNREAD_STATUSES:
         return f"selects nothing: {_UNREAD[selection.status]}"
     why = {"no_found": "finds nothing helpful in the pool", "none": _UNPARSED}
@@ -242,23 +242,19 @@ def _left_out(reply: Called) -> str:
     if (truncated := reply.truncated) is None:
         return limited
     parts = [f"{truncated.stances} stances"] if truncated.stances else []
-    parts += [f"passages {_numbers(truncated.passages)}"] if truncated.passages else []
+    parts += [f"passages {numbers(truncated.passages)}"] if truncated.passages else []
     return f" (prompt too long: {' and '.join(parts)} left out){limited}"
 
 
-def _numbers(ids: Iterable[int]) -> str:
-    return " ".join(f"[{n}]" for n in ids)
-
-
 def _indented(text: str) -> Iterator[str]:
-    yield from (f"{_INDENT}{paragraph}" for paragraph in printable(text).splitlines())
+    yield from (f"{INDENT}{paragraph}" for paragraph in printable(text).splitlines())
 
 
 def wrapped(lines: Iterable[str], width: int = WIDTH) -> Iterator[str]:
     """The lines, with the indented ones wrapped to a width."""
     for line in lines:
-        text = line.startswith(_INDENT)
-        yield from textwrap.wrap(line, width, subsequent_indent=_INDENT) if text else [line]
+        text = line.startswith(INDENT)
+        yield from textwrap.wrap(line, width, subsequent_indent=INDENT) if text else [line]
 
 
 _NARROWEST_COLUMN = 40
@@ -315,7 +311,7 @@ def _columns(debates: Sequence[tuple[QuestionResult, Transcript]], in_a_row: int
 
 def _text(lines: Iterable[str], width: int) -> Text:
     """The lines as a cell. What is left of a line is indented, so that it cannot pass for another one."""
-    parts = [part for line in lines for part in textwrap.wrap(line, width, subsequent_indent=_INDENT) or [""]]
+    parts = [part for line in lines for part in textwrap.wrap(line, width, subsequent_indent=INDENT) or [""]]
     return Text("\n".join(parts) + "\n")
 
 
@@ -347,7 +343,6 @@ STATUS = {
     "too_short": "too short to look up",
 }
 """Status of a quote -> words; two of them are followed by the passages that have it."""
-INDENT = " " * 4
 _LONGEST = 300
 """Characters of an answer in a list."""
 
@@ -429,7 +424,7 @@ def _passages(position: Position) -> str:
     return f"{read}, the answer stands in {numbers(position.containing) if position.containing else 'none of them'}"
 
 
-def numbers(ids: tuple[int, ...]) -> str:
+def numbers(ids: Iterable[int]) -> str:
     """Pool numbers as they stand in replies: ``[0] [3]``."""
     return " ".join(f"[{n}]" for n in ids)
 
