@@ -240,10 +240,15 @@ class PoolLines:
         self._starts: dict[str, int] = {}
         self._held: dict[str, bytes] | None = {} if file.suffix == ".gz" else None
         """The lines themselves, where the file has no random access."""
-        for id_, start, line in _lines_with_ids(file, ids):
-            self.hashes[id_], self._starts[id_] = short_hash(line.strip()), start
-            if self._held is not None:
-                self._held[id_] = line
+        start = 0
+        for _, line in numbered_lines(file):
+            with suppress(ValueError, TypeError, KeyError):  # a line that nobody can read belongs to no question
+                id_ = str(from_json(line)["id"])
+                if ids is None or id_ in ids:
+                    self.hashes[id_], self._starts[id_] = short_hash(line.strip()), start
+                    if self._held is not None:
+                        self._held[id_] = line
+            start += len(line)
 
     def record(self, id_: str) -> PoolRecord | None:
         """The record of a question; None if the file has none, or if its line has changed since."""
@@ -267,26 +272,10 @@ class PoolLines:
             file.write(line + b"\n")
 
 
-def lines_of(file: Path, ids: Container[str] | None) -> dict[str, tuple[str, int]]:
-    """Question id -> hash and offset of its line in a pool file, for these questions or all, if it is readable."""
-    return {id_: (short_hash(line.strip()), start) for id_, start, line in _lines_with_ids(file, ids)}
-
-
-def _lines_with_ids(file: Path, ids: Container[str] | None) -> Iterator[tuple[str, int, bytes]]:
-    """(Question id, offset, line) of each readable line."""
-    start = 0
-    for _, line in numbered_lines(file):
-        with suppress(ValueError, TypeError, KeyError):
-            id_ = str(from_json(line)["id"])
-            if ids is None or id_ in ids:
-                yield id_, start, line
-        start += len(line)
-
-
 @contextmanager
 def missing_pools(file: Path, questions: Sequence[Question]) -> Iterator[tuple[list[Question], Path]]:
     """The questions that a pool file lacks, and where to write their pools; the file gets them after the block."""
-    held = lines_of(file, None) if file.exists() else {}
+    held = PoolLines(file).hashes if file.exists() else {}
     missing, more = [question for question in questions if question.id not in held], file.with_name(MORE)
     yield missing, more
     if missing:

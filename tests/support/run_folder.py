@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from madke.core.transcript import Transcript, to_json
-from madke.pools.pool_file import lines_of
+from madke.pools.pool_file import PoolLines
 from madke.runs.spec import RunSpec
 from madke.variants import load_variant
 
@@ -54,5 +54,4 @@ def write_run(folder: Path, *transcripts: Transcript, pools: Path | None = None,
 
 def pool_hashes(pools: Path, transcripts: Iterable[Transcript]) -> dict[str, str]:
     """Question id -> hash of its line."""
-    ids = {transcript.id for transcript in transcripts}
-    return {id_: found for id_, (found, _) in lines_of(pools, ids).items()}
+    return PoolLines(pools, {transcript.id for transcript in transcripts}).hashes
