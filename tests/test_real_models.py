@@ -26,7 +26,7 @@ from madke._util.files import read_jsonl
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Selection, Stance, Transcript, Turn
-from madke.pools.pool_file import PoolRecord, record_from_json
+from madke.retrieval.pools.pool_file import PoolRecord, record_from_json
 from tests.support.dataset import write_dataset
 from tests.support.openai_server import chat, openai_server
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from eval.benchmarks.measure import BENCHMARKS, Result, Setting, in_own_process, results_of
-from madke.indexing.dense import total_memory
+from madke.retrieval.indexes.dense import total_memory
 
 README = Path(__file__).with_name("README.md")
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from madke._util.assets import asset
 from madke._util.files import atomic_write, read_jsonl
-from madke.indexing.corpus import read_corpus
-from madke.indexing.index_folder import StoredPassage
+from madke.retrieval.indexes.corpus import read_corpus
+from madke.retrieval.indexes.index_folder import StoredPassage
 
 T = TypeVar("T")
 

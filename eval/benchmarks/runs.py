@@ -19,8 +19,8 @@ from madke.core.chat import ChatRequest, Completion
 from madke.data import read_dataset
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
-from madke.indexing.corpus import read_corpus
 from madke.llm import close, open_model
+from madke.retrieval.indexes.corpus import read_corpus
 from madke.runs.job import resolved
 from madke.runs.options import RunOptions
 from madke.runs.request import RunRequest

@@ -27,12 +27,12 @@ from eval.benchmarks.measure import (
     size,
 )
 from madke.encoding.encoders import Dtype, Similarity
-from madke.indexing.build import build_index
-from madke.indexing.corpus import read_corpus
-from madke.indexing.dense import FaissShards, load_faiss
-from madke.indexing.index_folder import PASSAGES_FILE, PassageStore
-from madke.indexing.lucene import index_passages, java_class, start_jvm
-from madke.knowledge.index_sources import Bm25Source
+from madke.retrieval.index_sources import Bm25Source
+from madke.retrieval.indexes.build import build_index
+from madke.retrieval.indexes.corpus import read_corpus
+from madke.retrieval.indexes.dense import FaissShards, load_faiss
+from madke.retrieval.indexes.index_folder import PASSAGES_FILE, PassageStore
+from madke.retrieval.indexes.lucene import index_passages, java_class, start_jvm
 
 DIMENSION = 768
 """DPR's."""

@@ -26,7 +26,7 @@ from eval.real_models.study import keep, run_study
 from eval.real_models.table import page
 from madke._util.files import write_file
 from madke.core.errors import UserError, unknown
-from madke.pools.pool_file import read_pools
+from madke.retrieval.pools.pool_file import read_pools
 
 _HERE = Path(__file__).parent
 

@@ -16,7 +16,7 @@ from eval.real_models.questions import holds_gold
 from madke._util.yaml_file import read_mapping
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.pools.pool_file import PoolRecord
+from madke.retrieval.pools.pool_file import PoolRecord
 from madke.runs.directory import read_transcripts
 from madke.scoring.metrics import question_of
 from madke.tasks.answer_text import squad_normalize

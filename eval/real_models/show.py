@@ -12,7 +12,7 @@ from eval.real_models.kept import Call, KeptCell
 from eval.real_models.measures import ECHOED, SCORED, by_stage
 from eval.real_models.swapped import changes
 from madke.core.transcript import Transcript
-from madke.pools.pool_file import PoolRecord
+from madke.retrieval.pools.pool_file import PoolRecord
 from madke.scoring.scores import scores_of
 from madke.scoring.statistics import Estimate
 

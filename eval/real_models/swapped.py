@@ -13,7 +13,7 @@ from madke._util.files import atomic_write
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.data.questions import question_to_json
-from madke.pools.pool_file import PoolRecord
+from madke.retrieval.pools.pool_file import PoolRecord
 from madke.scoring.metrics import METRICS, question_of
 from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task

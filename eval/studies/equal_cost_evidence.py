@@ -10,10 +10,10 @@ from eval.studies.equal_cost_page import model_heading
 from eval.studies.equal_cost_results import Arm, Results
 from madke._util.files import write_file
 from madke.core.transcript import Transcript
-from madke.pools.pool_file import PoolRecord
 from madke.report.conflict_text import ConflictCounts, conflict_table, map_of
 from madke.report.tables import Table, TableRow, count_cell, percent_cell, table_of
 from madke.report.wrong_answers_table import wrong_answers_table
+from madke.retrieval.pools.pool_file import PoolRecord
 from madke.scoring.metrics import ALL_GOLDS
 from madke.scoring.scores import scores_of
 from madke.scoring.statistics import Estimate, estimate

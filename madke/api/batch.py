@@ -23,9 +23,9 @@ from madke.core.registry import Scope
 from madke.core.transcript import Transcript
 from madke.data.formats import DatasetReader
 from madke.engine.protocol_parts import Knowledge
-from madke.knowledge.named import open_source, source_paths, use_files
-from madke.knowledge.source import close_sources
-from madke.pools.pool_file import pool_records, sources_in
+from madke.retrieval.named import open_source, source_paths, use_files
+from madke.retrieval.pools.pool_file import pool_records, sources_in
+from madke.retrieval.source import close_sources
 from madke.runs.directory import read_transcripts
 from madke.runs.job import Job, questions_of, refuse_sample, resolved, source_specs
 from madke.runs.meter import Meter

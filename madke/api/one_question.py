@@ -16,11 +16,11 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
-from madke.knowledge.named import use_files
 from madke.llm import Limits
 from madke.llm.services import AnswerScorer
-from madke.pools.building import depth, retrieve
-from madke.pools.loading import pool_of
+from madke.retrieval.named import use_files
+from madke.retrieval.pools.building import depth, retrieve
+from madke.retrieval.pools.loading import pool_of
 from madke.runs.guard import Guard, debate_services
 from madke.runs.job import Job, resolved
 from madke.runs.options import DEFAULTS, RunOptions

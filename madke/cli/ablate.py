@@ -119,7 +119,7 @@ def plan_or_run(
 ) -> None:
     """Show the plan of an experiment, or run it into ``out`` once ``start`` has returned."""
     from madke.cli.plans_and_results import graders_for, pace_of, run_arms, show_experiment_plan
-    from madke.knowledge.named import source_paths
+    from madke.retrieval.named import source_paths
 
     if out is not None and not plan:
         files = [file for text in data for file in question_files(Path(text.rpartition("=")[2]))]

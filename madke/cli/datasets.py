@@ -143,7 +143,7 @@ def convert(
 
 def _write_pools(name: str, entries: Sequence[DatasetEntry], out: Path) -> int:
     """Write the passages of the entries. Return their number, without duplicates."""
-    from madke.pools.pool_file import PoolRecord, write_pools
+    from madke.retrieval.pools.pool_file import PoolRecord, write_pools
 
     if not any(entry.passages for entry in entries):
         raise UserError(f"--pools: these questions of {name} have no passages")

@@ -123,7 +123,7 @@ def _works(name: str, check: Callable[[], str]) -> bool:
 
 def _sources() -> Iterator[tuple[str, Callable[[], str]]]:
     """A check for each source, or one failing check if sources.yaml cannot be read."""
-    from madke.knowledge.named import known_sources
+    from madke.retrieval.named import known_sources
 
     try:
         places = known_sources()
@@ -137,9 +137,9 @@ def _sources() -> Iterator[tuple[str, Callable[[], str]]]:
 
 def _source(name: str) -> str:
     from madke.core.question import Question
-    from madke.knowledge.named import open_source, resolve
-    from madke.knowledge.source_spec import asks_service, keys_of
-    from madke.pools.building import retrieve
+    from madke.retrieval.named import open_source, resolve
+    from madke.retrieval.pools.building import retrieve
+    from madke.retrieval.source_spec import asks_service, keys_of
 
     spec = resolve(name)
     if missing := [key for key in keys_of(spec) if not os.environ.get(key, "").strip()]:
@@ -158,7 +158,7 @@ def _python() -> str:
 
 
 def _lucene() -> str:
-    from madke.indexing.lucene import java_class, java_home
+    from madke.retrieval.indexes.lucene import java_class, java_home
 
     version = java_class("org.apache.lucene.util.Version").LATEST.toString()
     return f"Lucene {version}, Java at {java_home()}"

@@ -10,7 +10,7 @@ import typer
 
 from madke.core.errors import UserError
 from madke.endpoints.model_names import MODEL_KINDS
-from madke.knowledge.named import BUILT_IN_SOURCES
+from madke.retrieval.named import BUILT_IN_SOURCES
 from madke.runs.options import (
     CLUSTER,
     COST,
@@ -141,7 +141,7 @@ def request_options(
 
         @wraps(command)
         def wrapper(**values: Any) -> None:
-            from madke.knowledge.named import use_files
+            from madke.retrieval.named import use_files
 
             options = RunOptions(**{name: values.pop(name) for name in run_names})
             use_files(options.sources_file, options.models_file)

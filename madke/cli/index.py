@@ -38,8 +38,8 @@ def tune(
 ) -> None:
     """Fit the weights of a fusion to questions with known passages, and print the fusion to use."""
     from madke.cli.retrieval import open_parts, rankings_of
-    from madke.knowledge.named import use_files
     from madke.report.tables import interval
+    from madke.retrieval.named import use_files
     from madke.scoring.retrieval import read_qrels
     from madke.scoring.retrieval import tune as fit
 
@@ -74,9 +74,9 @@ def passages(
 
     from madke._util.workers import open_workers
     from madke.cli.progress import resumable, status_line
-    from madke.indexing.corpus import read_folder
-    from madke.indexing.index_folder import PASSAGES_MANIFEST
-    from madke.indexing.passages.builder import build_passages
+    from madke.retrieval.indexes.corpus import read_folder
+    from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST
+    from madke.retrieval.passages.builder import build_passages
 
     if engine == "ray" and processes is not None:
         raise UserError("--processes needs --engine local; a Ray cluster uses all its cores")
@@ -113,8 +113,8 @@ def fetch(
 ) -> None:
     """Download, check and unpack a published index. The same command resumes. Then use --sources NAME."""
     from madke.cli.progress import counter, resumable
-    from madke.knowledge.fetch import fetch as fetch_index
-    from madke.knowledge.fetch import published_indexes
+    from madke.retrieval.fetch import fetch as fetch_index
+    from madke.retrieval.fetch import published_indexes
 
     if show_list:
         rows = []
@@ -178,8 +178,8 @@ def build(
     """Build an index of a corpus."""
     options = locals()  # parameters of build_index, under the same names
     from madke.cli.progress import counter, resumable
-    from madke.indexing.build import build_index
-    from madke.indexing.index_folder import DenseSettings
+    from madke.retrieval.indexes.build import build_index
+    from madke.retrieval.indexes.index_folder import DenseSettings
 
     refuse_overwriting({"--out": out, "--vectors": vectors}, ())
     with resumable():
@@ -216,8 +216,8 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Print the best passages for one query."""
-    from madke.knowledge.named import known_sources, open_source, use_files
-    from madke.knowledge.source import ask_source, close_sources
+    from madke.retrieval.named import known_sources, open_source, use_files
+    from madke.retrieval.source import ask_source, close_sources
 
     use_files(sources_file, None)
     if compare:
@@ -246,8 +246,8 @@ def search(
 @app.command()
 def info(index: Folder, as_json: AsJson = False) -> None:
     """Show the manifest of an index: corpus, settings, size, versions. Pyserini's indexes have a short one."""
-    from madke.indexing.index_folder import read_manifest
-    from madke.indexing.published_folders import describe
+    from madke.retrieval.indexes.index_folder import read_manifest
+    from madke.retrieval.indexes.published_folders import describe
 
     if (description := describe(index)) is not None:
         say(description)
@@ -275,7 +275,7 @@ def info(index: Folder, as_json: AsJson = False) -> None:
 @app.command()
 def verify(index: Folder) -> None:
     """Compare all files of an index, and its corpus, with the manifest. Exit status 2 on a difference."""
-    from madke.indexing.index_folder import verify as problems_of
+    from madke.retrieval.indexes.index_folder import verify as problems_of
 
     if problems := problems_of(index):
         raise UserError("; ".join(problems), file=index)

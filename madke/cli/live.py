@@ -18,7 +18,7 @@ from madke.core import events
 from madke.core.chat import Purpose
 from madke.core.transcript import PoolEntry, Round, Search, Selection, Transcript, Turn
 from madke.engine.parse import without_reasoning
-from madke.knowledge.named import is_sample
+from madke.retrieval.named import is_sample
 from madke.runs.job import Job
 from madke.runs.options import RunOptions
 from madke.runs.runner import execute

@@ -12,9 +12,9 @@ from madke.endpoints.prices import Prices, cost, price_of
 from madke.endpoints.shipped_prices import shipped_note
 from madke.engine.protocol_parts import Knowledge
 from madke.experiments.load import Planned
-from madke.knowledge.named import is_sample
 from madke.llm.store import Paid
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, count_cell, table_of
+from madke.retrieval.named import is_sample
 from madke.runs.pool_stages import POOLS
 from madke.runs.request import RunRequest
 from madke.scoring.scores import Scores

@@ -54,8 +54,8 @@ def build(
     from madke.cli.progress import counter, resumable, show_counts, show_source, show_spent
     from madke.engine.protocol_parts import Knowledge
     from madke.experiments.plan import Planner
-    from madke.knowledge.named import open_source, parse_sources, source_paths
-    from madke.knowledge.source import close_sources
+    from madke.retrieval.named import open_source, parse_sources, source_paths
+    from madke.retrieval.source import close_sources
     from madke.runs.job import questions_of
     from madke.runs.meter import planned_prices, prices_of
     from madke.runs.pool_stages import build_pool_file, priced_models
@@ -117,7 +117,7 @@ def score(
 ) -> None:
     """Measure how well each source, and the fusions of all, find the relevant passages."""
     from madke.cli.retrieval import show_retrieval
-    from madke.pools.pool_file import pool_records
+    from madke.retrieval.pools.pool_file import pool_records
     from madke.scoring.retrieval import of_pools, with_fusions
 
     refuse_overwriting({f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}, [pools, qrels])

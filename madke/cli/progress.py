@@ -73,7 +73,7 @@ def listening(*, line: bool = True) -> Iterator[Listener]:
 
 def show_source(name: str, spec: str | None, description: str) -> None:
     """Show the description of a source."""
-    from madke.knowledge.named import is_sample
+    from madke.retrieval.named import is_sample
 
     sample = "; this is the shipped sample, use --sources for your own" if is_sample(name, spec) else ""
     say(f"source {name}: {description}{sample}", err=True)

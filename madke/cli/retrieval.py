@@ -9,11 +9,11 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import read_dataset
-from madke.knowledge.fusion import DEPTH, fuse
-from madke.knowledge.named import known_sources, resolve
-from madke.knowledge.source_spec import HybridSpec, IndexSpec, parse_spec
-from madke.pools.building import retrieve
 from madke.report.tables import NO_FIGURE, Cell, Table, count_cell, percent_cell, rich_table, write_table
+from madke.retrieval.fusion import DEPTH, fuse
+from madke.retrieval.named import known_sources, resolve
+from madke.retrieval.pools.building import retrieve
+from madke.retrieval.source_spec import HybridSpec, IndexSpec, parse_spec
 from madke.scoring.arms import Results
 from madke.scoring.retrieval import (
     Ranking,

@@ -63,7 +63,7 @@ def command(
     All read the same pools. A report says whether the debate pays.
     """
     from madke.experiments.experiment_spec import read_experiment_spec
-    from madke.knowledge.named import known_sources
+    from madke.retrieval.named import known_sources
 
     if documents and sources is not None:
         raise UserError("--sources is given with DOCUMENTS; leave out one")

@@ -21,9 +21,9 @@ from madke.endpoints.model_names import has_endpoint
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.load import Planned
 from madke.experiments.recipe import Arm, FirstRoundOf, Recipe
-from madke.knowledge.named import open_source
-from madke.pools.building import asking_folder, depth, retrieve_pools
-from madke.pools.pool_file import MORE, merged_pools, missing_pools, record_to_json, write_pools
+from madke.retrieval.named import open_source
+from madke.retrieval.pools.building import asking_folder, depth, retrieve_pools
+from madke.retrieval.pools.pool_file import MORE, merged_pools, missing_pools, record_to_json, write_pools
 from madke.runs.directory import read_outcomes, read_transcripts
 from madke.runs.job import Job, with_first_rounds, with_questions
 from madke.runs.meter import Account, Meter

@@ -24,9 +24,9 @@ from madke.engine.prose import check_task
 from madke.engine.protocol_parts import RETRIEVER, Knowledge
 from madke.experiments.own_choice import sources_of, with_models, with_sources, with_wordings
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
-from madke.knowledge.named import known_sources, parse_sources, resolve
 from madke.llm import as_chat_model, close, open_model, read_models
-from madke.pools.pool_file import read_pools, sources_in
+from madke.retrieval.named import known_sources, parse_sources, resolve
+from madke.retrieval.pools.pool_file import read_pools, sources_in
 from madke.runs.job import Job, job_of, refuse_sample
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import staged

@@ -13,7 +13,7 @@ from madke.endpoints.prefixes import HOSTED_TOKENS
 from madke.endpoints.prices import Price, Prices, cost, estimated_usage, price_of, searches_for
 from madke.engine.protocol_parts import Knowledge
 from madke.llm import read_models
-from madke.pools.stages import LLM, LOCAL, messages
+from madke.retrieval.pools.stages import LLM, LOCAL, messages
 from madke.runs.options import RunOptions
 from madke.runs.spec import sessions_of
 

@@ -30,8 +30,8 @@ from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.load import PASSAGE, Load, Planned, load_of, planned_usage, stage_load
 from madke.experiments.recipe import Arm
 from madke.llm.store import call_key
-from madke.pools.loading import pool_of
-from madke.pools.pool_file import PoolRecord, merged_pools, read_pools
+from madke.retrieval.pools.loading import pool_of
+from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, read_pools
 from madke.runs.job import Job, with_first_rounds
 from madke.runs.pool_stages import POOLS, priced_models, staged
 from madke.scoring.outside import Grader, grading_request

@@ -23,10 +23,10 @@ from madke.core.transcript import UNREAD_STATUSES, Called, Transcript
 from madke.core.transcript import to_json as transcript_to_json
 from madke.llm import CallStore
 from madke.llm.store import Recorded
-from madke.pools.pool_file import PoolLines, PoolRecord
 from madke.report.conflict_text import map_of
 from madke.report.debate_text import agreement_in
 from madke.report.tables import ORACLE
+from madke.retrieval.pools.pool_file import PoolLines, PoolRecord
 from madke.runs.spec import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
 from madke.scoring.debate_rows import gold_numbers

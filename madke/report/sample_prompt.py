@@ -16,7 +16,7 @@ from madke.engine.parse import marked
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Knowledge, readable_by
 from madke.engine.scene import Scene
-from madke.knowledge.web import SnippetsSource
+from madke.retrieval.web import SnippetsSource
 from madke.tasks import get_task
 from madke.variants import Variant
 

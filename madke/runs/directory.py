@@ -27,8 +27,8 @@ from madke._util.files import (
 from madke.core.errors import UserError, count_of
 from madke.core.question import Question
 from madke.core.transcript import Transcript, from_json, to_json
-from madke.pools.building import asking_folder
-from madke.pools.pool_file import MORE
+from madke.retrieval.pools.building import asking_folder
+from madke.retrieval.pools.pool_file import MORE
 from madke.runs.options import RunOptions
 from madke.runs.spec import RunFiles, RunSpec, begin_session, end_session, read_spec, run_files, update_spec
 

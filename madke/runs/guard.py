@@ -10,7 +10,7 @@ from madke.core.errors import UserError
 from madke.engine.protocol_parts import Knowledge
 from madke.llm import CallStore, Limited, Limits, Retrying, Stored
 from madke.llm.services import AnswerScorer, answer_scoring
-from madke.pools.live_search import LiveSearch, searching
+from madke.retrieval.pools.live_search import LiveSearch, searching
 from madke.runs.meter import Meter, Metered
 
 _OTHER_FILES = 256

@@ -26,11 +26,11 @@ from madke.engine.debate import check_needs
 from madke.engine.prose import check_task
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
-from madke.knowledge import named
-from madke.knowledge.named import open_source
-from madke.knowledge.source import close_sources
 from madke.llm import as_chat_model, close, read_models
-from madke.pools.pool_file import pool_records, sources_in
+from madke.retrieval import named
+from madke.retrieval.named import open_source
+from madke.retrieval.pools.pool_file import pool_records, sources_in
+from madke.retrieval.source import close_sources
 from madke.runs.calibration_file import deferring_of, warn_of_shift
 from madke.runs.cast import open_models, role_models
 from madke.runs.directory import read_transcripts

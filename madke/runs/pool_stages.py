@@ -20,13 +20,13 @@ from madke.endpoints.endpoint import refuse_unreachable
 from madke.endpoints.model_names import has_endpoint
 from madke.endpoints.rerank_endpoint import open_rerank_endpoint
 from madke.engine.protocol_parts import Knowledge
-from madke.knowledge.source import served_by
 from madke.llm import CallStore, Limits, close, read_models
 from madke.llm.services import CrossEncoderReranker
-from madke.pools.building import depth, in_search_thread, retrieve_pools
-from madke.pools.live_search import LiveSearch
-from madke.pools.pool_file import PoolRecord, pool_records, record_to_json
-from madke.pools.stages import LLM, LOCAL, SEARCH, PoolStages
+from madke.retrieval.pools.building import depth, in_search_thread, retrieve_pools
+from madke.retrieval.pools.live_search import LiveSearch
+from madke.retrieval.pools.pool_file import PoolRecord, pool_records, record_to_json
+from madke.retrieval.pools.stages import LLM, LOCAL, SEARCH, PoolStages
+from madke.retrieval.source import served_by
 from madke.runs.cast import open_models
 from madke.runs.guard import Guard
 from madke.runs.job import Job
@@ -123,7 +123,8 @@ class StageBuild:
     ) -> None:
         """Write the pools of ``file`` with their stages to ``out``, which may be the same file.
 
-        ``search`` writes ``file``, once all models are open; see :func:`madke.pools.building.in_search_thread`.
+        ``search`` writes ``file``, once all models are open. See
+        :func:`madke.retrieval.pools.building.in_search_thread`.
         Each finished call is in the store of ``own``, so the same call again makes only the missing ones.
 
         Raises:
@@ -184,7 +185,7 @@ def build_pool_file(
     on_stage: Callable[[int, int], None] = lambda done, total: None,
     signals: bool = False,
 ) -> dict[str, SourceCounts]:
-    """As :func:`madke.pools.building.retrieve_pools`, with the query stage and the reranker of ``knowledge``.
+    """As :func:`madke.retrieval.pools.building.retrieve_pools`, with the query stage and the reranker of ``knowledge``.
 
     Their calls are in :func:`calls_beside`, so the same call again makes no finished one again.
 

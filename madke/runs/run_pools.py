@@ -11,9 +11,9 @@ from madke.core.events import Event, Listener, PoolProgress, PoolsReady, silent
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol_parts import Knowledge
-from madke.pools.building import depth, in_search_thread, retrieve_pools
-from madke.pools.loading import pool_of
-from madke.pools.pool_file import PoolLines, PoolRecord, missing_pools, pool_records, sources_in
+from madke.retrieval.pools.building import depth, in_search_thread, retrieve_pools
+from madke.retrieval.pools.loading import pool_of
+from madke.retrieval.pools.pool_file import PoolLines, PoolRecord, missing_pools, pool_records, sources_in
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
 from madke.runs.spec import RunSpec, question_hash, run_files

@@ -19,8 +19,8 @@ from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
 from madke.llm import CallStore, Limits
 from madke.llm.services import AnswerScorer
-from madke.pools.building import depth
-from madke.pools.live_search import LiveSearch
+from madke.retrieval.pools.building import depth
+from madke.retrieval.pools.live_search import LiveSearch
 from madke.runs.directory import RunDirectory
 from madke.runs.guard import Guard, allow_connections, debate_services
 from madke.runs.job import Job

@@ -10,8 +10,8 @@ from madke._util.assets import require
 from madke._util.files import refuse_repeated, text_lines
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.knowledge.fusion import Method, fuse
-from madke.pools.pool_file import PoolRecord, sources_in
+from madke.retrieval.fusion import Method, fuse
+from madke.retrieval.pools.pool_file import PoolRecord, sources_in
 from madke.scoring.statistics import Estimate, estimate
 
 Judged = Mapping[str, int]

@@ -12,11 +12,11 @@ from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.engine.debate import check_needs
 from madke.engine.protocol_parts import Knowledge, role_key
-from madke.knowledge.named import is_sample, open_source
-from madke.knowledge.source import NamedSource, close_sources
 from madke.llm import Limits, close, read_models
-from madke.pools.building import retrieve
-from madke.pools.loading import pool_of
+from madke.retrieval.named import is_sample, open_source
+from madke.retrieval.pools.building import retrieve
+from madke.retrieval.pools.loading import pool_of
+from madke.retrieval.source import NamedSource, close_sources
 from madke.runs.cast import open_models
 from madke.runs.job import Job, resolved, source_specs
 from madke.runs.meter import account

@@ -20,7 +20,7 @@ from madke.core import events
 from madke.core.events import Event
 from madke.core.transcript import Transcript
 from madke.data import read_dataset
-from madke.knowledge.named import is_sample
+from madke.retrieval.named import is_sample
 from madke.runs.spec import RunSpec
 from madke.serve.debates import Debates
 from madke.serve.offers import Ask

@@ -24,14 +24,14 @@ from madke.data.questions import id_of
 from madke.endpoints.endpoint import endpoints_of
 from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
-from madke.knowledge.source import served_by
 from madke.llm import CallStore, Limits, close
 from madke.llm.services import AnswerScorer, service_request
-from madke.pools.building import depth
-from madke.pools.live_search import LiveSearch
-from madke.pools.loading import pool_of
-from madke.pools.pool_file import PoolLines, record_from_json, record_to_json
-from madke.pools.stages import LLM, SEARCH, PoolStages
+from madke.retrieval.pools.building import depth
+from madke.retrieval.pools.live_search import LiveSearch
+from madke.retrieval.pools.loading import pool_of
+from madke.retrieval.pools.pool_file import PoolLines, record_from_json, record_to_json
+from madke.retrieval.pools.stages import LLM, SEARCH, PoolStages
+from madke.retrieval.source import served_by
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.guard import Guard, debate_services
 from madke.runs.job import Job

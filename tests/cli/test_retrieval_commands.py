@@ -14,7 +14,7 @@ import pytest
 from madke.cli.index import app
 from madke.core.knowledge import Hits, Passage
 from madke.data import read_dataset
-from madke.pools.building import retrieve_pools
+from madke.retrieval.pools.building import retrieve_pools
 from tests.support.cli import madke, refused
 from tests.support.installed import needs
 

@@ -14,7 +14,7 @@ from madke._util import files
 from madke._util.yaml_file import read_mapping
 from madke.core.errors import UserError
 from madke.data import read_dataset, rows
-from madke.pools.pool_file import read_pools
+from madke.retrieval.pools.pool_file import read_pools
 from tests.support.cli import refused
 
 QUESTION = json.dumps({"id": "q", "question": "Which lake?", "golden_answers": ["Baikal"]})

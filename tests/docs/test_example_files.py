@@ -6,8 +6,8 @@ from pathlib import Path
 
 from madke._util.assets import asset
 from madke.endpoints.prices import price_of, read_prices
-from madke.knowledge.source_spec import HttpSpec, keys_of, read_sources
 from madke.llm import read_models
+from madke.retrieval.source_spec import HttpSpec, keys_of, read_sources
 
 
 def example(name: str) -> Path:

@@ -15,11 +15,11 @@ from madke.encoding.embeddings import open_encoder
 from madke.encoding.encoders import Encoding
 from madke.endpoints import retry
 from madke.endpoints.retry import RetryPolicy
-from madke.indexing.build import build_index
-from madke.indexing.index_folder import DenseSettings, read_manifest
-from madke.knowledge.index_sources import open_index
-from madke.knowledge.named import use_files
-from madke.knowledge.source import ask_source
+from madke.retrieval.index_sources import open_index
+from madke.retrieval.indexes.build import build_index
+from madke.retrieval.indexes.index_folder import DenseSettings, read_manifest
+from madke.retrieval.named import use_files
+from madke.retrieval.source import ask_source
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 from tests.support.installed import needs
 from tests.support.openai_server import OpenAIServer, Reply, error, openai_server

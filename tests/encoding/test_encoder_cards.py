@@ -15,10 +15,10 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.encoding.encoders import Encoding, load_encoder
-from madke.indexing.build import build_index
-from madke.indexing.index_folder import DenseSettings, read_manifest
-from madke.knowledge.index_sources import open_index
-from madke.knowledge.source import search_source
+from madke.retrieval.index_sources import open_index
+from madke.retrieval.indexes.build import build_index
+from madke.retrieval.indexes.index_folder import DenseSettings, read_manifest
+from madke.retrieval.source import search_source
 from tests.support.corpus import write_corpus
 from tests.support.installed import needs
 from tests.support.tiny_encoder import BGE, WEB, save_sentence_model, save_transformer

@@ -11,7 +11,7 @@ import pytest
 from madke.core.chat import Completion, Purpose, Usage, call_seed
 from madke.core.errors import CallError, UserError
 from madke.core.question import Question
-from madke.pools.building import depth
+from madke.retrieval.pools.building import depth
 from madke.runs.cast import role_models
 from madke.runs.meter import Meter
 from madke.runs.run_pools import RunPools

@@ -15,7 +15,7 @@ from madke.core.errors import Unfinished, UserError
 from madke.core.knowledge import Hits, Passage
 from madke.engine.protocol_parts import Knowledge
 from madke.llm import CallStore, ScriptedChat
-from madke.pools.pool_file import read_pools
+from madke.retrieval.pools.pool_file import read_pools
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import build_pool_file, calls_beside
 from madke.runs.spec import read_spec

@@ -18,7 +18,7 @@ from madke.core.question import Question
 from madke.engine.protocol_parts import Knowledge
 from madke.llm import CallStore, Stored
 from madke.llm.services import AnswerScorer, answer_scoring
-from madke.pools.live_search import LiveSearch, searching
+from madke.retrieval.pools.live_search import LiveSearch, searching
 
 QUESTION = Question(id="q1", question="Wie tief ist der See?", task="translation")
 

@@ -10,7 +10,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.transcript import PoolEntry
-from madke.pools.pool_file import PoolRecord
+from madke.retrieval.pools.pool_file import PoolRecord
 from madke.scoring.retrieval import RECIPROCAL, Rankings, of_debates, of_pools, retrieval, tune, with_fusions
 from tests.support.installed import needs
 from tests.support.transcripts import transcript

@@ -1,4 +1,4 @@
-"""Archives cannot write outside their folder: tests/knowledge/test_fetch.py has the rest, bombs among it."""
+"""Archives cannot write outside their folder: tests/retrieval/test_fetch.py has the rest, bombs among it."""
 
 import io
 import tarfile
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.knowledge.fetch import Published, _unpack
+from madke.retrieval.fetch import Published, _unpack
 
 
 def member(name: Any, kind: Any = tarfile.REGTYPE, target: str = "", content: bytes = b"") -> Any:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.knowledge.fetch import download
-from madke.knowledge.serper import Serper, SerperOptions
-from madke.knowledge.web import WebSource
+from madke.retrieval.fetch import download
+from madke.retrieval.serper import Serper, SerperOptions
+from madke.retrieval.web import WebSource
 
 CONTENT = b"the published file"
 

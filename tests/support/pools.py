@@ -7,8 +7,8 @@ from typing import Any
 
 from madke.core.knowledge import KnowledgePool
 from madke.engine.protocol_parts import Knowledge
-from madke.pools.loading import pool_of
-from madke.pools.pool_file import PoolRecord
+from madke.retrieval.pools.loading import pool_of
+from madke.retrieval.pools.pool_file import PoolRecord
 
 
 def load_pool(record: PoolRecord, *, sources: Sequence[str], **settings: Any) -> KnowledgePool:

@@ -17,7 +17,7 @@ def dpr_document(passage: dict[str, str]) -> dict[str, str]:
 
 def lucene_folder(folder: Path, documents: Sequence[dict[str, str]] | None = None, *, store: str = "-storeRaw") -> Path:
     """A Lucene index of JSON documents, by default of PASSAGES; ``store`` may be empty."""
-    from madke.indexing.lucene import java_class
+    from madke.retrieval.indexes.lucene import java_class
 
     source = folder.with_name(f"{folder.name}-json")
     source.mkdir(parents=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from madke.core.transcript import Transcript, to_json
-from madke.pools.pool_file import PoolLines
+from madke.retrieval.pools.pool_file import PoolLines
 from madke.runs.spec import RunSpec
 from madke.variants import load_variant
 

@@ -189,7 +189,7 @@ def test_java_keeps_the_signals_that_it_lives_by() -> None:
     pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
     script = """
 import ctypes
-from madke.indexing.lucene import start_jvm
+from madke.retrieval.indexes.lucene import start_jvm
 from madke._util.workers import open_workers
 
 def handler():

@@ -1,1 +1,0 @@
-"""Retrieved knowledge: sources, fusion, and the pools that debates read."""

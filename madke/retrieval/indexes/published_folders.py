@@ -1,0 +1,207 @@
+"""Folders that others publish: pyserini's Lucene and FAISS indexes, and FAISS files of FlashRAG and Search-R1.
+
+* A Lucene document stores its source text in the field ``raw`` (``-storeRaw``) or ``contents`` (``-storeContents``).
+* A FAISS folder of pyserini's holds the vectors in ``index`` and one document id per line in ``docid``.
+* A folder of FlashRAG's holds, for example, ``e5_Flat.index`` and ``wiki-18.jsonl``. Row n of the index is line n of
+  the passages, ``{"id", "contents"}``. The part of the index's name before ``_`` names the encoder.
+"""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from madke._util.assets import cache_dir
+from madke._util.files import atomic_write, open_unpacked
+from madke.core.errors import UserError
+from madke.retrieval.indexes.corpus import PASSAGE_FORMAT, passage_of
+from madke.retrieval.indexes.index_folder import MANIFEST, StoredPassage
+from madke.retrieval.indexes.lucene import java_thread, open_lucene
+
+Passages = Callable[[Sequence[int]], list[StoredPassage]]
+"""From rows to passages; raises LookupError for a row without one."""
+
+VECTORS = "index"
+DOCIDS = "docid"
+
+
+def is_lucene(folder: Path) -> bool:
+    """Whether the folder holds a Lucene index."""
+    return any(path.is_file() for path in folder.glob("segments_*"))
+
+
+def is_faiss(folder: Path) -> bool:
+    """Whether the folder holds a FAISS file and the ids of its documents."""
+    return (folder / VECTORS).is_file() and (folder / DOCIDS).is_file()
+
+
+def describe(folder: Path) -> str | None:
+    """Describe a folder in pyserini's format in one line; None if it is not in this format."""
+    if is_lucene(folder):
+        kind, count = "Lucene index", open_searcher(folder).get_total_num_docs()
+    elif is_faiss(folder):
+        kind, count = "FAISS vectors", len(Lines(folder / DOCIDS))
+    else:
+        return None
+    return f"{kind} in pyserini's format: {count:,} documents, fingerprint {fingerprint_of(folder)}"
+
+
+def open_searcher(folder: Path) -> Any:
+    """Open Anserini's searcher, with the published BM25 parameters, over a Lucene folder that stores its texts."""
+    searcher = open_lucene(folder)
+    first = searcher.doc(0) if searcher.get_total_num_docs() else None
+    if first is None:
+        raise UserError("this Lucene index holds no documents", file=folder)
+    if first.get("raw") is None and first.get("contents") is None:
+        remedy = "use one that does, or index again with -storeRaw"
+        raise UserError(f"this Lucene index does not store the texts of its documents; {remedy}", file=folder)
+    return searcher
+
+
+def stored_passage(docid: str, document: Any) -> StoredPassage:
+    r"""The passage of a Lucene document, from its ``raw`` field or else from ``contents``.
+
+    The field holds JSON (``{"title", "text"}``, ``{"title", "contents"}`` or ``{"contents"}``) or plain text. A quoted
+    first line, ``"title"\ntext``, is the title, as in ``wikipedia-dpr-100w``.
+    """
+    raw = document.get("raw")
+    stored = document.get("contents") if raw is None else raw
+    try:
+        fields = json.loads(stored)
+    except (ValueError, RecursionError):
+        fields = None
+    text, title = stored, ""
+    if isinstance(fields, dict):
+        text = next((fields[name] for name in ("text", "contents") if isinstance(fields.get(name), str)), stored)
+        title = fields["title"] if isinstance(fields.get("title"), str) else ""
+    head, newline, body = text.partition("\n")
+    head = head.strip()
+    if not title and newline and len(head) > 1 and head[0] == head[-1] == '"':
+        title, text = head[1:-1], body
+    return StoredPassage(docid, title, text)
+
+
+def open_passages(folder: Path, texts: Path) -> tuple[Passages, int]:
+    """A function from rows of a FAISS folder to passages, and the number of rows.
+
+    The passages are in ``texts``, a Lucene folder in pyserini's format. The function raises LookupError for a row
+    without one.
+    """
+    if not is_lucene(texts):
+        raise UserError("this folder holds no texts; expected a Lucene index in pyserini's format", file=texts)
+    ids, searcher = Lines(folder / DOCIDS), open_searcher(texts)
+
+    def passages(rows: Sequence[int]) -> list[StoredPassage]:
+        stored = []
+        with java_thread():
+            for row in rows:
+                document = searcher.doc(ids[row])
+                if document is None:
+                    raise LookupError(f"document {ids[row]!r} of {folder} has no text in {texts}")
+                stored.append(stored_passage(ids[row], document))
+        return stored
+
+    return passages, len(ids)
+
+
+_ENCODERS = {"e5": "intfloat/e5-base-v2"}
+
+
+def faiss_file(path: Path) -> Path | None:
+    """The FAISS file at ``path``: itself, or the only ``*.index`` in the folder; None if there is none."""
+    if path.is_file():
+        return path if path.suffix == ".index" else None
+    found = [] if (path / MANIFEST).exists() else list(path.glob("*.index"))
+    return found[0] if len(found) == 1 else None
+
+
+def encoder_of(file: Path) -> str:
+    """The encoder that the name of a FAISS file means; UserError if it is unknown."""
+    name = file.name.partition("_")[0]
+    if name not in _ENCODERS:
+        expected = f"its name means none of {', '.join(_ENCODERS)}; in sources.yaml, give encoder: NAME"
+        raise UserError(f"the query encoder of this FAISS file is unknown; {expected}", file=file)
+    return _ENCODERS[name]
+
+
+def texts_of(file: Path) -> Path:
+    """The only JSON Lines file next to a FAISS file; UserError if there is not exactly one."""
+    found = sorted(file.parent.glob("*.jsonl"))
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "none"
+        remedy = "unpack a .gz, or in sources.yaml, give texts: FILE"
+        raise UserError(f"expected one .jsonl file with the passages next to it, found {names}; {remedy}", file=file)
+    return found[0]
+
+
+def open_lines(path: Path) -> tuple[Passages, int]:
+    """The passages of a JSON Lines file by row, and the number of rows."""
+    lines = Lines(path)
+
+    def passage(row: int) -> StoredPassage:
+        try:
+            found = passage_of(json.loads(lines[row]))
+        except (ValueError, RecursionError):
+            found = None
+        if found is None:
+            raise LookupError(f"line {row + 1} of {path}: {PASSAGE_FORMAT}")
+        return found
+
+    return lambda rows: list(map(passage, rows)), len(lines)
+
+
+FETCHED = "fetched.json"
+"""The file in which ``madke index fetch`` records which published index a folder holds."""
+_EDGE = 1 << 16
+_BLOCK = 1 << 20
+
+
+def fingerprint_of(path: Path) -> str:
+    """Twelve hexadecimal digits that identify a file or the content of a folder, without reading it whole.
+
+    They hash names, sizes, and the first and last 64 KiB of every file (this covers all of Lucene's ``segments_N``,
+    which lists the live documents).
+    """
+    digest = sha256()
+    for part in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if not part.is_file() or part.name in ("write.lock", FETCHED):
+            continue
+        with open_unpacked(part) as file:
+            size = file.seek(0, 2)
+            digest.update(f"{part.name}\n{size}\n".encode())
+            for start in {0, max(0, size - _EDGE)}:
+                file.seek(start)
+                digest.update(file.read(_EDGE))
+    return digest.hexdigest()[:12]
+
+
+class Lines:
+    """The lines of a file, memory-mapped. The ends of all lines are kept in the cache folder, 8 bytes each."""
+
+    def __init__(self, path: Path) -> None:
+        import numpy as np
+
+        try:
+            self._text = np.memmap(path, np.uint8, "r")
+            changed = os.stat(path).st_mtime_ns
+        except (OSError, ValueError) as error:  # ValueError: an empty file
+            raise UserError(f"cannot be read: {error}", file=path) from None
+        ends = cache_dir("lines") / f"{fingerprint_of(path)}-{changed:x}"
+        if not ends.exists():
+            with atomic_write(ends) as file:
+                for start in range(0, len(self._text), _BLOCK):
+                    file.write((start + np.flatnonzero(self._text[start : start + _BLOCK] == ord("\n"))).tobytes())
+                if self._text[-1] != ord("\n"):
+                    file.write(np.int64(len(self._text)).tobytes())
+        self._ends = np.memmap(ends, np.int64, "r")
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, row: int) -> str:
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)} lines")
+        start = int(self._ends[row - 1]) + 1 if row else 0
+        return self._text[start : int(self._ends[row])].tobytes().rstrip().decode()

@@ -1,0 +1,184 @@
+"""Build pool files from sources.
+
+Until a pool file is complete, the results of each source for each chunk of questions are kept in a hidden folder next
+to it; the same command resumes from there.
+"""
+
+import asyncio
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeVar
+
+from madke._util.concurrency import in_thread
+from madke._util.files import Inputs, any_finished, atomic_write, dir_lock, is_finished, mark_finished
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, Source, SourceCounts
+from madke.core.question import Question
+from madke.engine.protocol_parts import Knowledge
+from madke.retrieval.pools.pool_file import PoolRecord, merged_record, record_from_json, record_to_json, write_pools
+from madke.retrieval.source import ask_source, served_by
+
+T = TypeVar("T")
+
+RETRIEVED = 10
+"""Minimum number of passages requested from each source: more than used, to make up for removed duplicates."""
+
+_CHUNK = 500
+"""Questions per search; a kill loses at most one chunk. Fixed, since the last bits of a query's vector depend on
+its batch. FAISS is as fast as with 1,000; 200 took five times as long."""
+
+
+def depth(knowledge: Knowledge) -> int:
+    """Number of passages to request from each source."""
+    reranked = knowledge.rerank.candidates if knowledge.rerank is not None else 0
+    return max([RETRIEVED, reranked, *(knowledge.count(source) for source in knowledge.sources)])
+
+
+def retrieve_pools(
+    questions: Sequence[Question],
+    sources: Sequence[Source],
+    k: int,
+    out: Path,
+    *,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> dict[str, SourceCounts]:
+    """Query every source for every question (see :func:`retrieve`) and write the pool file atomically.
+
+    The file has the order of the questions, and each query is the question, verbatim. After a kill or an error the same
+    call queries only what is missing, changed, or failed. ``k`` passages are requested from each source. ``progress``
+    gets the numbers of finished and of all questions. Once ``stopped`` returns True, nothing more is written, and the
+    search that is running is the last one.
+
+    Returns source name -> how many questions it was queried for, found something for, and failed on. UserError if a
+    source cannot be used, or ``out`` cannot be written.
+    """
+    served = {source.name: served_by(source) for source in sources}
+    chunks = [questions[start : start + _CHUNK] for start in range(0, len(questions), _CHUNK)]
+    count = dict.fromkeys(served, SourceCounts())
+    done = 0
+    with _partial_results(out) as folder:
+        kept = [_Chunk(folder, number, chunk, served, k) for number, chunk in enumerate(chunks)]
+        for part in kept:
+            for source in sources:
+                if source.name in part.missing:
+                    hits = ask_source(source, part.queries, k)
+                    _unless(stopped)
+                    part.write(source.name, hits)
+            done += len(part.queries)
+            progress(done, len(questions))
+        _unless(stopped)
+        with atomic_write(out) as whole:
+            for part in kept:
+                records = part.records()
+                whole.writelines(record_to_json(record) + b"\n" for record in records)
+                count = {name: _counted(before, name, records) for name, before in count.items()}
+        shutil.rmtree(folder)
+    return count
+
+
+async def in_search_thread(search: Callable[[Callable[[], bool]], T]) -> T:
+    """The result of a search for pools, in another thread.
+
+    ``search`` gets a function for ``stopped`` of :func:`retrieve_pools`. If the caller is cancelled, as by Ctrl-C, it
+    does not wait for the thread: one search may take minutes. Until that search ends, the same pool file is refused to
+    others.
+    """
+    stop = threading.Event()
+    try:
+        return await asyncio.wrap_future(in_thread(lambda: search(stop.is_set)))
+    finally:
+        stop.set()
+
+
+def _unless(stopped: Callable[[], bool]) -> None:
+    if stopped():
+        raise CancelledError
+
+
+def asking_folder(name: str) -> str:
+    """The name of the hidden folder, next to the pool file ``name``, that holds partial results."""
+    return f".{name}.asking"
+
+
+@contextmanager
+def _partial_results(out: Path) -> Iterator[Path]:
+    """Lock the folder for the chunks of ``out``; at the end it is removed if no chunk is finished."""
+    if out.is_dir():
+        raise UserError("the pool file cannot be written: this is a folder", file=out)
+    folder = out.with_name(asking_folder(out.name))
+    with dir_lock(folder):
+        try:
+            yield folder
+        finally:
+            if folder.exists() and not any_finished(folder):
+                shutil.rmtree(folder)
+
+
+class _Chunk:
+    """The results of ``sources`` (name -> what serves it) for one chunk of questions, one file per source."""
+
+    def __init__(
+        self, folder: Path, number: int, chunk: Sequence[Question], sources: Mapping[str, str], k: int
+    ) -> None:
+        self.queries = [question.question for question in chunk]
+        self._chunk = chunk
+        self._sources = sources
+        asked = json.dumps([(question.id, question.question) for question in chunk])
+        fingerprint = sha256(asked.encode()).hexdigest()
+        self._inputs: dict[str, Inputs] = {
+            name: {"questions": fingerprint, "k": k, "source": json.dumps([name, served])}
+            for name, served in sources.items()
+        }
+        # A source name may not be a valid file name.
+        self._files = {name: folder / f"{number:06}.{sha256(name.encode()).hexdigest()[:16]}.jsonl" for name in sources}
+        self.missing = {name for name, file in self._files.items() if not is_finished(file, self._inputs[name])}
+        """Names of the sources without results yet."""
+
+    def write(self, name: str, hits: Sequence[Hits]) -> None:
+        records = _records(self._chunk, name, self._sources[name], hits)
+        write_pools(self._files[name], records)
+        self.missing.discard(name)
+        if not any(record.partial for record in records):
+            mark_finished(self._files[name], self._inputs[name])
+
+    def records(self) -> list[PoolRecord]:
+        """The chunk's records; requires that no source is missing."""
+        parts = [map(record_from_json, file.read_bytes().splitlines()) for file in self._files.values()]
+        return [merged_record(question, of_one) for question, *of_one in zip(self._chunk, *parts, strict=True)]
+
+
+def _counted(count: SourceCounts, source: str, records: Sequence[PoolRecord]) -> SourceCounts:
+    reasons = [record.partial[source] for record in records if source in record.partial]
+    return SourceCounts(
+        asked=count.asked + len(records),
+        found=count.found + sum(any(passage.source == source for passage in record.passages) for record in records),
+        failed=count.failed + len(reasons),
+        reason=count.reason or next(iter(reasons), None),
+    )
+
+
+def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -> list[PoolRecord]:
+    """Query every source for ``k`` passages for every question, in one batch; failures go to ``partial``."""
+    queries = [question.question for question in questions]
+    parts = [_records(questions, source.name, served_by(source), ask_source(source, queries, k)) for source in sources]
+    return [merged_record(question, of_one) for question, *of_one in zip(questions, *parts, strict=True)]
+
+
+def _records(questions: Sequence[Question], source: str, served: str, answers: Sequence[Hits]) -> list[PoolRecord]:
+    return [
+        PoolRecord(
+            id=question.id,
+            question=question.question,
+            passages=hits.passages,
+            partial={} if hits.error is None else {source: hits.error},
+            sources={source: served},
+        )
+        for question, hits in zip(questions, answers, strict=True)
+    ]

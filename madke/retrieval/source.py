@@ -1,0 +1,132 @@
+"""Query built-in and user-defined sources, whose ``search`` is a plain function or a coroutine."""
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, TypeVar
+
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, Source
+from madke.core.registry import Registry
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def search_source(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
+    """Call the source's ``search``; a coroutine runs in another event loop, and the calling thread waits for it."""
+    return _result(source.search(queries, k))
+
+
+def ask_source(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
+    """The source's result for each query; an exception (except UserError) or a wrong count fails all of them."""
+    try:
+        found = [_with_source(hits, source.name) for hits in search_source(source, queries, k)]
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a bug in a plug-in loses its passages, not the batch
+        return [Hits(error=f"{type(error).__name__}: {error}")] * len(queries)
+    if len(found) != len(queries):
+        return [Hits(error=f"search returned {len(found)} results for {len(queries)} queries")] * len(queries)
+    return found
+
+
+def served_by(source: Source) -> str:
+    """What serves the source: its description, plus its fingerprint if the description does not contain it."""
+    fingerprint = getattr(source, "fingerprint", None)
+    if fingerprint is None:
+        _no_fingerprint(source.name, source.description)
+        return source.description
+    return source.description if fingerprint in source.description else f"{source.description} ({fingerprint})"
+
+
+def close_sources(sources: Iterable[Source]) -> None:
+    """Close the sources that have ``aclose``."""
+    for source in sources:
+        if aclose := getattr(source, "aclose", None):
+            _result(aclose())
+
+
+class NamedSource:
+    """A source under the name that it has in a run; one search at a time, since it need not be thread-safe."""
+
+    def __init__(self, source: Source, name: str) -> None:
+        self.name = name
+        self.description = self.fingerprint = served_by(source)
+        self._source = source
+        self._searching = threading.Lock()
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The source's results; each passage's ``source`` is this name."""
+        with self._searching:
+            return [_with_source(hits, self.name) for hits in search_source(self._source, queries, k)]
+
+    def aclose(self) -> None:
+        """Close the source."""
+        close_sources([self._source])
+
+
+SOURCES: Registry[Any] = Registry("source", {}, "madke.sources")
+"""Sources defined in code: entry points and ``module:object``. Each is a source, or a callable without arguments that
+returns one. Built-in sources, which come before them, are in :mod:`madke.retrieval.named`."""
+
+
+def own_source(code: str, name: str) -> Source:
+    """The source that an entry point or ``module:object`` names; UserError if it is not a source."""
+    value = SOURCES[code]
+    if callable(value) and not _is_source(value):
+        try:
+            value = value()
+        except UserError:
+            raise
+        except Exception as error:  # a plug-in's code
+            raise UserError(f"source {code!r} cannot be created: {type(error).__name__}: {error}") from error
+    if not _is_source(value):
+        raise UserError(f"source {code!r}: expected an object with name, description and search, found {value!r}")
+    return NamedSource(value, name)
+
+
+def _is_source(value: Any) -> bool:
+    # A class also has the attribute search, but only an instance is a source.
+    return not isinstance(value, type) and all(hasattr(value, part) for part in ("name", "description", "search"))
+
+
+def _with_source(hits: Hits, name: str) -> Hits:
+    if not isinstance(hits, Hits):
+        raise TypeError(f"search returned a {type(hits).__name__} for a query; expected madke.Hits")
+    if all(passage.source == name for passage in hits.passages):
+        return hits
+    return replace(hits, passages=tuple(replace(passage, source=name) for passage in hits.passages))
+
+
+@cache
+def _no_fingerprint(name: str, description: str) -> None:
+    _log.warning("source %s (%s) has no fingerprint: a run cannot detect that it changed", name, description)
+
+
+def _result(value: T | Awaitable[T]) -> T:
+    if not inspect.isawaitable(value):
+        return value
+
+    async def awaited() -> T:
+        return await value
+
+    future = asyncio.run_coroutine_threadsafe(awaited(), source_loop())
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+@cache
+def source_loop() -> asyncio.AbstractEventLoop:
+    """One loop, in its own thread, for all searches: a source's connections belong to the loop that opened them."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="madke-sources", daemon=True).start()
+    return loop

@@ -1,0 +1,314 @@
+"""Building, resuming, refusing and verifying index folders."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.retrieval.index_sources import Bm25Source, DenseSource
+from madke.retrieval.indexes.build import build_index
+from madke.retrieval.indexes.index_folder import (
+    CutPassages,
+    DenseSettings,
+    IndexRecall,
+    Manifest,
+    StoredPassage,
+    describe_files,
+    open_manifest,
+    read_manifest,
+    verify,
+    write_passages,
+)
+from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
+from tests.support.installed import needs
+
+needs("faiss", "dense")
+needs("jnius_config", "wiki")
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return write_corpus(tmp_path / "passages.jsonl")
+
+
+def dense(corpus: Path, encoder: WordEncoder | None = None, *, factory: str = "Flat", shard_rows: int = 20) -> Manifest:
+    return build_index(
+        corpus,
+        corpus.parent / "index",
+        encoder=encoder or WordEncoder(),
+        faiss=factory,
+        shard_rows=shard_rows,
+        file_mb=0.001,
+        kind="dense",
+    )
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_manifest_says_what_was_built(corpus: Path, tmp_path: Path) -> None:
+    manifest = dense(corpus)
+
+    assert read_manifest(tmp_path / "index") == open_manifest(tmp_path / "index") == manifest
+    assert manifest.passages == 50
+    assert manifest.index == DenseSettings(
+        encoder="words",
+        dtype="float32",
+        dimension=64,
+        similarity="cosine",
+        factory="Flat",
+        shard_rows=20,
+        batching="32, longest first",
+        file_mb=0.001,
+    )
+    assert manifest.index_recall == IndexRecall(recall_at_5=1.0, margin=0.0, queries=50)
+    assert [file.path for file in manifest.files] == [*(f"faiss/0000{n}.index" for n in range(3)), "passages.arrow"]
+    assert manifest.versions["faiss-cpu"]
+    assert names(tmp_path) == ["index", "passages.jsonl"]
+    assert verify(tmp_path / "index") == []
+
+
+@pytest.mark.parametrize("kind", ["bm25", "dense"])
+def test_passages_without_text_are_left_out_and_logged(
+    kind: Literal["bm25", "dense"], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once Lucene's own count differed, and the build blamed the disk."""
+    corpus = write_corpus(tmp_path / "c.jsonl", [PASSAGES[0], {"id": "empty", "title": "", "text": ""}, PASSAGES[1]])
+
+    manifest = build_index(corpus, tmp_path / "index", kind, encoder=WordEncoder() if kind == "dense" else None)
+
+    assert (manifest.passages, manifest.corpus.skipped) == (2, 1)
+    assert "c.jsonl: skipped 1 passage without text: 'empty' on line 2" in caplog.text
+    opened = (
+        Bm25Source(tmp_path / "index", name="s")
+        if kind == "bm25"
+        else DenseSource(tmp_path / "index", name="s", encoder=WordEncoder())
+    )
+    (hits,) = opened.search([PASSAGES[1]["text"]], 5)
+    assert hits.passages[0].key == PASSAGES[1]["id"]
+    assert build_index(tmp_path / "index", tmp_path / "copy").corpus.skipped == 1
+
+
+def test_a_corpus_of_empty_passages_is_refused(tmp_path: Path) -> None:
+    corpus = write_corpus(tmp_path / "c.jsonl", [{"id": "empty", "title": "Title", "text": ""}])
+
+    with pytest.raises(UserError, match="this corpus has no passages with text"):
+        build_index(corpus, tmp_path / "index")
+
+
+def test_an_index_of_an_older_version_with_empty_passages_can_be_shared(tmp_path: Path) -> None:
+    """Its rows must stay, and Lucene leaves out the empty ones."""
+    corpus = write_corpus(tmp_path / "c.jsonl", PASSAGES[:2])
+    build_index(corpus, tmp_path / "old", "dense", encoder=WordEncoder())
+    store = tmp_path / "old" / "passages.arrow"
+    write_passages(store, [StoredPassage("empty", "", ""), StoredPassage("p", "", "a volcano")])
+    found = json.loads((tmp_path / "old" / "manifest.json").read_text())
+    found["files"] = [each.model_dump() for each in describe_files(tmp_path / "old")]
+    (tmp_path / "old" / "manifest.json").write_text(json.dumps(found))
+
+    build_index(tmp_path / "old", tmp_path / "new")
+
+    (hits,) = Bm25Source(tmp_path / "new", name="s").search(["volcano"], 5)
+    assert [passage.key for passage in hits.passages] == ["p"]
+
+
+class Windowed(WordEncoder):
+    """Reads seven words of a passage."""
+
+    window = 7
+
+    def count_cut(self, titles: Sequence[str], texts: Sequence[str]) -> int:
+        return sum(len(text.split()) > self.window for text in texts)
+
+
+def test_a_dense_build_counts_the_passages_that_its_encoder_cuts(tmp_path: Path) -> None:
+    texts = ["a river " * words for words in range(1, 9)]
+    corpus = write_corpus(tmp_path / "c.jsonl", [{"id": f"{n}", "title": "", "text": t} for n, t in enumerate(texts)])
+
+    for name in ("index", "from-kept-vectors"):
+        built = build_index(
+            corpus, tmp_path / name, "dense", encoder=Windowed(), shard_rows=3, vectors=tmp_path / "vectors"
+        )
+        assert built.cut == CutPassages(passages=5, window=7)
+        assert built.cut.line(8).startswith("5 of 8 passages longer than the encoder's window of 7 tokens;")
+    assert build_index(corpus, tmp_path / "unknown", "dense", encoder=WordEncoder()).cut is None
+
+
+def test_k1_and_b_of_the_build_act_when_searching(corpus: Path, tmp_path: Path) -> None:
+    scores = []
+    choices: list[dict[str, Any]] = [{}, {"k1": 2.0, "b": 0.9}]
+    for number, settings in enumerate(choices):
+        build_index(corpus, tmp_path / str(number), **settings)
+        (hits,) = Bm25Source(tmp_path / str(number), name="wiki").search(["lava in Corva"], 1)
+        scores.append(hits.passages[0].score)
+
+    assert scores[0] != pytest.approx(scores[1])
+
+
+def test_a_build_that_was_stopped_goes_on_at_its_shard(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="power cut"):
+        dense(corpus, WordEncoder(raise_at=1))
+    assert not (tmp_path / "index").exists()
+
+    second = WordEncoder()
+    resumed = dense(corpus, second)
+
+    texts = [passage["text"] for passage in PASSAGES]
+    assert second.passage_calls == [texts[20:40], texts[40:]]
+    assert names(tmp_path) == ["index", "passages.jsonl"]
+    undisturbed = build_index(
+        corpus, tmp_path / "other", encoder=WordEncoder(), faiss="Flat", shard_rows=20, file_mb=0.001, kind="dense"
+    )
+    assert resumed.files == undisturbed.files
+
+
+def test_a_shard_that_was_damaged_meanwhile_is_encoded_again(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError):
+        dense(corpus, WordEncoder(raise_at=2))
+    shard = next((tmp_path / ".index.building" / "vectors").glob("*20.npy"))
+    shard.write_bytes(shard.read_bytes()[:-1] + b"\xff")
+
+    second = WordEncoder()
+    dense(corpus, second)
+
+    assert [len(texts) for texts in second.passage_calls] == [20, 10]
+
+
+def test_the_same_build_again_does_nothing(corpus: Path) -> None:
+    first = dense(corpus)
+    encoder = WordEncoder()
+
+    assert dense(corpus, encoder) == first
+    assert encoder.passage_calls == []
+
+
+def test_two_builds_at_once_make_one_index(corpus: Path) -> None:
+    encoders = [WordEncoder(), WordEncoder()]
+    threads = [threading.Thread(target=dense, args=(corpus, encoder)) for encoder in encoders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(len(encoder.passage_calls) for encoder in encoders) == [0, 3]
+    assert verify(corpus.parent / "index") == []
+
+
+def test_a_folder_with_something_else_is_refused(corpus: Path, tmp_path: Path) -> None:
+    dense(corpus)
+    with pytest.raises(UserError, match="an index with other settings"):
+        dense(corpus, factory="SQ8")
+    with pytest.raises(UserError, match="an index with other settings"):
+        build_index(corpus, tmp_path / "index")
+
+    write_corpus(corpus, PASSAGES[:10])
+    with pytest.raises(UserError, match="the index of another corpus"):
+        dense(corpus)
+
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    with pytest.raises(UserError, match="not empty and holds no index"):
+        build_index(corpus, tmp_path / "mine")
+    assert names(tmp_path) == ["index", "mine", "passages.jsonl"]
+
+
+def test_bad_input_leaves_nothing_behind(corpus: Path, tmp_path: Path) -> None:
+    corpus.write_text(corpus.read_text() + "{\n")
+
+    with pytest.raises(UserError, match=r"passages\.jsonl:51: is not JSON"):
+        dense(corpus)
+    with pytest.raises(UserError, match="no such corpus"):
+        build_index(tmp_path / "nothing.jsonl", tmp_path / "index")
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(UserError, match="no passages"):
+        build_index(tmp_path / "empty.jsonl", tmp_path / "index")
+    with pytest.raises(UserError, match=r"--faiss 'flat' for 64 dimensions: .*expected auto or a FAISS factory"):
+        dense(corpus, factory="flat")
+
+    assert names(tmp_path) == ["empty.jsonl", "passages.jsonl"]
+
+
+def test_verify_names_what_changed(corpus: Path, tmp_path: Path) -> None:
+    dense(corpus)
+    index = tmp_path / "index"
+    shard = index / "faiss" / "00001.index"
+    content = shard.read_bytes()
+    shard.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    (index / "faiss" / "00002.index").unlink()
+    write_corpus(corpus, PASSAGES[:10])
+
+    problems = verify(index)
+
+    assert [problem.split(":")[0] for problem in problems] == [
+        "faiss/00001.index", "faiss/00002.index", f"corpus {corpus}",
+    ]  # fmt: skip
+    assert "changed after the index was built" in problems[0]
+    assert "missing" in problems[1]
+    assert "changed" in problems[2]
+
+
+def test_a_truncated_index_is_not_searched(corpus: Path, tmp_path: Path) -> None:
+    dense(corpus)
+    shard = tmp_path / "index" / "faiss" / "00000.index"
+    shard.write_bytes(shard.read_bytes()[:-10])
+
+    with pytest.raises(UserError, match=r"faiss/00000\.index has \d+ bytes, expected \d+ bytes"):
+        DenseSource(tmp_path / "index", name="wiki")
+
+
+def test_no_file_of_an_earlier_attempt_is_part_of_the_index(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def power_cut(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("madke.retrieval.indexes.dense.measure_recall", power_cut)
+    with pytest.raises(KeyboardInterrupt):
+        dense(corpus)
+    assert len(list((tmp_path / ".index.building" / "faiss").glob("*.index"))) == 3
+    monkeypatch.undo()
+
+    encoder = WordEncoder()
+    manifest = build_index(corpus, tmp_path / "index", encoder=encoder, faiss="Flat", shard_rows=20, kind="dense")
+
+    assert encoder.passage_calls == []
+    assert [file.path for file in manifest.files] == ["faiss/00000.index", "passages.arrow"]
+    source = DenseSource(tmp_path / "index", name="wiki", encoder=encoder)
+    assert len(source.search(["volcano"], 50)[0].passages) == 50
+
+
+def test_vectors_outlive_everything_until_the_index_has_its_name(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def power_cut(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    for stage in ("describe_files", "versions"):
+        monkeypatch.setattr(f"madke.retrieval.indexes.build.{stage}", power_cut)
+        with pytest.raises(KeyboardInterrupt):
+            dense(corpus)
+        assert len(list((tmp_path / ".index.building" / "vectors").glob("*.npy"))) == 3
+        monkeypatch.undo()
+    encoder = WordEncoder()
+    dense(corpus, encoder)
+
+    assert encoder.passage_calls == []
+    assert names(tmp_path) == ["index", "passages.jsonl"]
+
+
+def test_passages_of_a_damaged_index_are_not_taken_over(corpus: Path, tmp_path: Path) -> None:
+    dense(corpus)
+    store = tmp_path / "index" / "passages.arrow"
+    content = store.read_bytes()
+    store.write_bytes(content.replace(b"volcano", b"Volcano", 1))
+
+    with pytest.raises(UserError, match=r"passages\.arrow: the file changed after it was built"):
+        build_index(tmp_path / "index", tmp_path / "second", encoder=WordEncoder(), faiss="SQ8", kind="dense")
+    assert not (tmp_path / "second").exists()

@@ -1,0 +1,328 @@
+"""A folder of documents as a source: what it finds and tells, and what is read again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import madke
+from madke.core.errors import UserError
+from madke.retrieval.documents.bounded import BoundedReader
+from madke.retrieval.index_sources import DocumentSource
+from madke.retrieval.named import open_source, parse_sources, resolve
+from madke.retrieval.source_spec import DocumentsSpec, IndexSpec
+from tests.support import cli, documents
+from tests.support.corpus import WordEncoder
+
+TOPICS = ("kestrel", "heron", "sparrow", "buzzard")
+
+
+_OPENED: list[DocumentSource] = []
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
+    yield tmp_path / "cache" / "documents"
+    while _OPENED:
+        _OPENED.pop().aclose()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "birds"
+    (folder / "more").mkdir(parents=True)
+    (folder / "kestrel.pdf").write_bytes(
+        documents.pdf(["A cover.", "Kestrels nest on ledges.", "They hover over fields."])
+    )
+    (folder / "more" / "heron.md").write_text("# Food\nHerons eat fish.\n\n# Nests\nHerons nest in trees.\n")
+    (folder / "sparrow.docx").write_bytes(documents.docx(["# Dust", "Sparrows bathe in dust."]))
+    return folder
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the documents that were parsed, in order."""
+    names: list[str] = []
+    original = BoundedReader.read
+
+    def counted(reader: BoundedReader, path: Path, name: str) -> Any:
+        names.append(name)
+        return original(reader, path, name)
+
+    monkeypatch.setattr(BoundedReader, "read", counted)
+    return names
+
+
+def titles(source: Any, query: str, k: int = 1) -> list[str]:
+    (hits,) = source.search([query], k)
+    assert hits.error is None
+    return [passage.title for passage in hits.passages]
+
+
+def opened(folder: Path, encoder: Any = "none") -> DocumentSource:
+    _OPENED.append(DocumentSource(folder, name="birds", encoder=encoder))
+    return _OPENED[-1]
+
+
+def test_passages_say_where_they_are_from(folder: Path) -> None:
+    source = opened(folder)
+    assert titles(source, "Where do kestrels nest?") == ["kestrel.pdf, p. 2"]
+    assert titles(source, "What do herons eat?") == ["more/heron.md: Food"]
+    assert titles(source, "Who bathes in dust?") == ["sparrow.docx: Dust"]
+    (hits,) = source.search(["nest"], 5)
+    assert [(p.source, p.key, p.rank, p.url) for p in hits.passages] == [
+        ("birds", "more/heron.md#2", 0, None),
+        ("birds", "kestrel.pdf#2", 1, None),
+    ]
+    assert source.description.startswith("BM25 over 6 passages (files: 3, PDF pages: 3; ")
+
+
+def test_with_an_encoder_the_search_is_hybrid(folder: Path) -> None:
+    encoder = WordEncoder()
+    source = opened(folder, encoder)
+    assert source.description.startswith(
+        "weighted sum of BM25 and words vectors over 6 passages (files: 3, PDF pages: 3; "
+    )
+    assert titles(source, "Herons nest in trees.") == ["more/heron.md: Nests"]
+    (hits,) = source.search(["nest"], 6)
+    assert len(hits.passages) == 6  # vectors rank also the passages without the word
+
+
+def test_every_file_that_is_left_out_is_named(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (folder / "locked.pdf").write_bytes(documents.locked_pdf())
+    (folder / "photo.jpeg").write_bytes(b"\xff\xd8")
+    (folder / "half.pdf").write_bytes(documents.pdf(["Text.", None]))
+    (folder / "passwords.txt").symlink_to("/etc/passwd")
+    (folder / "elsewhere").symlink_to("/etc")
+    os.mkfifo(folder / "pipe.txt")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "notes.txt").write_text("Hidden.")
+    (folder / "~$sparrow.docx").write_bytes(b"\x08owner")
+    source = opened(folder)
+    assert [record.getMessage() for record in caplog.records if "left out" in record.getMessage()] == [
+        "birds: left out elsewhere: a symbolic link",
+        "birds: left out half.pdf: 1 of 2 pages are images without text (scans need text recognition, OCR)",
+        "birds: left out locked.pdf: encrypted: it opens only with a password",
+        "birds: left out passwords.txt: a symbolic link",
+        "birds: left out photo.jpeg: unknown type .jpeg",
+        "birds: left out pipe.txt: not a regular file",
+    ]
+    assert "over 7 passages (files: 4, PDF pages: 5; " in source.description
+    caplog.clear()
+    opened(folder)
+    assert len(caplog.records) == 6  # again, and nothing else: no document was read
+
+
+def test_one_changed_file_of_many_is_read_again_alone(
+    tmp_path: Path, read: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(200):
+        (folder / f"{number:03}.txt").write_text(f"Bird {number} is a {TOPICS[number % 4]}.")
+    encoder = WordEncoder()
+    first = opened(folder, encoder)
+    assert (len(read), sum(map(len, encoder.passage_calls))) == (200, 200)
+    read.clear()
+    encoder.passage_calls.clear()
+    (folder / "007.txt").write_text("Bird 7 is now an albatross.")
+    second = opened(folder, encoder)
+    assert (read, encoder.passage_calls) == (["007.txt"], [["Bird 7 is now an albatross."]])
+    assert "reading 1 new or changed of 200 documents" in caplog.text
+    assert titles(second, "albatross") == ["007.txt"]
+    assert first.fingerprint != second.fingerprint
+    # The source that was open before has its own snapshot.
+    assert titles(first, "Bird 7") == ["007.txt"]
+    assert "albatross" not in first.search(["Bird 7"], 1)[0].passages[0].text
+
+
+def test_a_deleted_file_is_forgotten_and_a_touched_one_is_not_parsed(folder: Path, read: list[str]) -> None:
+    before = opened(folder).fingerprint
+    os.utime(folder / "kestrel.pdf", ns=(1, 1))
+    read.clear()
+    assert opened(folder).fingerprint == before
+    assert read == []
+    content = (folder / "sparrow.docx").read_bytes()
+    (folder / "sparrow.docx").unlink()
+    gone = opened(folder)
+    assert read == []
+    assert "Dust" not in " ".join(titles(gone, "dust", 9))
+    assert gone.fingerprint != before
+    (folder / "sparrow.docx").write_bytes(content)
+    assert opened(folder).fingerprint == before
+    assert read == ["sparrow.docx"]
+
+
+def test_the_vectors_of_an_interrupted_refresh_are_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("madke.retrieval.documents.store._ENCODED_AT_ONCE", 2)
+    with pytest.raises(RuntimeError, match="power cut"):
+        opened(folder, WordEncoder(raise_at=2))
+    rest = WordEncoder()
+    source = opened(folder, rest)
+    assert list(map(len, rest.passage_calls)) == [2]
+    assert titles(source, "Sparrows bathe in dust.") == ["sparrow.docx: Dust"]
+
+
+def test_a_file_that_became_readable_is_read(folder: Path, read: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> str:
+        raise UserError("cannot be read: Permission denied", file=path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("madke.retrieval.documents.store.fingerprint", refuse)
+        with pytest.raises(UserError, match="no readable document"):
+            opened(folder)
+    opened(folder)
+    assert len(read) == 3
+
+
+def test_a_damaged_cache_is_named(folder: Path, empty_cache: Path) -> None:
+    opened(folder).aclose()
+    (database,) = empty_cache.glob("*/documents.sqlite")
+    database.write_bytes(b"no database" * 1000)
+    with pytest.raises(
+        UserError, match=rf"{database.parent}: this cache of .* cannot be used \(file is not a database\)"
+    ):
+        opened(folder)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {},
+            "holds no readable document; expected PDF, DOCX, XLSX, PPTX, HTML, Markdown or text files with text",
+        ),
+        ({"photo.png": "x"}, "this folder holds no readable document"),
+        ({"passages.json": "{}"}, "this folder holds passages; first run `madke index build`"),
+    ],
+)
+def test_a_folder_without_documents_is_refused(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match=message):
+        opened(tmp_path)
+
+
+def test_a_folder_is_an_index_if_it_holds_one_else_documents(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent)
+    assert resolve("birds", "./birds") == DocumentsSpec(documents=folder)
+    (folder / "manifest.json").write_text("{}")
+    assert resolve("birds", "./birds") == IndexSpec(index=folder)
+
+
+def test_a_folder_without_a_name_gives_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent)
+    folder.with_name("wiki").mkdir()
+    (folder / "my notes").mkdir()
+    assert parse_sources("./birds", ()) == {"birds": "./birds"}
+    assert parse_sources("birds,b=birds", ()) == {"birds": "birds", "b": "birds"}
+    assert parse_sources("birds/my notes,.", ()) == {"my-notes": "birds/my notes", folder.parent.name: "."}
+    assert parse_sources("wiki", ()) == {"wiki": None}  # a source keeps its name, whatever folders there are
+    assert parse_sources("./wiki", ()) == {"wiki": "./wiki"}
+    with pytest.raises(UserError, match="'wiki' is named twice; name folders and files with NAME=PATH"):
+        parse_sources("wiki,./wiki", ())
+
+
+def test_one_file_is_a_source(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "link.md").symlink_to(folder / "more" / "heron.md")
+    assert parse_sources("kestrel.pdf,more/heron.md", ()) == {"kestrel": "kestrel.pdf", "heron": "more/heron.md"}
+    assert resolve("k", "kestrel.pdf") == DocumentsSpec(documents=folder / "kestrel.pdf")
+    (tmp_path / "sources.yaml").write_text("k: {documents: birds/kestrel.pdf, encoder: none}\n")
+
+    for path in ("more/heron.md", "link.md"):
+        _OPENED.append(DocumentSource(Path(path), name="heron", encoder="none"))
+        assert titles(_OPENED[-1], "nests fish sparrow", 5) == [f"{Path(path).name}: Nests", f"{Path(path).name}: Food"]
+    done = cli.madke("index", "search", "k", "ledges", "--k", 1, cwd=tmp_path, MADKE_CACHE=str(tmp_path / "cache"))
+    assert "1. kestrel.pdf, p. 2 (kestrel.pdf#2," in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("handbook.md", r"^handbook\.md: no such folder or file"),
+        ("./notes", r"^\./notes: no such folder or file"),
+        ("k=gone/kestrel.pdf", r"^gone/kestrel\.pdf: no such folder or file"),
+        (
+            "./photo.png",
+            r"^\./photo\.png: a file of unknown type; expected PDF, DOCX, XLSX, PPTX, HTML, Markdown or text, an index",
+        ),
+    ],
+)
+def test_a_path_that_is_no_source_is_named(spec: str, message: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photo.png").write_bytes(b"x")
+    ((name, found),) = parse_sources(spec, ()).items()
+    with pytest.raises(UserError, match=message):
+        open_source(name, found)
+
+
+def test_an_empty_document_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text(" ")
+    with pytest.raises(UserError, match="this document has no text"):
+        opened(tmp_path / "empty.txt")
+
+
+def test_an_entry_of_a_sources_file_may_name_documents_and_the_encoder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    (folder.parent / "sources.yaml").write_text("mine: {documents: birds, encoder: none}\n")
+    source = open_source("mine")
+    assert source.description.startswith("BM25 over 6 passages (files: 3, ")
+    assert titles(source, "dust") == ["sparrow.docx: Dust"]
+
+
+def test_a_sources_file_that_is_merely_found_reads_no_documents_elsewhere(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    (work / "link").symlink_to(folder)
+    for documents_entry in (str(folder), "../birds", "link"):
+        (work / "sources.yaml").write_text(f"wiki: {{hybrid: [google, {{documents: {documents_entry}}}]}}\n")
+        with pytest.raises(UserError, match=r"reads documents outside of this folder .* only in a file that you name"):
+            open_source("wiki")
+    (work / "sources.yaml").write_text("wiki: {documents: link, encoder: none}\n")
+    monkeypatch.setenv("MADKE_SOURCES", str(work / "sources.yaml"))
+    assert "files: 3, " in open_source("wiki").description
+
+
+def test_ask_shows_file_and_page(folder: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.yaml"
+    script.write_text('- {reply: "Knowledge [0] says: on ledges. [0] [SAME] The answer is [ledges]."}\n')
+    (tmp_path / "sources.yaml").write_text("birds: {documents: birds, encoder: none}\n")
+    asked = cli.madke(
+        "ask", "Where do kestrels nest?", "--sources", "birds", "--model", f"scripted/{script}", cwd=tmp_path
+    )
+    assert asked.returncode == 0, asked.stderr
+    assert "[0] birds    kestrel.pdf, p. 2  (kestrel.pdf#2)" in asked.stdout
+    assert "source birds: BM25 over 6 passages (files: 3, PDF pages: 3; " in asked.stderr
+
+
+def test_a_run_takes_the_sources_of_its_pool_file(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    question = {"id": "q", "question": "Where do kestrels nest?", "golden_answers": ["on ledges"]}
+    (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")
+    pools = tmp_path / "pools.jsonl"
+    madke.build_pools([question], pools, sources=opened(folder))
+
+    def reply(messages: Any) -> str:
+        prompts.append(" ".join(message["content"] for message in messages))
+        return "It is in Knowledge [0]. [0] [SAME] The answer is [on ledges]."
+
+    prompts: list[str] = []
+    run = madke.run(tmp_path / "q.jsonl", model=reply, pools=pools, out=tmp_path / "run")
+    (transcript,) = run.transcripts()
+    assert [entry.title for entry in transcript.pool][:1] == ["kestrel.pdf, p. 2"]
+    assert any("Passage 0 (kestrel.pdf, p. 2): Kestrels nest on ledges." in prompt for prompt in prompts)
+    assert "lacks a source of the protocol (wiki, google): using its own, birds" in caplog.text
+    assert run.scores["correct"].value == 1.0

@@ -1,0 +1,298 @@
+"""One document at a time: its passages, and the bounds on time and memory."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.retrieval.documents.bounded import BoundedReader
+from madke.retrieval.documents.reading import Unreadable, passages_of, read_document
+from madke.retrieval.documents.store import files_in
+from madke.retrieval.documents.word_index import WordIndex, words_of
+from tests.support import documents
+
+
+def passages(folder: Path, name: str, content: bytes | str) -> list[tuple[str, str]]:
+    (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_document(folder / name, name).passages
+
+
+def refusal(folder: Path, name: str, content: bytes) -> str:
+    with pytest.raises(Unreadable) as refused:
+        passages(folder, name, content)
+    return str(refused.value)
+
+
+def test_a_passage_of_a_pdf_names_its_page(tmp_path: Path) -> None:
+    content = documents.pdf(["Kestrels hover.", None, "Owls hunt at night."])
+    assert passages(tmp_path, "birds.pdf", content) == [
+        ("birds.pdf, p. 1", "Kestrels hover."),
+        ("birds.pdf, p. 3", "Owls hunt at night."),
+    ]
+    assert read_document(tmp_path / "birds.pdf", "birds.pdf").note.startswith("1 of 3 pages are images without text")
+
+
+def test_a_passage_of_any_other_document_names_its_heading(tmp_path: Path) -> None:
+    assert passages(tmp_path, "a.docx", documents.docx(["Vorwort", "# Falken", "Turmfalken rütteln."])) == [
+        ("a.docx", "Vorwort"),
+        ("a.docx: Falken", "Turmfalken rütteln."),
+    ]
+    assert passages(tmp_path, "a.md", "# Falcons\nThey dive.\n\n| a | b |\n|---|---|\n| swift | 7 |\n") == [
+        ("a.md: Falcons", "They dive. a b swift 7"),
+    ]
+    html = "<title>T</title><h2>Owls</h2><p>Soft &amp; silent.</p><table><tr><td>one<td>two</table>"
+    assert passages(tmp_path, "a.html", html) == [("a.html: Owls", "Soft & silent. one two")]
+    assert passages(tmp_path, "a.txt", "Only text.") == [("a.txt", "Only text.")]
+
+
+def test_a_sheet_is_read_row_by_row_and_a_talk_slide_by_slide(tmp_path: Path) -> None:
+    openpyxl, pptx = (pytest.importorskip(name, reason="needs the extra documents") for name in ("openpyxl", "pptx"))
+    book = openpyxl.Workbook()
+    book.active.title = "Lakes"
+    for row in (["Lake", "Depth"], [], ["Baikal", 1642], ["Geneva", None]):
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    talk = pptx.Presentation()
+    slide = talk.slides.add_slide(talk.slide_layouts[1])
+    slide.shapes.title.text, slide.placeholders[1].text = "Kestrels", "They nest in towers\nThey hover."
+    slide.notes_slide.notes_text_frame.text = "Show the film"
+    cells = slide.shapes.add_table(1, 2, 0, 0, 100, 100).table.rows[0].cells
+    cells[0].text, cells[1].text = "Eggs", "5"
+    talk.save(str(tmp_path / "a.pptx"))
+
+    assert read_document(tmp_path / "a.xlsx", "a.xlsx").passages == [
+        ("a.xlsx: Lakes", "Lake, Depth. Lake: Baikal; Depth: 1642. Lake: Geneva.")
+    ]
+    assert read_document(tmp_path / "a.pptx", "a.pptx").passages == [
+        ("a.pptx, slide 1", "Kestrels. They nest in towers. They hover. Eggs 5. Show the film.")
+    ]
+
+
+def test_a_file_whose_reader_is_missing_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("madke.retrieval.documents.reading.find_spec", lambda name: None)
+    (tmp_path / "a.pptx").write_bytes(b"")
+    (found,) = files_in(tmp_path)
+    assert found.problem.startswith("needs pptx: pip install")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("notes.txt", b"NEST BOXES\n\nThey are put up in towns.\n\nWho comes?\n\nKestrels return\nto them.\n"),
+        ("notes.md", b"#### NEST BOXES\nThey are put up in towns.\n##### Who comes?\nKestrels return\nto them.\n"),
+    ],
+)
+def test_a_heading_inside_of_a_text_is_a_sentence_of_its_own(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    ((_, text),) = read_document(tmp_path / name, name).passages
+    assert text == "NEST BOXES. They are put up in towns. Who comes? Kestrels return to them."
+
+
+def test_a_text_box_of_word_is_read_once_and_a_footnote_too(tmp_path: Path) -> None:
+    word = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    mc = 'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+    note = "<w:p><w:r><w:t>A note.</w:t></w:r></w:p>"
+    box = "<w:txbxContent><w:p><w:r><w:t>In a box.</w:t></w:r></w:p></w:txbxContent>"
+    body = (
+        f"<w:p><w:r><w:t>Before</w:t><w:tab/><w:t>and after.</w:t><mc:AlternateContent><mc:Choice>{box}</mc:Choice>"
+        f"<mc:Fallback>{box}</mc:Fallback></mc:AlternateContent></w:r><w:r><w:footnoteReference w:id='1'/></w:r></w:p>"
+        "<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del></w:p>"
+    )
+    members = {
+        "word/document.xml": f"<w:document {word} {mc}><w:body>{body}</w:body></w:document>",
+        "word/footnotes.xml": f"<w:footnotes {word}><w:footnote w:id='1'>{note}</w:footnote></w:footnotes>",
+    }
+    content = documents.archive({name: text.encode() for name, text in members.items()})
+    assert passages(tmp_path, "box.docx", content) == [("box.docx", "Before and after. In a box. A note.")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("locked.pdf", documents.locked_pdf(), "encrypted: it opens only with a password"),
+        ("broken.pdf", documents.pdf(["text"])[:60], "damaged, or no PDF"),
+        ("scan.pdf", documents.pdf([None, None]), "no text (a scan needs text recognition, OCR, first)"),
+        ("empty.txt", b" \n", "no text"),
+        ("latin.txt", "caf\xe9".encode("latin-1"), "not UTF-8"),
+        ("locked.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "encrypted, or in the format of Office before 2007"),
+        ("broken.docx", documents.docx(["text"])[:100], "damaged ("),
+        ("other.docx", documents.archive({"mimetype": b"x"}), "damaged ("),
+        ("cut.docx", documents.archive({"word/document.xml": b"<a><b>"}), "damaged ("),
+        ("notes.md.gz", b"no gzip", "is not gzip"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",  # archives hold the time
+)
+def test_what_cannot_be_read_is_refused_with_the_reason(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    assert reason in refusal(tmp_path, name, content)
+
+
+def test_an_entity_of_a_docx_is_not_expanded_and_no_file_is_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the secret")
+    doctype = f'<!DOCTYPE w [<!ENTITY x SYSTEM "file://{secret}"><!ENTITY y "yyyy">]>'
+    word = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    xml = f"{doctype}<w:document {word}><w:body><w:p><w:r><w:t>Text &x; &y;</w:t></w:r></w:p></w:body></w:document>"
+    found = passages(tmp_path, "a.docx", documents.archive({"word/document.xml": xml.encode()}))
+    assert "secret" not in found[0][1]
+    assert found[0][1].startswith("Text")
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("a represen\ufffetative view", "a representative view"),
+        ("a represen-\r\ntative view", "a representative view"),
+        ("well-known, and well\ufffeknown", "well-known, and well-known"),
+        ("wellknown, and well\ufffeknown", "wellknown, and wellknown"),
+        ("from 1914\ufffe1918", "from 1914-1918"),
+        ("the Jean\ufffePaul", "the Jean-Paul"),
+        ("a \ufb01ne \ufb02ow", "a fine flow"),
+    ],
+)
+def test_words_that_a_line_end_divides_are_joined(
+    lines: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pypdfium2
+
+    monkeypatch.setattr(pypdfium2.PdfTextPage, "get_text_range", lambda page: lines)
+    assert passages(tmp_path, "a.pdf", documents.pdf(["x"])) == [("a.pdf, p. 1", expected)]
+
+
+@pytest.mark.parametrize("count", [1, 99, 149, 150, 151, 430, 1000])
+def test_passages_have_about_a_hundred_words_and_keep_every_word(count: int) -> None:
+    words = [f"w{number}" for number in range(count)]
+    found = list(passages_of("\n".join(words)))
+    assert " ".join(found).split() == words
+    assert all(66 <= len(one.split()) <= 150 for one in found) or count < 100
+
+
+def test_a_script_without_spaces_is_divided_and_its_lines_are_joined() -> None:
+    found = list(passages_of("贝加尔湖是最深的\r\n湖泊。" * 60))
+    assert "".join(found) == "贝加尔湖是最深的湖泊。" * 60
+    assert [len(one) for one in found] == [220, 220, 220]
+
+
+@pytest.mark.slow
+def test_a_document_that_hangs_or_needs_too_much_memory_does_not_stop_the_others(tmp_path: Path) -> None:
+    contents = {"endless.pdf": documents.endless_pdf(), "bomb.docx": documents.bomb_docx()}
+    contents |= {"huge.txt.gz": gzip.compress(b"A line.\n" * (25 << 20), 1), "good.pdf": documents.pdf(["Still here."])}
+    reasons: dict[str, Any] = {}
+    slow, small = BoundedReader(seconds=1), BoundedReader(memory_mb=200)
+    with closing(slow), closing(small):
+        for name, content in contents.items():
+            (tmp_path / name).write_bytes(content)
+            try:
+                reasons[name] = (slow if name == "endless.pdf" else small).read(tmp_path / name, name).passages
+            except Unreadable as error:
+                reasons[name] = str(error)
+    assert len(contents["endless.pdf"]) < 5_000
+    assert len(contents["bomb.docx"]) < 2_000_000
+    assert reasons == {
+        "endless.pdf": "reading it takes more than 1 s",
+        "bomb.docx": "unpacks to more than 256 MB",
+        "huge.txt.gz": "needs more than 200 MB of memory",
+        "good.pdf": [("good.pdf, p. 1", "Still here.")],
+    }
+
+
+def children() -> list[int]:
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=True
+    )
+    return [int(pid) for pid in listed.stdout.split()]
+
+
+def test_a_reader_that_dies_is_replaced_and_none_outlives_its_block(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Text.")
+    before = set(children())
+    with closing(BoundedReader()) as reader:
+        reader.read(tmp_path / "a.txt", "a.txt")
+        (process,) = [pid for pid in children() if pid not in before and _is_reader(pid)]
+        os.kill(process, signal.SIGSEGV)
+        with pytest.raises(Unreadable, match=r"reading it fails \(status -11\): damaged, or needs more than 1,024 MB"):
+            reader.read(tmp_path / "a.txt", "a.txt")
+        assert reader.read(tmp_path / "a.txt", "a.txt").passages == [("a.txt", "Text.")]
+    assert not [pid for pid in children() if _is_reader(pid)]
+
+
+def _is_reader(pid: int) -> bool:
+    try:
+        return b"madke.retrieval.documents.bounded" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return False
+
+
+def test_the_reader_has_no_key_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-of-the-reader")
+    (tmp_path / "a.txt").write_text("Text.")
+    with closing(BoundedReader()) as reader:
+        reader.read(tmp_path / "a.txt", "a.txt")
+        (process,) = filter(_is_reader, children())
+        environment = Path(f"/proc/{process}/environ").read_bytes()
+    assert b"PYTHONPATH" in environment
+    assert b"canary" not in environment
+
+
+def test_a_reader_whose_parent_is_killed_ends_even_while_it_hangs(tmp_path: Path) -> None:
+    (tmp_path / "endless.pdf").write_bytes(documents.endless_pdf())
+    code = (
+        "import sys; from pathlib import Path; from madke.retrieval.documents.bounded import BoundedReader\n"
+        "reader = BoundedReader(seconds=1); reader._process = process = reader._start()\n"
+        'process.stdin.write(b\'["endless.pdf", "endless.pdf"]\\n\'); process.stdin.flush()\n'
+        "print(process.pid, flush=True); sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        reader = int(parent.stdout.readline())
+        parent.kill()
+    deadline = time.monotonic() + 60
+    while _is_reader(reader) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _is_reader(reader)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The Lakes' depths, and Baikal's", ["lake", "depth", "baikal"]),
+        (
+            "U.S. troops don\u2019t cost 1,642.5 dollars; see wiki_page",
+            ["u.", "troop", "don't", "cost", "1,642.5", "dollar", "see", "wiki_pag"],
+        ),
+        ("贝加尔 湖", ["贝", "加", "尔", "湖"]),
+        ("to be or not to be", []),
+    ],
+)
+def test_words_are_those_of_lucenes_english_analyser(text: str, words: list[str]) -> None:
+    assert words_of(text) == words
+
+
+def test_a_saved_index_finds_the_same_with_the_first_of_equal_ones_first(tmp_path: Path) -> None:
+    index = WordIndex.build(["red owl", "blue owl", "red owl", "a green finch", ""])
+    index.save(tmp_path / "words")
+    for searched in (index, WordIndex.load(tmp_path / "words")):
+        assert [number for number, _ in searched.search("a red owl", 9)] == [0, 2, 1]
+        assert [number for number, _ in searched.search("owls", 2)] == [0, 1]
+        assert searched.search("heron", 3) == searched.search("the", 3) == []
+
+
+def test_texts_without_a_word_are_not_found() -> None:
+    assert WordIndex.build(["", "the"]).search("the owl", 3) == WordIndex.build([]).search("owl", 3) == []
+
+
+def test_scores_are_those_of_lucenes_formula() -> None:
+    index = WordIndex.build(["owl owl mouse", "mouse", "vole vole vole vole"])
+    ((number, score),) = index.search("owl", 5)
+    idf, length = math.log(1 + (3 - 1 + 0.5) / (1 + 0.5)), 3 / (8 / 3)
+    assert (number, score) == (0, pytest.approx(idf * 2 / (2 + 0.9 * (1 - 0.4 + 0.4 * length)), rel=1e-5))

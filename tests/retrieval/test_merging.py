@@ -1,0 +1,104 @@
+"""Several pool files as one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.core.question import Question
+from madke.retrieval.pools.pool_file import merged_pools, read_pools, write_pools
+
+QUESTIONS = [Question(id="a", question="A?"), Question(id="b", question="B?")]
+
+
+def pool_file(path: Any, source: Any, ids: Any = ("a", "b"), **more: Any) -> Any:
+    lines = [
+        {
+            "id": id_,
+            "question": f"{id_.upper()}?",
+            "passages": [{"source": source, "key": f"{source}-{id_}", "title": "T", "text": f"{source} says {id_}."}],
+            **more,
+        }
+        for id_ in ids
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def merge_pools(files: list[Path], questions: list[Question], out: Path, **sources: Any) -> None:
+    write_pools(out, merged_pools(files, questions, **sources))
+
+
+def test_every_question_has_what_each_file_holds(tmp_path: Path) -> None:
+    files = [pool_file(tmp_path / f"{s}.jsonl", s, ids=("b", "a", "c")) for s in ("wiki", "gold")]
+    merge_pools(files, QUESTIONS, tmp_path / "out.jsonl")
+    merged = read_pools(tmp_path / "out.jsonl")
+    assert list(merged) == ["a", "b"]
+    assert [passage.key for passage in merged["a"].passages] == ["wiki-a", "gold-a"]
+
+
+def test_what_failed_stays_known(tmp_path: Path) -> None:
+    one = pool_file(tmp_path / "one.jsonl", "wiki", partial={"google": "no answer"})
+    two = pool_file(tmp_path / "two.jsonl", "gold")
+    merge_pools([one, two], QUESTIONS, tmp_path / "out.jsonl")
+    assert read_pools(tmp_path / "out.jsonl")["a"].partial == {"google": "no answer"}
+
+
+def test_two_files_may_not_hold_a_source_for_the_same_question(tmp_path: Path) -> None:
+    files = [pool_file(tmp_path / f"{n}.jsonl", "wiki", ids=ids) for n, ids in enumerate([("a",), ("b", "a")])]
+    with pytest.raises(UserError, match=r"1\.jsonl: both this file and .*0\.jsonl hold source 'wiki' for question 'a'"):
+        merge_pools(files, QUESTIONS, tmp_path / "out.jsonl")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_each_dataset_has_a_file_of_its_own(tmp_path: Path) -> None:
+    files = [pool_file(tmp_path / f"{id_}.jsonl", "wiki", ids=(id_,)) for id_ in ("b", "a")]
+    merge_pools(files, QUESTIONS, tmp_path / "out.jsonl", sources=["wiki"])
+    merged = read_pools(tmp_path / "out.jsonl")
+    assert {id_: [passage.key for passage in record.passages] for id_, record in merged.items()} == {
+        "a": ["wiki-a"],
+        "b": ["wiki-b"],
+    }
+
+
+def test_ids_that_two_datasets_share_are_told_apart_by_their_texts(tmp_path: Path) -> None:
+    questions = [Question(id="nq/7", question="A?"), Question(id="trivia/7", question="B?")]
+    files = [
+        pool_file(tmp_path / f"{source}.jsonl", source, ids=("7",), question=text)
+        for source, text in (("one", "A?"), ("two", "B?"))
+    ]
+    merge_pools(files, questions, tmp_path / "out.jsonl")
+    merged = read_pools(tmp_path / "out.jsonl")
+    assert {id_: (r.question, [p.key for p in r.passages]) for id_, r in merged.items()} == {
+        "nq/7": ("A?", ["one-7"]),
+        "trivia/7": ("B?", ["two-7"]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("lacks", "what"),
+    [({"ids": ("a",)}, "for 1 question: 'b'"), ({"question": "C?"}, "for 2 questions: 'a', 'b'")],
+)
+def test_questions_that_no_file_holds_are_named(tmp_path: Path, lacks: dict[str, Any], what: str) -> None:
+    files = [pool_file(tmp_path / f"{source}.jsonl", source, **lacks) for source in ("wiki", "gold")]
+    with pytest.raises(UserError, match=f"no pool \\(or only pools for another question text\\) {what}"):
+        merge_pools(files, QUESTIONS, tmp_path / "out.jsonl")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_source_that_is_needed_must_have_been_asked_for_every_question(tmp_path: Path) -> None:
+    files = [pool_file(tmp_path / "one.jsonl", "wiki"), pool_file(tmp_path / "two.jsonl", "gold", ids=("a",))]
+    merge_pools(files, QUESTIONS, tmp_path / "out.jsonl", sources=["wiki"])
+    with pytest.raises(UserError, match="nothing from source 'gold' for 1 question: 'b'"):
+        merge_pools(files, QUESTIONS, tmp_path / "out.jsonl", sources=["wiki", "gold"])
+
+
+@pytest.mark.parametrize("said", [{}, {"sources": {"wiki": "an index"}}])
+def test_a_source_that_found_nothing_has_been_asked(tmp_path: Path, said: dict[str, Any]) -> None:
+    file = pool_file(tmp_path / "one.jsonl", "wiki", ids=("a",), **said)
+    with file.open("a") as lines:
+        lines.write(json.dumps({"id": "b", "question": "B?", "passages": [], **said}) + "\n")
+    merge_pools([file], QUESTIONS, tmp_path / "out.jsonl", sources=["wiki"])
+    assert read_pools(tmp_path / "out.jsonl")["b"].passages == ()

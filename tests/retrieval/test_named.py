@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import json
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.retrieval import named
+from madke.retrieval.indexes.index_folder import MANIFEST
+from madke.retrieval.named import (
+    BUILT_IN_SOURCES,
+    is_sample,
+    known_sources,
+    open_source,
+    parse_sources,
+    register,
+    resolve,
+)
+from madke.retrieval.source import search_source
+from madke.retrieval.source_spec import HybridSpec, IndexSpec, ResultsSpec, SampleSpec
+from tests.support.corpus import WordEncoder, write_corpus
+
+
+def test_sources_are_parsed_in_order() -> None:
+    assert list(parse_sources(" wiki = a+b , google", ()).items()) == [("wiki", "a+b"), ("google", None)]
+
+
+@pytest.mark.parametrize("text", ["", "wiki,", "wiki=", "=a", "wiki,wiki=a"])
+def test_a_broken_list_of_sources_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="sources"):
+        parse_sources(text, ())
+
+
+def test_an_unknown_name_gets_a_suggestion_and_the_known_ones_with_their_places(folder: Path) -> None:
+    (folder / "sources.yaml").write_text("textbooks: {index: t}\n")
+    registered = register("fetched", IndexSpec(index=folder))
+
+    with pytest.raises(UserError, match=r"unknown source 'wikki'; did you mean 'wiki'.*wikki=SPEC") as error:
+        open_source("wikki")
+
+    assert "textbooks: sources.yaml; fetched: " in str(error.value)
+    assert str(registered) in str(error.value)
+    assert f"{', '.join(BUILT_IN_SOURCES)}: built in" in str(error.value)
+
+
+@pytest.mark.parametrize("name", BUILT_IN_SOURCES)
+def test_every_built_in_name_is_opened_by_something(name: str, folder: Path) -> None:
+    assert resolve(name) is not None
+
+
+def test_only_what_ships_for_the_sample_questions_is_the_sample(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SERPER_API_KEY", raising=False)
+    hybrid = HybridSpec(hybrid=(SampleSpec(sample="bm25"), IndexSpec(index=folder)))
+    more = {"faq": lambda: ResultsSpec(results=folder / "faq.jsonl"), "both": lambda: hybrid}
+    monkeypatch.setattr("madke.retrieval.named.BUILT_IN_SOURCES", {**BUILT_IN_SOURCES, **more})
+
+    of_sample = [name for name in (*BUILT_IN_SOURCES, *more) if is_sample(name, None)]
+
+    assert of_sample == ["wiki", "google", "wiki-bm25", "wiki-dense"]
+
+    monkeypatch.setenv("SERPER_API_KEY", "k")
+    assert not is_sample("google", None)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with a cache of its own and no file of sources."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("MADKE_SOURCES", raising=False)
+    return tmp_path
+
+
+def test_a_name_is_looked_up_in_the_users_file_then_in_what_was_fetched_then_among_the_built_in(folder: Path) -> None:
+    assert isinstance(resolve("google"), ResultsSpec)
+
+    register("google", IndexSpec(index=Path("fetched")))
+    assert resolve("google") == IndexSpec(index=folder / "fetched")
+
+    (folder / "sources.yaml").write_text("google: {index: here}\n")
+    assert resolve("google") == IndexSpec(index=folder / "here")
+    assert resolve("google", "r.jsonl") == ResultsSpec(results=folder / "r.jsonl")
+
+
+def test_the_environment_names_another_file_and_paths_in_it_are_beside_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "sources.yaml").write_text("mine: {index: a}\n")
+    (folder / "far").mkdir()
+    (folder / "far" / "s.yaml").write_text("theirs: {index: b, texts: ../c}\n")
+    monkeypatch.setenv("MADKE_SOURCES", "far/s.yaml")
+
+    assert resolve("theirs") == IndexSpec(index=folder / "far" / "b", texts=folder / "far" / ".." / "c")
+    assert "mine" not in known_sources()
+    monkeypatch.setenv("MADKE_SOURCES", "nowhere.yaml")
+    with pytest.raises(UserError, match=r"nowhere.yaml: cannot be read"):
+        resolve("google")
+
+
+def test_a_part_of_a_hybrid_is_a_declared_name_then_a_folder_then_a_built_in_name(folder: Path) -> None:
+    (folder / "sources.yaml").write_text("a: {index: /idx/a}\nb: {index: b}\nmix: {hybrid: [a, google, {index: x}]}\n")
+    for name in ("a", "google"):
+        (folder / name).mkdir()
+        (folder / name / MANIFEST).touch()
+
+    assert resolve("mix") == HybridSpec(
+        hybrid=(IndexSpec(index=Path("/idx/a")), IndexSpec(index=folder / "google"), IndexSpec(index=folder / "x"))
+    )
+    rmtree(folder / "google")
+    parts = resolve("any", "2*google + b")
+    assert isinstance(parts, HybridSpec)
+    assert parts.weights == (2, 1)
+    assert isinstance(parts.hybrid[0], ResultsSpec)
+    assert parts.hybrid[1] == IndexSpec(index=folder / "b")
+
+
+def test_a_source_can_be_served_by_another_name_or_a_folder(folder: Path) -> None:
+    register("fetched", IndexSpec(index=Path("/idx")))
+    (folder / "mine").mkdir()
+    (folder / "mine" / MANIFEST).touch()
+
+    assert resolve("wiki", "fetched") == IndexSpec(index=Path("/idx"))
+    assert resolve("wiki", "./mine") == resolve("wiki", "mine") == IndexSpec(index=folder / "mine")
+    assert isinstance(resolve("web", "google"), ResultsSpec)
+    with pytest.raises(
+        UserError, match=r"^no such folder or file 'fetchd', and unknown source 'fetchd'; did you mean 'fetched'"
+    ):
+        resolve("wiki", "fetchd")
+
+
+def test_a_part_that_is_nothing_is_named_with_its_entry(folder: Path) -> None:
+    (folder / "sources.yaml").write_text("google: {results: r.jsonl}\nmix:\n  hybrid: [google, gogle]\n")
+
+    with pytest.raises(
+        UserError, match=r"^sources.yaml:2: no such folder or file .gogle., and .* did you mean 'google'\?"
+    ):
+        open_source("mix")
+    with pytest.raises(UserError, match=r"^no such folder or file .gogle., and unknown source 'gogle'"):
+        open_source("x", "google+gogle")
+
+
+def test_a_source_that_is_made_of_itself_is_refused(folder: Path) -> None:
+    (folder / "sources.yaml").write_text(
+        "a: {hybrid: [google, b]}\nb: {hybrid: [google, {hybrid: [google, a]}]}\nc: {hybrid: [google, c]}\n"
+    )
+
+    with pytest.raises(UserError, match=r"^sources.yaml:2: source 'a' contains itself: a -> b -> a$"):
+        resolve("a")
+    with pytest.raises(UserError, match=r"^sources.yaml:3: source 'c' contains itself: c -> c$"):
+        resolve("x", "google+c")
+
+
+def test_what_cannot_be_opened_is_named_with_its_entry(folder: Path) -> None:
+    (folder / "sources.yaml").write_text("# mine\n\nwiki: {index: gone}\n")
+
+    with pytest.raises(UserError, match=r"^sources.yaml:3: source 'wiki': no such folder or file "):
+        open_source("wiki")
+
+
+def test_an_entry_is_opened_under_its_name(folder: Path) -> None:
+    (folder / "r.jsonl").write_text(
+        json.dumps({"query": "q", "results": [{"title": "t", "snippet": "s", "link": "https://a.example"}]})
+    )
+    (folder / "sources.yaml").write_text("web: {results: r.jsonl}\ntwice: {hybrid: [web, web]}\n")
+
+    (hits,) = search_source(open_source("twice"), ["q"], 5)
+
+    assert [(p.source, p.text) for p in hits.passages] == [("twice", "s")]
+    assert open_source("twice").description.startswith("weighted sum of web-style snippets")
+
+
+def test_names_registered_at_once_are_all_there(folder: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        files = list(pool.map(lambda n: register(f"index-{n}", IndexSpec(index=Path(str(n)))), range(8)))
+
+    assert len(set(files)) == 1
+    assert {f"index-{n}": str(files[0]) for n in range(8)}.items() <= known_sources().items()
+    assert resolve("index-3") == IndexSpec(index=folder / "3")
+
+
+@pytest.fixture
+def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Assets of our own in place of the shipped ones."""
+    (tmp_path / "indexes" / "sample").mkdir(parents=True)
+    (tmp_path / "eval" / "samples").mkdir(parents=True)
+    write_corpus(tmp_path / "indexes" / "sample" / "passages.jsonl")
+    (tmp_path / "eval" / "samples" / "web.jsonl").write_text(json.dumps({"query": "q", "results": []}))
+    monkeypatch.setattr(named, "asset", lambda *parts: tmp_path.joinpath(*parts))
+    monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_google_without_a_key_is_the_sample_and_says_so(sample: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        source = open_source("google")
+
+    assert source.description.startswith("web-style snippets for 1 queries")
+    assert "SERPER_API_KEY is not set" in caplog.text
+
+
+def test_wiki_is_the_fusion_of_both_rankings_of_the_sample(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("madke.retrieval.index_sources.asset", lambda *parts: sample.joinpath(*parts))
+    monkeypatch.setattr("madke.retrieval.named.find_spec", lambda _: True)
+    monkeypatch.setattr("madke.encoding.encoders.load_encoder", lambda *_, **__: WordEncoder())
+
+    source = open_source("wiki")
+    (hits,) = search_source(source, ["drawbridge of Elstow"], 3)
+
+    assert hits.passages[0].key == "p34"
+    assert hits.passages[0].source == "wiki"
+    assert source.description.startswith("weighted sum of BM25 over 50 passages (sample, ")
+    assert " and minilm vectors over 50 passages" in source.description

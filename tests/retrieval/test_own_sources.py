@@ -1,0 +1,269 @@
+"""Sources that users write: plain or coroutines, by object, by ``module:object``, by entry point, and in files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.core import registry
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, Passage
+from madke.core.question import Question
+from madke.core.registry import Registry
+from madke.retrieval import named, source
+from madke.retrieval.fusion import HybridSource
+from madke.retrieval.named import BUILT_IN_SOURCES, known_sources, open_source, resolve
+from madke.retrieval.pools.building import retrieve, retrieve_pools
+from madke.retrieval.pools.pool_file import read_pools
+from madke.retrieval.source import ask_source, close_sources, served_by
+from madke.retrieval.source_spec import PythonSpec
+from tests.support.search_server import SearchServer, ok
+
+QUESTIONS = [Question(id=str(n), question=f"Question {n}?") for n in range(3)]
+
+MODULE = """
+from madke.core.knowledge import Hits, Passage
+
+class Notes:
+    name = "notes"
+    description = "my notes"
+    fingerprint = "n1"
+
+    def search(self, queries, k):
+        return [
+            Hits(passages=(Passage(source="notes", key="1", title="", text=f"On {q}", score=1.0, rank=0),))
+            for q in queries
+        ]
+
+ready = Notes()
+needs_more = lambda folder: Notes()
+broken = lambda: 1 / 0
+number = 3
+"""
+
+
+def passage(text: str) -> Passage:
+    return Passage(source="whatever", key=text, title="", text=text, score=1.0, rank=0)
+
+
+class Plain:
+    name = "plain"
+    description = "a plain source"
+    fingerprint = "p1"
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        return [Hits(passages=(passage(f"plain {query}"),)) for query in queries]
+
+
+class Coroutine:
+    """Its searches must share a loop, as those of an HTTP client must."""
+
+    name = "coroutine"
+    description = "a source with coroutines"
+
+    def __init__(self) -> None:
+        self.loops: set[object] = set()
+        self.closed = False
+
+    async def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        self.loops.add(asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        return [Hits(passages=(passage(f"coroutine {query}"),)) for query in queries]
+
+    async def aclose(self) -> None:
+        self.loops.add(asyncio.get_running_loop())
+        self.closed = True
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The working directory, with a module of sources, and nothing remembered of other tests."""
+    (tmp_path / "my_notes.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("MADKE_SOURCES", raising=False)
+    own: Registry[Any] = Registry("source", {}, "madke.sources")
+    own.reserve(BUILT_IN_SOURCES)
+    monkeypatch.setattr(source, "SOURCES", own)
+    monkeypatch.setattr(named, "SOURCES", own)
+    monkeypatch.setattr(named, "_chosen", None)
+    source._no_fingerprint.cache_clear()
+    yield tmp_path
+    sys.modules.pop("my_notes", None)
+
+
+def test_pools_are_built_from_plain_sources_and_from_coroutines(folder: Path) -> None:
+    slow = Coroutine()
+
+    counts = retrieve_pools(QUESTIONS, [Plain(), slow], 5, folder / "pools.jsonl")
+
+    records = read_pools(folder / "pools.jsonl")
+    assert [(p.source, p.text) for p in records["1"].passages] == [
+        ("plain", "plain Question 1?"),
+        ("coroutine", "coroutine Question 1?"),
+    ]
+    assert records["1"].sources == {"plain": "a plain source (p1)", "coroutine": "a source with coroutines"}
+    assert counts["coroutine"].found == 3
+
+
+def test_coroutines_run_inside_a_running_loop_all_in_one_and_are_closed_there() -> None:
+    slow = Coroutine()
+
+    async def notebook() -> None:
+        retrieve(QUESTIONS, [slow], 5)
+        ask_source(slow, ["again"], 5)
+        close_sources([slow, Plain()])
+
+    asyncio.run(notebook())
+
+    assert slow.closed
+    assert len(slow.loops) == 1
+
+
+def test_a_hybrid_asks_both_forms() -> None:
+    (hits,) = HybridSource([Plain(), Coroutine()], name="both").search(["q"], 5)
+
+    assert {p.text for p in hits.passages} == {"plain q", "coroutine q"}
+
+
+@pytest.mark.parametrize("answer", [None, [], ["no hits"], [Hits()] * 5, 7])
+def test_a_source_that_answers_nonsense_fails_its_queries_alone(answer: object) -> None:
+    source = Plain()
+    source.search = lambda queries, k: answer  # type: ignore[method-assign, assignment, return-value]
+
+    records = retrieve(QUESTIONS, [source, Coroutine()], 5)
+
+    assert all("plain" in record.partial and "coroutine" not in record.partial for record in records)
+
+
+def test_a_source_without_a_fingerprint_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert served_by(Coroutine()) == served_by(Coroutine()) == "a source with coroutines"
+        assert served_by(Plain()) == "a plain source (p1)"
+
+    (line,) = caplog.messages
+    assert line.startswith("source coroutine (a source with coroutines) has no fingerprint")
+
+
+@pytest.mark.parametrize("code", ["my_notes:Notes", "my_notes:ready"])
+def test_a_class_or_an_instance_is_named_on_the_command_line(code: str) -> None:
+    source = open_source("docs", code)
+
+    (hits,) = ask_source(source, ["bees"], 5)
+    assert [(p.source, p.text) for p in hits.passages] == [("docs", "On bees")]
+    assert (source.name, source.description) == ("docs", "my notes (n1)")
+
+
+def test_an_object_gets_the_name_that_a_run_gives_it() -> None:
+    (hits,) = ask_source(open_source("mine", Plain()), ["q"], 5)
+
+    assert hits.passages[0].source == "mine"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("my_notes:needs_more", "cannot be created: TypeError"),
+        ("my_notes:broken", "cannot be created: ZeroDivisionError"),
+        ("my_notes:number", "expected an object with name, description and search, found 3"),
+        ("my_notes:nothing", "module 'my_notes' has no attribute 'nothing'"),
+        ("no_such_module:x", "cannot be imported: ModuleNotFoundError"),
+        ("my_notes:Hits", "expected an object with name, description and search"),
+    ],
+)
+def test_code_that_makes_no_source_is_told_in_one_line(code: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        open_source("docs", code)
+
+
+def test_an_installed_package_brings_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint(name="notes", value="my_notes:Notes", group="madke.sources")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    monkeypatch.syspath_prepend(".")
+
+    assert known_sources()["notes"] == "an installed package"
+    assert resolve("web", "notes") == resolve("notes") == PythonSpec(python="notes")
+    assert open_source("notes").name == "notes"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "{python: 'my_notes:ready'}",
+        "{hybrid: [google, {python: 'my_notes:ready'}]}",
+        "{hybrid: [google, 'my_notes:ready']}",
+        "{hybrid: [google, {hybrid: [google, 'my_notes:ready']}]}",
+    ],
+)
+def test_a_file_in_the_working_directory_runs_no_code(
+    folder: Path, entry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "sources.yaml").write_text(f"\ndocs: {entry}\n")
+
+    with pytest.raises(UserError, match=r"^sources.yaml:2: source 'docs' is Python code.*--sources-file sources.yaml"):
+        open_source("docs")
+    assert "my_notes" not in sys.modules
+
+    monkeypatch.setenv("MADKE_SOURCES", "sources.yaml")
+    (hits,) = ask_source(open_source("docs"), ["bees"], 5)
+    assert hits.passages[0].text == "On bees"
+
+
+def test_a_part_that_the_working_directory_names_like_code_stays_refused_once_its_folder_is_gone(folder: Path) -> None:
+    (folder / "my_notes:ready").mkdir()
+    (folder / "sources.yaml").write_text("docs: {hybrid: [google, 'my_notes:ready']}\n")
+
+    with pytest.raises(UserError, match="is Python code"):
+        resolve("docs")
+
+
+@pytest.mark.parametrize("key", ["base_url", "endpoint", "url", "api_key"])
+def test_a_file_gives_a_web_search_no_address_and_no_key(folder: Path, key: str) -> None:
+    """The key goes where the environment says, and nowhere else."""
+    (folder / "sources.yaml").write_text(json.dumps({"google": {"serper": {key: "https://thief.example"}}}))
+
+    with pytest.raises(UserError, match=f"unknown key 'serper.{key}'"):
+        open_source("google")
+
+
+@pytest.mark.parametrize(
+    ("entry", "what"),
+    [
+        ("{http: {preset: tavily}}", "sends a key"),
+        ("{http: {preset: tavily, url: URL}}", "sends a key"),
+        ("{http: {preset: searxng, url: URL, headers: {X-Key: '${OPENAI_API_KEY}'}}}", "sends a key"),
+        ("{http: {preset: searxng, url: URL, params: {key: 'k ${OPENAI_API_KEY}'}}}", "sends a key"),
+        ("{hybrid: [google, {hybrid: [google, {http: {preset: tavily, url: URL}}]}]}", "sends a key"),
+    ],
+)
+def test_a_file_in_the_working_directory_sends_no_key(
+    folder: Path, entry: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("TAVILY_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(variable, "canary-3c2b1a")
+    with SearchServer(lambda seen, before: ok({"results": []})).running() as server:
+        (folder / "sources.yaml").write_text(f"docs: {entry.replace('URL', server.url)}\n")
+
+        for name, spec in (("docs", None), ("mine", "docs"), ("mine", "docs+google"), ("google", None)):
+            with pytest.raises(
+                UserError, match=f"^sources.yaml:1: source 'docs' {what}, .*--sources-file sources.yaml"
+            ):
+                ask_source(open_source(name, spec), ["bees"], 5)
+
+        assert not server.requests
+
+
+def test_a_file_in_the_working_directory_may_name_a_service_without_a_key(folder: Path) -> None:
+    with SearchServer(lambda seen, before: ok({"results": [{"content": "on bees"}]})).running() as server:
+        (folder / "sources.yaml").write_text(f"docs: {{http: {{preset: searxng, url: '{server.url}'}}}}\n")
+        (hits,) = ask_source(open_source("docs"), ["bees"], 5)
+
+    assert [p.text for p in hits.passages] == ["on bees"]

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.retrieval.indexes.index_folder import PassageStore, StoredPassage, write_passages
+from tests.support.installed import needs
+
+needs("pyarrow", "wiki")
+
+
+@pytest.mark.parametrize("count", [1, 999, 1_000, 1_001, 2_000, 2_500])
+def test_every_row_comes_back(count: int, tmp_path: Path) -> None:
+    passages = [StoredPassage(f"id{n}", f"Ünïcode {n}", f"text\n\t{n}") for n in range(count)]
+
+    written = write_passages(tmp_path / "p.arrow", passages)
+    store = PassageStore(tmp_path / "p.arrow")
+
+    assert written == len(store) == count
+    assert [store[row] for row in range(count)] == passages
+    assert store.read(range(count)) == passages
+    assert store.read(range(count // 2, count)) == passages[count // 2 :]
+    assert store.read(range(0)) == []
+
+
+def test_a_row_outside_is_an_index_error(tmp_path: Path) -> None:
+    write_passages(tmp_path / "p.arrow", [StoredPassage("a", "b", "c")])
+    store = PassageStore(tmp_path / "p.arrow")
+
+    for row in (-1, 1):
+        with pytest.raises(IndexError):
+            store[row]
+
+
+def test_a_failure_midway_leaves_no_file(tmp_path: Path) -> None:
+    def broken() -> Iterator[StoredPassage]:
+        for n in range(1_500):
+            yield StoredPassage(str(n), "", "")
+        raise UserError("line 1501 is broken")
+
+    with pytest.raises(UserError, match="1501"):
+        write_passages(tmp_path / "p.arrow", broken())
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "p.arrow").write_text("not arrow")
+
+    with pytest.raises(UserError, match=r"p\.arrow: cannot be read as a passage store"):
+        PassageStore(tmp_path / "p.arrow")

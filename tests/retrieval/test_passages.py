@@ -1,0 +1,254 @@
+"""From a dump to a folder of passages, in one process and in several, and again after something went wrong."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke._util.workers import InProcess, open_workers
+from madke.core.errors import UserError
+from madke.retrieval.indexes.corpus import CorpusCounts, PassagesManifest, read_corpus
+from madke.retrieval.passages import builder as passages
+from madke.retrieval.passages.builder import build_passages
+from tests.support.dump import Page, articles, write_dump
+
+PAGES = [
+    Page(
+        title="Lake Baikal", text="'''Lake Baikal''' is [[deep]].\n== H ==\n" + "word " * 230 + "[[Datei:A.jpg|mini]]"
+    ),
+    Page(title="Baikal", text="#REDIRECT [[Lake Baikal]]", redirect="Lake Baikal"),
+    Page(title="Bajkal", text="#redirect [[Lake Baikal]]"),
+    Page(title="Diskussion:Lake Baikal", text="Talk.", namespace=1),
+    Page(title="Baikal (disambiguation)", text="* [[Lake Baikal]]"),
+    Page(title="List of lakes", text="* [[Lake Baikal]]"),
+    Page(title="Only a table", text="{|\n| cell\n|}\n* item"),
+    Page(title="Sea", text="A short & salty text."),
+]
+
+
+@pytest.fixture
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of a few pages, shards of two batches."""
+    monkeypatch.setattr(passages, "_BATCH_CHARACTERS", 20_000)
+    monkeypatch.setattr(passages, "_SHARD_BATCHES", 2)
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    return write_dump(tmp_path / "wiki.xml.bz2", articles(60, paragraphs=4), streams_of=20)
+
+
+def build(source: Path, out: Path, **settings: Any) -> PassagesManifest:
+    return build_passages([source], out, workers=InProcess(), **settings)
+
+
+def lines(folder: Path) -> Iterator[dict[str, str]]:
+    for path in sorted(folder.glob("*.jsonl.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            yield from map(json.loads, file)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_articles_become_passages_of_a_hundred_words_and_every_page_is_counted(tmp_path: Path) -> None:
+    manifest = build(write_dump(tmp_path / "d.xml", PAGES), tmp_path / "out")
+
+    found = list(lines(tmp_path / "out"))
+    assert [(p["id"], p["title"], p["page_id"], p["revision"], len(p["text"].split())) for p in found] == [
+        ("1", "Lake Baikal", "1", "1000", 100),
+        ("2", "Lake Baikal", "1", "1000", 100),
+        ("3", "Lake Baikal", "1", "1000", 34),
+        ("4", "Sea", "8", "8000", 5),
+    ]
+    assert found[0]["text"].startswith("Lake Baikal is deep. word word")
+    assert manifest.counts == CorpusCounts(
+        pages=8, articles=2, redirects=2, disambiguations=1, lists=1, other_namespaces=1, empty=1, passages=4
+    )
+
+
+def test_the_folder_is_a_corpus(tmp_path: Path) -> None:
+    build(write_dump(tmp_path / "d.xml", PAGES), tmp_path / "out")
+
+    corpus = list(read_corpus(tmp_path / "out"))
+
+    assert [passage.id for passage in corpus] == ["1", "2", "3", "4"]
+    assert (corpus[3].title, corpus[3].text) == ("Sea", "A short & salty text.")
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_shards_continue_each_others_ids(dump: Path, tmp_path: Path) -> None:
+    manifest = build(dump, tmp_path / "out")
+
+    assert len(manifest.shards) > 3
+    found = list(lines(tmp_path / "out"))
+    assert [int(passage["id"]) for passage in found] == list(range(1, len(found) + 1))
+    assert manifest.counts.passages == len(found)
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_two_processes_write_the_bytes_of_one(dump: Path, tmp_path: Path) -> None:
+    build(dump, tmp_path / "one")
+    with open_workers("local", processes=2) as workers:
+        build_passages([dump], tmp_path / "two", workers=workers)
+
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_a_finished_folder_is_left_as_it_is(dump: Path, tmp_path: Path) -> None:
+    build(dump, tmp_path / "out")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+
+    build(dump, tmp_path / "out")
+
+    assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+
+
+class Failing(InProcess):
+    """Fails at one task; counts them."""
+
+    def __init__(self, at: int | None = None) -> None:
+        self.at = at
+        self.done = 0
+
+    def map(self, function: Any, tasks: Any) -> Iterator[Any]:
+        for task in tasks:
+            if self.done == self.at:
+                raise UserError("a worker was lost")
+            self.done += 1
+            yield function(task)
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_a_build_that_was_stopped_makes_only_what_is_missing(dump: Path, tmp_path: Path) -> None:
+    build(dump, tmp_path / "undisturbed")
+    whole, rest = Failing(), Failing()
+    build_passages([dump], tmp_path / "whole", workers=whole)
+
+    with pytest.raises(UserError, match=r"a worker was lost \(2 finished shards are kept\)"):
+        build_passages([dump], tmp_path / "out", workers=Failing(at=5))
+    with pytest.raises(
+        UserError, match="the passages of this folder are unfinished; run the same `madke index passages` command"
+    ):
+        list(read_corpus(tmp_path / "out"))
+    build_passages([dump], tmp_path / "out", workers=rest)
+
+    assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
+    assert rest.done == whole.done - 4
+
+
+@pytest.mark.usefixtures("small_shards")
+@pytest.mark.parametrize("damage", ["changed", "missing"])
+def test_from_a_damaged_shard_on_they_are_made_again(
+    damage: str, dump: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    build(dump, tmp_path / "out")
+    before = contents(tmp_path / "out")
+    shard = tmp_path / "out" / "passages-00001.jsonl.gz"
+    shard.write_bytes(shard.read_bytes()[:-9] + b"x" * 9) if damage == "changed" else shard.unlink()
+    whole, workers = Failing(), Failing()
+    build_passages([dump], tmp_path / "whole", workers=whole)
+
+    with caplog.at_level(logging.WARNING):
+        build_passages([dump], tmp_path / "out", workers=workers)
+
+    assert workers.done == whole.done - 2
+    assert "passages-00001.jsonl.gz is missing or was changed; it and all later shards are" in caplog.text
+    assert contents(tmp_path / "out") == before
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_a_dump_that_is_cut_off_keeps_its_finished_shards(dump: Path, tmp_path: Path) -> None:
+    dump.write_bytes(dump.read_bytes()[:-1000])
+
+    with pytest.raises(
+        UserError, match=r"wiki\.xml\.bz2: the dump is truncated after page \d+ .*\(\d+ finished shards are kept\)"
+    ):
+        build(dump, tmp_path / "out")
+
+    assert list((tmp_path / "out").glob("*.jsonl.gz"))
+
+
+@pytest.mark.parametrize("settings", [{"words": 50}, {"other": True}])
+def test_a_folder_made_from_something_else_is_refused(settings: dict[str, Any], dump: Path, tmp_path: Path) -> None:
+    build(dump, tmp_path / "out")
+    before = contents(tmp_path / "out")
+    source = write_dump(tmp_path / "other.xml", PAGES) if settings.pop("other", False) else dump
+
+    with pytest.raises(UserError, match=r"changed sources, or with other settings \(kind wikipedia, 100 words"):
+        build(source, tmp_path / "out", **settings)
+
+    assert contents(tmp_path / "out") == before
+
+
+def test_folders_and_sources_that_will_not_do_are_refused(tmp_path: Path) -> None:
+    dump = write_dump(tmp_path / "d.xml", [Page(title="List of lakes", text="x")])
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+
+    with pytest.raises(UserError, match="this folder is not empty and holds no passages; choose another"):
+        build(dump, tmp_path / "full")
+    with pytest.raises(UserError, match=r"d\.xml: found a file, expected a folder for the passages"):
+        build(dump, dump)
+    with pytest.raises(UserError, match="no such dump file"):
+        build(tmp_path / "none.xml", tmp_path / "out")
+    with pytest.raises(UserError, match=r"full: no such dump file; .*--kind text"):
+        build(tmp_path / "full", tmp_path / "out")
+    with pytest.raises(UserError, match="this source has no passages"):
+        build(dump, tmp_path / "out")
+    # What was begun with nothing in it does not stand in the way of the next source.
+    build(write_dump(tmp_path / "d2.xml", PAGES), tmp_path / "out")
+
+
+def test_a_page_that_breaks_the_parser_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(line: str) -> str:
+        raise RecursionError("too deep") if "deep" in line else ValueError("other")
+
+    monkeypatch.setattr("madke.retrieval.passages.wikitext._without_links", broken)
+
+    with caplog.at_level(logging.WARNING):
+        manifest = build(write_dump(tmp_path / "d.xml", PAGES), tmp_path / "out")
+
+    assert (manifest.counts.unparsable, manifest.counts.articles) == (1, 1)
+    assert "skipped, cannot be parsed: Lake Baikal: RecursionError: too deep" in caplog.text
+
+
+def test_the_same_dump_twice_is_refused(dump: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.xml.bz2"
+    copy.write_bytes(dump.read_bytes())
+
+    for sources in ([dump, dump], [dump, copy]):
+        with pytest.raises(UserError, match=r"has the same content as .*wiki\.xml\.bz2; give only one of them"):
+            build_passages(sources, tmp_path / "out", workers=InProcess())
+
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_package_is_named_before_anything_is_made(
+    dump: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mwxml", None)
+
+    with pytest.raises(UserError, match=r"need mwxml: pip install .*\[wiki\]"):
+        build(dump, tmp_path / "out")
+
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_worker_without_a_package_ends_the_work(dump: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mwparserfromhell", None)
+    monkeypatch.setattr(passages, "_PACKAGES", {"wikipedia": ()})
+
+    with pytest.raises(UserError, match=r"a worker lacks mwparserfromhell: pip install"):
+        build(dump, tmp_path / "out")

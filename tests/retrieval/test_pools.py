@@ -1,0 +1,449 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, Passage, SourceCounts
+from madke.core.question import Question
+from madke.retrieval.fusion import Method
+from madke.retrieval.pools.building import retrieve_pools
+from madke.retrieval.pools.pool_file import PoolRecord, read_pools, sources_in
+from tests.support.pools import load_pool
+
+
+class FakeSource:
+    """``k`` passages for each query; a query that holds a word of ``errors`` fails; records its batches."""
+
+    def __init__(self, name: str, *, errors: dict[str, str] | None = None, raises: Exception | None = None) -> None:
+        self.name = name
+        self.description = f"a fake {name}"
+        self.batches: list[list[str]] = []
+        self._errors = errors or {}
+        self._raises = raises
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        self.batches.append(list(queries))
+        if self._raises:
+            raise self._raises
+        return [self._one(query, k) for query in queries]
+
+    def _one(self, query: str, k: int) -> Hits:
+        if query in self._errors:
+            return Hits(error=self._errors[query])
+        return Hits(passages=tuple(passage(self.name, f"{self.name} on {query} {n}", rank=n) for n in range(k)))
+
+
+def passage(source: str, text: str, *, rank: int = 0, url: str | None = None, score: float = 1.0) -> Passage:
+    return Passage(source=source, key=f"{source}{rank}", title="T", text=text, score=score, rank=rank, url=url)
+
+
+def record(*passages: Passage, partial: dict[str, str] | None = None) -> PoolRecord:
+    return PoolRecord(id="q", question="?", passages=passages, partial=partial or {}, sources={})
+
+
+QUESTIONS = [Question(id=f"id{n}", question=f"q{n}") for n in range(3)]
+
+
+def test_a_pool_file_holds_everything_every_source_returned(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+
+    retrieve_pools(
+        QUESTIONS, [FakeSource("wiki"), FakeSource("google")], 2, tmp_path / "p.jsonl",
+        progress=lambda done, total: seen.append((done, total)),
+    )  # fmt: skip
+    records = read_pools(tmp_path / "p.jsonl")
+
+    assert list(records) == ["id0", "id1", "id2"]
+    assert [p.text for p in records["id1"].passages] == [
+        "wiki on q1 0", "wiki on q1 1", "google on q1 0", "google on q1 1",
+    ]  # fmt: skip
+    assert records["id1"].question == "q1"
+    assert records["id1"].partial == {}
+    assert seen == [(3, 3)]
+
+
+def test_a_failed_query_makes_its_pool_partial(tmp_path: Path) -> None:
+    retrieve_pools(QUESTIONS, [FakeSource("wiki"), FakeSource("google", errors={"q1": "HTTP 500"})], 1, tmp_path / "p")
+    records = read_pools(tmp_path / "p")
+
+    assert records["id1"].partial == {"google": "HTTP 500"}
+    assert [p.source for p in records["id1"].passages] == ["wiki"]
+    assert records["id0"].partial == records["id2"].partial == {}
+
+
+def test_a_source_that_raises_does_not_stop_the_batch(tmp_path: Path) -> None:
+    retrieve_pools(QUESTIONS, [FakeSource("wiki", raises=ValueError("bug")), FakeSource("google")], 1, tmp_path / "p")
+
+    assert {r.partial["wiki"] for r in read_pools(tmp_path / "p").values()} == {"ValueError: bug"}
+
+
+def test_bad_input_of_a_source_stops_it_and_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no key"):
+        retrieve_pools(QUESTIONS, [FakeSource("google", raises=UserError("no key"))], 1, tmp_path / "p")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    source = FakeSource("wiki")
+
+    for out, said in ((tmp_path / "file" / "p", "Not a directory|File exists"), (tmp_path, "this is a folder")):
+        with pytest.raises(UserError, match=f"cannot be written: ({said})"):
+            retrieve_pools(QUESTIONS, [source], 1, out)
+
+    assert source.batches == []
+
+
+MANY = [Question(id=f"id{n}", question=f"q{n}") for n in range(1_100)]
+
+
+class Breaking(FakeSource):
+    """Cannot work once it has answered ``after`` batches."""
+
+    def __init__(self, name: str, *, after: int, errors: dict[str, str] | None = None) -> None:
+        super().__init__(name, errors=errors)
+        self._after = after
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        if len(self.batches) == self._after:
+            raise UserError("no credits left")
+        return super().search(queries, k)
+
+
+def stop_after(chunks: int, folder: Path, *, errors: dict[str, str] | None = None) -> None:
+    """A build of ``p.jsonl`` that comes no further."""
+    sources = [FakeSource("wiki"), Breaking("google", after=chunks, errors=errors)]
+    with pytest.raises(UserError, match="no credits left"):
+        retrieve_pools(MANY, sources, 2, folder / "p.jsonl")
+
+
+def undisturbed(folder: Path) -> tuple[bytes, dict[str, SourceCounts]]:
+    found = retrieve_pools(MANY, [FakeSource("wiki"), FakeSource("google")], 2, folder / "other.jsonl")
+    content = (folder / "other.jsonl").read_bytes()
+    (folder / "other.jsonl").unlink()
+    return content, found
+
+
+def sizes(source: FakeSource) -> list[int]:
+    return [len(batch) for batch in source.batches]
+
+
+def test_a_build_that_was_stopped_asks_only_for_the_missing_chunks(tmp_path: Path) -> None:
+    content, counts = undisturbed(tmp_path)
+    stop_after(1, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".p.jsonl.asking"]
+    wiki, google = FakeSource("wiki"), FakeSource("google")
+    seen: list[tuple[int, int]] = []
+
+    found = retrieve_pools(
+        MANY, [wiki, google], 2, tmp_path / "p.jsonl", progress=lambda done, total: seen.append((done, total))
+    )
+
+    missing = [[f"q{n}" for n in range(500, 1_000)], [f"q{n}" for n in range(1_000, 1_100)]]
+    assert google.batches == missing
+    assert wiki.batches == missing[1:]  # its answers were stored before google was asked
+    assert found == counts == dict.fromkeys(("wiki", "google"), SourceCounts(asked=1_100, found=1_100))
+    assert seen == [(500, 1_100), (1_000, 1_100), (1_100, 1_100)]
+    assert (tmp_path / "p.jsonl").read_bytes() == content
+    assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
+
+
+@pytest.mark.slow
+def test_a_kill_leaves_the_finished_chunks(tmp_path: Path) -> None:
+    script = """
+        import sys
+        from pathlib import Path
+        from madke.retrieval.pools.building import retrieve_pools
+        from tests.retrieval.test_pools import MANY, FakeSource
+
+        class Waiting(FakeSource):
+            def search(self, queries, k):
+                if len(self.batches) == 2:
+                    print("ready", flush=True)
+                    sys.stdin.read()
+                return super().search(queries, k)
+
+        retrieve_pools(MANY, [FakeSource("wiki"), Waiting("google")], 2, Path(sys.argv[1]))
+        """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "p.jsonl")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGKILL)
+    assert not (tmp_path / "p.jsonl").exists()
+    wiki, google = FakeSource("wiki"), FakeSource("google")
+
+    retrieve_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
+
+    assert (sizes(wiki), sizes(google)) == ([], [100])
+    assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
+    assert (tmp_path / "p.jsonl").read_bytes() == undisturbed(tmp_path)[0]
+
+
+def test_a_chunk_in_which_a_source_failed_is_asked_again(tmp_path: Path) -> None:
+    stop_after(2, tmp_path, errors={"q3": "HTTP 500"})
+    wiki, google = FakeSource("wiki"), FakeSource("google")
+
+    found = retrieve_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
+
+    assert (sizes(wiki), sizes(google)) == ([], [500, 100])
+    assert google.batches[0][0] == "q0"
+    assert ((tmp_path / "p.jsonl").read_bytes(), found) == undisturbed(tmp_path)
+
+
+def test_a_whole_file_may_hold_failures(tmp_path: Path) -> None:
+    google = FakeSource("google", errors={"q3": "HTTP 500", "q600": "HTTP 500"})
+
+    found = retrieve_pools(MANY, [google], 2, tmp_path / "p.jsonl")
+
+    assert found == {"google": SourceCounts(asked=1_100, found=1_098, failed=2, reason=found["google"].reason)}
+    assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
+
+
+@pytest.mark.parametrize("changed", ["k", "description", "order", "question"])
+def test_chunks_of_other_inputs_are_made_again(changed: str, tmp_path: Path) -> None:
+    stop_after(2, tmp_path)
+    wiki, google = FakeSource("wiki"), FakeSource("google")
+    if changed == "description":
+        google.description = "another google"
+    sources = [google, wiki] if changed == "order" else [wiki, google]
+    questions = [replace(MANY[0], id="new"), *MANY[1:]] if changed == "question" else MANY
+    k = 3 if changed == "k" else 2
+
+    retrieve_pools(questions, sources, k, tmp_path / "p.jsonl")
+
+    # Before, wiki had answered all three chunks, google two of them.
+    again = {
+        "k": ([500, 500, 100], [500, 500, 100]),
+        "description": ([], [500, 500, 100]),
+        "order": ([], [100]),
+        "question": ([500], [500, 100]),
+    }
+    assert (sizes(wiki), sizes(google)) == again[changed]
+    retrieve_pools(questions, sources, k, tmp_path / "other.jsonl")
+    assert (tmp_path / "p.jsonl").read_bytes() == (tmp_path / "other.jsonl").read_bytes()
+
+
+def test_a_damaged_chunk_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    stop_after(2, tmp_path)
+    for first in (tmp_path / ".p.jsonl.asking").glob("000000.*.jsonl"):
+        first.write_bytes(first.read_bytes()[:-100])
+    wiki, google = FakeSource("wiki"), FakeSource("google")
+
+    retrieve_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
+
+    assert (sizes(wiki), sizes(google)) == ([500], [500, 100])
+    assert "is damaged and will be made again" in caplog.text
+    assert (tmp_path / "p.jsonl").read_bytes() == undisturbed(tmp_path)[0]
+
+
+def test_a_file_written_by_hand_needs_little(tmp_path: Path) -> None:
+    line = {"id": 7, "question": "?", "passages": [{"source": "wiki", "text": t} for t in ("a", "b")], "note": "mine"}
+    (tmp_path / "p.jsonl").write_text(json.dumps(line))
+
+    found = read_pools(tmp_path / "p.jsonl")["7"]
+
+    assert [(p.text, p.key, p.rank, p.url) for p in found.passages] == [
+        ("a", "wiki-0", 0, None),
+        ("b", "wiki-1", 1, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '{"id": "2", "question": "?", "passages": [], "note": ' + "[" * 400 + "]" * 400 + "}",
+        '\ufeff{"id": "2", "question": "?", "passages": []}',
+    ],
+    ids=["deep", "byte order mark"],
+)
+def test_a_line_that_only_the_slower_parser_takes_is_no_error(odd: str, tmp_path: Path) -> None:
+    plain = [f'{{"id": "{number}", "question": "?", "passages": []}}' for number in (1, 3)]
+    (tmp_path / "p.jsonl").write_text("\n".join([plain[0], "", odd, plain[1]]))
+
+    assert list(read_pools(tmp_path / "p.jsonl")) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "a"', ":2: is not JSON"),
+        ('{"id": "b", "question": "\\ud800", "passages": []}', ":2: contains a lone surrogate"),
+        ("[]", ":2: expected a JSON object"),
+        ('{"id": "b", "question": "?"}', ":2: passages: Field required"),
+        ('{"id": "", "question": "?", "passages": []}', ":2: id: String should have at least 1"),
+        ('{"id": "b", "question": "?", "passages": [{"text": "x"}]}', r":2: passages\.0\.source: Field required"),
+        ('{"id": "a", "question": "?", "passages": []}', ":2: id 'a' is already on line 1"),
+    ],
+)
+def test_a_broken_line_is_named(line: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('{"id": "a", "question": "?", "passages": []}\n' + line + "\n")
+
+    with pytest.raises(UserError, match=message):
+        read_pools(tmp_path / "p.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("One two three four.", "one, two -- three: FOUR", True),
+        ("One two three four.", "One two three five.", False),
+        ("One two", "One two three", False),
+        ("(One)", "one!", True),
+        ("\u0130x y", "i\u0307x y", True),
+        ("...", "...", True),
+        ("...", "!", False),
+    ],
+)
+def test_texts_of_the_same_words_are_duplicates(first: str, second: str, same: bool) -> None:
+    full = record(passage("wiki", first), passage("google", second), passage("google", "Else", rank=1))
+
+    pool = load_pool(full, sources=["wiki", "google"])
+
+    assert [p.text for p in pool.passages] == [first, *([] if same else [second]), "Else"]
+
+
+def test_sources_are_taken_in_the_order_chosen_and_by_rank() -> None:
+    full = record(passage("google", "g", rank=0), passage("wiki", "w1", rank=1), passage("wiki", "w0", rank=0))
+
+    assert [p.text for p in load_pool(full, sources=["wiki", "google"]).passages] == ["w0", "w1", "g"]
+    assert [p.text for p in load_pool(full, sources=["google"]).passages] == ["g"]
+
+
+def test_duplicates_by_words_or_url_go_before_the_cap() -> None:
+    full = record(
+        passage("wiki", "The cat sat .", rank=0),
+        passage("wiki", "the  cat, sat", rank=1),
+        passage("wiki", "dog", rank=2),
+        passage("wiki", "bird", rank=3),
+        passage("google", "The cat sat", rank=0),
+        passage("google", "x", rank=1, url="https://a.example"),
+        passage("google", "y", rank=2, url="https://a.example"),
+    )
+
+    pool = load_pool(full, sources=["wiki", "google"], per_source=2)
+
+    assert [p.text for p in pool.passages] == ["The cat sat .", "dog", "x"]
+
+
+def test_only_chosen_sources_make_a_pool_partial() -> None:
+    full = record(passage("wiki", "w"), partial={"google": "HTTP 500"})
+
+    assert load_pool(full, sources=["wiki"]).partial == {}
+    assert load_pool(full, sources=["wiki", "google"]).partial == {"google": "HTTP 500"}
+
+
+def test_a_source_that_found_nothing_was_still_asked(tmp_path: Path) -> None:
+    retrieve_pools(QUESTIONS, [FakeSource("wiki"), FakeSource("google")], 1, tmp_path / "p.jsonl")
+    records = [replace(line, passages=()) for line in read_pools(tmp_path / "p.jsonl").values()]
+    assert sources_in(records) == {"wiki": "a fake wiki", "google": "a fake google"}
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["wiki", "google"]), st.sampled_from("abcdefg"), st.integers(0, 9)), max_size=30
+    ),
+    st.integers(1, 6),
+)
+def test_a_pool_never_repeats_a_text_nor_exceeds_the_cap(rows: list[tuple[str, str, int]], cap: int) -> None:
+    pool = load_pool(
+        record(*(passage(source, text, rank=rank) for source, text, rank in rows)),
+        sources=["wiki", "google"],
+        per_source=cap,
+    )
+
+    texts = [p.text for p in pool.passages]
+    assert len(texts) == len(set(texts))
+    for name in ("wiki", "google"):
+        ranks = [p.rank for p in pool.passages if p.source == name]
+        assert len(ranks) <= cap
+        assert ranks == sorted(ranks)
+
+
+FROZEN = record(
+    passage("bm25", "A", rank=0, score=20),
+    passage("bm25", "B", rank=1, score=14),
+    passage("bm25", "C", rank=2, score=10),
+    passage("dense", "c .", rank=0, score=0.9),
+    passage("dense", "D", rank=1, score=0.8),
+    passage("dense", "a", rank=2, score=0.5),
+    partial={"dense": "slow"},
+)
+"""Two rankings over one corpus; the words of A and C stand in both."""
+
+
+def fused(method: Method, **settings: Any) -> list[tuple[str, str]]:
+    pool = load_pool(FROZEN, **{"sources": ["bm25", "dense"], **settings}, fusion=method)
+    assert [p.rank for p in pool.passages] == list(range(len(pool.passages)))
+    return [(p.text, p.source) for p in pool.passages]
+
+
+def test_one_frozen_file_gives_every_fusion_and_a_passage_found_twice_is_the_first_sources() -> None:
+    assert [p.text for p in load_pool(FROZEN, sources=["bm25", "dense"]).passages] == ["A", "B", "C", "D"]
+    assert fused("rrf") == [("A", "bm25"), ("C", "bm25"), ("B", "bm25"), ("D", "dense")]
+    assert fused("rrf", sources=["dense", "bm25"]) == [("c .", "dense"), ("a", "dense"), ("D", "dense"), ("B", "bm25")]
+    weighted = [("C", "bm25"), ("D", "dense"), ("A", "bm25"), ("B", "bm25")]
+    assert fused("weighted", weights={"bm25": 0.5}) == weighted
+    assert fused("weighted", weights={"bm25": 1, "dense": 2}) == weighted
+
+
+def test_fused_passages_have_the_fused_score() -> None:
+    pool = load_pool(FROZEN, sources=["bm25", "dense"], fusion="weighted", weights={"bm25": 0.5})
+
+    assert [p.score for p in pool.passages] == pytest.approx([1.0, 0.75, 0.5, 0.2])
+    assert pool.partial == {"dense": "slow"}
+
+
+def test_each_source_is_capped_before_the_fusion_and_the_whole_after_it() -> None:
+    assert fused("rrf", per_source=1) == [("A", "bm25"), ("c .", "dense")]
+    assert fused("rrf", per_source={"bm25": 1, "dense": 3}) == [("A", "bm25"), ("c .", "dense"), ("D", "dense")]
+    assert fused("rrf", max_passages=2) == [("A", "bm25"), ("C", "bm25")]
+
+
+def test_two_that_share_different_marks_with_a_third_count_once_for_each_source() -> None:
+    full = record(
+        passage("a", "words", rank=0, url="https://a.example"),
+        passage("b", "words", rank=0),
+        passage("b", "other", rank=1, url="https://a.example"),
+    )
+
+    pool = load_pool(full, sources=["a", "b"], fusion="rrf")
+
+    assert [(p.text, p.score) for p in pool.passages] == [("words", pytest.approx(2 / 61))]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["wiki", "google"]), st.sampled_from("abcdefg"), st.integers(0, 9)), max_size=30
+    ),
+    st.integers(1, 6),
+    st.sampled_from(["rrf", "weighted"]),
+)
+def test_a_fusion_of_what_is_let_in_loses_and_repeats_nothing(
+    rows: list[tuple[str, str, int]], cap: int, method: Method
+) -> None:
+    full = record(*(passage(source, text, rank=rank, score=-rank) for source, text, rank in rows))
+
+    alone = {
+        name: {p.text for p in load_pool(full, sources=[name], per_source=cap).passages} for name in ("wiki", "google")
+    }
+    both = [p.text for p in load_pool(full, sources=["wiki", "google"], per_source=cap, fusion=method).passages]
+
+    assert sorted(both) == sorted(alone["wiki"] | alone["google"])

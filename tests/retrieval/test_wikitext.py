@@ -1,0 +1,178 @@
+"""What of a page's markup is prose."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from madke.retrieval.passages.wikitext import HIDDEN, plain_text
+
+ARTICLE = """{{Short description|Lake in Siberia}}
+{{Infobox body of water
+| name = Lake Baikal {{small|(old)}}
+| depth = {{convert|1642|m}}<ref>{{cite book |title=Depths}}</ref>
+}}
+[[File:Baikal.jpg|thumb|A [[map]] of {{lang|ru|Байкал}} and [https://x.example its shore]]]
+'''Lake ''Baikal''''' ({{lang-ru|Озеро Байкал}}, {{IPA|ru|bajkal}}) is a [[rift lake]] in [[Russia|the Russian \
+''Federation'']].<ref name="a" /> It is {{convert|1642|m|ft|0}} deep{{efn|A note<ref>and its source</ref>.}} and \
+{{nowrap|{{cvt|48|to|79|km}}}} wide.<!-- check -->
+
+== Name ==
+R&amp;D calls it H<sub>2</sub>O&nbsp;No.&#x31;;<br />see [https://baikal.example the site]{{citation needed|date=May}}.
+* [[One]] item
+# numbered
+; term
+: indented
+{| class="wikitable"
+|-
+| a || {{small|never closed
+|}
+After the table<math>x^2 < y</math>, the text goes on; i < n and m > k, [0, 1) too. __NOTOC__
+<gallery>
+File:A.jpg|A picture
+</gallery>
+----
+[[Category:Lakes]]
+[[de:Baikalsee]]
+[[:Category:Seas|Seas]] and [[wikt:lake|lake]]s stay, <nowiki>[[as written]] ''here''</nowiki>.
+"""
+
+
+def test_an_article_keeps_its_prose_and_nothing_else() -> None:
+    assert plain_text(ARTICLE).split("\n") == [
+        "Lake Baikal (Озеро Байкал) is a rift lake in the Russian Federation. It is 1642 m deep and 48 to 79 km wide.",
+        "R&D calls it H2O No.1; see the site.",
+        "After the table, the text goes on; i < n and m > k, [0, 1) too.",
+        "Seas and lakes stay, [[as written]] ''here''.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("{{convert|5|km|mi}}", "5 km"),
+        ("{{Convert|5|by|8|ft|m}}", "5 by 8 ft"),
+        ("{{lang|de|[[Haus|das Haus]]|italic=no}}", "das Haus"),
+        ("{{transliteration|ru|ozero}}", "ozero"),
+        ("{{Nihongo|Lake Biwa|琵琶湖|Biwa-ko}}", "Lake Biwa"),
+        ("{{circa|1900}} {{snd}} {{USS|Enterprise|CV-6}}", "c. 1900 \N{EN DASH} USS Enterprise"),
+        ("{{blockquote|text=Well said.|author=X}}", "Well said."),
+        ("{{lang|de}}", ""),
+        ("{{unknown|words}}", ""),
+        ("{{lang|de|{{nowrap|a {{unknown}} b}}}}", ""),
+    ],
+)
+def test_templates_that_belong_to_the_sentence_are_written_out(markup: str, text: str) -> None:
+    assert plain_text(markup) == text
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("before {{cite|x [[a]]\n\nafter", "before cite|x a\nafter"),
+        ("before [[link and\n\nafter", "before link and\nafter"),
+        ("before <ref>note\n== H ==\nafter</ref> end", "before note\nafter end"),
+        ("before <!-- never closed\n\nafter", "before never closed\nafter"),
+        ("{{Infobox\n| a = b\n\nText {{efn|x}} goes on.\n== H ==\nafter }} end", "Infobox\nText goes on.\nafter end"),
+        ("{|\n| cell\n\nText goes on.", "Text goes on."),
+        ("a }} b ]] c </ref> d |} e", "a b c d |} e"),
+        ("{{a|<ref>{{b</ref>}} text", "text"),
+        ("one <ref>first<ref>second</ref> two", "one first two"),
+        ("a <nowiki>b [[c", "a b c"),
+        ("interval [0, 1) and [2, 3]", "interval [0, 1) and [2, 3]"),
+    ],
+)
+def test_a_mark_without_its_partner_swallows_no_text(markup: str, text: str) -> None:
+    assert plain_text(markup) == text
+
+
+def test_links_to_files_are_known_by_the_wikis_own_names() -> None:
+    markup = "Text [[Datei:A.jpg|mini|Ein [[Bild]]]] geht [[Kategorie:B]] weiter."
+
+    assert plain_text(markup, hidden=HIDDEN | {"datei", "kategorie"}) == "Text geht weiter."
+
+
+MARKS = [
+    "{{",
+    "}}",
+    "[[",
+    "]]",
+    "[",
+    "]",
+    "{|",
+    "|}",
+    "|",
+    "\n",
+    "=",
+    "== H ==",
+    "<ref>",
+    "</ref>",
+    "<ref",
+    "<b>",
+    "<!--",
+]
+MARKS += [
+    "-->",
+    "''",
+    "'''",
+    "<nowiki>",
+    "</nowiki>",
+    "http://x ",
+    "&amp;",
+    "&",
+    ";",
+    "(",
+    "File:",
+    "a",
+    " ",
+    "é",
+    "{{lang|",
+]
+
+
+@given(st.lists(st.sampled_from(MARKS), max_size=60).map("".join))
+def test_any_markup_gives_clean_lines(markup: str) -> None:
+    for line in plain_text(markup).split("\n"):
+        assert line == " ".join(line.split())
+
+
+OPEN: tuple[str, ...] = (
+    "{{",
+    "[[",
+    "[",
+    "<ref",
+    "<ref>",
+    "{|\n",
+    "<b>",
+    "[[a|",
+    "[https://x ",
+    "{{lang|",
+    "<!--",
+    "<nowiki>",
+    "(",
+    "__A",
+)
+OPEN += ("{{a|\n", "{{ ", "=", "\n=", "''", "&", "{{<ref>[[")
+
+
+@pytest.mark.parametrize("piece", OPEN)
+def test_open_marks_without_end_take_linear_time(piece: str) -> None:
+    text = piece * (100_000 // len(piece)) + "}}]]</ref>|}\n" * 10_000
+
+    assert _seconds(text) < 4  # it takes a fifth of a second; anything quadratic takes much longer
+
+
+def _seconds(text: str) -> float:
+    started = time.process_time()
+    plain_text(text)
+    return time.process_time() - started
+
+
+def test_inline_markup_is_read_as_mwparserfromhell_reads_it() -> None:
+    mwparserfromhell = pytest.importorskip("mwparserfromhell")
+    line = "A '''bold''' [[word]], an ''[[a|other]]'' one, [https://x.example text] and&nbsp;more<sup>2</sup>."
+
+    assert plain_text(line) == " ".join(mwparserfromhell.parse(line).strip_code().split())
