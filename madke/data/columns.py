@@ -8,7 +8,7 @@ from string import ascii_lowercase
 from typing import Literal
 
 from madke.core.errors import UserError, count_of
-from madke.data.rows import Row, short
+from madke.data.rows import Row, naming, short
 
 _GOLDS = (
     "golden_answers", "gold_answers", "golden_answer", "gold_answer", "ground_truth", "ground_truths",
@@ -22,7 +22,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "query", "prompt", "user_input", "input", "column_1"),
     "answers": (
         *_GOLDS, "answers", "answer", "answer_key", "short_answers", "short_answer", "target", "reference", "expected",
-        "gold", "golden", "truth", "ideal", "correct_option", "correct_choice", "answer_index", "answer_idx",
+        "gold", "golden", "truth", "ideal", "correct_option", "correct_choice", "correct", "answer_index", "answer_idx",
         "column_2",
     ),
     "aliases": (
@@ -200,8 +200,7 @@ class Columns:
             return f"expected the column {self.given['question']!r} that --columns names, found {_listed(keys)}"
         near = [meant for name in keys if (meant := _meant(name, ("question",), _LESS_ALIKE))]
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        named = ",".join(f"{key}={str(name)[:40]}" for key, name in zip(("question", "answers"), keys, strict=False))
-        how = f"; say which column is which, for example --columns {named!r}" if keys else ""
+        how = f"; say which column is which, for example {naming(keys)}" if keys else ""
         listed = ", ".join(short(name) for name in keys[:_SHOWN]) or "nothing"
         return f"expected a field 'question', 'query' or 'prompt', found {listed}{hint}{how}"
 

@@ -219,9 +219,8 @@ def _texts(row: Row, name: str, task: str, *, several: bool, options: _Options |
     if isinstance(value, str) and is_ambiguous(value):
         one, many = f"[{value!r}]", "['1', '2']"
         raise row.error(f"{name!r} is {short(value)}: one answer or several? Write {one}, or a list such as {many}")
-    if isinstance(value, Mapping):
-        value = _of_object(value)
-    answers = value if isinstance(value, list) else [value]
+    value = _unwrapped(value)
+    answers = [_unwrapped(each) for each in value] if isinstance(value, list) else [value]
     if options and options.texts and task == Choice.name:
         return [_letter(row, answer, options, name) for answer in answers], False
     split = isinstance(value, str) and task in ("short_answer", "answer_list")
@@ -231,7 +230,10 @@ def _texts(row: Row, name: str, task: str, *, several: bool, options: _Options |
     return list(dict.fromkeys(read(answer, name) for answer in answers)), split and len(answers) > 1
 
 
-def _of_object(value: Mapping[str, Any]) -> Any:
+def _unwrapped(value: Any) -> Any:
+    """The answers in an object; any other value as it is."""
+    if not isinstance(value, Mapping):
+        return value
     lower = {str(key).lower(): each for key, each in value.items()}
     if "text" in lower and set(lower) <= {"text", "answer_start"}:
         return lower["text"]

@@ -103,6 +103,13 @@ class Row:
             raise self.error(f"expected {form}, found {cell!r} in {name!r}: {error}") from None
 
 
+def naming(names: Sequence[str]) -> str:
+    """An example of ``--columns`` with the names of a file, without those of a running number."""
+    used = [name for name in names if not re.fullmatch(r"\W*(id|nr|no|n|index|number|)\W*", str(name), re.IGNORECASE)]
+    pairs = zip(("question", "answers"), used or names, strict=False)
+    return f"--columns {','.join(f'{field}={str(name)[:40]}' for field, name in pairs)!r}"
+
+
 def short(value: object) -> str:
     """The value as quoted in an error, at most 80 characters."""
     text = repr(value)
@@ -218,10 +225,9 @@ def _topics(path: Path, cells: Sequence[str], line: int) -> list[str]:
     if len(cells) == 2 and _LIST.match(cells[1]):
         return ["column 1", "column 2"]
     found = ", ".join(f"{cell[:40]!r}" for cell in cells[:8])
-    named = ",".join(f"{field}={cell[:40]}" for field, cell in zip(("question", "answers"), cells, strict=False))
     raise UserError(
         f"expected {FORMS} with a column 'question'; found no such header, but {found}; if these are the names of the "
-        f"columns, say which is which, for example --columns {named!r}",
+        f"columns, say which is which, for example {naming(cells)}",
         file=path,
         line=line,
     )

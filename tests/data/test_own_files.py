@@ -222,6 +222,8 @@ GOLDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"answer": "iron", "answer_start": 3, "gold_titles": ["A"], "target_language": "en"},
         ("iron",),
     ),
+    "a list of objects": ({"answers": [{"text": "iron"}, {"text": "Fe"}]}, ("iron", "Fe")),
+    "correct": ({"correct": "iron"}, ("iron",)),
     "a number": ({"answers": [8.0]}, ("8.0",)),
     "a truth value": ({"answers": [True]}, ("true",)),
 }
@@ -254,7 +256,7 @@ def test_wrong_answers_are_kept_as_wrong(tmp_path: Path) -> None:
 
 def test_columns_may_have_any_name(tmp_path: Path) -> None:
     path = write(tmp_path / "q.csv", "Nr;Frage;Antwort\n1;Wer?;Ich|Du\n")
-    assert "for example --columns 'question=Nr,answers=Frage'" in refusal(path)
+    assert "for example --columns 'question=Frage,answers=Antwort'" in refusal(path)
     question = only(path, columns=columns_from("id=Nr, question=Frage,answers=antwort"))
     assert question == Question(id="1", question="Wer?", answers=("Ich", "Du"))
     assert refusal(path, columns={"question": "Fragen"}).startswith("q.csv:1: expected CSV")
