@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from madke._util.yaml_file import line_of
 from madke.core.chat import ChatModel, writable
@@ -17,6 +18,7 @@ from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import read_dataset
 from madke.data.dataset import chosen, sample_of
+from madke.data.questions import questions_of_records
 from madke.endpoints.endpoint import refuse_two_addresses
 from madke.endpoints.model_names import forms_with_endpoint, has_endpoint, is_loaded
 from madke.engine.debate import check_needs
@@ -34,8 +36,8 @@ from madke.runs.request import NOTHING, Model, RunRequest
 from madke.tasks import get_task
 from madke.variants import Variant, load_variant
 
-QuestionSets = Sequence[str | Path | Question]
-"""Question files (``NAME=PATH`` for a published dataset in its owner's format), or questions."""
+QuestionSets = Sequence[str | Path | Question | Mapping[str, Any]]
+"""Question files (``NAME=PATH`` for a published dataset in its owner's format), or questions and mappings of theirs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,7 +308,7 @@ def read_experiment_spec(
         if request.prompts is not None:
             raise UserError("--wordings is given with --prompts; leave out one")
         found = with_wordings(found, list(map(Path, wordings)))
-    named = [str(item).rpartition("=") for item in data if not isinstance(item, Question)]
+    named = [str(item).rpartition("=") for item in data if not isinstance(item, Question | Mapping)]
     return ExperimentSpec(
         recipe=found,
         file=None if isinstance(recipe, Recipe) else recipe_file(str(recipe)),
@@ -328,9 +330,11 @@ def _questions(recipe: Recipe, data: QuestionSets, request: RunRequest) -> list[
     if not data:
         expected = f"; this recipe is made for {', '.join(recipe.datasets)}" if recipe.datasets else ""
         raise UserError(f"--data is missing; give the questions of the experiment{expected}")
-    own = [item for item in data if isinstance(item, Question)]
-    found = [("questions", question) for question in sample_of(own, limit, sample_seed, lambda question: question.id)]
-    for item in (item for item in data if not isinstance(item, Question)):
+    own = [item for item in data if isinstance(item, Question | Mapping)]
+    records = questions_of_records(own, task=task, columns=request.columns) if own else []
+    records = sample_of(records, limit, sample_seed, lambda question: question.id)
+    found = [("questions", question) for question in records]
+    for item in (item for item in data if not isinstance(item, Question | Mapping)):
         name, equals, path = str(item).rpartition("=")
         columns = {} if equals else request.columns
         read = read_dataset(Path(path), dataset=name if equals else None, task=task, columns=columns)
