@@ -87,5 +87,5 @@ def test_a_file_of_sources_that_cannot_be_read_is_one_line(folder: Path) -> None
     assert done.exit_code == 1
     found = lines(done)["sources"]
     assert found.startswith("FAILED: sources.yaml:2: source 'other': expected one of index, documents, hybrid, ")
-    assert found.endswith(", command, found {}")
+    assert found.endswith(", found {}")
     assert len(lines(done)) == 1

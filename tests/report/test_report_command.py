@@ -33,7 +33,8 @@ def test_the_page_of_runs_stands_in_the_first_of_them(tmp_path: Path, run: Any) 
 
 def test_figures_are_written_for_papers_too(tmp_path: Path, run: Any) -> None:
     pytest.importorskip("matplotlib")
-    done = madke("report", run, "--out", tmp_path / "page.html", "--figures", "pdf", figures=True)
+    other = write_run(tmp_path / "other", [debate("q0", ["Lake Baikal"] * 2)])
+    done = madke("report", run, other, "--out", tmp_path / "page.html", "--figures", "pdf", figures=True)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "page.html").is_file()
     assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".pdf"}
