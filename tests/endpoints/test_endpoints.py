@@ -213,12 +213,13 @@ def test_limits_are_each_endpoints_own() -> None:
     limits.of(one).pause(60)
 
     async def others_go_on() -> None:
-        async with limits.of(two).slot("q"):
-            assert limits.state().in_flight == 1
-        limits.close()
-        await limits.drained()
+        async with asyncio.timeout(5):
+            async with limits.of(two).slot("q"):
+                assert limits.state().in_flight == 1
+            limits.close()
+            await limits.drained()
 
-    asyncio.run(asyncio.wait_for(others_go_on(), 5))
+    asyncio.run(others_go_on())
     assert limits.state().paused_seconds == pytest.approx(60, abs=1)
 
 

@@ -352,7 +352,8 @@ def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for() -> None:
         await gate.end(7)
         still_waiting = not drained.done()
         await gate.end(1)
-        await asyncio.wait_for(drained, 5)
+        async with asyncio.timeout(5):
+            await drained
         return still_waiting, len(gate.inside)
 
     assert with_calls(limiter, 20, play) == (True, 0)

@@ -372,7 +372,8 @@ def test_any_interleaving_ends_with_the_replies_that_it_has_without_waiting(
             task = asyncio.create_task(gate.complete(sibling(n, question=question, pool=POOLS[pool])))
             if leaves is not None:
                 with suppress(TimeoutError, CallError):
-                    await asyncio.wait_for(asyncio.shield(task), leaves)
+                    async with asyncio.timeout(leaves):
+                        await asyncio.shield(task)
                 task.cancel()
                 return None  # whether it was done in time depends on others
             try:

@@ -65,8 +65,13 @@ def test_a_synchronous_function_does_not_hold_up_the_loop() -> None:
 
 def test_a_function_that_raises_what_no_future_can_hold_is_a_failed_call() -> None:
     model = as_chat_model(lambda messages: next(iter(())), "mine")
+
+    async def call() -> None:
+        async with asyncio.timeout(20):
+            await model.complete(chat_request("a"))
+
     with pytest.raises(CallError, match="mine: StopIteration"):
-        asyncio.run(asyncio.wait_for(model.complete(chat_request("a")), timeout=20))
+        asyncio.run(call())
 
 
 def test_usage_and_whole_completions_of_a_function_are_kept() -> None:
