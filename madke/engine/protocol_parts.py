@@ -105,10 +105,14 @@ class Knowledge(BaseModel, frozen=True, extra="forbid"):
     """``rrf`` and ``weighted``: source -> weight of its ranking; the default is 1."""
     max_passages: Count | None = None
     """``rrf`` and ``weighted``: passages kept from the merged ranking; None keeps all."""
-    select: Literal["adaptive", "all", "one_each", "none"] = "adaptive"
+    select: Literal["adaptive", "all", "one_each", "views", "none"] = "adaptive"
     """``adaptive``: each debater chooses before every turn (Eq. 2). ``all``: every debater gets the whole pool.
     ``one_each``: the first debater gets only passage 0, the second passage 1, ...; a question with fewer passages has
-    fewer debaters. ``none``: the pool is recorded in the transcript, but no debater sees it."""
+    fewer debaters. ``views``: the first debater reads on from passage 0, the second from passage 1, ..., after the last
+    passage from passage 0 again, and as many as ``view_share`` says. ``none``: the pool is recorded in the transcript,
+    but no debater sees it."""
+    view_share: Annotated[float, Field(gt=0, le=1, exclude_if=lambda value: value == 0.6)] = 0.6
+    """``select: views``: the share of the pool in one view, rounded up. 1: the whole pool, in another order."""
     max_selected: Count = 3
     """Passages that one adaptive selection may choose (Prompt 3.1)."""
     per_debater_sources: dict[str, tuple[str, ...]] | None = None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 from madke.core.chat import fields_of
@@ -164,6 +165,10 @@ def allowed(scene: Scene, debater: Debater) -> list[int]:
     if knowledge.select == "one_each":
         place = next(n for n, other in enumerate(scene.protocol.cast) if other.name == debater.name)
         return [place] if place < len(scene.pool.passages) else []
+    if knowledge.select == "views":
+        place = next(n for n, other in enumerate(scene.protocol.cast) if other.name == debater.name)
+        size = len(scene.pool.passages)
+        return [(place + n) % size for n in range(ceil(knowledge.view_share * size))]
     sources = (knowledge.per_debater_sources or {}).get(debater.name)
     return [n for n, p in enumerate(scene.pool.passages) if sources is None or p.source in sources]
 

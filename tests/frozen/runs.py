@@ -16,7 +16,10 @@ from tests.frozen.script import LAKES, Debated
 CASTS: Mapping[str, tuple[str, ...]] = {
     **{name: ("Answerer",) for name in ("cot", "rag", "self-reflect", "standard")},
     **{name: ("Debater 1", "Debater 2") for name in ("gated", "madke", "madke-live", "madke-reference")},
-    **{name: ("Debater 1", "Debater 2", "Debater 3") for name in ("lemmas", "mad", "mad-noise", "reconcile")},
+    **{
+        name: ("Debater 1", "Debater 2", "Debater 3")
+        for name in ("lemmas", "mad", "mad-brief", "mad-noise", "reconcile", "second-turn")
+    },
     **{name: tuple(f"Debater {n}" for n in range(1, 11)) for name in ("isolate", "madc", "per-document")},
     "adaptive-vote": tuple(f"Debater {n}" for n in range(1, 9)),
     "chateval": ("General Public", "Critic", "News Author"),
@@ -25,15 +28,27 @@ CASTS: Mapping[str, tuple[str, ...]] = {
     "moa": tuple(f"Debater {n}" for n in range(1, 8)),
     "rerank": tuple(f"Debater {n}" for n in range(1, 5)),
     "self-consistency": tuple(f"Debater {n}" for n in range(1, 6)),
+    "views": tuple(f"Debater {n}" for n in range(1, 7)),
 }
 """Protocol -> its debaters."""
 
-WITH_POOL = ("adaptive-vote", "gated", "isolate", "madke", "madke-live", "madke-reference", "per-document", "rag")
+WITH_POOL = (
+    "adaptive-vote",
+    "gated",
+    "isolate",
+    "mad-brief",
+    "madke",
+    "madke-live",
+    "madke-reference",
+    "per-document",
+    "rag",
+    "views",
+)
 GIVEN = ("mad-noise",)
 """Protocols that always need a given first round."""
 SCORED = ("maps", "rerank")
 """Protocols that need an answer scorer."""
-ONE_ROUND = ("cot", "isolate", "maps", "rag", "rerank", "self-consistency", "standard")
+ONE_ROUND = ("cot", "isolate", "maps", "rag", "rerank", "self-consistency", "standard", "views")
 
 
 @dataclass(frozen=True, kw_only=True)
