@@ -84,6 +84,8 @@ def stage_calls(protocol: Protocol, rounds: int) -> tuple[StageCalls, ...]:
         counts["reflect"] = ("up to n r", n * (r - is_last - 1) or int(not is_last), n * (r - is_last))
     if p.stop == "judge":
         counts["judge"] = ("r", r, r)
+    if p.judge_asked == "in_doubt":
+        counts["judge"] = ("(0 to r)", 0, counts["judge"][2])
     if p.extract == "each_round":
         counts["extract"] = ("r", r, r)
     elif p.extract == "unsettled" and "judge" in p.stages:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations
 from math import isfinite
 
 from madke._util.concurrency import gather
@@ -11,6 +12,7 @@ from madke.engine import roles
 from madke.engine.agreement import agreed, answer_groups
 from madke.engine.evidence import last_turns
 from madke.engine.order import by_cast
+from madke.engine.prose import is_prose
 from madke.engine.scene import Scene
 from madke.engine.view import stances_of
 
@@ -24,11 +26,39 @@ async def never(scene: Scene, rounds: Sequence[Round]) -> Ending:
 
 
 async def judge(scene: Scene, rounds: Sequence[Round]) -> Ending:
-    """Stop when the judge finds the debate settled. It is asked if at least two stances have text, parsed or not."""
+    """Stop when the judge finds the debate settled. It is asked if at least two stances have text, parsed or not.
+
+    A missing answer is no consensus, whatever the judge says; a judge that decides on the answer may still settle.
+    """
     stances = sum(bool(spoken.text.strip()) for spoken in stances_of(rounds))
-    verdict = Verdict(consensus=None, rule="too_few") if stances < 2 else await roles.ask_judge(scene, rounds)
+    verdict = Verdict(consensus=None, rule="too_few") if stances < 2 else _without_judge(scene, rounds)
+    if verdict is None:
+        verdict = await roles.ask_judge(scene, rounds)
+    if verdict.consensus and not scene.protocol.judge_finishes and _lacks_answer(scene, rounds):
+        verdict = replace(verdict, consensus=False, rule="no_answer")
     reason = "settled" if scene.protocol.finish == "judge_extract" else "consensus"
     return replace(rounds[-1], verdict=verdict), reason if verdict.consensus else None
+
+
+def _without_judge(scene: Scene, rounds: Sequence[Round]) -> Verdict | None:
+    """The verdict where no judge is needed: a missing answer, equal answers, values that differ; else None."""
+    if scene.protocol.judge_asked == "always" or is_prose(scene.task):
+        return None
+    if _lacks_answer(scene, rounds):
+        return Verdict(consensus=False, rule="no_answer")
+    if _agreed(scene, rounds):
+        return Verdict(consensus=True, rule="matcher")
+    answers = [turn.stance.answer for turn in _last_turns(scene, rounds) if turn.stance.answer is not None]
+    differ = getattr(scene.task, "clearly_differ", None)
+    if differ is not None and any(differ(one, other, scene.question) for one, other in combinations(answers, 2)):
+        return Verdict(consensus=False, rule="values")
+    return None
+
+
+def _lacks_answer(scene: Scene, rounds: Sequence[Round]) -> bool:
+    """Whether a debater who spoke gave no answer. A failed call is none: the debate goes on without that debater."""
+    turns = (turn for turn in _last_turns(scene, rounds) if turn.stance.status != "failed")
+    return any(turn.stance.answer is None for turn in turns)
 
 
 async def agreement(scene: Scene, rounds: Sequence[Round]) -> Ending:

@@ -82,6 +82,9 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
     """``stop: agreement`` and ``agreement_then_judge``: the share of the debaters that must give the same answer."""
     token_budget: int | None = Field(default=None, ge=1)
     """``stop: budget``: prompt and completion tokens of one question."""
+    judge_asked: Annotated[Literal["always", "in_doubt"], Field(exclude_if=lambda value: value == "always")] = "always"
+    """When the judge is asked. ``in_doubt``: not where the task's matcher finds all answers the same, values that
+    differ (two numbers, yes and no), or a missing answer."""
     judge_sees: Literal["last_round", "history"] = "last_round"
     """What the judge reads before it decides whether to stop (Eq. 5: the round's stances)."""
     extract: Literal["unsettled", "always", "each_round"] = "unsettled"

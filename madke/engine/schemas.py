@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from madke.core.question import Question
 from madke.core.schema import Schema, SchemaField
-from madke.engine.parse.bound import DIFFERENT, KEEP, NONE, OPEN, REVISE, SAME, SETTLED
+from madke.engine.parse.bound import KEEP, NONE, OPEN, REVISE, SETTLED
 from madke.engine.protocol import Protocol
 from madke.tasks.base import Task
 from madke.tasks.choice import lettered
@@ -35,8 +35,6 @@ def schema_of(
         case "judge" if protocol.finish == "judge_extract":
             verdict = SchemaField(name="verdict", words=(SETTLED, OPEN))
             return _schema("verdict", verdict, _side(protocol), _answer(task, question, NONE))
-        case "judge":
-            return _schema("verdict", SchemaField(name="verdict", words=(SAME, DIFFERENT)))
         case "extract" if protocol.marker != "text":
             return _schema("answer", _side(protocol), _answer(task, question))
         case "summarize" if protocol.marker != "text":

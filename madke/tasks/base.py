@@ -88,6 +88,13 @@ class BaseTask:
         """Whether both are equal, ignoring case."""
         return a.casefold() == b.casefold()
 
+    def clearly_differ(self, a: str, b: str, question: Question) -> bool:
+        """Whether no judge needs to say that two answers differ, which the matcher does not call the same.
+
+        So it is with answers from a fixed list. Free texts leave it to a judge.
+        """
+        return bool(self.choices or question.choices)
+
     def accepts(self, answer: str, question: Question) -> bool:
         """Whether the answer is the same as any gold."""
         return any(self.same(answer, gold, question) for gold in question.answers)

@@ -53,6 +53,10 @@ class Math(BaseTask):
         has_content = any(character.isalnum() or character in "\u221e\u2205" for character in text)
         return text if has_content and not declines(text) else None
 
+    def clearly_differ(self, a: str, b: str, question: Question) -> bool:
+        """Whether the values differ: the matcher compares values, so no judge is needed."""
+        return not self.same(a, b, question)
+
     def same(self, a: str, b: str, question: Question) -> bool:
         """Whether both are mathematically equal, even if only one has a unit, an unknown (``x = 5``) or brackets."""
         one, other = expression(a), expression(b)

@@ -74,6 +74,18 @@ class ShortAnswer(BaseTask):
             or _offers_choice(question.question)
         )
 
+    def clearly_differ(self, a: str, b: str, question: Question) -> bool:
+        """Whether both are values of one kind that differ, yes and no, or a bare number and words without one."""
+        if {plain(a).strip(" .").casefold(), plain(b).strip(" .").casefold()} == {"yes", "no"}:
+            return True
+        (numbers, others), (more_numbers, more_others) = map(_numbers_and_words, (a, b))
+        if not (numbers and more_numbers):
+            return bool(numbers or more_numbers) and not (others if numbers else more_others)
+        if not all(number.lstrip("-").replace(".", "").isdigit() for number in (*numbers, *more_numbers)):
+            return False
+        alike = others == more_others and sorted(map(_is_year, numbers)) == sorted(map(_is_year, more_numbers))
+        return alike and set(numbers) != set(more_numbers)
+
     def accepts(self, answer: str, question: Question) -> bool:
         """Whether the answer, a phrase or sentences, is the same as a gold or states one."""
         if any(self.same(answer, gold, question) for gold in question.answers):
@@ -161,6 +173,17 @@ def _offers_choice(question: str) -> bool:
 
 _KINDS = vocabulary("republic kingdom state city isle island university college duke earl county province")
 """Words that may be omitted before "of": the Republic of Ireland is Ireland."""
+
+
+def _numbers_and_words(text: str) -> tuple[list[str], frozenset[str]]:
+    """The numbers of an answer, and its other words that carry meaning."""
+    found = words(text)
+    others = {word.key for word in found if not word.number} - SMALL_WORDS
+    return [word.key for word in found if word.number], frozenset(others)
+
+
+def _is_year(number: str) -> bool:
+    return len(number) == 4 and number.isdigit()
 
 
 def same(left: str, right: str) -> bool:

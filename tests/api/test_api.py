@@ -226,7 +226,9 @@ def test_what_cannot_be_asked_is_told(tmp_path: Path) -> None:
 
 def test_roles_take_their_own_models() -> None:
     judge, others = Counting("judge"), Counting("others")
-    madke.ask("Which is deeper?", model={"*": others, "judge": judge}, sources="none", settings={"stop": "judge"})
+    madke.ask(
+        "Which is deeper?", model={"*": others, "judge": judge}, sources="none", settings={"judge_asked": "always"}
+    )
     assert {purpose.stage for purpose in judge.asked} == {"judge"}
     assert "judge" not in {purpose.stage for purpose in others.asked}
 

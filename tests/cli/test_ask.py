@@ -53,7 +53,7 @@ def test_the_papers_case_study_takes_two_rounds_and_ends_with_the_corrected_answ
     assert [turn["selection"]["ids"] for turn in second["turns"]] == [[0, 1], [0, 1]]
     assert second["verdict"]["consensus"] is True
     assert (transcript["answer"], transcript["stop_reason"]) == ("Lake Baikal", "consensus")
-    assert sum(used["calls"] for used in transcript["usage"].values()) == 2 * 2 * 2 + 2 + 1
+    assert sum(used["calls"] for used in transcript["usage"].values()) == 2 * 2 * 2 + 1 + 1
 
 
 def test_the_debate_reads_as_text(asking: Any) -> None:

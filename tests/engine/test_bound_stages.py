@@ -55,19 +55,17 @@ def at(stage: str, said: Values | str) -> Callable[[ChatRequest], Values | str |
     return lambda request: said if request.purpose.stage == stage else None
 
 
-def test_selections_verdicts_and_the_final_answer_are_bound_and_stances_are_free_text() -> None:
+def test_selections_and_the_final_answer_are_bound_and_stances_are_free_text() -> None:
     model = Bound()
     transcript = play("madke", model)
     assert [request.purpose.stage for request in model.requests if request.bound is None] == ["speak", "speak"]
     assert {stage: used.bound for stage, used in transcript.usage.items()} == {
-        "select": 2, "speak": 0, "judge": 1, "summarize": 1,
+        "select": 2, "speak": 0, "summarize": 1,
     }  # fmt: skip
     (entry,) = transcript.rounds
     assert [(turn.selection.ids, turn.selection.rule) for turn in entry.turns if turn.selection] == [
         ((0,), "schema")
     ] * 2
-    assert entry.verdict
-    assert (entry.verdict.consensus, entry.verdict.rule) == (True, "schema")
     assert (transcript.answer, transcript.final.rule, transcript.status) == ("Lake Baikal", "schema", "ok")
 
 
@@ -75,7 +73,7 @@ def test_only_the_end_of_the_last_message_differs_from_the_free_form() -> None:
     free, model = Bound(), Bound()
     play("madke", free, settings={"structured": "off"})
     play("madke", model)
-    for stage, shared in (("select", "Do not answer yet."), ("judge", "Compare the answers of the debaters.")):
+    for stage, shared in (("select", "Do not answer yet."), ("summarize", "better reasons.")):
         ours, theirs = model.asked(stage)[0], free.asked(stage)[0]
         assert ours.messages == theirs.messages
         assert theirs.bound is None
@@ -85,7 +83,6 @@ def test_only_the_end_of_the_last_message_differs_from_the_free_form() -> None:
         assert "JSON" in bound
         assert "JSON" not in plain
         assert "Selected:" not in bound
-        assert "Verdict:" not in bound
 
 
 QUOTED = {
@@ -138,22 +135,22 @@ def test_quotes_of_another_form_are_no_bound_reply(quotes: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "consensus"),
+    ("said", "satisfied"),
     [
-        ({"verdict": "DIFFERENT"}, False),
+        ({"verdict": "REVISE"}, False),
         ({"verdict": "MAYBE"}, None),
-        ('{"reasoning": "They a', None),
-        ("They agree.\nVerdict: SAME", True),
-        ('{"reasoning": "No.", "verdict": "SAME", "verdict": "DIFFERENT"}', None),
+        ('{"reasoning": "It a', None),
+        ("It is right.\nVerdict: KEEP", True),
+        ('{"reasoning": "No.", "verdict": "KEEP", "verdict": "REVISE"}', None),
     ],
 )
-def test_what_does_not_keep_to_the_schema_is_read_as_free_text(said: Any, consensus: bool | None) -> None:
-    transcript = play("madke", Bound(at("judge", said)), settings={"rounds": 1})
-    verdict = transcript.rounds[0].verdict
-    assert verdict is not None
-    assert verdict.consensus is consensus
-    assert verdict.bound
-    assert (verdict.rule == "schema") == (consensus is False)
+def test_what_does_not_keep_to_the_schema_is_read_as_free_text(said: Any, satisfied: bool | None) -> None:
+    transcript = play("self-reflect", Bound(at("reflect", said)), settings={"rounds": 2})
+    reflection = transcript.rounds[0].turns[0].reflection
+    assert reflection is not None
+    assert reflection.satisfied is satisfied
+    assert reflection.bound
+    assert (reflection.rule == "schema") == (satisfied is False)
 
 
 @pytest.mark.parametrize(
@@ -219,14 +216,14 @@ def test_a_template_that_says_nothing_of_schemas_is_asked_as_it_is(tmp_path: Pat
     folder.mkdir()
     for file in shipped.folder.iterdir():
         (folder / file.name).write_text(file.read_text())
-    (folder / "judge.j2").write_text(
-        "{% block system %}\nYou judge.\n{% endblock %}\n{% block user %}\nVerdict: SAME?\n{% endblock %}\n"
+    (folder / "summarize.j2").write_text(
+        "{% block system %}\nYou sum up.\n{% endblock %}\n{% block user %}\nAnd?\n{% endblock %}\n"
     )
-    model = Bound(lambda request: "Verdict: SAME" if request.purpose.stage == "judge" else None)
+    model = Bound(lambda request: "The answer is Lake Baikal." if request.purpose.stage == "summarize" else None)
     transcript = play(load_variant("own", tmp_path), model)
-    assert {stage: used.bound for stage, used in transcript.usage.items()}["judge"] == 0
+    assert {stage: used.bound for stage, used in transcript.usage.items()}["summarize"] == 0
     assert transcript.usage["select"].bound == 2
-    assert transcript.consensus
+    assert transcript.answer == "Lake Baikal"
     (folder / "protocol.yaml").write_text(
         "source: s\nknowledge: none\nstop: never\nfinish: majority\nstructured: require\n"
     )
@@ -253,12 +250,10 @@ def test_a_template_that_says_nothing_of_schemas_is_asked_as_it_is(tmp_path: Pat
     ],
 )
 def test_nothing_else_is_a_record(text: str) -> None:
-    model = Bound()
-    play("madke", model)
-    (judge,) = model.asked("judge")
-    assert judge.bound is not None
-    assert read_bound(text, judge.bound.schema) is None
-    assert read_bound('{"verdict": "SAME", "reasoning": "\\ud800"}', judge.bound.schema) is not None
+    fields = (SchemaField(name="reasoning", max_length=300), SchemaField(name="verdict", words=("SAME", "DIFFERENT")))
+    schema = Schema(name="verdict", fields=fields)
+    assert read_bound(text, schema) is None
+    assert read_bound('{"verdict": "SAME", "reasoning": "\\ud800"}', schema) is not None
 
 
 _SCHEMA = Schema(

@@ -13,7 +13,7 @@ from madke.variants import load_variant, variant_folders
 from madke.variants.load import Variant
 from tests.support.any_variant import play_any, stating
 
-WAYS = ("all agree", "the judge settles", "the judge settles and answers")
+WAYS = ("all agree", "the judge settles", "the judge settles and answers", "values differ")
 
 
 def debating(protocol: Protocol, way: str, end: int) -> Callable[..., Any]:
@@ -37,9 +37,11 @@ def debating(protocol: Protocol, way: str, end: int) -> Callable[..., Any]:
                 return "[Yes]" if settled and way == "the judge settles" else "[No]"
             case "pick":
                 return f"[{names[0]}]"
-        if purpose.agent not in names or (settled and way == "all agree"):
+        if purpose.agent not in names or (settled and way in ("all agree", "values differ")):
             return stating(protocol, "Lake Baikal")
-        return stating(protocol, f"Lake {names.index(purpose.agent)} {purpose.round}")
+        if way == "values differ":
+            return stating(protocol, str(100 * purpose.round + names.index(purpose.agent)))
+        return stating(protocol, f"Lake {'ABCDEFGHIJ'[names.index(purpose.agent)]}{'klmn'[purpose.round - 1]}")
 
     return reply
 
@@ -74,7 +76,7 @@ def test_every_shipped_variant_takes_the_calls_that_its_protocol_says(name: str)
         {"knowledge": None, "stop": "agreement_then_judge", "finish": "agreed_or_summarizer"},
         {"stop": "agreement", "finish": "agreed_or_summarizer"},
         {"stop": "stability", "finish": "majority"},
-        {"first_round_given": True},
+        {"first_round_given": True, "judge_asked": "always"},
         {"debaters": 4, "rounds": 2, "talk.later": "sequential", "sees.peers": "latest"},
     ],
 )

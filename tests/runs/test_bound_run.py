@@ -65,20 +65,20 @@ def test_the_stages_are_bound_and_everything_shows_it(command: Any, tmp_path: Pa
         requests = len(server.requests)
         (out / "transcripts.jsonl").unlink()  # as after a kill: the calls are stored, the debate is not
         again = madke(*command, "--base-url", server.url, "--out", out)
-        assert len(server.requests) == requests == 6
+        assert len(server.requests) == requests == 5
     assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
     (debate,) = read_transcripts(out)
     assert {stage: used.bound for stage, used in debate.usage.items()} == {
-        "select": 2, "speak": 0, "judge": 1, "summarize": 1,
+        "select": 2, "speak": 0, "summarize": 1,
     }  # fmt: skip
     assert debate.answer == "Paris"
     assert debate.rounds[0].turns[0].selection.ids == (1,)
     assert "{" not in debate.final.text
-    noted = "bound by a JSON schema: select 2 of 2, judge 1 of 1, summarize 1 of 1 calls"
+    noted = "bound by a JSON schema: select 2 of 2, summarize 1 of 1 calls"
     for shown in (done.stdout, madke("score", out).stdout):
         assert noted in " ".join(shown.split())
     assert "2 bound by a JSON schema" in madke("score", out, "--details").stdout
-    assert "bound: judge" in (out / "report.html").read_text()
+    assert "bound: summarize" in (out / "report.html").read_text()
     assert "{" not in madke("show", out, "q").stdout
 
 
@@ -91,12 +91,12 @@ def test_a_server_without_schemas_makes_the_same_debate_with_one_request_more(co
         again = madke(*command, "--base-url", server.url, "--out", tmp_path / "other", *free)
         (out / "transcripts.jsonl").unlink()
         resumed = madke(*command, "--base-url", server.url, "--out", out)
-        assert (requests, len(server.requests)) == (7, 13)
+        assert (requests, len(server.requests)) == (6, 11)
     assert [each.returncode for each in (done, again, resumed)] == [0, 0, 0]
     assert "json_schema: false" in done.stderr
     assert "bound" not in done.stdout
     (here,), (there,) = read_transcripts(out), read_transcripts(tmp_path / "other")
-    assert here.total.calls == there.total.calls == 6
+    assert here.total.calls == there.total.calls == 5
     assert here.total.bound == 0
     with CallStore(out / "calls.sqlite") as ours, CallStore(tmp_path / "other" / "calls.sqlite") as theirs:
         assert [call.messages for call in ours.recorded()] == [call.messages for call in theirs.recorded()]

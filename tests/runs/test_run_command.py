@@ -36,7 +36,7 @@ def stored_seeds(folder: Any) -> Any:
     return {json.loads(zlib.decompress(body))["seed"] for (body,) in bodies}
 
 
-def test_every_question_makes_exactly_2nr_plus_r_plus_1_calls(tmp_path: Path) -> None:
+def test_every_call_of_a_question_is_made_once_and_there_are_at_most_2nr_plus_r_plus_1(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         done = madke(*arguments(tmp_path, server))
         assert done.returncode == 0, done.stderr
@@ -45,7 +45,7 @@ def test_every_question_makes_exactly_2nr_plus_r_plus_1_calls(tmp_path: Path) ->
     assert {t.id for t in transcripts} == {f"q{n}" for n in range(6)}
     for transcript in transcripts:
         rounds = len(transcript.rounds)
-        assert calls[transcript.id[1:]] == 2 * 2 * rounds + rounds + 1
+        assert calls[transcript.id[1:]] == transcript.total.calls <= 2 * 2 * rounds + rounds + 1
         assert transcript.answer == "Lake Baikal" or rounds == 3
     assert {len(transcript.rounds) for transcript in transcripts} == {1, 2}
     usage = [used for transcript in transcripts for used in transcript.usage.values()]
@@ -145,7 +145,7 @@ def test_degraded_questions_are_run_again_where_that_is_asked_for(tmp_path: Path
         return error(400, "no") if hit else debating(body, n)
 
     with openai_server(sometimes) as server:
-        args = arguments(tmp_path, server, n=3)
+        args = (*arguments(tmp_path, server, n=3), "--set", "judge_asked=always")
         done = madke(*args)
         assert done.returncode == 0
         assert "1 question lost a debater or a verdict; --retry-degraded retries them" in done.stderr

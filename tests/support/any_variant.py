@@ -28,7 +28,10 @@ def play_any(variant: Variant, reply: Reply, *, first_round: Sequence[Turn] = ()
     """
     protocol, model = variant.protocol, ScriptedChat(reply)
     agents = [debater.name for debater in protocol.cast]
-    first = first_round or [Turn(agent=name, stance=Stance(text=f"[{name}]", answer=name)) for name in agents]
+    first = first_round or [
+        Turn(agent=name, stance=Stance(text=f"[Lake {letter}]", answer=f"Lake {letter}"))
+        for name, letter in zip(agents, "ABCDEFGHIJKLMNOP", strict=False)
+    ]
     passages = tuple(passage("wiki", f"k{n}", "T", "text") for n in range(len(agents)))
     before = {stage.stage: StageUsage(prompt_tokens=1) for stage in pool_calls(protocol)}
     played = hold_debate(

@@ -35,7 +35,7 @@ def stage_of(body: dict[str, Any]) -> str:
     prompt = body["messages"][-1]["content"]
     if "Do not answer yet" in prompt:
         return "select"
-    if "Compare the answers" in prompt or "Verdict:" in prompt:
+    if "Do they give the same answer" in prompt or "Verdict:" in prompt:
         return "judge"
     if "Report one final answer" in prompt:
         return "summarize"

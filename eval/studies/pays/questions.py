@@ -1,8 +1,8 @@
 """The questions of the study, and a frozen pool for each: three parts in one fixed order.
 
 Each part is sorted by the SHA-256 of the question's id. Left out are the questions that prompts were written with, that
-earlier pages report, or that the exploratory part of the study answered. The parts are interleaved in proportion, so that each prefix
-holds about the same share of each.
+earlier pages report, or that the exploratory part of the study answered. The parts are interleaved in proportion, so
+that each prefix holds about the same share of each.
 """
 
 from __future__ import annotations

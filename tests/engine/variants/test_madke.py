@@ -28,12 +28,15 @@ def prompts_of(model: ScriptedChat, stage: str, round_n: int, agent: str | None 
 
 
 @pytest.mark.parametrize(("debaters", "agree_in", "rounds"), [(2, 1, 1), (2, 2, 2), (2, 3, 3), (2, 9, 3), (3, 2, 2)])
-def test_a_question_takes_2nr_plus_r_plus_1_calls(
-    pool: KnowledgePool, debaters: int, agree_in: int, rounds: int
+@pytest.mark.parametrize("judge_asked", ["always", "in_doubt"])
+def test_a_question_takes_2nr_plus_r_plus_1_calls_or_fewer_where_the_matcher_spares_the_judge(
+    pool: KnowledgePool, debaters: int, agree_in: int, rounds: int, judge_asked: str
 ) -> None:
-    transcript, model = run(disagreeing_until(agree_in), pool, {"debaters": debaters})
+    settings = {"debaters": debaters, "judge_asked": judge_asked}
+    transcript, model = run(disagreeing_until(agree_in), pool, settings)
     assert len(transcript.rounds) == rounds
-    assert model.calls == 2 * debaters * rounds + rounds + 1
+    spared = int(judge_asked == "in_doubt" and agree_in <= 3)
+    assert model.calls == 2 * debaters * rounds + rounds - spared + 1
     assert model.calls == sum(used.calls for used in transcript.usage.values())
     assert transcript.stop_reason == ("consensus" if agree_in <= 3 else "rounds")
 
@@ -42,13 +45,13 @@ def test_a_question_takes_2nr_plus_r_plus_1_calls(
 def test_without_selection_a_question_takes_nr_plus_r_plus_1_calls(
     pool: KnowledgePool, settings: dict[str, Any]
 ) -> None:
-    _, model = run(disagreeing_until(2), pool, settings)
+    _, model = run(disagreeing_until(2), pool, settings | {"judge_asked": "always"})
     assert model.calls == 2 * 2 + 2 + 1
 
 
 def test_an_empty_pool_is_not_selected_from() -> None:
     transcript, model = run(disagreeing_until(2), KnowledgePool())
-    assert model.calls == 2 * 2 + 2 + 1
+    assert model.calls == 2 * 2 + 1 + 1
     assert all(turn.selection is None for entry in transcript.rounds for turn in entry.turns)
 
 
@@ -79,13 +82,45 @@ def test_a_stance_sees_its_own_selection_and_everyones_stance_of_the_round_befor
             assert f"in round {n - 2}:" not in prompt
 
 
-def test_judge_and_summarizer_see_the_rounds_stances_and_no_pool(pool: KnowledgePool) -> None:
-    _, model = run(disagreeing_until(2), pool)
-    for prompt in (*prompts_of(model, "judge", 2), *prompts_of(model, "summarize", 2)):
-        assert "Debater 1 in round 2" in prompt
-        assert "Debater 2 in round 2" in prompt
-        assert "in round 1" not in prompt
-        assert "1,642" not in prompt
+def test_the_summarizer_sees_the_rounds_stances_and_the_judge_their_answers(pool: KnowledgePool) -> None:
+    _, model = run(disagreeing_until(9), pool)
+    (summary,) = prompts_of(model, "summarize", 3)
+    assert "Debater 1 in round 3" in summary
+    assert "Debater 2 in round 3" in summary
+    assert "in round 2" not in summary
+    (verdict,) = prompts_of(model, "judge", 2)
+    assert "Debater 1: Lake Baikal\nDebater 2: Lake Tanganyika\n" in verdict
+    assert "in round" not in verdict
+    assert "1,642" not in summary + verdict
+
+
+@pytest.mark.parametrize(
+    ("answers", "consensus", "rule"),
+    [
+        (("[Lake Baikal]", "[Baikal]"), True, "matcher"),
+        (("[136 years]", "[113 years]"), False, "values"),
+        (("[yes]", "[no]"), False, "values"),
+        (("[Lake Baikal]", "I cannot say."), False, "no_answer"),
+    ],
+)
+def test_the_judge_is_not_asked_where_there_is_no_doubt(
+    pool: KnowledgePool, answers: tuple[str, str], consensus: bool, rule: str
+) -> None:
+    said = dict(zip(("Debater 1", "Debater 2"), answers, strict=True))
+    one_round = {"rounds": 1, "knowledge.select": "all"}
+    transcript, model = run(lambda r: said.get(r.purpose.agent, "Lake Baikal"), pool, one_round)
+    verdict = transcript.rounds[0].verdict
+    assert verdict is not None
+    assert (verdict.consensus, verdict.rule, model.calls) == (consensus, rule, 3)
+
+
+def test_a_missing_answer_is_no_consensus_whatever_the_judge_says(pool: KnowledgePool) -> None:
+    said = {"Debater 1": "The answer is Lake Baikal.", "Debater 2": "I cannot say.", "judge": "SAME"}
+    transcript, _ = run(
+        lambda r: said.get(r.purpose.agent, "[0]"), pool, {"judge_asked": "always", "knowledge.select": "all"}
+    )
+    assert [entry.verdict.consensus for entry in transcript.rounds if entry.verdict] == [False] * 3
+    assert transcript.stop_reason == "rounds"
 
 
 def test_debaters_with_identical_prompts_make_different_calls(pool: KnowledgePool) -> None:

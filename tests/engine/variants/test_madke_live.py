@@ -25,7 +25,8 @@ def asking(queries: dict[tuple[str, int], str], agree_in: int = 2) -> Callable[.
                 return "Entry [0] helps." + (f" I would still look for [Search: {query}]." if query else "")
             case "judge":
                 return "[Yes]" if purpose.round >= agree_in else "[No]"
-        return f"{purpose.agent} in round {purpose.round}: the answer is [Lake Baikal]."
+        mine = "Lake Baikal" if purpose.agent == ONE or purpose.round >= agree_in else "Lake Tanganyika"
+        return f"{purpose.agent} in round {purpose.round}: the answer is [{mine}]."
 
     return reply
 

@@ -38,7 +38,8 @@ def test_the_first_round_is_independent_and_later_ones_read_the_newest_answer(po
 
 def test_the_judge_is_also_asked_whether_the_answers_are_correct(pool: KnowledgePool) -> None:
     (judge,), (plain,) = (
-        asked(play(name, disagreeing_until(1), pool=pool)[1], stage="judge") for name in ("madke-reference", "madke")
+        asked(play(name, disagreeing_until(2), pool=pool)[1], stage="judge", round=1)
+        for name in ("madke-reference", "madke")
     )
     assert "correct" in judge.messages[0].content
     assert '"Verdict: [Yes]" if all answers are the same and correct' in judge.messages[1].content
