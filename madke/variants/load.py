@@ -26,7 +26,7 @@ from madke.engine.roles import PREPARE_VALUES, STAGE_VALUES
 from madke.engine.view import quoted
 from madke.tasks.base import Task
 from madke.tasks.choice import lettered
-from madke.variants.sandbox import Checked, Names, Sandbox, read_prompt
+from madke.variants.sandbox import Checked, Names, Sandbox, bounded, read_prompt
 from madke.variants.task_prompt import TaskPrompt, task_prompt
 from madke.variants.trial_values import EXAMPLES
 
@@ -128,13 +128,12 @@ class Variant:
         return "text" if wording.is_prose else self.protocol.marker
 
     def _rendered(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
-        self.environment.budget.renew()
         template = self.environment.get_template(name)
         context = template.new_context(values)
         # Starting the template makes Jinja add the parents' blocks. Text outside blocks is not used.
         next(template.root_render_func(context), None)
         texts = {
-            block: _tidy("".join(context.blocks[block][0](context))) for block in _BLOCKS if block in context.blocks
+            block: _tidy(bounded(context.blocks[block][0](context))) for block in _BLOCKS if block in context.blocks
         }
         return joined([Message(role=_BLOCKS[block], content=text) for block, text in texts.items() if text])
 
@@ -324,8 +323,7 @@ def _compile(environment: Sandbox, stage: str, path: Path) -> set[str]:
             optional |= names.optional
             left += [other for other in names.templates if other not in seen]
         for name in seen:
-            if name not in environment.inlined:
-                environment.get_template(name)
+            environment.get_template(name)
     except TemplateSyntaxError as error:
         faulty = name if error.name == "<introspection>" else error.name  # jinja2.meta's name for all
         where = f"{faulty}: " if faulty not in (None, path.name) else ""
