@@ -118,7 +118,8 @@ def _outcome(transcript: adapter.Transcript) -> Iterator[str]:
         if entry.extracted is not None:
             yield f"extracted{_short(entry.extracted)}"
     yield f"final{_short(transcript.final)}"
-    measures = [f"{name} {value:.3g}" for name, value in adapter.scores(transcript).items() if name in MEASURES]
+    scores = adapter.scores(transcript)
+    measures = [f"{name} {scores[name]:.3g}" for name in MEASURES if name in scores]
     flags = [name for name in ("degraded", "oracle", "first_round_given") if getattr(transcript, name)]
     yield ", ".join((f"{transcript.status} {transcript.answer!r}", transcript.stop_reason, *measures, *flags))
     yield from (f"prepared {name}: {dict(texts)}" for name, texts in transcript.prepared.items())
