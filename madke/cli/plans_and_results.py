@@ -278,12 +278,12 @@ def _grade(folders: Sequence[Path], graders: Sequence[Grader], budget: Budget | 
 
 
 def _show_results(done: Experiment) -> None:
-    from madke.cli.plan_table import spending_table
     from madke.experiments.recipe import read_claims
     from madke.report.comparison import NOT_ON_TERMINALS
     from madke.report.html import write_report
     from madke.report.reproduction import claims_table, figures, reproduction_tables
     from madke.report.score_tables import score_table
+    from madke.report.spending import spending_table
     from madke.report.tables import rich_table
     from madke.scoring.arms import open_results
     from madke.scoring.shadow import changed_note

@@ -28,7 +28,6 @@ from madke.cli.paths import (
 from madke.cli.progress import exit_status, status_line
 from madke.core.errors import UserError
 from madke.experiments.experiment import is_experiment
-from madke.report.html import RELOADS
 from madke.runs.directory import is_being_written
 from madke.runs.own_files import question_files
 from madke.runs.spec import read_spec
@@ -257,6 +256,8 @@ def follow(paths: Sequence[Path], page: Path, write: Callable[[int | None], obje
         write(None)
     except KeyboardInterrupt as interrupt:
         if page.is_file():
+            from madke.report.html import RELOADS
+
             with page.open("rb") as old, atomic_write(page) as new:
                 new.writelines(line for line in old if not line.startswith(RELOADS.encode()))
         say("madke: interrupted; the page stays, the same command goes on with it", err=True)

@@ -184,3 +184,9 @@ def measured_pace(out: Path) -> tuple[float, Path] | None:
     calls = sum(session.get("calls", 0) - session.get("failed_calls", 0) for session in sessions)
     seconds = sum(session.get("seconds", 0) for session in sessions)
     return (calls / seconds, out) if calls > 0 and seconds > 0 else None
+
+
+def planned_range(least: float, most: float, *, digits: int = 0) -> str:
+    """A range of figures, or one figure if both ends are printed the same."""
+    low, high = f"{least:,.{digits}f}", f"{most:,.{digits}f}"
+    return low if low == high else f"{low} to {high}"

@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from madke.cli.plan_table import spending_table
 from madke.report.comparison import comparison_of, paired_table
 from madke.report.page_tables import explanation, page_table
 from madke.report.score_tables import _Arm, _score_columns
+from madke.report.spending import spending_table
 from madke.report.tables import Cell, Table, count_cell, percent_cell
 from madke.scoring.metrics import BUILT_IN_METRICS, heading_of
 from madke.scoring.scores import scores_of
