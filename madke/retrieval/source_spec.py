@@ -17,9 +17,10 @@ from madke._util.files import dir_lock, write_file
 from madke._util.yaml_file import read_entries, validated
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
+from madke.retrieval.documents.source import DocumentSource
 from madke.retrieval.fusion import HybridSource, Method
 from madke.retrieval.http_search import HttpOptions, HttpSearch, search_presets
-from madke.retrieval.index_sources import DocumentSource, RankedBy, SampleSource, open_index
+from madke.retrieval.index_sources import RankedBy, SampleSource, open_index
 from madke.retrieval.serper import Serper, SerperOptions
 from madke.retrieval.source import own_source
 from madke.retrieval.web import Service, SnippetsSource, WebOptions, WebSource
@@ -86,7 +87,7 @@ class IndexSpec(SourceSpec):
 
 @_kind_of_source
 class DocumentsSpec(SourceSpec):
-    """A folder of documents: see :class:`madke.retrieval.index_sources.DocumentSource`."""
+    """A folder of documents: see :class:`madke.retrieval.documents.source.DocumentSource`."""
 
     documents: Path
     encoder: str | None = None

@@ -9,7 +9,7 @@ import pytest
 import madke
 from madke.llm.offline import OfflineChat
 from madke.llm.offline.word_vectors import WordVectors
-from madke.retrieval.index_sources import DocumentSource
+from madke.retrieval.documents.source import DocumentSource
 
 
 def test_texts_are_close_by_the_words_and_word_parts_that_they_share() -> None:

@@ -13,7 +13,7 @@ import pytest
 import madke
 from madke.core.errors import UserError
 from madke.retrieval.documents.bounded import BoundedReader
-from madke.retrieval.index_sources import DocumentSource
+from madke.retrieval.documents.source import DocumentSource
 from madke.retrieval.named import open_source, parse_sources, resolve
 from madke.retrieval.source_spec import DocumentsSpec, IndexSpec
 from tests.support import cli, documents

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from madke.retrieval.documents.layout import Piece, read_by_columns
 from madke.retrieval.documents.reading import read_document
-from madke.retrieval.index_sources import DocumentSource
+from madke.retrieval.documents.source import DocumentSource
 from tests.support import documents
 from tests.support.installed import needs
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from madke.retrieval.documents.reading import read_document
-from madke.retrieval.index_sources import DocumentSource
+from madke.retrieval.documents.source import DocumentSource
 from tests.support.documents import convert, flat, heading, image, paragraph, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
