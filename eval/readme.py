@@ -56,7 +56,7 @@ def figures(study: str) -> str:
     assert test is not None, "the study's page has no test of madke against a vote"
     vote, share, difference, low, high, p = test.groups()
     lines = [
-        f"| {model}, n = {n} | right, % | calls per question |",
+        f"| {model}, n = {n} | correct (match), % | calls per question |",
         "|---|---|---|",
         *(f"| {words} | {arms[arm].match} | {arms[arm].calls} |" for arm, words in _SINGLE.items()),
         f"| a vote over the same passages | {share} | {vote.partition('@')[2]} |",
@@ -66,7 +66,7 @@ def figures(study: str) -> str:
     if float(p.lstrip("< ")) < 0.05:
         finding = f"A debate was {'better' if float(difference) > 0 else 'worse'} than a vote that makes as many calls"
     return (
-        f"**{finding}: {difference} points, 95 % {low} to {high}, p {'<' if p.startswith('<') else '='} "
+        f"**{finding}: {difference} points of `match`, 95 % {low} to {high}, p {'<' if p.startswith('<') else '='} "
         f"{p.lstrip('< ')}.**\n\n"
         + "\n".join(lines)
         + f"\n\n{'The study is under way. ' if '**Interim.**' in study else ''}All arms, models and tests: "

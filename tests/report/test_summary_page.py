@@ -134,7 +134,7 @@ def test_the_best_value_of_each_column_is_bold(opened: Any) -> None:
 
 def test_a_table_is_sorted_by_its_headings_with_pointer_and_keyboard(opened: Any) -> None:
     page = opened()
-    correct, arm = heading(page, "correct (EM) %"), heading(page, "arm")
+    correct, arm = heading(page, "correct (match) %"), heading(page, "arm")
     first = ["a few right answers", "many", "middle"]
     expect(correct).to_have_attribute("aria-sort", "none")
     correct.locator("button").click()
@@ -155,7 +155,7 @@ def test_a_table_is_sorted_by_its_headings_with_pointer_and_keyboard(opened: Any
 
 @pytest.mark.parametrize(
     ("row", "column", "count"),
-    [("many", "correct (EM) %", 30), ("middle", "failed", 1), ("many", "rounds", 40), ("middle", "Co2 %", 12)],
+    [("many", "correct (match) %", 30), ("middle", "failed", 1), ("many", "rounds", 40), ("middle", "Co2 %", 12)],
 )
 def test_a_figure_opens_its_debates(opened: Any, row: str, column: str, count: int) -> None:
     page = opened()

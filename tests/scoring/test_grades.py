@@ -12,7 +12,6 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.llm import CallStore
-from madke.scoring import outside
 from madke.scoring.arms import Results, open_results
 from madke.scoring.metrics import exact_match
 from madke.scoring.outside import NO_GRADE, Grader, external_values, grade, grade_results
@@ -112,18 +111,6 @@ def test_a_call_is_at_temperature_0_once_for_equal_answers_and_never_again(tmp_p
     assert kept["command"] == "openai/gpt-4o"
 
 
-def test_another_prompt_is_another_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = [(Question(id="q", question="?", answers=("a",)), "a")]
-    grader = script(tmp_path, rule("[True]"))
-    grade(asked, grader, tmp_path / "grades.sqlite")
-    grade(asked, grader, tmp_path / "grades.sqlite")
-    changed = outside._prompt().model_copy(update={"closing": "Now grade it."})
-    monkeypatch.setattr(outside, "_prompt", lambda: changed)
-    grade(asked, grader, tmp_path / "grades.sqlite")
-    with CallStore(tmp_path / "grades.sqlite") as store:
-        assert len(list(store.recorded())) == 2
-
-
 def test_an_abstained_answer_is_wrong_without_a_call_and_a_failed_question_has_no_grade(tmp_path: Path) -> None:
     entries = [entry("q0", BAIKAL), entry("q1", None), entry("q2", None, status="failed")]
     results = arm(tmp_path, *entries, entry("q3", None, golds=()))
@@ -190,17 +177,6 @@ def test_grades_of_other_answers_are_left_out(tmp_path: Path, caplog: pytest.Log
     with caplog.at_level(logging.WARNING):
         assert external_values(results) == {}
     assert "score them again with --grader MODEL" in caplog.text
-
-
-def test_an_arm_without_an_answer_to_grade_is_wrong_without_a_call(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    results = arm(tmp_path, entry("q0", None), entry("q1", BAIKAL, golds=()))
-    with caplog.at_level(logging.WARNING):
-        assert grade_results(results, script(tmp_path, rule("[True]"))) == 0
-    assert caplog.text.count("no answer with a reference") == 1
-    assert not (results.path / "grades.sqlite").exists()
-    assert scored_arm(results)[0].metrics["grader"].value == 0.0
 
 
 def test_grades_of_predictions_stand_beside_the_file(tmp_path: Path) -> None:

@@ -94,18 +94,6 @@ def test_a_judge_who_could_not_be_read_is_on_no_side_and_makes_no_tie() -> None:
     assert sides(debate([RIGHT, WRONG])) == {}
 
 
-def test_rates_of_sides_are_over_the_debates_a_judge_decided() -> None:
-    first, second = judged(agent="A"), judged(agent="B")
-    found = scores_of(
-        [
-            debate([RIGHT, WRONG], id_=str(n), rounds=t.rounds, final=t.final)
-            for n, t in enumerate([first, second, first])
-        ]
-    )
-    assert found.debate["sided_with_A"].value == pytest.approx(2 / 3)
-    assert found.debate["judge_tie"].value == 0
-
-
 LISTED = {"wrong_answers": [WRONG, OTHER]}
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.report.answer_files import write_answers
 from madke.report.debate_text import debate_text
 from madke.scoring.arms import Results, open_results
 from madke.scoring.scores import scores_of
@@ -121,16 +120,6 @@ def test_other_keys_are_ignored_and_named_once(tmp_path: Path, caplog: pytest.Lo
     assert said.endswith("theirs.jsonl: unknown keys are ignored: 'question', 'answers', 'output_tokens'")
 
 
-def test_our_own_answers_can_be_scored_again(tmp_path: Path) -> None:
-    first = opened(
-        tmp_path, {"id": "1", "answer": "Lake Baikal"}, {"id": "2", "answer": "Rhine"}, {"id": "3", "answer": ""}
-    )
-    write_answers([first], tmp_path / "ours.jsonl")
-    again = open_results([tmp_path / "ours.jsonl"], QUESTIONS)[0]
-    assert answers(again) == answers(first)
-    assert scores_of(again.transcripts()).metrics == scores_of(first.transcripts()).metrics
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -160,14 +149,6 @@ def test_an_empty_file_and_a_file_without_questions_are_refused(tmp_path: Path) 
         opened(tmp_path)
     with pytest.raises(UserError, match="give the questions with --data"):
         opened(tmp_path, {"id": "1", "answer": "x"}, questions=None)
-
-
-def test_a_path_that_holds_nothing_is_refused(tmp_path: Path) -> None:
-    for path, why in ((tmp_path, "is not a run directory"), (tmp_path / "missing", "no such run directory or file")):
-        with pytest.raises(UserError, match=why):
-            open_results([path])
-    with pytest.raises(UserError, match="but all paths are run directories"):
-        open_results([tmp_path], QUESTIONS)
 
 
 def test_names_tell_files_apart(tmp_path: Path) -> None:

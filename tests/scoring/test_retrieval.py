@@ -153,24 +153,6 @@ def test_the_weight_of_a_noisy_part_is_lowered_and_the_held_out_figure_shows_the
     assert fitted.gain.low > 0.5
 
 
-def test_of_equally_good_weights_equal_ones_are_taken() -> None:
-    parts, qrels = parts_of(40, noise=0.0)
-
-    fitted = tune(parts, qrels, k=1)
-
-    assert fitted.spec == "good+bad"
-    assert (fitted.gain.low, fitted.gain.value, fitted.gain.high) == (0, 0, 0)
-
-
-def test_a_useless_part_gets_no_weight() -> None:
-    parts, qrels = parts_of(40, noise=0.7)
-    absurd = {question: {"wrong": 9.0, "other": 8.9, "right": -1e6} for question in qrels}
-    sure = {question: {"right": 1.0, "wrong": 0.95, "other": 0.0} for question in qrels}
-
-    assert tune({"good": sure, "bad": absurd}, qrels, k=1).spec == "good"
-    assert tune({**parts, "third": parts["good"]}, qrels, k=1).spec == "good+0.75*bad+third"
-
-
 def test_the_held_out_figure_is_lower_where_weights_cannot_be_learned() -> None:
     random = Random(5)
     parts: dict[str, dict[str, dict[str, float]]] = {"a": {}, "b": {}}

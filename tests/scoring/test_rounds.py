@@ -102,14 +102,6 @@ def test_disagreement_is_the_share_of_pairs_with_different_answers(said: list[An
     assert row.get("disagreement") == (None if share is None else pytest.approx(share))
 
 
-def test_the_two_disagreements_are_not_the_same() -> None:
-    # They agree in each round, and both change; then they differ in each round, and nobody changes.
-    together = round_rows(debate([WRONG, WRONG], [RIGHT, RIGHT]))
-    apart = round_rows(debate([WRONG, RIGHT], [WRONG, RIGHT]))
-    assert [row["disagreement"] for row in together + apart] == [0, 0, 1, 1]
-    assert [row.get("self_disagreement") for row in together + apart] == [None, 1, None, 0]
-
-
 def test_each_debater_is_compared_with_itself_one_round_before() -> None:
     rows = round_rows(debate([RIGHT, WRONG, None], [RIGHT, RIGHT, RIGHT], [WRONG, "the Lake Baikal", FAILED]))
     changed = [{name[-1]: value for name, value in row.items() if name.startswith("changed_")} for row in rows]

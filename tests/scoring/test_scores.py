@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from madke.core.transcript import Final, Reflection, StageUsage, Transcript, Truncation, from_json, to_json
+from madke.core.transcript import Final, StageUsage, Transcript, Truncation
 from madke.scoring.arms import read_arm
 from madke.scoring.scores import Scores, scores_from_json, scores_of, scores_to_json
 from madke.scoring.statistics import wilson
@@ -62,25 +62,6 @@ def test_failed_questions_are_in_no_mean_and_bound_the_score() -> None:
     assert scores.correct_if_failed == (pytest.approx(1 / 3), pytest.approx(2 / 3))
 
 
-def test_the_bounds_leave_out_questions_without_gold() -> None:
-    scores = scores_of(
-        [
-            transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL),
-            transcript("2", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, golds=()),
-            transcript("3", said=[BAIKAL, BAIKAL], consensus=True, answer=None, golds=(), status="failed"),
-        ]
-    )
-    assert scores.correct_if_failed == (1.0, 1.0)
-
-
-def test_unreadable_stances_count_under_the_stage_of_their_call() -> None:
-    unread = transcript("1", said=[None, None], consensus=False, answer=BAIKAL)
-    (entry,) = unread.rounds
-    replies = tuple(replace(turn, stance=replace(turn.stance, stage="reply")) for turn in entry.turns)
-    scores = scores_of([replace(unread, rounds=(entry, replace(entry, n=2, turns=replies)))])
-    assert (scores.parse_failures["speak"].value, scores.parse_failures["reply"].value) == (1, 1)
-
-
 def with_final(said: list[Any], used: str, *, entry: dict[str, Any] | None = None, **fields: Any) -> Transcript:
     """A transcript of one round whose final answer came from a stage that was used."""
     finished = transcript("1", said=said, consensus=None, answer=fields.get("answer"))
@@ -107,24 +88,6 @@ def test_what_could_not_be_read_from_the_judge_counts_under_its_stage(
     assert set(failures) == {"select", "speak", stage}
 
 
-def test_extractions_of_each_round_count_once_the_last_being_the_final_answer() -> None:
-    extracted = Final(by="judge", status="abstained")
-    entry = {"extracted": extracted}
-    finished = with_final([BAIKAL, BAIKAL], "extract", entry=entry, by="judge", status="abstained")
-    first = replace(finished.rounds[0], extracted=Final(by="judge", answer=BAIKAL))
-    scores = scores_of([replace(finished, rounds=(first, *finished.rounds))])
-    assert scores.parse_failures["extract"].value == 0.5
-
-
-def test_unreadable_reflections_count_and_failed_ones_do_not() -> None:
-    finished = transcript("1", said=[BAIKAL, BAIKAL], consensus=None, answer=BAIKAL)
-    (entry,) = finished.rounds
-    found = (Reflection(satisfied=None, text="?"), Reflection(satisfied=None, error="HTTP 500"))
-    turns = tuple(replace(turn, reflection=each) for turn, each in zip(entry.turns, found, strict=True))
-    scores = scores_of([replace(finished, rounds=(replace(entry, turns=turns),))])
-    assert (scores.parse_failures["reflect"].n, scores.parse_failures["reflect"].value) == (1, 1.0)
-
-
 def test_given_stances_are_nobodys_replies() -> None:
     given = transcript("1", said=[None, BAIKAL], consensus=True, answer=BAIKAL, first_round_given=True)
     (entry,) = given.rounds
@@ -139,12 +102,6 @@ def test_replies_to_one_question_are_one_observation() -> None:
     unread = scores_of(entries).parse_failures["speak"]
     assert (unread.value, unread.n) == (0.5, 2)
     assert (unread.low, unread.high) == wilson(1, 2)
-
-
-def test_what_the_last_round_left_is_kept_beside_the_metrics() -> None:
-    scores = scores_of([transcript("1", said=[BAIKAL, TANGANYIKA], consensus=False, answer=BAIKAL)])
-    left = {name: scores.debate[name].value for name in ("entropy", "log_likelihood", "disagreement")}
-    assert left == {"entropy": 1, "log_likelihood": -1, "disagreement": 1}
 
 
 def test_analyses_and_shortened_prompts_are_counted() -> None:
@@ -172,16 +129,6 @@ def test_without_gold_there_is_no_correct_but_there_is_cons() -> None:
     assert scores.correct is None
     assert scores.co2_judge is None
     assert scores.cons_judge.value == 1
-
-
-def test_usage_is_summed_by_stage_with_paid_calls_apart() -> None:
-    scores = scores_of([transcript(str(n), said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL) for n in range(3)])
-    assert (scores.usage["speak"].calls, scores.usage["speak"].paid, scores.total.prompt_tokens) == (6, 3, 300)
-
-
-def test_a_transcript_survives_its_file() -> None:
-    before = transcript("1", said=[BAIKAL, None], consensus=None, answer=BAIKAL, metadata={"kind": ["x", 1]})
-    assert from_json(to_json(before)) == before
 
 
 def test_a_judge_who_was_not_asked_about_every_question_makes_no_cons() -> None:
@@ -228,12 +175,6 @@ def test_missing_grades_are_counted_and_bound_the_grader() -> None:
     assert (alone.ungraded, alone.grader_if_ungraded, "grade" in alone.parse_failures) == (0, None, False)
 
 
-def test_what_was_said_outside_is_a_metric_and_nothing_beside_them() -> None:
-    scores = scores_of([graded("1", [BAIKAL, BAIKAL])], {"comet": {("1", 0): 0.83, ("gone", 0): 0.1}})
-    assert (scores.metrics["comet"].value, scores.metrics["comet"].n) == (0.83, 1)
-    assert "comet" not in scores.debate
-
-
 def test_rates_over_repeats_are_bootstrapped_over_questions() -> None:
     def run(repeats: int) -> Scores:
         return scores_of(
@@ -273,19 +214,6 @@ def test_there_are_intervals_over_repeats() -> None:
     assert scores.repeats["comet"].mean == pytest.approx(0.6)
     assert scores.repeats == scores_from_json(scores_to_json(scores)).repeats
     assert scores_of(entries[:10]).repeats == {}
-
-
-def test_rounds_are_averaged_by_question_and_have_an_interval() -> None:
-    def lasting(id_: str, rounds: int, repeat: int = 0) -> Transcript:
-        entry = graded(id_, [BAIKAL, BAIKAL], repeat=repeat)
-        return replace(entry, rounds=tuple(replace(entry.rounds[0], n=n) for n in range(1, rounds + 1)))
-
-    scores = scores_of([lasting("1", 3), lasting("1", 3, repeat=1), lasting("1", 3, repeat=2), lasting("2", 1)])
-    assert (scores.mean_rounds.value, scores.mean_rounds.n) == (2.0, 2)
-    assert scores.mean_rounds.low < 2 < scores.mean_rounds.high
-    one = scores_of([lasting("1", 1), lasting("2", 1)]).mean_rounds
-    assert (one.low, one.high) == (1.0, 1.0)
-    assert scores_of([lasting("1", 1), replace(lasting("2", 1), usage={})]).mean_rounds.n == 1
 
 
 def test_shares_of_sources_add_up_over_debates_that_hold_different_ones() -> None:

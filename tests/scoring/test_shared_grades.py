@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,6 @@ from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.llm import CallStore
 from madke.report.human_grades import agreement_table
-from madke.runs.directory import read_transcripts
 from madke.scoring.arms import Results, open_results
 from madke.scoring.outside import Grader, external_values, graders_of
 from madke.scoring.scored import ask_outside
@@ -118,46 +114,6 @@ def test_two_graders_are_compared_and_the_first_is_the_score(tmp_path: Path) -> 
 def test_graders_are_different_models(models: str) -> None:
     with pytest.raises(UserError, match="--grader"):
         graders_of(models)
-
-
-@pytest.mark.slow
-def test_84_answers_of_41_prompts_are_41_calls_on_the_wire(tmp_path: Path) -> None:
-    """Two arms, three repeats and 14 questions: three different answers to each question, two to the last."""
-    questions, recipe, out = tmp_path / "questions.jsonl", tmp_path / "recipe.yaml", tmp_path / "out"
-    lines = [{"id": f"q{n}", "question": f"What is lake number {n}?", "answers": ["Lake 0"]} for n in range(14)]
-    questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    recipe.write_text(
-        "title: T\nsource: a test\nrepeats: 3\narms:\n  - {name: a, protocol: standard}\n  - {name: b, protocol: cot}\n"
-    )
-    debated: Counter[str] = Counter()
-    graded: list[str] = []
-
-    def reply(body: dict[str, Any], _: int) -> Any:
-        text = body["messages"][-1]["content"]
-        if body["model"] == "grader":
-            graded.append(text)
-            return chat(f"[{answer_in(body) == 'Lake 0'}]")
-        (number,) = set(re.findall(r"What is lake number (\d+)\?", text))
-        debated[number] += 1
-        return chat(f"It is [Lake {debated[number] % (2 if number == '13' else 3)}].")
-
-    with openai_server(reply) as server:
-        options = ["--grader", "openai/grader", "--base-url", server.url, "--concurrency", "1"]
-        ablated = madke("ablate", recipe, "--data", questions, "--model", "openai/debater", *options, "--out", out)
-        assert ablated.returncode == 0, ablated.stderr
-        assert sum(debated.values()) == 84
-        assert (len(graded), len(set(graded))) == (41, 41)
-        debates = ["run", questions, "--protocol", "standard", "--model", "openai/debater", "--base-url", server.url]
-        assert madke(*debates, "--concurrency", "1", "--out", tmp_path / "further").returncode == 0
-        paths = [*sorted((out / "arms").iterdir()), tmp_path / "further"]
-        scored = madke("score", *paths, *options, "--json")
-        assert scored.returncode == 0, scored.stderr
-        # A run that is no arm has the same answers; all of them have grades, and none was asked again.
-        assert len(graded) == 41
-    found = [json.loads(line)["metrics"]["grader"] for line in scored.stdout.splitlines()]
-    assert [each["n"] for each in found] == [14, 14, 14]
-    right = [transcript.answer == "Lake 0" for transcript in read_transcripts(out / "arms" / "a")]
-    assert found[0]["value"] == pytest.approx(sum(right) / 42)
 
 
 @pytest.mark.slow

@@ -56,13 +56,6 @@ def test_the_page_compares_matchers_on_the_second_half(folder: Path) -> None:
     ]
 
 
-def test_several_answers_to_one_question_are_one_observation(folder: Path) -> None:
-    page = run("--data", folder).stdout.partition("## Agreement")[0]
-    row = next(line for line in page.splitlines() if line.startswith("| both | the other four |"))
-    # Eight right answers to two questions: Wilson's interval of 2 of 2, not of 8 of 8.
-    assert (row.split(" | ")[2:4], row.split(" | ")[-1]) == (["8", "2"], "34.2 to 100.0 |")
-
-
 def test_the_graders_agreement_is_shown_next_to_the_matchers(folder: Path) -> None:
     rules = [
         {"question": "NQ-2", "reply": "Kennedy is meant.\n[True]"},
@@ -99,28 +92,6 @@ def test_the_graders_agreement_is_shown_next_to_the_matchers(folder: Path) -> No
     kept = (folder / "kept.csv").read_text(encoding="utf-8").splitlines()
     assert kept[0] == "model,question,system,grade"
     assert [line.rpartition(",")[2] for line in kept[1:]] == ["True"] * 5 + ["no grade in the reply"] * 5
-
-
-def test_a_grader_that_never_grades_is_reported_without_tables(folder: Path) -> None:
-    (folder / "grader.yaml").write_text(json.dumps([{"reply": "The answer is another year."}]))
-    grader = ("--grader", f"scripted/{folder / 'grader.yaml'}", "--grades", folder / "grades.sqlite")
-    done = run("--data", folder, *grader, "--limit", "1")
-    assert done.returncode == 0, done.stderr
-    part = done.stdout.partition("## With a grader")[2].partition("## Development")[0]
-    assert "graded 0 of 10 answers; 10 replies held no grade and 0 calls failed" in part
-    assert "|" not in part
-
-
-def test_options_of_a_grader_without_one(folder: Path) -> None:
-    done = run("--data", folder, "--limit", "1")
-    assert done.returncode == 2
-    assert "name its model with --grader" in done.stderr
-
-
-def test_disagreements_are_those_of_the_first_half(folder: Path) -> None:
-    done = run("--data", folder, "--disagreements")
-    assert done.returncode == 0
-    assert done.stdout.strip() == ""
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:

@@ -241,22 +241,6 @@ def test_people_who_call_one_right_and_the_other_wrong_do_not_see_the_same_answe
     assert sum(found[False]) / len(found[False]) < 0.06
 
 
-def test_groups_of_real_answers_hardly_depend_on_their_order(
-    judged_short_answers: list[list[tuple[str, bool]]],
-) -> None:
-    def groups(texts: list[str]) -> set[frozenset[str]]:
-        found: list[list[str]] = []
-        for text in texts:
-            group = next((group for group in found if same(group[0], text)), None)
-            found.append([text]) if group is None else group.append(text)
-        return {frozenset(group) for group in found}
-
-    texts = [[text for text, _ in answers] for answers in judged_short_answers]
-    differ = [several for several in texts if groups(several) != groups(several[::-1])]
-    assert len(texts) > 2000
-    assert len(differ) <= 5
-
-
 def test_normalised_equality_is_never_lost(shared_data: Path) -> None:
     """What plain exact match calls the same stays the same, over real golds and their lower-case forms."""
     path = shared_data / "questions" / "triviaqa_500.jsonl"

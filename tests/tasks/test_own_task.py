@@ -4,17 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 
-from madke._util.assets import asset
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.scoring.metric import Metric, metric
 from madke.scoring.metrics import METRICS, is_binary, metrics_of
 from madke.tasks import TASKS, BaseTask, code_of, get_task
 from madke.tasks.base import Example, as_task
-from madke.variants.load import variant_folders
-from tests.support.debates import play, shown
 
 EXAMPLES: tuple[Example, ...] = (
     {"question": "Which colour has grass?", "reasoning": "Its leaves hold chlorophyll.", "answer": "green"},
@@ -56,10 +52,6 @@ def loud(answer: str, question: Question) -> int:
     return len(answer)
 
 
-async def no_scores(asked: Any, candidates: Any) -> Any:
-    return [0.0] * len(candidates)
-
-
 @pytest.fixture
 def named() -> Callable[..., Any]:
     """Names of this module, as the command line gives them."""
@@ -84,28 +76,6 @@ def test_a_task_that_inherits_nothing_gets_the_rest() -> None:
     assert task.accepts("12.5", asked)
     assert not task.accepts("14", asked)
     assert (task.metrics, task.choices, task.check(asked)) == (("match",), (), None)
-
-
-def test_what_prompts_say_has_the_keys_of_a_task_file() -> None:
-    wording = as_task("colour", Colour).wording
-    ours = yaml.safe_load(asset("prompts", "tasks", "short_answer.yaml").read_text())
-
-    assert wording.keys() - {"form", "is_prose"} == ours.keys()
-    assert (wording["form"], wording["examples"]) == ("Answer with one of: red, green, blue.", EXAMPLES)
-    assert all(task.wording is None for task in TASKS.values())
-
-
-@pytest.mark.parametrize("name", sorted(set(variant_folders()) - {"madke-live"}))
-def test_who_is_asked_for_an_answer_reads_the_instructions_of_the_task_once(name: str) -> None:
-    task = as_task("colour", Colour)
-    _, model = play(name, lambda request: "I disagree.", question=ASKED, task=task, score_answers=no_scores)
-
-    asked = [
-        request for request in model.requests if request.purpose.stage in ("speak", "reply", "summarize", "extract")
-    ]
-    assert ("reply" if name == "mad-noise" else "speak") in {request.purpose.stage for request in asked}
-    for request in asked:
-        assert request.messages[-1].content.count(Colour.instructions) == 1, shown(request)
 
 
 @pytest.mark.parametrize(
@@ -134,14 +104,6 @@ def test_a_name_of_code_is_looked_up_only_once_somebody_named_it(named: Callable
     assert TASKS.code("math") is None
     assert list(code_of(["math", name])) == [name]
     assert code_of([name])[name].startswith(f"{name}#")
-
-
-def test_an_object_is_known_by_its_qualified_name(named: Callable[..., Any]) -> None:
-    task = Length()
-
-    assert TASKS.name_of(task) == TASKS.name_of(task) == named("Length")
-    assert get_task(named("Length")).name == "length"
-    assert TASKS.name_of("math") == "math"
 
 
 def test_a_task_holds_metrics_as_objects_which_scores_call_by_their_own_names(named: Callable[..., Any]) -> None:
