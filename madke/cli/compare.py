@@ -57,6 +57,7 @@ def command(
     """Compare runs on their shared questions: answers, scores and paired tests."""
     from madke.report.comparison import compare_runs
     from madke.report.finding import finding
+    from madke.report.reliability import oddities
 
     results = open_arms(paths, data, dataset, task, columns=columns)
     if len(results) < 2:
@@ -81,7 +82,8 @@ def command(
         found |= {"pairs": comparison.pairs, "tests": tests, "repeat_tests": across, "notes": comparison.notes}
         found |= {"dataset_tests": within} if within else {}
         incomplete = {name: each.incomplete for name, each in comparison.scores.items() if each.incomplete}
-        say_json(found | {"finding": sentence, "incomplete": incomplete})
+        warnings = [*oddities(comparison.scores)]
+        say_json(found | {"finding": sentence, "warnings": warnings, "incomplete": incomplete})
         return
     _show_tables(comparison, shown, tests, within, across, details=details)
     say_wrapped(sentence)
