@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -114,17 +114,22 @@ def not_utf8(error: UnicodeDecodeError, path: Path, line: int | None) -> UserErr
     return UserError(f"is not UTF-8 text: {where}; convert the file: {how}", file=path, line=line)
 
 
-def cells_of(path: Path, delimiter: str = ",", *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Yield (1-based line, cells) of each row of a table. ``strict``: refuse misplaced and open quotes."""
+def cells_of(
+    path: Path, delimiter: str = ",", *, strict: bool = False, lines: Iterable[str] | None = None, first: int = 1
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield (1-based line, cells) of each row of a table. ``strict``: refuse misplaced and open quotes.
+
+    ``lines``: the lines of the file from the ``first`` one on, of a file that is not UTF-8.
+    """
     csv.field_size_limit(MAX_LINE)
-    reader = csv.reader(text_lines(path), delimiter=delimiter, strict=strict)
-    begins = 1
+    reader = csv.reader(text_lines(path) if lines is None else lines, delimiter=delimiter, strict=strict)
+    begins = first
     try:
         for cells in reader:
-            line, begins = begins, reader.line_num + 1
+            line, begins = begins, reader.line_num + first
             yield line, cells
     except csv.Error as error:
-        raise no_csv(error, path, begins) from None
+        raise _no_csv(error, path, begins) from None
 
 
 def sheet_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -146,11 +151,10 @@ def sheet_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[st
             begins = table.line_num + 1
             yield table.line_num, {name: row[name] or "" for name in needed}
     except csv.Error as error:
-        raise no_csv(error, path, begins) from None
+        raise _no_csv(error, path, begins) from None
 
 
-def no_csv(error: csv.Error, path: Path, line: int) -> UserError:
-    """The error for a table whose quotes do not match."""
+def _no_csv(error: csv.Error, path: Path, line: int) -> UserError:
     return UserError(f"is not CSV: {error}; is a quote not closed?", file=path, line=line)
 
 

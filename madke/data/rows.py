@@ -4,7 +4,6 @@ Nothing in a file is evaluated: lists in cells are read as literals.
 """
 
 import ast
-import csv
 import datetime
 import json
 import logging
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from madke._util.assets import require
-from madke._util.files import MAX_LINE, cells_of, no_csv, not_utf8, numbered_lines, open_unpacked, read_jsonl
+from madke._util.files import cells_of, not_utf8, numbered_lines, open_unpacked, read_jsonl
 from madke.core.errors import UserError
 
 _log = logging.getLogger(__name__)
@@ -239,16 +238,8 @@ def _text_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
     first = next(lines, "")
     named = re.fullmatch(r"sep=(.)\s*", first)  # Excel's own line
     delimiter = named[1] if named else "\t" if "\t" in first else max(",;", key=first.count)
-    csv.field_size_limit(MAX_LINE)
-    reader = csv.reader(lines if named else chain([first], lines), delimiter=delimiter, strict=True)
-    before = 2 if named else 1
-    begins = before
-    try:
-        for cells in reader:
-            line, begins = begins, reader.line_num + before
-            yield line, cells
-    except csv.Error as error:
-        raise no_csv(error, path, begins) from None
+    rest = lines if named else chain([first], lines)
+    return cells_of(path, delimiter, strict=True, lines=rest, first=2 if named else 1)
 
 
 _LETTERS = ("äöüßé", "àâæçéèêëîïôœùûü", "áéíñóúü", "áâãàçéêíóôõúü", "àèéìíòóù", "æøåéó", "åäöéüà", "éëïóöüèá")
