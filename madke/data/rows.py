@@ -27,8 +27,8 @@ FORMS = "CSV, TSV, XLSX, JSON, JSON Lines or Parquet"
 
 _MAX_DOCUMENT = 2 << 30
 """Maximum size in bytes of a JSON document, which is held in memory as a whole; after unpacking."""
-_MAX_SHEETS = 1 << 30
-"""Maximum size in bytes of an unpacked Excel file."""
+_MAX_SHEETS = 1 << 28
+"""Maximum size in bytes of an unpacked Excel file, whose texts are held in memory."""
 _BATCH = 256
 """Rows of a Parquet file that are read at once."""
 
@@ -300,7 +300,7 @@ def _sheet_cells(path: Path, is_header: Callable[[Row], bool]) -> Iterator[tuple
     try:
         with zipfile.ZipFile(path) as parts:
             if sum(part.file_size for part in parts.infolist()) > _MAX_SHEETS:
-                raise UserError(f"unpacks to more than {_MAX_SHEETS >> 30} GiB; save the sheet as CSV", file=path)
+                raise UserError(f"unpacks to more than {_MAX_SHEETS >> 20} MiB; save the sheet as CSV", file=path)
         with path.open("rb") as file:
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             for sheet in book.worksheets:
