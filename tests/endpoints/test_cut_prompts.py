@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from madke.core.chat import Message, Usage
-from madke.core.transcript import StageUsage, from_json, to_json
+from madke.core.chat import Message
+from madke.core.transcript import StageUsage
 from madke.endpoints.cut_prompts import CutPrompts
 from madke.llm import CallStore, OpenAIChat
 from madke.runs.directory import read_transcripts
@@ -69,11 +69,6 @@ def test_earlier_calls_show_smaller_cuts() -> None:
     for _ in range(3):
         assert expected(detector, GERMAN, whole) is None
     assert expected(detector, GERMAN, whole // 2) is not None
-
-
-def test_a_cut_prompt_teaches_nothing() -> None:
-    detector = CutPrompts()
-    assert all(expected(detector, ENGLISH * 10, 2050) for _ in range(40))
 
 
 def test_short_prompts_are_never_cut() -> None:
@@ -155,16 +150,3 @@ def test_a_run_counts_such_calls_in_scores_and_report_and_replays_them(tmp_path:
 
 def debate(used: StageUsage) -> Any:
     return transcript("q", said=["a"], consensus=None, answer="a", usage={"speak": used})
-
-
-def test_transcripts_without_such_calls_are_as_before() -> None:
-    plain = debate(StageUsage(calls=1))
-    assert b"server_cut" not in to_json(plain)
-    assert from_json(to_json(plain)) == plain
-    cut = debate(StageUsage(calls=1, server_cut=1))
-    assert from_json(to_json(cut)).total.server_cut == 1
-
-
-def test_usage_adds_up() -> None:
-    assert (Usage(server_cut=True) + Usage(estimated=True)) == Usage(server_cut=True, estimated=True)
-    assert Usage(prompt_tokens=1) + Usage(prompt_tokens=2) == Usage(prompt_tokens=3)

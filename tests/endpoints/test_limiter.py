@@ -1,6 +1,6 @@
 import asyncio
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -54,17 +54,6 @@ def test_no_more_calls_than_allowed_are_in_flight(concurrency: int) -> None:
     assert model.most == concurrency
 
 
-def test_two_models_share_one_bound() -> None:
-    model, limiter = Counting(), Limiter(3)
-    models = [Limited(model, limiter), Limited(model, limiter)]
-
-    async def both() -> None:
-        await asyncio.gather(*(models[i % 2].complete(chat_request(str(i))) for i in range(12)))
-
-    asyncio.run(both())
-    assert model.most == 3
-
-
 def test_a_failed_or_cancelled_call_gives_its_slot_back() -> None:
     limiter = Limiter(1)
 
@@ -114,13 +103,6 @@ def test_tokens_a_minute_are_bounded_by_what_calls_really_used() -> None:
     ask(Limited(ScriptedChat(lambda request: Completion(text="yes", usage=used)), limiter), 61)
     # 60 calls of 1,000 tokens before the last one starts, at 100 tokens a second, the first second's worth ahead.
     assert clock() - 1000 == pytest.approx(600, abs=2)
-
-
-def test_without_rates_nobody_sleeps() -> None:
-    async def never(seconds: Any) -> NoReturn:
-        raise AssertionError
-
-    assert len(ask(Limited(ScriptedChat(["yes"] * 9), Limiter(2, sleep=never)), 9)) == 9
 
 
 class Gate:
@@ -215,12 +197,6 @@ def test_an_overload_halves_the_limit_once_however_many_calls_it_hits() -> None:
     state = with_calls(limiter, 200, play)
     assert (state.limit, state.episodes, state.lowest) == (32, 1, 32)
     assert (state.in_flight, state.waiting) == (32, 128)
-
-
-def test_a_limit_that_was_not_used_is_cut_to_half_of_what_was() -> None:
-    limiter = Limiter(64, start=64)
-    with_calls(limiter, 8, lambda gate: gate.end(5, overloaded()))
-    assert limiter.state().limit == 4
 
 
 def test_a_call_that_began_after_the_cut_makes_another_episode() -> None:
@@ -324,16 +300,6 @@ def test_a_retry_after_holds_every_call_back_until_then() -> None:
     assert [type(end) for end in asyncio.run(run())] == [CallError, Completion, Completion, Completion]
     assert began == [1000.0, 1007.0, 1007.0, 1007.0]
     assert limiter.state().paused_seconds == 7.0
-
-
-def test_pauses_that_overlap_are_counted_once() -> None:
-    clock = Clock()
-    limiter = Limiter(1, clock=clock, sleep=clock.sleep)
-    limiter.pause(10.0)
-    clock.now += 4.0
-    limiter.pause(10.0)
-    limiter.pause(2.0)
-    assert limiter.state().paused_seconds == 14.0
 
 
 def test_an_absurd_retry_after_holds_nobody_back() -> None:

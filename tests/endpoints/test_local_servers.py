@@ -6,7 +6,6 @@ import json
 import shlex
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -140,30 +139,6 @@ def test_a_reply_is_bounded() -> None:
     flood = Flood(b'HTTP/1.1 200 OK\r\n\r\n{"data": [')
     assert found(flood) is None
     assert flood.sent < 16 << 20
-
-
-def test_all_ports_are_asked_at_once_in_less_than_a_second() -> None:
-    ended = threading.Event()
-
-    def hang(connection: socket.socket, _: bytes) -> None:
-        ended.wait()
-
-    with listening(hang) as (one, _), listening(hang) as (two, _), listening(says("200 OK", models("m"))) as (three, _):
-        began = time.monotonic()
-        servers = find_servers({one: "a", two: "b", three: "c"})
-        seconds = time.monotonic() - began
-        ended.set()
-
-    assert [server.port for server in servers] == [three]
-    # Twice 0.8 seconds if they were asked one after the other.
-    assert seconds < 1.5
-
-
-def test_a_closed_port_is_no_server() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-
-        assert find_servers({taken.getsockname()[1]: "vLLM"}) == ()
 
 
 def test_the_ports_are_four_unless_the_environment_names_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,20 +60,10 @@ def test_a_server_that_works_through_a_queue_is_waited_for() -> None:
     assert ends == [(60 * number, "done") for number in range(1, 17)]
 
 
-def test_a_server_that_dies_with_its_queue_full_is_noticed_by_all() -> None:
-    first, *others = queue(8, 60)
-    ends = ended(first, *([NEVER] for _ in others))
-    assert ends == [(60, "done"), *[(260, "timed out")] * 7]
-
-
 def test_a_lost_call_is_noticed_though_later_ones_are_answered() -> None:
     lost, *others = ended([NEVER], *([50 * number] for number in range(1, 20)))
     assert lost == (200, "timed out")
     assert [how for _, how in others[:3]] == ["done"] * 3
-
-
-def test_a_call_that_others_preempt_is_waited_for() -> None:
-    assert ended([20] * 30, [10, 500, 10]) == [(600, "done"), (520, "done")]
 
 
 def test_all_that_waits_in_a_queue_has_a_limit_too() -> None:
@@ -96,25 +86,3 @@ def test_calls_are_streamed_until_the_server_has_shown_itself_fast() -> None:
     fast = after(1)
     assert ended([NEVER], streamed=False, patience=fast) == [(200, "timed out")]
     assert fast.wants_stream
-
-
-def test_a_server_that_cannot_stream_may_be_silent_for_the_whole_call_once_it_is_known_as_slow() -> None:
-    slow = after(50)
-    slow.cannot_stream()
-    assert not slow.wants_stream
-    assert ended([1100], [NEVER], streamed=False, patience=slow) == [(1100, "done"), (1200, "timed out")]
-
-
-def test_a_time_out_shows_that_a_server_is_slow() -> None:
-    unknown = Patience(100)
-    assert ended([NEVER], streamed=False, patience=unknown) == [(200, "timed out")]
-    assert ended([NEVER], streamed=False, patience=unknown) == [(1200, "timed out")]
-
-
-def test_other_errors_pass() -> None:
-    async def broken() -> None:
-        async with Patience(1).call(streamed=True):
-            raise ConnectionError("gone")
-
-    with pytest.raises(ConnectionError):
-        at_once(broken())

@@ -17,7 +17,7 @@ from madke.llm import Limited, Limits, OpenAIChat, close, read_models
 from tests.endpoints.test_dialects import CHUNKS, events
 from tests.endpoints.test_prefixes import sibling
 from tests.support.chat_requests import chat_request, said_by
-from tests.support.openai_server import chat, error, openai_server
+from tests.support.openai_server import chat, openai_server
 
 TIMINGS = {"cache_n": 12, "prompt_n": 8, "prompt_ms": 80.5, "predicted_n": 5}
 
@@ -46,12 +46,6 @@ def test_the_first_token_is_heard_once_and_before_the_reply_ends(transport: Any)
     assert said.text == "Lake Baïkal"
 
 
-def test_a_server_without_streams_is_not_asked_for_one_again() -> None:
-    with openai_server(chat()) as server:
-        said_by(OpenAIChat("o", base_url=server.url), *[chat_request(on_token=lambda: None)] * 2)
-        assert [("stream" in seen.body) for seen in server.requests] == [True, False]
-
-
 def with_timings(text: str, *, stream: bool) -> Any:
     if not stream:
         status, headers, body = chat(text)
@@ -72,13 +66,6 @@ def test_llama_cpp_is_known_by_its_timings(stream: bool, caplog: pytest.LogCaptu
             said_by(model, chat_request())
     assert model.dialect.stated() == {"slots": True}
     assert not caplog.records
-
-
-def test_a_text_that_looks_like_timings_is_none() -> None:
-    with openai_server(chat(json.dumps({"timings": TIMINGS}))) as server:
-        model = OpenAIChat("o", base_url=server.url)
-        said_by(model, chat_request())
-    assert not model.dialect.slots
 
 
 def test_a_sibling_is_sent_after_the_leaders_first_token() -> None:
@@ -172,27 +159,10 @@ def test_openai_itself_gets_a_cache_key_and_others_only_if_they_are_known_to_tak
     assert "prompt_cache_key" not in body_of({}, chat_request())[0]
 
 
-def test_a_server_that_refuses_the_key_is_asked_without() -> None:
-    refused = error(400, "Unknown parameter: 'prompt_cache_key'.", param="prompt_cache_key")
-    with openai_server(lambda body, n: refused if "prompt_cache_key" in body else chat("Baikal")) as server:
-        entry = ModelEntry.model_validate({"dialect": {"prompt_cache_key": True}})
-        model = OpenAIChat("o", base_url=server.url, entry=entry)
-        (said,) = said_by(model, chat_request())
-    assert said.text == "Baikal"
-    assert not model.dialect.prompt_cache_key
-
-
 def test_marks_stand_at_the_ends_of_what_siblings_share() -> None:
     (body,) = body_of({"cache_control": True}, chat_request("What?", system="Be brief."))
     mark = {"cache_control": {"type": "ephemeral"}}
     assert [message["content"] for message in body["messages"]] == [
         [{"type": "text", "text": "Be brief.", **mark}],
         [{"type": "text", "text": "What?", **mark}],
-    ]
-
-
-def test_hints_are_no_part_of_what_is_said_by() -> None:
-    plain, hinted = body_of({}, chat_request()), body_of({"prompt_cache_key": True}, chat_request())
-    assert [{**body, "prompt_cache_key": None} for body in plain] == [
-        {**body, "prompt_cache_key": None} for body in hinted
     ]

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval.benchmarks.cached_servers import CachedServer, distinct_tokens
+from eval.benchmarks.cached_servers import CachedServer
 from eval.benchmarks.jumping_loop import at_once
 from eval.benchmarks.prefixes import written
 from madke.core.chat import Completion, Message, Usage, shared_length
@@ -136,18 +136,6 @@ def test_a_slow_leader_is_waited_for_no_longer_than_the_bound() -> None:
     assert model.began == {"0": 0.0, "1": BOUND, "2": BOUND}
 
 
-def test_the_bound_does_not_count_the_leaders_wait_for_its_place() -> None:
-    async def ask() -> None:
-        gate, _, limiter = gated(model, concurrency=1, mode="on")
-        others = [sibling(who, question=who, pool="") for who in ("other", "again")]
-        await asyncio.gather(*map(gate.complete, [*others, *map(sibling, range(2))]))
-        assert limiter.state().peak == 1
-
-    model = Timed({"other": (0.0, 2 * BOUND, "ok"), "again": (0.0, BOUND, "ok")})
-    at_once(ask())
-    assert model.began == {"other": 0.0, "again": 2 * BOUND, "0": 3 * BOUND, "1": 3 * BOUND + 1.0}
-
-
 def test_a_cancelled_leader_releases_its_followers() -> None:
     model = Timed({"0": (500.0, 0.0, "ok")})
 
@@ -162,20 +150,6 @@ def test_a_cancelled_leader_releases_its_followers() -> None:
     assert model.began == {"0": 0.0, "1": 5.0, "2": 5.0}
 
 
-def test_a_cancelled_follower_leaves_the_others_waiting() -> None:
-    model = Timed({"0": (10.0, 0.0, "ok")})
-
-    async def ask() -> None:
-        gate, _, _ = gated(model, mode="on")
-        calls = [asyncio.create_task(gate.complete(sibling(n))) for n in range(3)]
-        await asyncio.sleep(5.0)
-        calls[1].cancel()
-        await asyncio.wait(calls)
-
-    at_once(ask())
-    assert model.began == {"0": 0.0, "2": 10.0}
-
-
 def test_a_waiting_call_holds_no_place_in_flight() -> None:
     model = Timed({"0": (10.0, 0.0, "ok")})
 
@@ -187,13 +161,6 @@ def test_a_waiting_call_holds_no_place_in_flight() -> None:
         await asyncio.wait(calls)
 
     at_once(ask())
-
-
-def test_a_follower_that_has_more_in_common_with_another_follower_waits_for_it_too() -> None:
-    more = POOL + "".join(f"Stance {n}: {'said ' * 40}\n" for n in range(12))
-    model = Timed({"0": (2.0, 5.0, "ok"), "1": (3.0, 5.0, "ok")})
-    asked(model, sibling(0), sibling(1, pool=more), sibling(2, pool=more), mode="on")
-    assert model.began == {"0": 0.0, "1": 2.0, "2": 5.0}
 
 
 @pytest.mark.parametrize(
@@ -403,11 +370,6 @@ def test_the_shared_length_is_that_of_the_common_beginning(prompts: list[list[st
             expected = plain - marked[0][:plain].count("\0")
             messages = [tuple(Message(role="user", content=text) for text in texts) for texts in (one, other)]
             assert shared_length(*messages) == expected
-
-
-def test_the_distinct_tokens_are_the_nodes_of_a_trie() -> None:
-    prompts = [chat_request(text, system=None).messages for text in ("aaaabbbb", "aaaacccc", "aaaabbbb", "dddd")]
-    assert distinct_tokens(prompts) == 2 + 1 + 1
 
 
 # Debates

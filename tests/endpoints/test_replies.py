@@ -269,27 +269,11 @@ def test_content_may_be_a_list_of_parts(content: list[Any], text: str, reasoning
     assert (said.text, said.reasoning, said.outcome) == (text, reasoning, "ok")
 
 
-@pytest.mark.parametrize(
-    "content", [[], [{"type": "text", "text": " "}], [{"type": "thinking", "thinking": "hm"}], {}, 7]
-)
-def test_parts_without_text_are_an_empty_reply(content: dict[str, Any] | int | list[dict[str, Any]]) -> None:
-    assert ask(chat(content)).outcome == "empty"
-
-
 def test_reasoning_and_nothing_else_is_an_empty_reply_before_it_is_stored() -> None:
     said = ask(chat("<think>It may be [Baikal].</think>\n"))
     assert (said.outcome, said.text) == ("empty", "")
     assert said.reasoning == "<think>It may be [Baikal].</think>"
     assert "the reply holds only hidden reasoning" in said.error
-
-
-@pytest.mark.parametrize(
-    "message", [{"text": "<think>so long"}, {"text": "", "reasoning_content": "so long"}, {"text": None}]
-)
-def test_where_a_reply_without_text_was_cut_off_the_reason_names_max_tokens(message: dict[str, Any]) -> None:
-    said = ask(chat(**message, finish_reason="length"))
-    assert said.outcome == "empty"
-    assert "max_tokens = 64" in said.error
 
 
 def invalid(reply: Reply) -> Reply:
@@ -467,10 +451,6 @@ def test_a_redirect_names_its_target(location: str, shown: str) -> None:
     assert shown in failed.reason
     assert "pw" not in failed.reason
     assert "secret" not in failed.reason
-
-
-def test_a_redirect_to_nowhere_is_an_error_like_others() -> None:
-    assert "not a URL" in failure((308, {"Location": "http://[1"}, {})).reason
 
 
 PATH_SECRET = "tok-2718281828459045"

@@ -14,7 +14,7 @@ from madke.core.errors import CallError
 from madke.core.schema import Schema, SchemaField
 from madke.endpoints.dialect import Dialect
 from madke.endpoints.endpoint import ModelEntry
-from madke.endpoints.schemas import readable, response_format
+from madke.endpoints.schemas import response_format
 from madke.llm import CallStore, Limited, Limits, OpenAIChat, Retrying, Stored, as_chat_model, open_model
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import USAGE, OpenAIServer, Reply, chat, error, openai_server
@@ -121,22 +121,6 @@ def test_a_refusal_without_a_reason_is_learned_if_the_free_form_succeeds() -> No
     assert (first.bound, second.bound) == (False, False)
 
 
-def test_a_refusal_of_the_free_form_too_teaches_nothing() -> None:
-    def reply(body: Any, n: int) -> Reply:
-        return error(400, "Bad request") if "Bad" in last(body) else chat(WHOLE)
-
-    async def both(asked: OpenAIChat) -> Completion:
-        with pytest.raises(CallError, match="Bad request"):
-            await asked.complete(request("Bad?"))
-        completion = await asked.complete(request("Good?"))
-        await asked.aclose()
-        return completion
-
-    with openai_server(reply) as server:
-        assert asyncio.run(both(model(server))).bound is True
-    assert [bound(seen.body) for seen in server.requests] == [True, False, True]
-
-
 def test_a_server_that_refuses_lengths_gets_a_schema_without_them() -> None:
     def reply(body: Any, n: int) -> Reply:
         if "maxLength" in json.dumps(body):
@@ -155,27 +139,6 @@ def test_a_server_that_ignores_the_schema_is_asked_in_the_free_form_afterwards()
         first, second = ask(model(server), request("One?"), request("Two?"))
     assert [bound(seen.body) for seen in server.requests] == [True, False]
     assert (first.text, first.bound, second.bound) == ("I choose [2].\nSelected: [2]", True, False)
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [chat('{"reasoning": "It fi', finish_reason="length"), chat('<think>Hm.</think>{"other": 1}'), chat(WHOLE)],
-    ids=["cut", "another object", "whole"],
-)
-def test_an_object_is_no_proof_that_the_schema_is_ignored(reply: Reply) -> None:
-    with openai_server(reply) as server:
-        ask(model(server), request("One?"), request("Two?"))
-    assert [bound(seen.body) for seen in server.requests] == [True, True]
-
-
-def test_other_fields_are_learned_with_a_schema_in_the_request() -> None:
-    def reply(body: Any, n: int) -> Reply:
-        return error(400, "Unrecognized request argument supplied: seed") if "seed" in body else chat(WHOLE)
-
-    with openai_server(reply) as server:
-        (said,) = ask(model(server), request(seed=1))
-    assert [bound(seen.body) for seen in server.requests] == [True, True]
-    assert said.bound
 
 
 def test_a_dialect_or_an_own_response_format_turns_schemas_off() -> None:
@@ -286,17 +249,6 @@ def test_a_listener_hears_the_reasoning_and_no_json(text: str, heard: str) -> No
     with openai_server(streamed(text)) as server:
         (said,) = ask(model(server), request(on_delta=parts.append))
     assert ("".join(parts), said.text) == (heard, text)
-
-
-@pytest.mark.parametrize("step", [1, 2, 5, 1000])
-def test_escapes_are_heard_as_text_however_they_are_divided(step: int) -> None:
-    reasoning = 'A "quote", a \\ and \n a \u00e9 \U0001f600 {"selected": [1]}'
-    whole = json.dumps({"reasoning": reasoning, "selected": []})
-    parts: list[str] = []
-    hear = readable(parts.append)
-    for n in range(0, len(whole), step):
-        hear(whole[n : n + step])
-    assert "".join(parts) == reasoning
 
 
 def test_an_object_of_your_own_is_asked_with_schemas_if_it_says_that_it_takes_them() -> None:

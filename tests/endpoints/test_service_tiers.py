@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from madke.core.chat import Completion, Usage
-from madke.core.errors import CallError, UserError
+from madke.core.errors import UserError
 from madke.endpoints.endpoint import Endpoint, ModelEntry
 from madke.endpoints.patience import FLEX_TIMEOUT, TIMEOUT, time_limit
 from madke.endpoints.prices import Price, cost, price_of
@@ -108,15 +108,6 @@ def test_the_tier_that_the_server_names_is_the_billed_one(stated: str | None, bi
     assert (said.text, said.tier) == ("Hello.", billed)
 
 
-def test_without_a_tier_a_server_without_resources_is_overloaded() -> None:
-    with openai_server(FULL) as server:
-        model = OpenAIChat("m", base_url=server.url)
-        with pytest.raises(CallError) as caught:
-            asked(model, 1, model)
-    assert caught.value.overloaded
-    assert not caught.value.unavailable
-
-
 def test_flex_has_longer_limits_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MADKE_TIMEOUT", raising=False)
     assert time_limit(ModelEntry()) == TIMEOUT
@@ -183,34 +174,6 @@ def test_a_run_at_a_tier_that_falls_back_loses_nothing_and_its_price_is_exact(tm
         paid = {name: bill.calls for (_, name), bill in store.paid().items()}
         assert {call.model for call in store.recorded()} == {"cheap"}
     assert paid == {"cheap": tiers.count(""), "cheap#flex": tiers.count("flex")}
-
-
-def test_a_run_that_only_waits_for_its_tier_pays_for_its_answers_alone(tmp_path: Path) -> None:
-    billed: list[tuple[str, Usage]] = []
-    full = (1, 2, 9)  # few, because each is waited for
-    with openai_server(provider(billed, full.__contains__)) as server:
-        run_at_flex(tmp_path, server, fall_back=False)
-        assert len(server.requests) == len(billed) + len(full)
-    assert {tier for tier, _ in billed} == {"flex"}
-    used = sum((usage for _, usage in billed), Usage())
-    uncached = used.prompt_tokens - used.cached_tokens
-    by_hand = (500 * uncached + 80 * used.cached_tokens + 2000 * used.completion_tokens) / 1e6
-    (session,) = json.loads((tmp_path / "out" / "run.json").read_text())["sessions"]
-    assert session["cost"] == pytest.approx(by_hand, rel=1e-12)
-    assert (session["calls"], session["failed_calls"]) == (len(billed), 0)
-    spending = score_run(tmp_path / "out", prices={"cheap": PRICE}).spending
-    assert sum(spending.cost.values()) == pytest.approx(by_hand, rel=1e-12)
-
-
-def test_a_run_whose_tier_never_answers_costs_nothing(tmp_path: Path) -> None:
-    # The server asks for a longer wait than the limit, so no call is sent twice.
-    never = (FULL[0], {**FULL[1], "Retry-After": "7200"}, FULL[2])
-    with openai_server(never) as server:
-        done = run_at_flex(tmp_path, server, fall_back=False, status=1)
-        assert server.requests
-    assert "the server asks to wait longer" in done.stderr + done.stdout
-    (session,) = json.loads((tmp_path / "out" / "run.json").read_text())["sessions"]
-    assert session["cost"] == 0
 
 
 def test_a_plan_of_a_run_at_a_tier_has_its_price(tmp_path: Path) -> None:

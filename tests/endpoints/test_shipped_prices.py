@@ -10,7 +10,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.endpoints.endpoint import ModelEntries, ModelEntry
 from madke.endpoints.prices import Price, price_of
-from madke.endpoints.shipped_prices import providers, shipped_note, shipped_prices
+from madke.endpoints.shipped_prices import providers, shipped_prices
 from madke.runs.meter import account, planned_prices, prices_of
 from madke.runs.options import RunOptions
 from tests.support.cli import madke
@@ -91,7 +91,3 @@ def test_a_plan_names_them_with_source_and_date(tmp_path: Path) -> None:
     assert "Cost with tier: flex in models.yaml: " in said
     assert "Cost with a batch API, for comparison: " in said
     assert "No cost" not in said
-
-
-def test_prices_of_ones_own_are_not_named() -> None:
-    assert shipped_note({"mine": Price(prompt=1, completion=1)}) is None

@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from madke.core.errors import CallError
-from madke.endpoints.dialect import Dialect
-from madke.endpoints.refusals import ServerError
 from madke.llm import Limited, Limiter, OpenAIChat, Retrying, RetryPolicy, close
 from tests.endpoints.test_dialects import CHUNKS, events
 from tests.endpoints.test_streaming import WHOLE, parts_of
 from tests.support.chat_requests import chat_request, said_by
-from tests.support.openai_server import chat, error, openai_server
+from tests.support.openai_server import chat, openai_server
 
 PAUSE = 0.08
 both = pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
@@ -93,12 +91,6 @@ def test_a_fast_server_is_streamed_from_only_at_first() -> None:
         assert ["stream" in seen.body for seen in server.requests] == [True, False, False]
 
 
-def test_a_slow_server_is_streamed_from_always() -> None:
-    with openai_server(lambda body, n: dripping(lambda: server.stopping.wait(0.01))) as server:
-        said_by(OpenAIChat("o", base_url=server.url, timeout=0.5), *[chat_request()] * 3)
-        assert all(seen.body["stream"] for seen in server.requests)
-
-
 @pytest.mark.parametrize(
     "reply",
     [
@@ -114,44 +106,6 @@ def test_a_server_that_does_not_stream_well_is_not_asked_to_again(reply: Any) ->
     with openai_server(slowly) as server:
         said_by(OpenAIChat("o", base_url=server.url, timeout=0.5), *[chat_request()] * 2)
         assert ["stream" in seen.body for seen in server.requests] == [True, False]
-
-
-def test_a_server_whose_streams_break_off_is_asked_for_whole_replies() -> None:
-    cut = events(CHUNKS[:4], end="")
-
-    async def no_wait(seconds: float) -> None:
-        pass
-
-    with openai_server(lambda body, n: cut if "stream" in body else chat("Baikal")) as server:
-        model = OpenAIChat("o", base_url=server.url)
-
-        async def patiently() -> Any:
-            try:
-                return await Retrying(model, sleep=no_wait).complete(chat_request())
-            finally:
-                await close(model)
-
-        said = asyncio.run(patiently())
-        assert ["stream" in seen.body for seen in server.requests] == [True, True, False]
-    assert (said.text, said.attempts) == ("Baikal", 3)
-
-
-@pytest.mark.parametrize(
-    "message",
-    ["Streaming is disabled by your administrator.", "stream is not supported", "This gateway can't do streaming."],
-)
-def test_a_server_that_refuses_to_stream_may_be_slow(message: str) -> None:
-    def slowly(body: Any, n: Any) -> Any:
-        if "stream" in body:
-            return error(400, message)
-        server.stopping.wait(0.1 if n == 2 else 1.2)
-        return chat()
-
-    with openai_server(slowly) as server:
-        # The first whole reply shows that it is slow: the second may take twelve times the timeout.
-        said = said_by(OpenAIChat("o", base_url=server.url, timeout=0.5), *[chat_request()] * 2)
-        assert ["stream" in seen.body for seen in server.requests] == [True, False, False]
-    assert [each.text for each in said] == ["Hello."] * 2
 
 
 def test_a_server_with_one_slot_answers_sixteen_calls_though_it_falls_silent_once() -> None:
@@ -192,17 +146,3 @@ def test_a_server_with_one_slot_answers_sixteen_calls_though_it_falls_silent_onc
     assert len(waited) >= count
     assert state.episodes >= 1
     assert state.lowest <= count // 2
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "[{'type': 'missing', 'loc': ('body', 'x'), 'msg': 'Field required', 'input': {'stream': True, 'stop': None}}]",
-        "the model m is not found. Event stream of the client: m",
-        "messages: at least one message is required",
-    ],
-)
-def test_other_refusals_of_a_streamed_call_are_no_refusals_to_stream(message: str) -> None:
-    sent = Dialect().body("m", chat_request(), stream=True)
-    found = Dialect().after(ServerError.read(400, {"error": {"message": message}}), sent)
-    assert found is None or found.stream is None

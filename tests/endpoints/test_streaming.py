@@ -8,13 +8,12 @@ import pytest
 
 import madke
 from madke.core.chat import Usage
-from madke.core.errors import CallError
 from madke.core.events import CallDelta, DebateFinished
 from madke.endpoints.endpoint import ModelEntry
 from madke.llm import OpenAIChat
 from tests.endpoints.test_dialects import CHUNKS, events
 from tests.support.chat_requests import chat_request, said_by
-from tests.support.openai_server import chat, error, openai_server
+from tests.support.openai_server import chat, openai_server
 
 WHOLE = ("Lake Baïkal", "It is deep.", "stop", Usage(prompt_tokens=20, completion_tokens=5))
 
@@ -55,53 +54,6 @@ def test_a_server_that_never_streams_is_not_asked_to() -> None:
         entry = ModelEntry.model_validate({"dialect": {"stream": False}})
         said_by(OpenAIChat("o", base_url=server.url, entry=entry), chat_request(on_delta=print))
         assert not {"stream", "stream_options"} & server.requests[0].body.keys()
-
-
-@pytest.mark.parametrize(
-    "refused",
-    [
-        error(
-            400, "Your organization must be verified to stream this model.", param="stream", code="unsupported_value"
-        ),
-        error(400, "stream is not supported by this model"),
-    ],
-)
-def test_a_server_that_refuses_to_stream_answers_in_one_piece(refused: Any) -> None:
-    heard: list[str] = []
-    with openai_server(lambda body, n: refused if "stream" in body else chat("Baikal")) as server:
-        request = chat_request(on_delta=heard.append)
-        first, second = said_by(OpenAIChat("o", base_url=server.url), request, request)
-        assert [("stream" in seen.body) for seen in server.requests] == [True, False, False]
-    assert (first.text, second.text, heard) == ("Baikal", "Baikal", [])
-
-
-def test_a_server_that_does_not_stream_although_asked_is_read_as_ever() -> None:
-    heard: list[str] = []
-    with openai_server(chat("Baikal")) as server:
-        (said,) = said_by(OpenAIChat("o", base_url=server.url), chat_request(on_delta=heard.append))
-    assert (said.text, said.usage.completion_tokens, heard) == ("Baikal", 5, [])
-
-
-@pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
-def test_a_stream_that_breaks_off_can_be_repeated(transport: Any) -> None:
-    status, headers, body = events(CHUNKS[:4], end="")
-    whole = {**headers, "Content-Length": "100000"}
-    with openai_server((status, whole, [body.encode()])) as server, pytest.raises(CallError) as caught:
-        said_by(OpenAIChat("o", base_url=server.url, transport=transport, timeout=5), chat_request(on_delta=print))
-    assert caught.value.retryable
-
-
-@pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
-def test_a_stream_that_never_ends_times_out(transport: Any) -> None:
-    _, headers, body = events(CHUNKS[:4], end="")
-
-    def pieces() -> Any:
-        yield body.encode()
-        server.stopping.wait(10)
-
-    with openai_server(lambda asked, n: (200, headers, pieces())) as server, pytest.raises(CallError) as caught:
-        said_by(OpenAIChat("o", base_url=server.url, transport=transport, timeout=0.3), chat_request(on_delta=print))
-    assert caught.value.timed_out
 
 
 def test_a_debate_yields_the_parts_of_replies_if_asked() -> None:

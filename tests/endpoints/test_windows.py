@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from madke.core.errors import CallError
 from madke.endpoints.refusals import MIN_FREE, ServerError, free_tokens
 from madke.llm import CallStore, OpenAIChat
 from madke.runs.directory import read_transcripts
@@ -101,11 +100,6 @@ def test_a_server_that_refuses_what_it_called_free_is_not_asked_for_ever() -> No
         (said,) = said_by(OpenAIChat("o", base_url=server.url), chat_request(max_tokens=1024))
         assert len(server.requests) <= 2
     assert said.outcome == "too_long"
-
-
-def test_a_limit_of_tokens_per_minute_is_no_window() -> None:
-    with openai_server(error(429, FREE[0])) as server, pytest.raises(CallError):
-        said_by(OpenAIChat("o", base_url=server.url), chat_request(max_tokens=1024))
 
 
 def test_a_transcript_tells_the_limit_of_a_reply_and_a_replay_too(tmp_path: Path) -> None:

@@ -71,17 +71,6 @@ def test_calls_that_differ_in_anything_are_two(store: Any, other: Any) -> None:
     assert all(completion.paid for completion in said)
 
 
-def test_another_model_is_another_call(store: Any) -> None:
-    ask(Stored(ScriptedChat(["one"], name="m1"), store), chat_request())
-    (said,) = ask(Stored(ScriptedChat(["two"], name="m2"), store), chat_request())
-    assert said.text == "two"
-
-
-def test_an_integer_temperature_is_the_same_call(store: Any) -> None:
-    ask(Stored(ScriptedChat(["one"]), store), chat_request(temperature=0))
-    assert ask(Stored(ScriptedChat([]), store), chat_request(temperature=0.0))[0].outcome == "ok"
-
-
 @pytest.mark.parametrize("outcome", ["failed", "refused", "filtered", "empty", "too_long"])
 def test_only_a_good_outcome_answers_a_live_look_up(store: Any, outcome: Outcome) -> None:
     model = ScriptedChat([Completion(outcome=outcome, error="no"), "better"])
@@ -107,14 +96,6 @@ def test_what_replay_misses_is_a_failed_completion(store: Any) -> None:
     assert list(store.recorded()) == []
 
 
-def test_a_store_that_was_closed_remembers(tmp_path: Path) -> None:
-    path = tmp_path / "calls.sqlite"
-    with CallStore(path) as store:
-        ask(Stored(ScriptedChat([GOOD]), store), chat_request())
-    with CallStore(path) as store:
-        assert ask(Stored(ScriptedChat([]), store), chat_request()) == [GOOD]
-
-
 def test_everything_is_recorded_in_order_whatever_its_outcome(store: Any) -> None:
     odd = chat_request("lone \ud83d surrogate, Zürich\n", about=purpose(agent="B"))
     ask(Stored(ScriptedChat([GOOD, BAD]), store), chat_request(), odd)
@@ -133,13 +114,6 @@ def test_a_text_that_many_prompts_share_is_stored_once(store: Any) -> None:
     pool = "A long pool of passages. " * 400
     ask(Stored(ScriptedChat(["yes"] * 20), store), *[chat_request(str(i), system=pool) for i in range(20)])
     assert stored_texts(store) == 20 + 1
-
-
-def test_texts_are_compressed(tmp_path: Path) -> None:
-    with CallStore(tmp_path / "calls.sqlite") as store:
-        prompt, reply = ("".join(f"{word} {n}, " for n in range(9_000)) for word in ("Passage", "Because"))
-        ask(Stored(ScriptedChat([reply]), store), chat_request(prompt))
-    assert (tmp_path / "calls.sqlite").stat().st_size < (len(prompt) + len(reply)) / 2
 
 
 @pytest.mark.parametrize("text", ["", "\n", "\n\n\n", "a" * 60 + "\n", "x\r\ny\u2028z\n" * 9, "\0"])
@@ -220,26 +194,10 @@ def test_a_waiting_call_that_is_cancelled_does_not_disturb_the_one_it_waits_for(
     assert asyncio.run(cancel_the_second()) == GOOD
 
 
-def test_a_bug_in_the_model_passes_and_is_not_stored(store: Any) -> None:
-    with pytest.raises(ZeroDivisionError):
-        ask(Stored(ScriptedChat([ZeroDivisionError()]), store), chat_request())
-    assert list(store.recorded()) == []
-
-
 def test_two_processes_may_share_a_store(store: Any) -> None:
     with CallStore(store.path) as other:
         ask(Stored(ScriptedChat([GOOD]), store), chat_request())
         assert ask(Stored(ScriptedChat([]), other), chat_request())[0].text == GOOD.text
-
-
-def test_processes_that_share_a_store_share_its_texts_whoever_wrote_them_first(store: Any) -> None:
-    """Each remembers which texts it wrote, and must find out about those of the other."""
-    asked = ["one", "two", "one", "two"]
-    with CallStore(store.path) as other:
-        for number, (text, opened) in enumerate(zip(asked, [store, other, other, store], strict=True)):
-            ask(Stored(ScriptedChat([GOOD]), opened), chat_request(text, system=None, about=purpose(round=number)))
-    assert [call.messages[-1].content for call in store.recorded()] == asked
-    assert stored_texts(store) == 2
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:

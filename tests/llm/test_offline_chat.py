@@ -167,15 +167,6 @@ def test_declines_a_pool_beside_the_point(model: Any) -> None:
     assert found.rule == "no_found"
 
 
-def test_the_own_previous_answer_draws_selection_to_it(model: Any) -> None:
-    question = "Where is the active volcano Mount Etna?"
-    first = parse_selection(ask(model, select(question, [0, 3])).text, size=5, limit=2).value.ids
-    later = ask(model, select(question, [0, 3], own="The answer is [slopes carry vineyards chestnut woods]."))
-
-    assert first[0] == 0
-    assert parse_selection(later.text, size=5, limit=2).value.ids[0] == 3
-
-
 # --- speaking ----------------------------------------------------------------------------------------------------
 
 
@@ -364,13 +355,6 @@ def test_the_summarizer_reports_what_most_debaters_say(model: Any, texts: list[s
     assert answer_of(ask(model, summarize(*texts)).text) == expected
 
 
-def test_a_judge_who_is_asked_for_a_record_gives_one(model: Any) -> None:
-    prompt = judge("It is [Sicily].", "It is [Sicily].", decides=True)
-    found = parse_verdict(ask(model, prompt).text, sides=["Debater 1", "Debater 2"], read=lambda raw: raw).value
-
-    assert (found.consensus, found.side, found.answer) == (True, "Debater 1", "Sicily")
-
-
 def test_a_judge_who_is_asked_for_a_name_picks_the_first_of_the_largest_group(model: Any) -> None:
     prompt = judge("It is [Malta].", "It is [Sicily].", "It is [Sicily].", name="pick")
 
@@ -418,10 +402,6 @@ def test_usage_is_an_estimate_and_the_token_limit_holds(model: Any) -> None:
     assert (cut.finish_reason, cut.usage.completion_tokens) == ("length", 5)
 
 
-def test_a_guess_says_that_it_is_one(model: Any) -> None:
-    assert "guess" in ask(model, speak("Which is a metal?", task="choice", choices=("Oak", "Tin"))).text
-
-
 def test_a_call_without_values_fails_and_says_why(model: Any) -> None:
     with pytest.raises(CallError, match="offline answers calls of a debate") as raised:
         asyncio.run(model.complete(chat_request("Hello?")))
@@ -443,16 +423,6 @@ def test_vectors_are_computed_once_across_processes(tmp_path: Path) -> None:
     assert texts[0] == texts[1]
 
 
-def test_other_weights_of_the_same_name_have_vectors_of_their_own(tmp_path: Path) -> None:
-    encoders = [WordEncoder("1"), WordEncoder("2")]
-    for encoder in encoders:
-        model = OfflineChat(encoder, cache=tmp_path / "vectors.sqlite")
-        ask(model, speak("Who climbed Mount Etna?", [0, 1]))
-        asyncio.run(model.aclose())
-
-    assert set(encoders[0].encoded) == set(encoders[1].encoded) != set()
-
-
 @pytest.mark.parametrize("damage", ["at once", "later"])
 def test_a_cache_that_cannot_be_used_is_named_with_what_to_do(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "vectors.sqlite"
@@ -467,9 +437,3 @@ def test_a_cache_that_cannot_be_used_is_named_with_what_to_do(tmp_path: Path, da
     with pytest.raises(UserError, match=r"vectors\.sqlite: cannot be used as the cache .*; delete it"):
         ask(model, speak("Who climbed Vesuvius?", [0, 1]))
     asyncio.run(model.aclose())
-
-
-def test_an_extraction_names_the_side(model: Any) -> None:
-    text = ask(model, judge("It is [Malta].", "It is [Oslo].", "It is [Oslo].", name="extract")).text
-
-    assert text.splitlines()[-2:] == ["Side: Debater 2", "The answer is Oslo."]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from madke.core.chat import Completion, Usage
-from madke.core.errors import CallError, UserError
+from madke.core.errors import UserError
 from madke.llm import ScriptedChat
 from tests.support.chat_requests import chat_request, purpose
 
@@ -28,13 +28,6 @@ def test_the_most_specific_key_of_a_mapping_wins() -> None:
     assert ask(model, agent="B", round=2).text == "stage"
 
 
-def test_a_function_may_be_async() -> None:
-    async def reply(request: Any) -> Any:
-        return request.messages[-1].content.upper()
-
-    assert asyncio.run(ScriptedChat(reply).complete(chat_request("loud"))).text == "LOUD"
-
-
 def test_a_text_gets_an_estimated_usage_and_a_completion_keeps_its_own() -> None:
     given = Completion(text="x", usage=Usage(prompt_tokens=1))
     model = ScriptedChat(["12345", given])
@@ -50,11 +43,6 @@ def test_what_the_script_does_not_hold_fails_and_names_the_purpose(
     assert said.outcome == "failed"
     for word in ("'speak'", "'Ann'", "round 3", "'q1'"):
         assert word in said.error
-
-
-def test_an_exception_in_the_script_is_raised() -> None:
-    with pytest.raises(CallError, match="busy"):
-        ask(ScriptedChat([CallError("busy", retryable=True)]))
 
 
 RULES = """\

@@ -57,13 +57,6 @@ def test_batched_replies_are_those_of_single_calls(tiny: Any) -> None:
     assert len({said.text for said in together}) > 1
 
 
-def test_usage_counts_the_models_own_tokens(tiny: Any) -> None:
-    (said,) = ask(tiny, greedy("Hi", system=None))
-    assert said.usage.prompt_tokens == len("<|user|>Hi<|assistant|>") + 1
-    assert 0 < said.usage.completion_tokens <= 12
-    assert not said.usage.estimated
-
-
 def batches(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The requests of every batch that is computed from now on."""
     seen = []
@@ -94,15 +87,6 @@ def test_any_mix_of_settings_is_one_batch_with_the_replies_of_single_calls(
     for one, other in zip(together, alone, strict=True):
         assert (one.text, one.usage, one.finish_reason) == (other.text, other.usage, other.finish_reason)
     assert together[1].text == together[3].text != together[2].text
-
-
-def test_waiting_requests_fill_batches_in_the_order_in_which_they_came(
-    tiny: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = batches(monkeypatch)
-    requests = [greedy(str(i), max_tokens=2 + i % 3) for i in range(10)]
-    ask(tiny, *requests)
-    assert seen == [requests[:8], requests[8:]]
 
 
 @pytest.mark.parametrize("of_torch", [True, False])
@@ -203,11 +187,6 @@ def test_a_seed_fixes_a_sample_whatever_shares_its_batch(tiny: Any) -> None:
     assert len(set(together)) > 1
 
 
-def test_without_a_seed_samples_differ(tiny: Any) -> None:
-    request = chat_request("Hi", temperature=1.0, max_tokens=20)
-    assert len({said.text for said in ask(tiny, request, request, request)}) > 1
-
-
 def test_samples_follow_the_models_distribution_at_the_temperature() -> None:
     import torch
 
@@ -228,11 +207,6 @@ def test_a_stop_string_ends_the_reply_and_is_left_out(tiny: Any) -> None:
     assert said.usage.completion_tokens < 12
 
 
-def test_a_reply_cut_at_max_tokens_says_so(tiny: Any) -> None:
-    (said,) = ask(tiny, greedy("Hi", max_tokens=3))
-    assert (said.finish_reason, said.usage.completion_tokens) == ("length", 3)
-
-
 def test_a_prompt_over_the_context_is_too_long_alone_and_with_the_figures(tiny: Any) -> None:
     long, short = ask(tiny, greedy("x" * 250), greedy("Hi"))
     assert (long.outcome, long.text) == ("too_long", "")
@@ -240,27 +214,11 @@ def test_a_prompt_over_the_context_is_too_long_alone_and_with_the_figures(tiny: 
     assert short.text
 
 
-def test_the_context_ends_where_prompt_and_reply_together_fill_it(tiny: Any) -> None:
-    (first,) = ask(tiny, greedy("x", max_tokens=1))
-    room = CONTEXT - first.usage.prompt_tokens
-    fits, too_long = ask(tiny, greedy("x", max_tokens=room), greedy("x", max_tokens=room + 1))
-    assert (fits.outcome, too_long.outcome) == ("ok", "too_long")
-
-
 def test_a_model_without_a_system_role_reads_it_in_the_first_user_message(tmp_path: Path, tiny: Any) -> None:
     path = save_tiny_model(tmp_path / "nosystem", NO_SYSTEM)
     (merged,) = ask(path, greedy("Hi", system="Be brief."))
     (plain,) = ask(tiny, greedy("Be brief.\n\nHi", system=None))
     assert (merged.text, merged.usage) == (plain.text, plain.usage)
-
-
-def test_a_bug_in_generation_reaches_every_caller(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Any, requests: Any) -> NoReturn:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(LocalModel, "generate", broken)
-    said = ask(tiny, greedy("1"), greedy("2"))
-    assert [type(result) for result in said] == [ZeroDivisionError] * 2
 
 
 def test_a_closed_model_ends_its_batch(tiny: Any) -> None:

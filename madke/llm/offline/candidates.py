@@ -133,13 +133,15 @@ class Candidate:
     """None: no supporting sentence."""
 
 
-_LINES, _CLOZED = 8, 10
+_LINES, _CLOZED = 8, 5
 """Number of sentences that provide candidates; number of best candidates tested as a statement of the question."""
 
 
-def answer_spans(query: Query, knowledge: Sequence[ShownPassage], embed: Embed) -> list[Candidate]:
-    """Candidate answers from the passages; one entry per answer in normal form."""
-    lines = sorted(language.read_lines(query.text, knowledge, embed), key=lambda line: -line.score)[:_LINES]
+def answer_spans(
+    query: Query, lines: Sequence[Line], knowledge: Sequence[ShownPassage], embed: Embed
+) -> list[Candidate]:
+    """Candidate answers from the best sentences of the passages; one entry per answer in normal form."""
+    lines = sorted(lines, key=lambda line: -line.score)[:_LINES]
     weights = language.word_weights(query.text, knowledge)
     pairs = [(line, span) for line in lines for span in _spans(line) if normal(span.text)]
     counts = Counter(form for form, _ in {(normal(span.text), line.number) for line, span in pairs})
@@ -229,7 +231,7 @@ def ranked_answers(prompt: Stage, embed: Embed) -> list[Candidate]:
     elif query.kind == "yes_no":
         found = _yes_or_no(query, lines)
     else:
-        found = answer_spans(query, prompt.passages, embed)
+        found = answer_spans(query, lines, prompt.passages, embed)
     return sorted(found, key=lambda candidate: -candidate.score)
 
 

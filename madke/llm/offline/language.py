@@ -214,17 +214,34 @@ def stated(line: Line | None) -> str:
     return f"{line.title}: {line.text}" if line else ""
 
 
+_COMPARED = 12
+"""Sentences that are compared with the query by their vectors."""
+_UNRELATED = 0.25
+"""The similarity that is assumed of the others."""
+
+
 def read_lines(query: str, knowledge: Sequence[ShownPassage], embed: Embed) -> list[Line]:
-    """All sentences of the passages, scored by cosine similarity with the query plus weighted word overlap."""
-    split = [(passage, sentence) for passage in knowledge for sentence in split_sentences(passage.text)]
-    if not split:
-        return []
-    vectors = embed([query, *(f"{passage.title}: {sentence}" for passage, sentence in split)])
+    """All sentences of the passages, scored by cosine similarity with the query plus weighted word overlap.
+
+    Vectors are slow: only the sentences that share most words with the query get one, the others an average similarity.
+    """
     weights = word_weights(query, knowledge)
-    lines = []
-    for (passage, sentence), near in zip(split, (vectors[1:] @ vectors[0]).tolist(), strict=True):
-        score = near + 0.6 * overlap(weights, f"{passage.title} {sentence}")
-        lines.append(Line(number=passage.number, title=passage.title, text=sentence, score=score))
+    lines = [
+        Line(
+            number=each.number,
+            title=each.title,
+            text=sentence,
+            score=0.6 * overlap(weights, f"{each.title} {sentence}"),
+        )
+        for each in knowledge
+        for sentence in split_sentences(each.text)
+    ]
+    if not lines:
+        return []
+    first = sorted(range(len(lines)), key=lambda n: -lines[n].score)[:_COMPARED]
+    vectors = embed([query, *(stated(lines[n]) for n in first)])
+    near = dict(zip(first, (vectors[1:] @ vectors[0]).tolist(), strict=True))
+    lines = [replace(line, score=line.score + near.get(n, _UNRELATED)) for n, line in enumerate(lines)]
     return _second_step(query, lines, weights)
 
 
