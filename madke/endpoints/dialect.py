@@ -32,7 +32,7 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
     """False: the system text is put before the first user message."""
     stream: bool | None = None
     """True: the server only streams. False: it never does. None: it streams if somebody listens to the reply, and as
-    long as the server is not known to be fast (:mod:`madke.endpoints.patience`)."""
+    long as the server is not known to be fast (:mod:`madke.endpoints.timeouts`)."""
     stream_options: bool = True
     """Whether the server accepts ``stream_options``, which make a stream report its usage."""
     json_schema: bool = True

@@ -65,7 +65,7 @@ class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()
     rpm: PositiveInt | None = None
     tpm: PositiveInt | None = None
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """How many seconds the server may be silent (:mod:`madke.endpoints.patience`)."""
+    """How many seconds the server may be silent (:mod:`madke.endpoints.timeouts`)."""
     tier: Literal["flex"] | None = None
     """The service tier of all calls; ``flex`` is cheaper and slower, and has no resources at times."""
     fall_back: bool = False
@@ -300,8 +300,8 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
 
 def refuse_unreachable(models: Iterable[object]) -> None:
     """UserError if an endpoint gives no HTTP answer to ``GET base_url/models``, without a key, in five seconds."""
-    asked = (model for model in models if isinstance(model, AtEndpoint) and not model.endpoint.own)
-    names = {model.endpoint.address: model.name for model in asked}
+    called = (model for model in models if isinstance(model, AtEndpoint) and not model.endpoint.own)
+    names = {model.endpoint.address: model.name for model in called}
     if names:
         from madke.endpoints.transport import certificates
 

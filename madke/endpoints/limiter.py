@@ -11,8 +11,8 @@ from itertools import count
 from madke.core.chat import ChatModel, ChatRequest, Completion, Prefix, takes_schemas
 from madke.core.errors import CallError
 from madke.endpoints.endpoint import AtEndpoint
-from madke.endpoints.patience import time_limit
 from madke.endpoints.prefixes import Prefixes
+from madke.endpoints.timeouts import time_limit
 
 SLOW_START = 16
 LONGEST_PAUSE = 120.0

@@ -1,19 +1,21 @@
 """Find model servers on this machine, on the ports that they use by default."""
 
+from __future__ import annotations
+
 import asyncio
-import http.client
-import io
 import json
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from madke.core.errors import UserError
 from madke.endpoints.model_names import ADDRESS
+
+if TYPE_CHECKING:
+    import httpx2
 
 PORTS: Mapping[int, str] = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM"}
 """Port -> the program that uses it by default."""
@@ -23,7 +25,6 @@ VARIABLE = "MADKE_LOCAL_PORTS"
 _HOST = "127.0.0.1"
 _SECONDS = 0.8
 _MOST_BYTES = 256 << 10
-_REQUEST = "GET /v1/models HTTP/1.0\r\nHost: {host}:{port}\r\nAccept: application/json\r\nConnection: close\r\n\r\n"
 _NAME = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 _NOT_CHAT = re.compile(r"embed|rerank|whisper|\bbge\b|\be5\b", re.IGNORECASE)
 
@@ -75,35 +76,32 @@ def asked_ports() -> Mapping[int, str]:
 
 
 async def _ask_all(ports: Mapping[int, str]) -> tuple[LocalServer, ...]:
-    found = await asyncio.gather(*(_ask(port, program) for port, program in ports.items()))
+    import httpx2
+
+    async with httpx2.AsyncClient(trust_env=False, verify=False) as client:  # plain HTTP on this machine
+        found = await asyncio.gather(*(_ask(client, port, program) for port, program in ports.items()))
     return tuple(server for server in found if server is not None)
 
 
-async def _ask(port: int, program: str) -> LocalServer | None:
+async def _ask(client: httpx2.AsyncClient, port: int, program: str) -> LocalServer | None:
+    import httpx2
+
     reply = bytearray()
-    with suppress(OSError, TimeoutError):
-        async with asyncio.timeout(_SECONDS):
-            reader, writer = await asyncio.open_connection(_HOST, port)
-            try:
-                writer.write(_REQUEST.format(host=_HOST, port=port).encode())
-                # Read to the end: the server closes the connection.
-                while len(reply) <= _MOST_BYTES and (piece := await reader.read(1 << 16)):
-                    reply += piece
-            finally:
-                writer.close()
-    return _read(bytes(reply), port, program) if len(reply) <= _MOST_BYTES else None
-
-
-def _read(reply: bytes, port: int, program: str) -> LocalServer | None:
-    """The server that gave a reply; None if it is none of a model server."""
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
     try:
-        response = http.client.HTTPResponse(_Received(reply))  # type: ignore[arg-type]
-        response.begin()
-        status, content = response.status, json.loads(response.read())
-        if status in (401, 403):
+        async with (
+            asyncio.timeout(_SECONDS),
+            client.stream("GET", f"http://{_HOST}:{port}/v1/models", headers=headers) as response,
+        ):
+            async for piece in response.aiter_bytes():
+                reply += piece
+                if len(reply) > _MOST_BYTES:
+                    return None
+        content = json.loads(reply)
+        if response.status_code in (401, 403):
             return LocalServer(port=port, program=program, needs_key=True) if "error" in content else None
-        entries = content["data"] if status == 200 else None
-    except (http.client.HTTPException, OSError, ValueError, OverflowError, KeyError, TypeError, RecursionError):
+        entries = content["data"] if response.status_code == 200 else None
+    except (httpx2.HTTPError, OSError, TimeoutError, ValueError, KeyError, TypeError, RecursionError):
         return None
     if not isinstance(entries, list):
         return None
@@ -117,13 +115,3 @@ def _name(entry: Any) -> str | None:
     if not isinstance(name, str) or not _NAME.fullmatch(name) or ADDRESS.search(f"openai/{name}"):
         return None
     return name
-
-
-class _Received:
-    """What :class:`http.client.HTTPResponse` needs of a socket."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def makefile(self, mode: str) -> io.BytesIO:
-        return io.BytesIO(self._data)

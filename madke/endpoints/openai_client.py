@@ -30,10 +30,10 @@ from madke.endpoints.openai_wire import (
     read_refusal,
     writes,
 )
-from madke.endpoints.patience import Patience, time_limit
 from madke.endpoints.prices import FLEX
 from madke.endpoints.refusals import ServerError, free_tokens, no_api, no_resources, unexplained
 from madke.endpoints.schemas import IGNORED, NOT_TAKEN, ignores_schema, readable
+from madke.endpoints.timeouts import AdaptiveTimeout, time_limit
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
@@ -63,7 +63,7 @@ class OpenAIChat:
         base_url: Address of the API, including ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's address.
         name: Default: ``openai/MODEL``.
         endpoint: The endpoint itself; replaces ``base_url`` and ``where``.
-        timeout: How many seconds the server may be silent (:mod:`madke.endpoints.patience`). Default: the entry's, else
+        timeout: How many seconds the server may be silent (:mod:`madke.endpoints.timeouts`). Default: the entry's, else
             ``MADKE_TIMEOUT``, else 300, or 900 at the service tier ``flex``.
         transport: Default: :func:`chosen_transport`.
         **where: Further arguments of :func:`madke.endpoints.endpoint.openai_endpoint`.
@@ -97,7 +97,7 @@ class OpenAIChat:
         self._cut_prompts = CutPrompts()
         self._told_cut = False
         self._model = model
-        self._patience = Patience(timeout or time_limit(self.endpoint.entry))
+        self._timeout = AdaptiveTimeout(timeout or time_limit(self.endpoint.entry))
         self._transport = transport or chosen_transport()
         self._options: Any = {"headers": {**_HEADERS, **self.endpoint.headers}, "security": {"bearer_auth": True}}
         self._client: AsyncOpenAI | None = None
@@ -126,19 +126,19 @@ class OpenAIChat:
         import openai
 
         started, original, tier = time.monotonic(), request, self.endpoint.entry.tier
-        requests, stream = 0, self._patience.wants_stream
-        stream = stream or (request.on_token is not None and self._patience.can_stream)
+        requests, stream = 0, self._timeout.wants_stream
+        stream = stream or (request.on_token is not None and self._timeout.can_stream)
         while True:
             dialect = self.dialect
-            asked = request.in_form(bound=dialect.json_schema)
-            if asked.bound is None and original.bound is not None and original.bound.required:
+            current = request.in_form(bound=dialect.json_schema)
+            if current.bound is None and original.bound is not None and original.bound.required:
                 raise CallError(NOT_TAKEN, retryable=False)
             served_at = {"service_tier": tier} if tier else {}
-            sent = {**self._body(dialect, asked, stream=stream), **served_at, **self.endpoint.entry.extra_body}
+            sent = {**self._body(dialect, current, stream=stream), **served_at, **self.endpoint.entry.extra_body}
             requests += 1
-            on_delta = readable(asked.on_delta) if asked.on_delta and asked.bound else asked.on_delta
+            on_delta = readable(current.on_delta) if current.on_delta and current.bound else current.on_delta
             try:
-                body = await self._post(sent, replace(asked, on_delta=on_delta))
+                body = await self._post(sent, replace(current, on_delta=on_delta))
             except openai.APIStatusError as error:
                 refusal = self._refusal(error)
                 if tier and self.endpoint.entry.fall_back and no_resources(refusal):
@@ -151,7 +151,7 @@ class OpenAIChat:
                     if bound and (free := free_tokens(refusal, bound)):
                         request = replace(request, max_tokens=free)
                         continue
-                    if asked.bound is not None and not asked.bound.required and unexplained(refusal):
+                    if current.bound is not None and not current.bound.required and unexplained(refusal):
                         request = request.in_form(bound=False)
                         continue
                 at_tier = "service_tier" in sent
@@ -160,9 +160,9 @@ class OpenAIChat:
             self._report_dialect()
             self._note_slots(body)
             read = self._read_stream if "stream" in sent else self._read
-            completion = read(body, asked, seconds=time.monotonic() - started, attempts=requests)
-            self._patience.finished(completion.seconds)
-            # A server that names no tier has used the one that was asked for.
+            completion = read(body, current, seconds=time.monotonic() - started, attempts=requests)
+            self._timeout.finished(completion.seconds)
+            # A server that names no tier has used the one that was current for.
             at_flex = (completion.tier or sent.get("service_tier")) == FLEX
             completion = replace(completion, tier=FLEX if at_flex else "")
             if not is_utf8(body):
@@ -170,11 +170,11 @@ class OpenAIChat:
             if request.max_tokens != original.max_tokens:
                 completion = replace(completion, max_tokens=request.max_tokens)
             completion = completion if dialect.stop else _stopped(completion, request.stop)
-            return completion if original.bound is None else self._bound(completion, original.bound, asked)
+            return completion if original.bound is None else self._bound(completion, original.bound, current)
 
-    def _bound(self, completion: Completion, form: BoundForm, asked: ChatRequest) -> Completion:
+    def _bound(self, completion: Completion, form: BoundForm, current: ChatRequest) -> Completion:
         """The completion, with whether the request was sent with its schema; the dialect keeps what it shows."""
-        bound = asked.bound is not None
+        bound = current.bound is not None
         # A free form is sent in spite of the dialect after a refusal without a reason: the schema was the reason.
         if self.dialect.json_schema and (not bound or ignores_schema(completion)):
             self.dialect = self.dialect.model_copy(update={"json_schema": False})
@@ -196,11 +196,11 @@ class OpenAIChat:
         try:
             completion = self._read(whole, request, seconds=seconds, attempts=attempts)
         except CallError:
-            self._patience.stream_ended(well=False)
+            self._timeout.stream_ended(well=False)
             raise
-        self._patience.stream_ended(well=True)
+        self._timeout.stream_ended(well=True)
         if whole is body or completion.usage.estimated:
-            self._patience.cannot_stream()
+            self._timeout.cannot_stream()
         return completion
 
     def _is_cut(self, request: ChatRequest, counted: int) -> bool:
@@ -219,7 +219,7 @@ class OpenAIChat:
         import openai
 
         try:
-            async with self._patience.call(streamed="stream" in sent) as alive:
+            async with self._timeout.call(streamed="stream" in sent) as alive:
                 return await self._body_of(sent, request, alive)
         except openai.APIStatusError:
             raise
@@ -306,7 +306,7 @@ class OpenAIChat:
         if self._client is None:
             # The package requires a key; local servers ignore it.
             key = self.endpoint.key or "no-key"
-            http = open_transport(self._transport, self._patience.whole, own=self.endpoint.own)
+            http = open_transport(self._transport, self._timeout.whole, own=self.endpoint.own)
             self._client = AsyncOpenAI(api_key=key, base_url=self.endpoint.address, max_retries=0, http_client=http)
         return self._client
 

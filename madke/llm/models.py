@@ -56,11 +56,11 @@ def open_model(
         raise UserError(f"model {name!r}: expected {form}")
     if base_url is not None and not MODEL_KINDS[kind].has_endpoint:
         raise UserError(f"model {name!r} has no endpoint; only {forms_with_endpoint('and')} take a base URL")
-    return _OPENS[kind](_Asked(name=rest, base_url=base_url, at=address, replay=replay))
+    return _OPENS[kind](_Arguments(name=rest, base_url=base_url, at=address, replay=replay))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Asked:
+class _Arguments:
     """What a model of a built-in kind is opened with."""
 
     name: str
@@ -71,20 +71,20 @@ class _Asked:
     replay: bool
 
 
-def _hf(asked: _Asked) -> ChatModel:
-    model = HFChat(asked.name)
-    if not asked.replay:
+def _hf(given: _Arguments) -> ChatModel:
+    model = HFChat(given.name)
+    if not given.replay:
         model.load()
     return model
 
 
-_OPENS: dict[str, Callable[[_Asked], ChatModel]] = {
+_OPENS: dict[str, Callable[[_Arguments], ChatModel]] = {
     "offline": lambda _: OfflineChat(),
-    "openai": lambda asked: OpenAIChat(asked.name, base_url=asked.base_url, at=asked.at, needs_key=not asked.replay),
-    "azure": lambda asked: AzureChat(asked.name, endpoint=asked.base_url, at=asked.at, needs_key=not asked.replay),
+    "openai": lambda given: OpenAIChat(given.name, base_url=given.base_url, at=given.at, needs_key=not given.replay),
+    "azure": lambda given: AzureChat(given.name, endpoint=given.base_url, at=given.at, needs_key=not given.replay),
     "hf": _hf,
-    "gguf": lambda asked: GGUFChat(asked.name, start=not asked.replay),
-    "scripted": lambda asked: ScriptedChat.from_file(asked.name),
+    "gguf": lambda given: GGUFChat(given.name, start=not given.replay),
+    "scripted": lambda given: ScriptedChat.from_file(given.name),
     "human": lambda _: HumanChat(),
 }
 """How each of :data:`madke.endpoints.model_names.MODEL_KINDS` is opened."""

@@ -81,7 +81,7 @@ def test_a_server_is_found_with_the_command_that_asks_it() -> None:
     # What does not look like a chat model comes last.
     assert server.models == ("qwen2.5:7b", "llama3.2", "nomic-embed-text:latest")
     assert server.command == f'madke ask "..." --model openai/qwen2.5:7b --base-url http://127.0.0.1:{port}/v1'
-    assert heads[0].startswith(b"GET /v1/models HTTP/1.0\r\n")
+    assert heads[0].startswith(b"GET /v1/models HTTP/1.1\r\n")
 
 
 def test_no_key_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:

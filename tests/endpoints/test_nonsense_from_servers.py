@@ -11,7 +11,7 @@ from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
 from madke.endpoints import transport
 from madke.endpoints.openai_client import AzureChat
-from madke.endpoints.patience import chosen_timeout
+from madke.endpoints.timeouts import chosen_timeout
 from madke.endpoints.transport import Transport
 from madke.llm import OpenAIChat, close
 from tests.support.chat_requests import chat_request

@@ -13,8 +13,8 @@ import pytest
 from madke.core.chat import Completion, Usage
 from madke.core.errors import UserError
 from madke.endpoints.endpoint import Endpoint, ModelEntry
-from madke.endpoints.patience import FLEX_TIMEOUT, TIMEOUT, time_limit
 from madke.endpoints.prices import Price, cost, price_of
+from madke.endpoints.timeouts import FLEX_TIMEOUT, TIMEOUT, time_limit
 from madke.llm import CallStore, Limited, Limits, OpenAIChat, Retrying, RetryPolicy, close, read_models
 from madke.runs.directory import read_transcripts
 from madke.scoring.scored import score_run

@@ -35,7 +35,7 @@ _MEMORY = 0.9
 """What is left of a slow call's length after each later one: a call of ``timeout`` seconds counts for 21 more."""
 
 
-class Patience:
+class AdaptiveTimeout:
     """The limits on the calls of one model at one server, in one event loop; ``timeout`` is in seconds."""
 
     def __init__(self, timeout: float) -> None:

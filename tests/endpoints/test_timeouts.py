@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from eval.benchmarks.jumping_loop import at_once
-from madke.endpoints.patience import Patience
+from madke.endpoints.timeouts import AdaptiveTimeout
 
 NEVER = 10**6
 
 
 def ended(*calls: Any, timeout: float = 100.0, streamed: bool = True, patience: Any = None) -> Any:
     """When each call ended, and whether the limit ended it. A call is its pauses; after each one a byte comes."""
-    patience = patience or Patience(timeout)
+    patience = patience or AdaptiveTimeout(timeout)
 
     async def one(number: int, pauses: Any) -> Any:
         await asyncio.sleep(number * 0.001)  # they start one after the other
@@ -71,7 +71,7 @@ def test_all_that_waits_in_a_queue_has_a_limit_too() -> None:
 
 
 def after(*seconds: float) -> Any:
-    patience = Patience(100)
+    patience = AdaptiveTimeout(100)
     for each in seconds:
         patience.finished(each)
     return patience
