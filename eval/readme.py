@@ -23,7 +23,7 @@ from madke.scoring.debate_rows import gold_numbers
 
 ROOT = Path(__file__).parent.parent
 STUDY, PICTURE = ROOT / "docs" / "study.md", ROOT / "docs" / "debate.svg"
-QUESTION = "c-004"
+QUESTION = "a-002"
 """A question of the demo whose debaters first disagree, and then agree on the right answer."""
 
 

@@ -188,7 +188,7 @@ def test_a_banner_names_the_runs_that_the_offline_reader_answered(tmp_path: Path
     runs = [write_run(tmp_path / name, [debate("q", [RIGHT, RIGHT])]) for name in ("read", "spoken")]
     assert "banner reader" not in write(tmp_path / "report.html", *runs)
     record = json.loads((runs[0] / "run.json").read_text())
-    record["spec"]["models"] = {"debater-1": "offline/extractive-4"}
+    record["spec"]["models"] = {"debater-1": "offline/extractive-5"}
     (runs[0] / "run.json").write_text(json.dumps(record))
     some = write(tmp_path / "report.html", *runs)
     assert "The answers of read come from offline, the built-in reader" in some.partition("<noscript>")[0]

@@ -82,7 +82,7 @@ class OfflineChat:
         cache: The SQLite file of sentence vectors. Default: a file in madke's cache folder.
     """
 
-    name = "offline/extractive-4"
+    name = "offline/extractive-5"
 
     def __init__(self, encoder: Encoder | WordVectors | None = None, cache: Path | None = None) -> None:
         self._encoder = encoder
