@@ -9,18 +9,18 @@ from pydantic import Field, TypeAdapter
 
 from madke.core.agreement import Agreement
 
-ParseStatus = Literal["ok", "abstained", "unmarked", "echoed", "cut", "failed"]
+ParseStatus = Literal["ok", "abstained", "unmarked", "echoed", "contradictory", "cut", "failed"]
 """What was read from a reply.
 
-``ok``: a value. ``abstained``: the reply declines to give one. ``unmarked``: its text holds no marked value.
-``echoed``: it only gives back text of its request. ``cut``: it was stopped at ``max_tokens`` before a value.
-``failed``: the call failed.
+``ok``: a value. ``abstained``: the reply declines to give one. ``unmarked``: its text holds no value. ``echoed``: it
+only gives back its request: rules, examples, the question. ``contradictory``: its conclusions differ. ``cut``: it was
+stopped at ``max_tokens`` before a value. ``failed``: the call failed.
 """
 
 DebateOutcome = Literal["ok", "abstained", "failed", "deferred"]
 """How a debate ended. ``deferred``: there is an answer, but it is left to a person."""
 
-UNREAD_STATUSES: tuple[ParseStatus, ...] = ("unmarked", "echoed", "cut")
+UNREAD_STATUSES: tuple[ParseStatus, ...] = ("unmarked", "echoed", "contradictory", "cut")
 """The readings of replies that say something, but nothing that can be read."""
 
 
@@ -82,6 +82,8 @@ class Stance(Called):
     rule: str = ""
     confidence: float | None = None
     """0 .. 1; None if it is not asked for or cannot be read."""
+    copied: Annotated[bool, Field(exclude_if=lambda value: not value)] = False
+    """All its sentences are copied from others' stances. Its answer counts like any other."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

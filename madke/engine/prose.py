@@ -11,7 +11,7 @@ from typing import NamedTuple
 from madke.core.errors import UserError
 from madke.core.transcript import CitationCheck
 from madke.engine.parse import parse_citations
-from madke.engine.parse.forms import IDS
+from madke.engine.parse.markers import IDS
 from madke.engine.protocol import Protocol, compares_answers
 from madke.engine.quotes import normalised
 from madke.tasks.base import Task

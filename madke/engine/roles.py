@@ -64,18 +64,18 @@ async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tu
     numbers = allowed(scene, debater)
     limit, allow_search = knowledge.max_selected, knowledge.allow_search
     values = {"knowledge": numbers, "max_selected": limit, "allow_search": allow_search, "own": view.last}
-    reply, asked, bound = await _ask(scene, "select", debater, round_n, values)
+    reply, context, bound = await _ask(scene, "select", debater, round_n, values)
     if reply.error is not None:
         return Selection(status="failed", **fields_of(reply)), None
     shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
     size = len(scene.pool.passages)
     parsed = (
-        parse.parse_selection(reply.text, size=size, limit=limit, shown=shown, asked=asked)
+        parse.parse_selection(reply.text, size=size, limit=limit, shown=shown, context=context)
         if bound is None
         else parse.bound_selection(bound, limit)
     )
     selection = replace(parsed.value, status=_status(parsed, reply), rule=parsed.rule, **fields_of(reply))
-    queries = parse.parse_searches(reply.text, limit=1, asked=asked).value if allow_search else ()
+    queries = parse.parse_searches(reply.text, limit=1, context=context).value if allow_search else ()
     return selection, Search(query=queries[0]) if queries else None
 
 
@@ -86,26 +86,35 @@ async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[
     cite = bool(numbers) and asks_for_quotes(scene.protocol, scene.task)
     values = {"knowledge": numbers, "cite": cite, **{name: getattr(view, name) for name in view_fields}}
     droppable = len(view.peers) + len(view.history)
-    reply, asked, bound = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
+    reply, context, bound = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
     if reply.error is not None:
         return Stance(stage=stage, status="failed", **fields_of(reply))
     shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
-    parsed = _answer(scene, reply, asked, shown) if bound is None else _bound_answer(scene, bound, asked)
+    parsed = _answer(scene, reply, context, shown) if bound is None else _bound_answer(scene, bound, context)
     if is_prose(scene.task) and parsed.value is not None:
         checked = looked_up(parsed.value, scene.question.question, searchable(scene, shown))
         parsed, reply = replace(parsed, value=checked), replace(reply, text=checked)
-    confidence = parse.parse_confidence(reply.text, asked=asked).value if scene.protocol.finish == "weighted" else None
-    answer, status, rule = parsed.value, _status(parsed, reply), parsed.rule
-    return Stance(stage=stage, answer=answer, status=status, rule=rule, confidence=confidence, **fields_of(reply))
+    confidence = (
+        parse.parse_confidence(reply.text, context=context).value if scene.protocol.finish == "weighted" else None
+    )
+    return Stance(
+        stage=stage,
+        answer=parsed.value,
+        status=_status(parsed, reply),
+        rule=parsed.rule,
+        confidence=confidence,
+        copied=parse.is_copied(reply.text, context),
+        **fields_of(reply),
+    )
 
 
 async def reflect(scene: Scene, debater: Debater, round_n: int, own: str) -> Reflection:
     """Ask a debater to review its own stance and say whether it is satisfied."""
     values = {"knowledge": allowed(scene, debater), "own": own}
-    reply, asked, bound = await _ask(scene, "reflect", debater, round_n, values)
+    reply, context, bound = await _ask(scene, "reflect", debater, round_n, values)
     if reply.error is not None:
         return Reflection(satisfied=None, **fields_of(reply))
-    parsed = parse.parse_verdict(reply.text, asked=asked) if bound is None else _verdict(scene, bound)
+    parsed = parse.parse_verdict(reply.text, context=context) if bound is None else _verdict(scene, bound)
     status = _status(parsed, reply)
     return Reflection(satisfied=parsed.value.consensus, status=status, rule=parsed.rule, **fields_of(reply))
 
@@ -120,13 +129,13 @@ async def digest(scene: Scene, rounds: Sequence[Round]) -> Digest:
 
 async def ask_judge(scene: Scene, rounds: Sequence[Round]) -> Verdict:
     """Ask the judge whether the debate is settled (Wang et al., Eq. 5; Liang et al., Eq. 1). It sees no pool."""
-    reply, asked, bound = await _conclude(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
+    reply, context, bound = await _conclude(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
     if reply.error is not None:
         return Verdict(consensus=None, **fields_of(reply))
     sides = [debater.name for debater in scene.protocol.cast]
     read = lambda raw: scene.task.read(raw, scene.question)  # noqa: E731
     parsed = (
-        parse.parse_verdict(reply.text, sides=sides, read=read, asked=asked)
+        parse.parse_verdict(reply.text, sides=sides, read=read, context=context)
         if bound is None
         else _verdict(scene, bound)
     )
@@ -150,10 +159,10 @@ async def summarize(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 async def pick(scene: Scene, rounds: Sequence[Round]) -> tuple[Final, str | None]:
     """Ask the judge which debater's last stance is the best; the name is None if none could be read."""
-    reply, asked, _ = await _conclude(scene, "pick", "judge", rounds)
+    reply, context, _ = await _conclude(scene, "pick", "judge", rounds)
     if reply.error is not None:
         return Final(by="judge", status="failed", **fields_of(reply)), None
-    parsed = parse.parse_pick(reply.text, [spoken.agent for spoken in stances_of(rounds)], asked=asked)
+    parsed = parse.parse_pick(reply.text, [spoken.agent for spoken in stances_of(rounds)], context=context)
     return Final(by="judge", status=_status(parsed, reply), rule=parsed.rule, **fields_of(reply)), parsed.value
 
 
@@ -186,27 +195,27 @@ def citable_numbers(scene: Scene, debater: Debater, turn: Turn) -> list[int]:
 
 
 async def _final(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], *, history: bool = False) -> Final:
-    reply, asked, bound = await _conclude(scene, stage, agent, rounds, history)
+    reply, context, bound = await _conclude(scene, stage, agent, rounds, history)
     if reply.error is not None:
         return Final(by=agent, status="failed", **fields_of(reply))
     if bound is None:
-        parsed = _answer(scene, reply, asked, _citable(scene, rounds))
+        parsed = _answer(scene, reply, context, _citable(scene, rounds))
         sides = [debater.name for debater in scene.protocol.cast] if stage == "extract" else []
-        side = parse.parse_side(reply.text, sides, asked=asked).value
+        side = parse.parse_side(reply.text, sides, context=context).value
     else:
-        parsed = _bound_answer(scene, bound, asked)
+        parsed = _bound_answer(scene, bound, context)
         side = parse.bound_side(bound)
     status = _status(parsed, reply)
     return Final(by=agent, answer=parsed.value, status=status, rule=parsed.rule, agent=side, **fields_of(reply))
 
 
-def _answer(scene: Scene, reply: Called, asked: parse.Asked, shown: set[int]) -> parse.Parsed[str | None]:
+def _answer(scene: Scene, reply: Called, context: parse.ParseContext, shown: set[int]) -> parse.Parsed[str | None]:
     task, question, marker = scene.task, scene.question, scene.protocol.marker
-    return parse.answer_of(reply.text, task, question, marker, shown=shown, cut=reply.cut, asked=asked)
+    return parse.answer_of(reply.text, task, question, marker, shown=shown, cut=reply.cut, context=context)
 
 
-def _bound_answer(scene: Scene, bound: parse.BoundReply, asked: parse.Asked) -> parse.Parsed[str | None]:
-    return parse.bound_answer(bound, scene.task, scene.question, asked)
+def _bound_answer(scene: Scene, bound: parse.BoundReply, context: parse.ParseContext) -> parse.Parsed[str | None]:
+    return parse.bound_answer(bound, scene.task, scene.question, context)
 
 
 def _verdict(scene: Scene, bound: parse.BoundReply) -> parse.Parsed[Verdict]:

@@ -23,7 +23,7 @@ from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.stage import ShownPassage, Spoken, Stage
 from madke.core.transcript import Called, PoolEntry, StageUsage, Truncation, Turn
-from madke.engine.parse import TRUNCATED, Asked, BoundReply, checked, read_bound, without_reasoning
+from madke.engine.parse import TRUNCATED, BoundReply, ParseContext, checked, read_bound, without_reasoning
 from madke.engine.prose import check_task, is_prose
 from madke.engine.protocol import Protocol
 from madke.engine.schemas import schema_of
@@ -217,7 +217,7 @@ class Scene:
             cut=completion.finish_reason.casefold() in TRUNCATED,
             bound=request.bound is not None,
         )
-        return StageReply(reply, self._asked(request, agent, kept), bound)
+        return StageReply(reply, self._context(request, agent, kept), bound)
 
     def _bound(
         self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], prompt: str | None
@@ -232,28 +232,27 @@ class Scene:
         task = self._messages(stage, round_n, values, prompt, bound=True)[-1].content
         return BoundForm(schema=schema, task=task, required=structured == "require")
 
-    def _asked(self, request: ChatRequest, agent: str, values: Mapping[str, Any]) -> Asked:
+    def _context(self, request: ChatRequest, agent: str, values: Mapping[str, Any]) -> ParseContext:
         """What the parsers need of a request, from the values of its stage."""
-        own = [text for name in ("own", "critique") if (text := values.get(name))]
+        prepared = [text for text in (values.get("prepared") or {}).values() if text]
+        own = [*prepared, *(text for name in ("own", "critique") if (text := values.get(name)))]
         spoken: list[Spoken] = [s for name in ("peers", "history", "stances") for s in values.get(name, ())]
         own += [one.text for one in spoken if one.own]
         others = [one.text for one in spoken if not one.own]
-        unread = [one.text for one in spoken if one.answer is None]
         answers = [one.answer for one in spoken if one.answer is not None]
         passages = [part for n in values.get("knowledge", ()) for part in self._line(n)[1:]]
-        prepared = [text for text in (*(values.get("prepared") or {}).values(), values.get("digest")) if text]
-        said = [*own, *others, *prepared]
-        shown = map(quoted, said)
+        said = [*own, *others, *filter(None, [values.get("digest")])]
         question = self.question
-        # A judge, a summarizer and the layers of ``moa`` are to report what others say, a debater is not.
-        reports = "stances" in values or self.protocol.talk.groups is not None
-        return Asked(
+        evidence = (question.question, *question.choices, *passages, *answers)
+        is_debater = "debater" in values
+        return ParseContext(
             request="\n\n".join(message.content for message in request.messages),
-            material=(question.question, *question.choices, *passages, *said, *shown, *answers),
-            others=() if reports else tuple(others),
-            unread=tuple(form for text in (*own, *unread) for form in (text, quoted(text))),
+            material=(*evidence, *said, *map(quoted, said)),
+            evidence=evidence,
+            others=tuple(filter(str.strip, others)) if is_debater else (),
             own="\n".join(own),
-            speaker=agent if "debater" in values else "",
+            speaker=agent if is_debater else "",
+            speakers=tuple(debater.name for debater in self.protocol.cast),
             question=question.question,
         )
 
@@ -373,7 +372,7 @@ class StageReply(NamedTuple):
     """What came back from a call."""
 
     called: Called
-    asked: Asked
+    context: ParseContext
     """What the parsers need of the request."""
     bound: BoundReply | None
     """The values of a reply that keeps to the schema of its request; None for free text."""

@@ -74,7 +74,7 @@ def test_a_vote_between_different_answers_is_a_split() -> None:
 def test_a_missing_answer_is_no_agreement() -> None:
     def reply(request: ChatRequest) -> Any:
         if request.purpose.stage in ("speak", "reply") and request.purpose.agent == "Debater 2":
-            return "Both lakes are deep and old. I have read all passages and cannot choose between them"
+            return "I have read all passages and agree with the others."
         return "[No]" if request.purpose.stage == "judge" else disagreeing_until(1)(request)
 
     found = ended(reply)

@@ -1,7 +1,7 @@
 """What holds for every text, whoever wrote it."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from madke.core.question import Question
 from madke.engine.parse import (
-    Asked,
-    Form,
-    parse_answer,
+    ParseContext,
+    Parsed,
+    answer_of,
     parse_confidence,
     parse_grade,
     parse_pick,
@@ -24,7 +24,7 @@ from madke.engine.parse import (
     without_reasoning,
 )
 from madke.engine.parse.answer import Marker
-from madke.engine.parse.context import WINDOW, Parsed
+from madke.engine.parse.context import WINDOW
 from madke.tasks import TASKS
 
 QUESTIONS = {
@@ -50,15 +50,19 @@ TEXTS = st.one_of(
 )
 
 
-def reader(task: str) -> Callable[..., Any]:
-    return lambda raw: TASKS[task].read(raw, QUESTIONS[task])
+def read(text: str, task: str, marker: Marker = "brackets", **how: Any) -> Parsed[str | None]:
+    return answer_of(text, TASKS[task], QUESTIONS[task], marker, **how)
+
+
+def read_short(raw: str) -> str | None:
+    return TASKS["short_answer"].read(raw, QUESTIONS["short_answer"])
 
 
 def in_every_grammar(text: str) -> Iterator[Parsed]:
     for task in QUESTIONS:
         for marker in MARKERS:
-            yield parse_answer(text, reader(task), marker, shown=range(12), is_math=task == "math")
-    yield parse_verdict(text, sides=NAMES, read=reader("short_answer"))
+            yield read(text, task, marker, shown=range(12))
+    yield parse_verdict(text, sides=NAMES, read=read_short)
     yield parse_selection(text, size=12, limit=3)
     yield parse_grade(text)
     yield parse_pick(text, NAMES)
@@ -70,7 +74,7 @@ def in_every_grammar(text: str) -> Iterator[Parsed]:
 def test_no_text_raises_and_every_value_has_its_place(text: str) -> None:
     without_reasoning(text)
     for parsed in in_every_grammar(text):
-        assert parsed.status in ("ok", "abstained", "unmarked", "echoed")
+        assert parsed.status in ("ok", "abstained", "unmarked", "echoed", "contradictory")
         assert (parsed.span is not None) == (parsed.status == "ok")
         if parsed.span:
             start, end = parsed.span
@@ -132,7 +136,7 @@ def test_citations_at_the_ends_of_sentences_never_change_the_answer(parts: list[
     cited = " ".join(_cited(*part) for part in parts)
     for task in QUESTIONS:
         for marker in ("brackets", "parentheses", "boxed"):
-            before, after = (parse_answer(text, reader(task), marker, shown=range(12)) for text in (plain, cited))
+            before, after = (read(text, task, marker, shown=range(12)) for text in (plain, cited))
             assert (after.value, after.rule) == (before.value, before.rule)
 
 
@@ -162,7 +166,6 @@ ECHOES = [
     '{"settled": "yes or no", "side": "Debater 1 or Debater 10", "reason": "...", "answer": "your answer"}',
     "Ask for more with [Search: query].",
     "Ask for more with [Search: your query here].",
-    "Each number in square brackets, like [n].",
     "State your confidence: [a number from 0 to 1].",
     "Name the winner: [Name].",
     "<answer>your answer here</answer>",
@@ -175,12 +178,12 @@ def test_an_echo_of_what_was_asked_for_never_counts(echo: str, around: str) -> N
     text = around.format(echo) if "{}" in around else echo
     for task in QUESTIONS:
         for marker in ("brackets", "parentheses", "boxed"):
-            assert parse_answer(text, reader(task), marker).value is None
+            assert read(text, task, marker).value is None
     assert parse_grade(text).value is None
     assert parse_searches(text, limit=1).value == ()
     assert parse_confidence(text).value is None
     assert parse_pick(text, NAMES).value is None
-    assert parse_verdict(text, sides=NAMES, read=reader("short_answer")).status != "ok"
+    assert parse_verdict(text, sides=NAMES, read=read_short).status != "ok"
     assert parse_selection(text, size=12, limit=3).value.ids == ()
 
 
@@ -193,7 +196,8 @@ HOSTILE = [
     "neither nor ", "Debater 2:\n", "> [A]\n", "```\n", "<reply>", "User: a\n", '"[A]" ', "' [", "yes, ", "`[`",
     "Ranking: ", "Selected: [1]\n", "Verdict: SAME\n", '{"same": true} ', "(It contains [No Found]) ", "a. ", "A\n",
     "is not ", "Debater 1: [A]\n", "Confidence: 8", "[Search: ", "I pick Debater 1 ", "not [A] ", "A or ", "St. ",
-    "#### 1\n",
+    "#### 1\n", "<pre>", "<!-- ", "--- BEGIN X ---\n", "[quote]", "### Debater 2\n", "<|im_end|>", "[THINK]", "|a|\n",
+    "    a\n",
 ]  # fmt: skip
 
 
@@ -237,16 +241,18 @@ def work(unit: str, size: int) -> float:
     return time.process_time() - began
 
 
-ASKED = Asked(request="Write it on the last line.\nAnswer: [A]", others=("I say it is A and not B. Answer: A",))
+CONTEXT = ParseContext(
+    request="Write it on the last line.\nAnswer: [A]", others=("I say it is A and not B. Answer: A",)
+)
 
 
 def read_all(text: str) -> None:
     without_reasoning(text)
     for parsed in (
-        parse_answer(text, reader("short_answer")),
-        parse_answer(text, reader("choice"), "parentheses", shown=range(12)),
-        parse_answer(text, reader("math"), is_math=True),
-        parse_verdict(text, sides=NAMES, read=reader("short_answer")),
+        read(text, "short_answer"),
+        read(text, "choice", "parentheses", shown=range(12)),
+        read(text, "math"),
+        parse_verdict(text, sides=NAMES, read=read_short),
         parse_selection(text, size=12, limit=3),
         parse_grade(text),
         parse_pick(text, NAMES),
@@ -254,6 +260,6 @@ def read_all(text: str) -> None:
         parse_searches(text, limit=1),
         parse_side(text, NAMES),
         parse_ranking(text, size=12),
-        parse_answer(text, reader("short_answer"), form=Form(is_yes_no=True), cut=True, asked=ASKED),
+        read(text, "short_answer", cut=True, context=CONTEXT),
     ):
-        assert parsed.status in ("ok", "abstained", "unmarked", "echoed")
+        assert parsed.status in ("ok", "abstained", "unmarked", "echoed", "contradictory")

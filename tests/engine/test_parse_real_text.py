@@ -3,14 +3,14 @@
 import gzip
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from madke.core.question import Question
-from madke.engine.parse import parse_answer, parse_selection, parse_verdict
+from madke.engine.parse import answer_of, parse_selection, parse_verdict
 from madke.tasks import TASKS
 
 SIDES = ("Affirmative side", "Negative side")
@@ -21,9 +21,8 @@ def read_lines(path: Path) -> Iterator[Any]:
         yield from map(json.loads, lines)
 
 
-def read_for(task: str, choices: Any = ()) -> Callable[..., Any]:
-    question = Question(id="q", question="?", task=task, choices=tuple(choices))
-    return lambda raw: TASKS[task].read(raw, question)
+def read(text: str, task: str, choices: Any = (), **how: Any) -> str | None:
+    return answer_of(text, TASKS[task], Question(id="q", question="?", task=task, choices=tuple(choices)), **how).value
 
 
 def mirage(shared_data: Path, *runs: str) -> Iterator[Any]:
@@ -35,7 +34,7 @@ def test_letters_are_read_where_there_is_one_and_nowhere_else(shared_data: Path)
     letters = several = 0
     for item in mirage(shared_data, "gpt-35-turbo-16k_cot", "gpt-4-32k_rag_32"):
         text = item["outputs"][0]
-        value = parse_answer(text, read_for("choice", item["options"].values())).value
+        value = read(text, "choice", item["options"].values())
         if letter := re.search(r'"answer_choice": "([A-D])"', text):
             letters += 1
             assert value == letter.group(1)
@@ -49,7 +48,7 @@ def test_letters_are_read_where_there_is_one_and_nowhere_else(shared_data: Path)
 def test_bracketed_document_numbers_are_chosen_and_are_no_answers(shared_data: Path) -> None:
     items = list(mirage(shared_data, "gpt-35-turbo-16k_rag_32", "gpt-4-32k_rag_32"))
     texts = [item["outputs"][0].partition('"answer_choice"')[0] for item in items]
-    answers = [parse_answer(text, read_for("short_answer"), shown=range(32)).value for text in texts]
+    answers = [read(text, "short_answer", shown=range(32)) for text in texts]
     assert not any(re.fullmatch(r"\W*\d{1,2}\W*", answer) for answer in answers if answer)
     chosen = [parse_selection(text, size=32, limit=3).value.ids for text in texts]
     assert sum(bool(ids) for ids in chosen) >= 700
@@ -79,15 +78,15 @@ def test_every_moderator_verdict_is_read_and_none_says_another_thing_when_it_is_
 
 def test_labels_in_agents_final_actions_are_read(shared_data: Path) -> None:
     items = list(read_lines(shared_data / "recorded" / "react_fever_250.jsonl.gz"))
-    read = [parse_answer(item["transcript"], read_for("claim")).value for item in items]
-    told = [read_for("claim")(item["info"]["answer"] or "") for item in items]
-    assert sum(one == other for one, other in zip(read, told, strict=True)) >= 249
+    found = [read(item["transcript"], "claim") for item in items]
+    told = [TASKS["claim"].read(item["info"]["answer"] or "", Question(id="q", question="?")) for item in items]
+    assert sum(one == other for one, other in zip(found, told, strict=True)) >= 249
 
 
-def test_answers_in_running_text_without_a_marker_are_left_alone(shared_data: Path) -> None:
+def test_answers_in_running_text_are_read(shared_data: Path) -> None:
     with gzip.open(shared_data / "recorded" / "evouna" / "NQ_1800.json.gz", "rt", encoding="utf-8") as file:
         texts = [item["answer_gpt4"] or "" for item in json.load(file)]
-    assert not any(parse_answer(text, read_for("short_answer")).value for text in texts)
+    assert sum(read(text, "short_answer") is not None for text in texts) >= 0.9 * len(texts)
 
 
 def test_citing_behind_every_sentence_changes_no_answer_of_an_agent(shared_data: Path) -> None:
@@ -95,6 +94,4 @@ def test_citing_behind_every_sentence_changes_no_answer_of_an_agent(shared_data:
         text = item["transcript"]
         cited = re.sub(r"(?<=[a-z]{3}[.!?])(?=\s|\Z)", " [3][12]", text)
         assert cited != text
-        assert (
-            parse_answer(cited, read_for("claim"), shown=range(32)).value == parse_answer(text, read_for("claim")).value
-        )
+        assert read(cited, "claim", shown=range(32)) == read(text, "claim")

@@ -8,7 +8,7 @@ AGENTS = ("AGENT_1", "AGENT_2", "AGENT_10")
 @pytest.mark.parametrize(
     ("text", "name", "rule"),
     [
-        ("[AGENT_1]", "AGENT_1", "marker"),
+        ("[AGENT_1]", "AGENT_1", "alone"),
         ("AGENT_1 errs, so **[agent_2]**.", "AGENT_2", "marker"),
         ("Not [AGENT_1] but [AGENT_2]", "AGENT_2", "marker"),
         ("[AGENT_1] and [AGENT_2] both argue well.\n\n[AGENT_2]", "AGENT_2", "alone"),
@@ -18,7 +18,7 @@ AGENTS = ("AGENT_1", "AGENT_2", "AGENT_10")
         ("AGENT_1 wins.", "AGENT_1", "stated"),
         ("Agent 2", "AGENT_2", "bare"),
         ("[AGENT_1] or [AGENT_2]", None, "contradictory"),
-        ("Winner: AGENT_1. No, the winner is AGENT_2", None, "contradictory"),
+        ("Winner: AGENT_1\nWinner: AGENT_2", None, "contradictory"),
         ("Winner: AGENT_3", None, "none"),
         ("I do not pick AGENT_1.", None, "none"),
         ("AGENT_1 relies on [2].", None, "none"),
@@ -78,6 +78,21 @@ def test_the_last_search_asked_for_counts(text: str, query: str | None) -> None:
     assert parse_searches(text, limit=1).value == (() if query is None else (query,))
 
 
+HIDDEN = [
+    ("[THINK]", "[/THINK]"),
+    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    ("analysisSo ", "assistantfinal"),
+    ("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
+    ("◁think▷", "◁/think▷"),
+    ("<seed:think>", "</seed:think>"),
+    ("<thought>", "</thought>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("", "</reasoning>"),
+    ("", "[/THINK]"),
+]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -91,6 +106,17 @@ def test_the_last_search_asked_for_counts(text: str, query: str | None) -> None:
         ("I use `<think>` to reason. [Paris]", "I use `<think>` to reason. [Paris]"),
         ('A "</think>" closes it. [Paris]', 'A "</think>" closes it. [Paris]'),
         ("The <think> tag opens it. [Paris]", "The <think> tag opens it. [Paris]"),
+        *((f"{before}[Rome] or so{after}The answer is [Paris].", "The answer is [Paris].") for before, after in HIDDEN),
+        ("The answer is Jupiter</s>", "The answer is Jupiter"),
+        ("Jupiter<eos>", "Jupiter"),
+        ("Jupiter [/INST]", "Jupiter"),
+        ("Jupiter<|return|>", "Jupiter"),
+        ("Jupiter<\uff5cend\u2581of\u2581sentence\uff5c>", "Jupiter"),
+        ("Jupiter<end_of_turn>\n<start_of_turn>user\nAnswer: Mars", "Jupiter"),
+        ("<|im_start|>assistant\nJupiter<|im_end|>", "Jupiter"),
+        ("The answer is <|begin_of_box|>Jupiter<|end_of_box|>.", "The answer is Jupiter."),
+        ('{"answer": "Paris"}<eos>', '{"answer": "Paris"}'),
+        ("a < b and c > d, f[0]", "a < b and c > d, f[0]"),
         ("Nobody asked me to <think> about it. [Paris]", "Nobody asked me to <think> about it. [Paris]"),
     ],
 )

@@ -22,7 +22,8 @@ def speaking(text: str) -> Callable[[ChatRequest], str]:
     [
         ("The answer is [Lake Baikal].", "ok"),
         ("I do not know.", "abstained"),
-        ("One of the lakes has more water than the others do.", "unmarked"),
+        ("I agree with the others.", "unmarked"),
+        ("The answer is Lake Baikal. The answer is Lake Tanganyika.", "contradictory"),
         ("The answer is [answer].", "echoed"),
     ],
 )

@@ -31,7 +31,7 @@ def says(text: str, selected: str = "Selected: [1]") -> Callable[..., Any]:
 
 @pytest.mark.parametrize(
     ("settings", "answer"),
-    [({"knowledge": None}, "3"), (SHOWN, None), (CHOSEN, "3"), ({**SHOWN, "question": MATH}, "3")],
+    [({"knowledge": None}, "3"), (SHOWN, "The lakes are deep"), (CHOSEN, "3"), ({**SHOWN, "question": MATH}, "3")],
     ids=["no pool", "shown", "another was chosen", "mathematics"],
 )
 def test_only_a_number_that_the_debater_was_shown_is_a_citation(settings: dict[str, Any], answer: str | None) -> None:
@@ -47,7 +47,7 @@ def test_mathematics_counts_a_last_number_and_says_so() -> None:
     assert {(stance.answer, stance.rule) for stance in read} == {("3", "last_number")}
 
 
-@pytest.mark.parametrize(("settings", "answer"), [(SHOWN, None), ({"knowledge": None}, "3")])
+@pytest.mark.parametrize(("settings", "answer"), [(SHOWN, "All of them cite"), ({"knowledge": None}, "3")])
 def test_the_summarizer_may_cite_what_the_debaters_were_shown(settings: dict[str, Any], answer: str | None) -> None:
     said = signed(summarize="All of them cite [3].")
     transcript, _ = play(said, finish="summarizer", **settings)

@@ -86,7 +86,7 @@ def final(replies: Callable[..., Any], **settings: Any) -> tuple[Final, Scripted
     return transcript.final, model
 
 
-@pytest.mark.parametrize(("said", "status"), [("They differ.", "unmarked"), (GONE, "failed")])
+@pytest.mark.parametrize(("said", "status"), [("They all agree.", "unmarked"), (GONE, "failed")])
 @pytest.mark.parametrize(
     ("finish", "stage"),
     [

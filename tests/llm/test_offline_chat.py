@@ -17,8 +17,8 @@ from madke.core.errors import CallError, UserError
 from madke.core.question import Question
 from madke.core.stage import ShownPassage, Spoken, Stage
 from madke.encoding.encoders import Dtype, Similarity
+from madke.engine import parse
 from madke.engine.parse import (
-    parse_answer,
     parse_confidence,
     parse_pick,
     parse_searches,
@@ -86,7 +86,7 @@ def ask(
 
 def answer_of(text: Any, task: str = "", choices: tuple[str, ...] = ()) -> Any:
     question = Question(question="?", choices=choices)
-    return parse_answer(text, lambda raw: TASKS[task].read(raw, question) if task else raw, "plain").value
+    return parse.answer_of(text, TASKS[task or "short_answer"], question, "plain").value
 
 
 def spoken(texts: Any, first: int = 1) -> tuple[Spoken, ...]:
@@ -348,7 +348,7 @@ def test_the_judge_compares_the_answers(model: Any, texts: list[str], consensus:
         (["It is [Malta].", "It is [Sicily].", "It is [Sicily]."], "Sicily"),
         (["It is [Malta].", "It is [Sicily]."], "Malta"),
         (["I cannot tell.", "It is [Sicily]."], "Sicily"),
-        (["I cannot tell.", "Nor can I."], None),
+        (["I cannot tell.", "I do not know."], None),
     ],
 )
 def test_the_summarizer_reports_what_most_debaters_say(model: Any, texts: list[str], expected: str | None) -> None:
@@ -376,7 +376,8 @@ def test_the_answer_is_marked_as_asked(model: Any, marker: Marker, stated: str) 
     text = ask(model, speak("Who climbed Mount Etna?", [0], marker=marker)).text
 
     assert text.endswith(f"\nThe answer is {stated}.")
-    assert parse_answer(text, lambda raw: raw, marker).value == "Lucy Harper"
+    question = Question(question="Who climbed Mount Etna?")
+    assert parse.answer_of(text, TASKS["short_answer"], question, marker).value == "Lucy Harper"
 
 
 def test_it_states_a_confidence_and_searches_only_where_asked(model: Any) -> None:

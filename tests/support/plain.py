@@ -97,7 +97,7 @@ def signed(answers: dict[str, Any] | str | Callable[..., Any] = "Lake Baikal", *
 
 
 def sign(agent: str, round_n: int, answer: Any) -> str:
-    return f"{agent}@{round_n} is unsure." if answer is None else f"{agent}@{round_n} [{answer}]"
+    return f"I, {agent}@{round_n}, agree with the others." if answer is None else f"{agent}@{round_n} [{answer}]"
 
 
 def play(

@@ -12,10 +12,11 @@ from madke.core.chat import writable
 from madke.core.question import Question
 from madke.core.schema import Schema, SchemaField
 from madke.core.transcript import Selection, Verdict
-from madke.engine.parse import context
-from madke.engine.parse.context import Parsed, Reader, nothing, parsed_at
-from madke.engine.parse.echo import Asked, is_example
-from madke.engine.parse.quotes import Quoted
+from madke.engine.parse.answer import Reader
+from madke.engine.parse.context import ParseContext, Parsed, nothing, parsed_at
+from madke.engine.parse.markers import is_placeholder, unwrap
+from madke.engine.parse.own_words import is_example
+from madke.engine.parse.passages import Quoted
 from madke.tasks.answer_text import declines
 from madke.tasks.base import Task
 
@@ -134,18 +135,18 @@ def bound_side(reply: BoundReply) -> str | None:
     return reply.side if reply.side not in ("", NONE) else None
 
 
-def bound_answer(reply: BoundReply, task: Task, question: Question, asked: Asked) -> Parsed[str | None]:
+def bound_answer(reply: BoundReply, task: Task, question: Question, context: ParseContext) -> Parsed[str | None]:
     """The final answer. A declining text, a placeholder and an example of the request are none."""
     raw = reply.answer or ""
     answer = _read(raw, task, question)
     if answer is None:
-        content = context.unwrap(raw)
-        is_placeholder = bool(content.strip()) and context.is_placeholder(content)
-        return nothing(None, "declined" if declines(content) else "placeholder" if is_placeholder else "none")
-    return nothing(None, "example") if is_example(answer, asked) else parsed_at(answer, RULE, (0, len(raw)))
+        content = unwrap(raw)
+        is_given_back = bool(content.strip()) and is_placeholder(content)
+        return nothing(None, "declined" if declines(content) else "placeholder" if is_given_back else "none")
+    return nothing(None, "example") if is_example(answer, context) else parsed_at(answer, RULE, (0, len(raw)))
 
 
 def _read(raw: str, task: Task, question: Question) -> str | None:
     raw = raw.strip()
     # A full stop after emphasis would hide it.
-    return Reader(lambda text: task.read(text, question))(raw[:-1] if raw.endswith(("*.", "_.", "`.")) else raw)
+    return Reader(task, question)(raw[:-1] if raw.endswith(("*.", "_.", "`.")) else raw)
