@@ -220,7 +220,7 @@ class Answer(DebateResponse):
                 f"{names[:_LONGEST_HEADER]}{'...' if len(names) > _LONGEST_HEADER else ''}"
             )
         return Ask(
-            protocol=self.debates.offers.variant(body.model).name,
+            protocol=body.model,
             question=talk.question,
             instructions=talk.instructions,
             condensing=talk.condensing if talk.earlier else (),

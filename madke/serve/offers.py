@@ -126,7 +126,7 @@ class Offers:
 
     async def run_of(self, ask: Ask) -> ServedRun:
         """The run of a protocol and its sources, opened by the first question for it."""
-        key = (ask.protocol, tuple(self._chosen(ask)))
+        key = (self.variant(ask.protocol).name, tuple(self._chosen(ask)))
         if key not in self._runs:
             # It goes on if this question is cancelled: a thread cannot be stopped, and others may wait for the run.
             await asyncio.shield(asyncio.create_task(self._open(key, ask)))
@@ -134,6 +134,8 @@ class Offers:
 
     async def search(self, query: str, names: Sequence[str] | None, k: int) -> KnowledgePool:
         """The best ``k`` passages of each of these sources; None: of all."""
+        if len(query) > MAX_QUESTION:
+            raise Refusal(400, f"the query is longer than {MAX_QUESTION} characters", param="query")
         specs, objects = source_specs(self.sources if names is None else self._named(names), ())
         if not specs:
             raise Refusal(400, "there is no source to search", param="sources", code="source_not_found")
@@ -220,7 +222,7 @@ class Offers:
         return jobs
 
     def _job(self, ask: Ask) -> Job:
-        variant, request = self.variants[ask.protocol], self._options.request
+        variant, request = self.variant(ask.protocol), self._options.request
         roles = {role_key(role) for role in variant.protocol.roles}
         cast = {role: model for role, model in request.cast.items() if role_key(role) in roles}
         return resolved(
