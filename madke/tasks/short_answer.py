@@ -270,7 +270,8 @@ _DENIED = re.compile(
 """A negation up to the end of its clause."""
 
 _OR = re.compile(
-    r",? (?P<aside>\()?(?:or|maybe|perhaps|possibly)(?: (?:maybe|perhaps|possibly|even|rather|else))*,? "
+    r",? (?P<aside>\()?(?:(?:and/)?or|maybe|perhaps|possibly|alternatively)"
+    r"(?: (?:maybe|perhaps|possibly|even|rather|else))*,? "
     r"(?:it (?:is|was|(?:could|may|might)(?: also)? be) )?"
     r"(?!(?:so|more|less|fewer|later|earlier|not|above|below|simply)\b)"
 )

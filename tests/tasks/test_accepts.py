@@ -108,6 +108,15 @@ WORDS_OF_THE_QUESTION = [
     ("Trump", "Donald Trump", "Who won, Clinton or Trump?", True),
     ("NASA", "National Aeronautics and Space Administration", "What does NASA stand for?", False),
     ("Hetfield", "James Hetfield", "Who was born first, Cliff Burton or James Hetfield?", True),
+    ("the RSJ", "Rock Street Journal", "What does RSJ refer to?", False),
+    ("RSJ stands for RSJ", "Rock Street Journal", "What does RSJ refer to?", False),
+    ("RSJ refers to the Rock Street Journal", "Rock Street Journal", "What does RSJ refer to?", True),
+    ("WHO", "World Health Organization", "What does WHO stand for?", False),
+    ("The WHO", "World Health Organization", "Which body declared the pandemic?", True),
+    ("UN", "United Nations", "Which organization was founded in 1945?", True),
+    ("JFK", "John F. Kennedy", "What is JFK's full name?", False),
+    ("Everest", "Mount Everest", "What is the highest mountain?", True),
+    ("Napoleon", "Napoleon Bonaparte", "What was Napoleon's full name?", False),
 ]
 
 NUMBERS = [
@@ -152,6 +161,17 @@ NUMBERS = [
     ("Matthew 6:9", "the Gospel of Matthew", True),
     ("1. Ecuador", "Ecuador", True),
     ("100 degrees Celsius is 373 Kelvin", "100 \u00b0C", True),
+    ("12 000 000", "12 million", True),
+    ("23 456,7", "23456", False),
+    ("USD 1 500", "$1,500", True),
+    ("1984 1985 1986", "1985", False),
+    ("1984, 1985", "1984", False),
+    ("1984 to 1985", "1984", False),
+    ("10, 12", "10", False),
+    ("3 to 4", "3", False),
+    ("iPhone 12", "iPhone", False),
+    ("5 apples and 3 pears", "5 apples", True),
+    ("Lake Baikal, 1,642 m deep", "Lake Baikal", True),
 ]
 
 RIVALS = [
@@ -180,6 +200,13 @@ RIVALS = [
     ("5%, or 0.05", "5%", True),
     ("Charlemagne (or Charles the Great) united the French and the Germans.", "Charlemagne", True),
     ("The landing is known as the Dieppe Raid or Operation Jubilee in English.", "Dieppe", True),
+    ("three or four", "three", False),
+    ("Paris or maybe London", "Paris", False),
+    ("The answer is either Paris or London.", "Paris", False),
+    ("I believe it was Paris, or possibly London.", "Paris", False),
+    ("Paris, alternatively London", "Paris", False),
+    ("Paris and/or London", "Paris", False),
+    ("Paris? Or London?", "Paris", False),
 ]
 
 LONGER = [
@@ -200,6 +227,10 @@ LONGER = [
     ("Alexander Graham Bell", "To inventor Alexander Graham Bell, who helped direct her education", True),
     ("Columbus, Mississippi", "In Mississippi, as Thomas Lanier Williams. He took the name later", True),
     ("Stephen Hendry", "Stephen Hendry, Ken Doherty, John Higgins and John Parrott in turn", False),
+    ("May 2019", "in May", True),
+    ("held 14-25 May 2019", "May", True),
+    ("early March", "usually in March", True),
+    ("Every year in June", "June", True),
 ]
 
 
