@@ -13,7 +13,7 @@ def readable_note(name: str, scores: Scores) -> str | None:
     if not scores.readable:
         return None
     shares = ", ".join(f"{printable(stage)} {percent_cell(share).text} %" for stage, share in scores.readable.items())
-    words = "" if scores.answer_words is None else f"; median length of answers: {scores.answer_words:g} words"
+    words = "" if scores.answer_words is None else f"; median length of answers in words: {scores.answer_words:g}"
     return f"{name}: readable replies: {shares}{words}."
 
 
