@@ -114,7 +114,7 @@ def strip_markup(wikitext: str, hidden: frozenset[str]) -> str:
     text = "\n" + _COMMENT.sub("", wikitext)
     text = _NOWIKI.sub(lambda found: found[1].translate(_LITERAL), text)
     text = _EMPTY_ELEMENT.sub("", text)
-    for pattern, instead in ((_ELEMENT, ""), (_TEMPLATE, ""), (_ELEMENT, ""), (_TABLE, ""), (_LINK, _link(hidden))):
+    for pattern, instead in ((_ELEMENT, ""), (_TEMPLATE, ""), (_ELEMENT, ""), (_LINK, _link(hidden)), (_TABLE, "")):
         for _ in range(_DEPTH):
             text, count = pattern.subn(instead, text)
             if not count:
