@@ -227,6 +227,7 @@ _UNPARSED = "selects nothing: no number could be parsed"
 _UNREAD: Mapping[str, str] = {
     "unmarked": "no number could be parsed",
     "echoed": "it only gives back its prompt",
+    "contradictory": "its conclusions differ",
     "cut": "it was cut off before it named a number",
 }
 

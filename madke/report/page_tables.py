@@ -259,8 +259,9 @@ EXPLANATIONS: Mapping[str, str] = {
 _READINGS = {
     "readable": "that hold a value of the requested kind, or decline to give one",
     "abstained": "that decline to give a value",
-    "unmarked": "without a value of the requested form",
-    "echoed": "that only give back text of their prompt",
+    "unmarked": "without a value",
+    "echoed": "that only give back their request: rules, examples, the question",
+    "contradictory": "whose conclusions differ",
     "cut": "that were stopped at max_tokens before a value",
 }
 

@@ -14,7 +14,11 @@ def readable_note(name: str, scores: Scores) -> str | None:
         return None
     shares = ", ".join(f"{printable(stage)} {percent_cell(share).text} %" for stage, share in scores.readable.items())
     words = "" if scores.answer_words is None else f"; median length of answers in words: {scores.answer_words:g}"
-    return f"{name}: readable replies: {shares}{words}."
+    share = scores.debate.get("copied")
+    copied = ""
+    if share and share.value:
+        copied = f"; {percent_cell(share).text} % of replies to others are in others' words"
+    return f"{name}: readable replies: {shares}{words}{copied}."
 
 
 _UNEQUAL = 0.05

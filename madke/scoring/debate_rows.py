@@ -44,9 +44,9 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
     The metrics of its task; ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher`` and
     ``co2_matcher``; ``rounds`` (not for predictions from elsewhere); ``entropy``, ``log_likelihood`` and
     ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and the values of
-    :func:`flip_values`, :func:`sides`, :func:`~madke.scoring.wrong_answers.traps`, :func:`changes_of_mind`,
-    :func:`~madke.scoring.judge.judge_values`, :func:`diversity` and :func:`selection_values`. On RAMDocs also
-    ``all_golds``, its owners' measure.
+    :func:`flip_values`, :func:`copied_stances`, :func:`sides`, :func:`~madke.scoring.wrong_answers.traps`,
+    :func:`changes_of_mind`, :func:`~madke.scoring.judge.judge_values`, :func:`diversity` and
+    :func:`selection_values`. On RAMDocs also ``all_golds``, its owners' measure.
     ``rounds``: the transcript's :func:`~madke.scoring.rounds.round_rows`, if the caller has them already.
     """
     rounds = round_rows(transcript) if rounds is None else rounds
@@ -73,7 +73,13 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
     values |= {name: rounds[-1][name] for name in _AFTER_LAST if name in rounds[-1]}
     if "correct" in values:
         values |= flip_values(transcript, values["correct"], rounds)
-    values |= sides(transcript) | traps(transcript) | changes_of_mind(transcript) | judge_values(transcript)
+    values |= (
+        copied_stances(transcript)
+        | sides(transcript)
+        | traps(transcript)
+        | changes_of_mind(transcript)
+        | judge_values(transcript)
+    )
     return with_units(values | selection_values(transcript) | diversity(transcript))
 
 
@@ -185,6 +191,13 @@ def sides(transcript: Transcript) -> dict[str, float]:
         return {}
     names = dict.fromkeys(turn.agent for entry in transcript.rounds for turn in entry.turns)
     return {f"sided_with_{name}": float(name == side) for name in names} | {"judge_tie": float(side is None)}
+
+
+def copied_stances(transcript: Transcript) -> dict[str, float]:
+    """``copied``: the share of stances that reply to others and consist of their words; empty without such stances."""
+    stances = [turn.stance for entry in transcript.rounds for turn in entry.turns if turn.stance.stage == "reply"]
+    spoken = [stance.copied for stance in stances if stance.status != "failed"]
+    return {"copied": fmean(spoken)} if spoken else {}
 
 
 def changes_of_mind(transcript: Transcript) -> dict[str, float]:

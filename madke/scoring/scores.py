@@ -91,15 +91,16 @@ class Scores:
     failures: Mapping[str, int]
     """Reason -> number of failed transcripts, most frequent first."""
     parse_failures: Mapping[str, Estimate]
-    """By stage: share of a question's replies that cannot be read (``unmarked``, ``echoed``, ``cut``; not those that
-    decline), averaged over questions. ``grade``: share of answers with a gold answer that have no grade."""
+    """By stage: share of a question's replies that cannot be read (``unmarked``, ``echoed``, ``contradictory``,
+    ``cut``; not those that decline), averaged over questions. ``grade``: share of answers with a gold answer that have no
+    grade."""
     usage: Mapping[str, StageUsage]
     """By stage, over all transcripts, including failed ones."""
     readings: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
     """By stage and status (:data:`madke.core.transcript.ParseStatus`): share of a question's replies, averaged over
     questions. Only statuses that occur besides ``ok``."""
     unread: Mapping[str, int] = field(default_factory=dict)
-    """Status -> number of transcripts without an answer whose final text is ``unmarked``, ``echoed`` or ``cut``."""
+    """Status -> number of transcripts without an answer whose final text cannot be read."""
     cut: Mapping[str, int] = field(default_factory=dict)
     """Stage -> number of replies that were stopped at ``max_tokens`` before they said anything that can be read."""
     debate: Mapping[str, Estimate] = field(default_factory=dict)

@@ -23,7 +23,7 @@ _SHARES = (
     *(f"{HUMAN}right", f"{HUMAN}ambiguity_resolved", BIAS),
     # Of the debate
     *("corrected", "collapsed", "oracle", "repaired", "trapped", "trapped_debater", "judge_tie", "diversity"),
-    *("right_to_wrong", "right_to_none", "wrong_to_right", "false_same", "false_different", "new_summary"),
+    *("right_to_wrong", "right_to_none", "wrong_to_right", "copied", "false_same", "false_different", "new_summary"),
     # Of a round
     *("accuracy", "right", "cons", "co2", "log_likelihood_clipped", "disagreement", "self_disagreement"),
     *("adopted", "unmisled", "resisted", "given_up"),
