@@ -44,8 +44,11 @@ DEFENDED = {
     "unmarked -> echoed": "the reply only begins the requested sentence again",
     "cut -> ok": "a conclusion that is complete counts, also where the reply goes on until it is cut off",
     "cut -> contradictory": "as in a reply that is not cut off",
-    "abstained -> ok": 'a sentence that declines before one that concludes ("so", "therefore") is not the last word',
+    "abstained -> ok": "an earlier version had called a plain sentence abstained",
     "ok -> echoed": "the answer of an example, or the request's rules and material given back",
+    "ok -> cut": "the answer itself is cut off",
+    "cut -> abstained": "the reply declines before it is cut off",
+    "abstained -> unmarked": "as above, of a reply that speaks of itself",
     "ok -> unmarked": "the only conclusion stands in the line or paragraph of another debater",
 }
 """Old and new status -> why the reading changed."""

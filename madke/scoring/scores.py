@@ -92,8 +92,8 @@ class Scores:
     """Reason -> number of failed transcripts, most frequent first."""
     parse_failures: Mapping[str, Estimate]
     """By stage: share of a question's replies that cannot be read (``unmarked``, ``echoed``, ``contradictory``,
-    ``cut``; not those that decline), averaged over questions. ``grade``: share of answers with a gold answer that have no
-    grade."""
+    ``cut``; not those that decline), averaged over questions. ``grade``: share of answers with a gold answer that have
+    no grade."""
     usage: Mapping[str, StageUsage]
     """By stage, over all transcripts, including failed ones."""
     readings: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
