@@ -25,6 +25,9 @@ from madke.serve.server import Server, create_app, listening_socket
 from tests.support.dataset import fields_asked
 from tests.support.openai_server import OpenAIServer, Reply, chat, openai_server
 
+JUDGED = {"judge_asked": "always"}
+"""Settings of protocols with a judge: it is asked also where all answers are the same."""
+
 ANSWERS = {f"Who wrote book {n}?": f"Author {n}" for n in range(20)}
 
 
@@ -178,7 +181,9 @@ def serving(
     served = ServeOptions(
         out=out,
         protocols=protocols,
-        request=RunRequest(**{"model": "openai/m", "sources": sources, **options.pop("settings", {})}),
+        request=RunRequest(
+            **{"model": "openai/m", "sources": sources, "settings": JUDGED, **options.pop("settings", {})}
+        ),
         # The tests count the calls under way.
         run=RunOptions(base_url=base_url, **{"prefix": "off", **(run or {})}),
         **options,

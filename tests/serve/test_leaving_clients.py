@@ -157,7 +157,7 @@ def test_a_deadline_ends_a_debate_that_another_request_goes_on_with(tmp_path: Pa
 def process(out: Path, url: str, *args: str) -> Iterator[tuple[subprocess.Popen[str], Any]]:
     """``madke serve`` as a process."""
     command = [str(installed()), "serve", "--out", str(out), "--port", "0", "-m", "openai/m"]
-    command += ["--base-url", url, "--sources", "none", "--protocols", "madke", *args]
+    command += ["--base-url", url, "--sources", "none", "--protocols", "madke", "--set", "judge_asked=always", *args]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ}) as running:
         line = running.stderr.readline()
         assert "serving madke at http://" in line, line + running.stderr.read()

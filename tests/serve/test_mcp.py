@@ -57,7 +57,18 @@ def command(out: Path, upstream: Upstream, *program: str) -> list[str]:
     """The command line that a client starts; by default in a fork, which has done its imports."""
     shelf = ["--sources", "shelf=tests.serve.test_mcp:Loud,broken=tests.serve.test_mcp:Broken"]
     model = ["-m", "openai/m", "--base-url", upstream.server.url, "--prefix", "off"]
-    return [*(program or [str(installed())]), "mcp", "--out", str(out), *model, "--protocols", "madke,cot", *shelf]
+    return [
+        *(program or [str(installed())]),
+        "mcp",
+        "--out",
+        str(out),
+        *model,
+        "--protocols",
+        "madke,cot",
+        "--set",
+        "judge_asked=always",
+        *shelf,
+    ]
 
 
 def environment() -> dict[str, str]:
