@@ -38,7 +38,7 @@ def test_an_answer_is_read_from_the_text_where_none_is_stated(tmp_path: Path) ->
 def test_the_protocols_marker_and_the_tasks_reader_decide(tmp_path: Path) -> None:
     bare = line({"text": "It lies in Siberia."})
     assert answers(read(tmp_path, bare, marker="text")) == [("It lies in Siberia", "ok")]
-    assert answers(read(tmp_path, bare, marker="brackets")) == [(None, "unmarked")]
+    assert answers(read(tmp_path, bare, marker="brackets")) == [("It lies in Siberia", "ok")]
     lettered = line({"text": "It is [b]."}, {"text": "It is [Garda]."}, id_="2")
     assert answers(read(tmp_path, lettered, questions=[CHOICE]), "2") == [("B", "ok"), (None, "unmarked")]
     with pytest.raises(

@@ -78,7 +78,7 @@ def test_raw_text_is_read_as_a_debaters_reply(tmp_path: Path) -> None:
         ("3", 2): (None, "abstained"),
     }
     scores = scores_of(found.transcripts())
-    assert scores.parse_failures["speak"].value == pytest.approx((0 + 1 + 1 / 3) / 3)
+    assert scores.parse_failures["speak"].value == pytest.approx((0 + 0 + 1 / 3) / 3)
     assert scores.metrics["choice_accuracy"].value == pytest.approx(2 / 3)
 
 

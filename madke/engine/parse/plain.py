@@ -35,7 +35,7 @@ _ABOUT = re.compile(
 _DECLINES = re.compile(
     r"\b(?:i|we)\s+(?:\w+\s+)?(?:(?:do|can|could|would|am)\s*(?:not|n['’]t)|can['’]t|don['’]t|have\s+no)\s+(?:\w+\s+){0,2}?"  # noqa: RUF001
     r"(?:know|tell|find|determine|answer|say|have|decide|settle|choose|sure|certain|idea|clue)\b"
-    r"|\bnothing\s+(?:\w+\s+)?helps\b",
+    r"|\bnothing\s+(?:\w+\s+)?helps\b|\A\W*(?:nobody|no\s+one)\s+(?:\w+\s+)?knows\b",
     re.IGNORECASE,
 )
 _SILENT = re.compile(
