@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import urllib.request
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -13,7 +15,7 @@ import pytest
 
 from eval.benchmarks.__main__ import write_results
 from eval.benchmarks.measure import BENCHMARKS, Result, Setting, generated_corpus, in_own_process, results_of
-from eval.benchmarks.peers import _counted
+from eval.benchmarks.peers import _calls, _counted
 from eval.benchmarks.runs import server
 from madke.retrieval.indexes.corpus import read_corpus
 
@@ -48,6 +50,15 @@ def test_an_unknown_benchmark_is_refused() -> None:
 def test_a_peer_that_makes_no_calls_is_no_result() -> None:
     with server() as url, pytest.raises(RuntimeError, match="made 0 calls, not 20"):
         _counted(20, url, partial(lambda name: None, "inspect"))
+
+
+def test_the_server_gives_every_count_of_tokens_since_a_peer_ends_without_one() -> None:
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x" * 400}]}).encode()
+    with server() as url:
+        with urllib.request.urlopen(f"{url}/chat/completions", body) as reply:
+            usage = json.loads(reply.read())["usage"]
+        assert _calls(url) == 1
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] > 100
 
 
 def test_a_smaller_generated_corpus_is_the_start_of_a_larger_one(tmp_path: Path) -> None:

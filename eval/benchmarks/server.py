@@ -11,14 +11,16 @@ import json
 import re
 import sys
 
+_REPLY_TOKENS = 10
 _ANSWER = "The answer is [Lake Baikal]."
 _COUNTED = 10_000_000
 """Stands for the prompt's token count, which each reply replaces: a client takes a count that is far too low for a cut
 prompt."""
+_TOTAL = 20_000_000
 
 
 def _body(text: str) -> bytes:
-    usage = {"prompt_tokens": _COUNTED, "completion_tokens": 10}
+    usage = {"prompt_tokens": _COUNTED, "completion_tokens": _REPLY_TOKENS, "total_tokens": _TOTAL}  # Inspect needs all
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
     completion = {
         "id": "c",
@@ -65,7 +67,9 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lat
                 await asyncio.sleep(latency)
             reply = next((reply for marker, reply in _REPLIES if marker.search(request)), _DEFAULT)
             # About four characters a token. The number is padded, so that the reply keeps its length.
-            writer.write(reply.replace(b"%d" % _COUNTED, b"%8d" % (len(request) // 4)))
+            tokens = len(request) // 4
+            counted = reply.replace(b"%d" % _COUNTED, b"%8d" % tokens)
+            writer.write(counted.replace(b"%d" % _TOTAL, b"%8d" % (tokens + _REPLY_TOKENS)))
             await writer.drain()
     except (asyncio.IncompleteReadError, ConnectionError):
         writer.close()
