@@ -13,7 +13,9 @@ def readable_note(name: str, scores: Scores) -> str | None:
     if not scores.readable:
         return None
     shares = ", ".join(f"{printable(stage)} {percent_cell(share).text} %" for stage, share in scores.readable.items())
-    words = "" if scores.answer_words is None else f"; median length of answers in words: {scores.answer_words:g}"
+    words = ""
+    if scores.answer_words is not None:
+        words = f"; the median answer has {scores.answer_words:g} word{'' if scores.answer_words == 1 else 's'}"
     share = scores.debate.get("copied")
     copied = ""
     if share and share.value:

@@ -16,9 +16,6 @@ _TAGS = ("task", "reference", "answer")
 _MARK = re.compile(r"\[\W{0,9}(?:true|false)\W{0,9}\]", re.IGNORECASE)
 _ROUND = str.maketrans("[]", "()")
 
-_MARK_RULES = ("marker", "alone")
-"""Accepted parsing rules: a word without a marker may be a repetition of the answer."""
-
 
 class GradingExample(BaseModel, extra="forbid", frozen=True):
     """One graded answer."""
@@ -57,8 +54,9 @@ class GradingPrompt(BaseModel, extra="forbid", frozen=True):
 
 def read_grade(reply: str) -> bool | None:
     """Parse the grade in a reply: True (right), False, or None if it contains no ``[True]`` or ``[False]``."""
-    parsed = parse_grade(without_reasoning(reply))
-    return parsed.value if parsed.rule in _MARK_RULES else None
+    text = without_reasoning(reply)
+    parsed = parse_grade(text)
+    return parsed.value if parsed.span and _MARK.search(text[slice(*parsed.span)]) else None
 
 
 def _shown(question: str, choices: tuple[str, ...], references: tuple[str, ...], answer: str) -> str:
