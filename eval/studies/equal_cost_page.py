@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eval.real_models.models import MODELS
 from eval.studies.equal_cost_kept import KeptStudy
-from eval.studies.equal_cost_questions import PARTS
-from eval.studies.equal_cost_results import PRIMARY, VOTE, Arm, Compared, Results
+from eval.studies.equal_cost_results import PARTS, PRIMARY, VOTE, Arm, Compared, Results
+from eval.studies.reread import Reread
 from madke._util.files import write_file
 from madke.report import figures as canvas
 from madke.scoring.shadow import gate_lines
@@ -21,18 +22,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TITLES = {"nq_open": "NQ", "hotpotqa": "HotpotQA", "ramdocs": "RAMDocs"}
-_MIXED = "mixed"
-_FLOOR = "smollm2-135m"
 _DECIDE = ("qwen-0.5b", "qwen-1.5b")
 _SHOWN_VOTES = (1, 2, 4, 8, 16)
 
 _HEAD = """# Does a debate pay?
 
-<!-- Written by python -m eval.studies.equal_cost page. -->
+<!-- Written by python -m eval.studies.equal_cost. -->
+
+**Not decided yet.** The study that decides compares each debate with a vote of exactly its first-round prompt, on 600 new
+questions; its plan, `eval/studies/pays/PLAN.md`, was committed before its first call. This page is the exploratory part. It
+suggested the contrasts of the plan, and confirms none.
 """
 _ABOUT = """One call, votes, isolated passages and debates answered the same questions over the same pools, and each
-debate is compared with a vote that makes as many calls. The plan (`eval/studies/equal-cost/PLAN.md`) was written before
-the first run. `make study` rebuilds this page from what is kept, without a model.
+debate is compared with a vote that makes as many calls. Its plan (`eval/studies/equal-cost/PLAN.md`) was written before
+the first run. The texts were read anew for this version, without a call (see Changes); `make study` rebuilds this page.
 """
 _CAPTION = """Each point is an arm: the mean of `match` (the task's matcher against any gold answer) with its 95 %
 interval, against mean prompt and completion tokens per question. Small dots: votes of 1, 2, ... 16 samples. The line
@@ -45,47 +48,77 @@ _LIMITS = """## What this does not say
 - Published gains of debate are 1 to 5 points. No interval here is narrow enough to confirm or refute them (the plan has
   the power of each test). "No difference was found" is not "equal".
 - Answers are short, prompts are ours, and each debate has its protocol's default settings. One run per question.
+- `madke` ran with the judge of 0.4.0, which called nearly all stances the same on the 1.5B (`eval/judge.md`): it hardly ever
+  debated there.
+"""
+_CHANGES = """## Changes
+
+Replies are read as a person would since this version: a plain sentence is an answer, and a stance in a peer's words counts.
+The kept texts of all arms were read anew. Who spoke and when a debate stopped stay as they were; debates that would stop in
+another round today are *off course*. Both columns of `match` use today's matcher.
 """
 
 
-def write_page(studies: Sequence[KeptStudy], page: Path, sizes: Mapping[str, int]) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ReadAnew:
+    """A model's part of the study as it was read when it ran, and as it is read today."""
+
+    before: KeptStudy
+    now: KeptStudy
+    arms: Mapping[str, Reread]
+
+
+def write_page(studies: Sequence[ReadAnew], page: Path) -> None:
     """Write the page, and its figure ``NAME.svg`` next to it."""
-    by_model = {study.model: study for study in studies}
-    results = {
-        model: Results(study=study, votes_of=by_model.get("qwen-1.5b") if model == _MIXED else None)
-        for model, study in by_model.items()
-    }
+    results = {study.now.model: Results(study=study.now) for study in studies}
     figure = page.with_suffix(".svg")
     if results:
         write_file(figure, drawn(results))
-    write_file(page, page_text(results, figure.name, sizes).encode())
+    write_file(page, page_text(results, figure.name, studies).encode())
 
 
-def page_text(results: Mapping[str, Results], figure: str, sizes: Mapping[str, int]) -> str:
+def page_text(results: Mapping[str, Results], figure: str, studies: Sequence[ReadAnew]) -> str:
     """The Markdown page."""
-    parts = [_HEAD, *_interim(results, sizes), _finding(results), _ABOUT]
+    parts = [_HEAD, _finding(results), _ABOUT]
     if results:
         parts.append(f"![Accuracy against tokens per question, for each model]({figure})")
         parts.append(_CAPTION)
     for model, found in results.items():
         parts += [model_heading(model, found), *_of_model(found)]
-    parts.append(_LIMITS)
+    parts += [_LIMITS, *_changes(studies)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _interim(results: Mapping[str, Results], sizes: Mapping[str, int]) -> Iterator[str]:
-    behind = [
-        f"{model_name(model)} {results[model].questions if model in results else 0} of {size}"
-        for model, size in sizes.items()
-        if model not in results or results[model].questions < size
-    ]
-    if behind:
-        yield f"**Interim.** Questions so far: {'; '.join(behind)}. The order of the questions was fixed beforehand."
+def _changes(studies: Sequence[ReadAnew]) -> Iterator[str]:
+    """What today's reader and matcher changed: old and new figures of each arm."""
+    if studies:
+        yield _CHANGES
+    for study in studies:
+        yield f"**{model_name(study.now.model)}**"
+        yield "\n".join(_changes_table(study))
+
+
+def _changes_table(study: ReadAnew) -> Iterator[str]:
+    yield "| arm | `match` %, as read then | as read now | readable stances, %, then | now | debates read otherwise | off course |"
+    yield "|---|---|---|---|---|---|---|"
+    before, now = Results(study=study.before), Results(study=study.now)
+    for name, arm in now.arms.items():
+        old, each = before.arms[name], study.arms[name]
+        cells = [f"{100 * mean.value:.1f}" for one in (old, arm) if (mean := one.mean()) is not None]
+        cells += [f"{100 * _readable(one):.1f}" for one in (old, arm)]
+        yield f"| `{_label(arm)}` | {' | '.join(cells)} | {each.changed} of {len(each.transcripts)} | {each.off_course} |"
+
+
+def _readable(arm: Arm) -> float:
+    """The share of stances with an answer, of those whose call did not fail."""
+    stances = [turn.stance for each in arm.transcripts for entry in each.rounds for turn in entry.turns]
+    spoken = [stance for stance in stances if stance.status != "failed"]
+    return sum(stance.answer is not None for stance in spoken) / max(1, len(spoken))
 
 
 def model_name(model: str) -> str:
     """The model's name for readers."""
-    return MODELS[model].name if model in MODELS else "mixed panel"
+    return MODELS[model].name
 
 
 def _finding(results: Mapping[str, Results]) -> str:
@@ -104,7 +137,7 @@ def _finding(results: Mapping[str, Results]) -> str:
 
 
 def _short(found: Results) -> str:
-    return {"qwen-0.5b": "the 0.5B", "qwen-1.5b": "the 1.5B", _FLOOR: "the 135M"}.get(found.study.model, "the panel")
+    return {"qwen-0.5b": "the 0.5B", "qwen-1.5b": "the 1.5B"}[found.study.model]
 
 
 def _told(deciding: Sequence[Results], name: str) -> str:
@@ -139,11 +172,6 @@ def model_heading(model: str, found: Results) -> str:
 
 
 def _of_model(found: Results) -> Iterator[str]:
-    if found.votes_of is not None:
-        yield (
-            "The debaters are the 0.5B and the 1.5B in turn; a judge or a summarizer is the 1.5B. "
-            "A vote is one of the 1.5B alone on the same questions."
-        )
     yield "\n".join(_arms_table(found))
     if "mad-noise" in found.arms:
         yield "`mad-noise` also needs the first round of `mad`: its three calls are not counted here."

@@ -18,6 +18,7 @@ from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 
 METRIC = "match"
+PARTS = ("nq_open", "hotpotqa", "ramdocs")
 PRIMARY = ("madke", "mad", "moa", "gated", "isolate", "adaptive-vote")
 CONTROLS = (("mad-noise", "mad"), ("standard", "rag"), ("cot", "rag"), ("rag", "madke"))
 """(left, right): the difference is right minus left."""
@@ -70,9 +71,6 @@ class Results:
     """All figures of one model."""
 
     study: KeptStudy
-    votes_of: KeptStudy | None = None
-    """Whose votes are compared, for a panel that has none."""
-
     @cached_property
     def arms(self) -> Mapping[str, Arm]:
         """Name -> arm."""
@@ -90,11 +88,10 @@ class Results:
     @cached_property
     def votes(self) -> Sequence[Arm]:
         """The vote of the first 1, 2, ... samples."""
-        source = self.study if VOTE in self.study.transcripts else self.votes_of
-        if source is None or VOTE not in source.transcripts:
+        if VOTE not in self.study.transcripts:
             return []
         asked = {each.id for each in next(iter(self.arms.values())).transcripts}
-        whole = [each for each in source.transcripts[VOTE] if each.id in asked]
+        whole = [each for each in self.study.transcripts[VOTE] if each.id in asked]
         most = max(len(each.rounds[0].turns) for each in whole) if whole else 0
         return [Arm(name=f"vote@{k}", transcripts=[vote_of(each, k) for each in whole]) for k in range(1, most + 1)]
 
