@@ -80,11 +80,9 @@ coverage: $(STAMP)
 	@echo "make coverage: each line is in build/coverage/html/index.html"
 	$(if $(SLOW),$(BIN)/python -m coverage report --format=total)
 
-# The page first: a replay also fails if prompts have changed since. Last the figures in the README.
 .PHONY: study
 study: $(STAMP)
-	$(BIN)/python -m eval.studies.equal_cost page
-	$(BIN)/python -m eval.studies.equal_cost replay
+	$(BIN)/python -m eval.studies.equal_cost
 	$(BIN)/python -m eval.readme
 
 docs: $(SITE_STAMP)

@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from eval.studies.equal_cost_questions import NAME
+
 from eval.real_models.kept import read_kept
 from eval.real_models.questions import Split
-from eval.studies.equal_cost_questions import NAME
 from eval.studies.kept_calls import read_lines
 from madke._util.files import write_file
 from madke.core.knowledge import Passage

@@ -47,9 +47,8 @@ def keep(folder: Path, recipe: Recipe, file: Path, *, model: str, limit: int) ->
     for arm in arms:
         prompts |= read_spec(arm_folder(folder, arm)).prompts_sha256
     head = {
-        "study": "equal-cost",
         "model": model,
-        "served_as": None if recipe.model in (model, "qwen-1.5b") else recipe.model,
+        "served_as": None if recipe.model == model else recipe.model,
         "questions": limit,
         "version": __version__,
         "prompts": prompts,

@@ -29,9 +29,9 @@ _HEAD = """# Does a debate pay?
 
 <!-- Written by python -m eval.studies.equal_cost. -->
 
-**Not decided yet.** The study that decides compares each debate with a vote of exactly its first-round prompt, on 600 new
-questions; its plan, `eval/studies/pays/PLAN.md`, was committed before its first call. This page is the exploratory part. It
-suggested the contrasts of the plan, and confirms none.
+**Not decided yet.** The study that decides compares each debate with a vote of exactly its first-round prompt, on 600
+new questions; its plan, `eval/studies/pays/PLAN.md`, was committed before its first call. This page is the exploratory
+part. It suggested the contrasts of the plan, and confirms none.
 """
 _ABOUT = """One call, votes, isolated passages and debates answered the same questions over the same pools, and each
 debate is compared with a vote that makes as many calls. Its plan (`eval/studies/equal-cost/PLAN.md`) was written before
@@ -48,14 +48,15 @@ _LIMITS = """## What this does not say
 - Published gains of debate are 1 to 5 points. No interval here is narrow enough to confirm or refute them (the plan has
   the power of each test). "No difference was found" is not "equal".
 - Answers are short, prompts are ours, and each debate has its protocol's default settings. One run per question.
-- `madke` ran with the judge of 0.4.0, which called nearly all stances the same on the 1.5B (`eval/judge.md`): it hardly ever
-  debated there.
+- `madke` ran with the judge of 0.4.0, which called nearly all stances the same on the 1.5B (`eval/judge.md`): it hardly
+  ever debated there.
 """
 _CHANGES = """## Changes
 
-Replies are read as a person would since this version: a plain sentence is an answer, and a stance in a peer's words counts.
-The kept texts of all arms were read anew. Who spoke and when a debate stopped stay as they were; debates that would stop in
-another round today are *off course*. Both columns of `match` use today's matcher.
+Since this version, replies are read as a person would: a plain sentence is an answer, and a stance in a peer's words
+counts. The kept texts of all arms were read anew. Who spoke and when a debate stopped stay as they were; debates that
+would stop in another round today are *off course*. Both columns of `match` use today's matcher. A second turn that
+states two answers is contradictory and has none; before, the last one counted.
 """
 
 
@@ -99,14 +100,15 @@ def _changes(studies: Sequence[ReadAnew]) -> Iterator[str]:
 
 
 def _changes_table(study: ReadAnew) -> Iterator[str]:
-    yield "| arm | `match` %, as read then | as read now | readable stances, %, then | now | debates read otherwise | off course |"
+    yield "| arm | `match` %, then | now | readable stances, %, then | now | debates read otherwise | off course |"
     yield "|---|---|---|---|---|---|---|"
     before, now = Results(study=study.before), Results(study=study.now)
     for name, arm in now.arms.items():
         old, each = before.arms[name], study.arms[name]
         cells = [f"{100 * mean.value:.1f}" for one in (old, arm) if (mean := one.mean()) is not None]
         cells += [f"{100 * _readable(one):.1f}" for one in (old, arm)]
-        yield f"| `{_label(arm)}` | {' | '.join(cells)} | {each.changed} of {len(each.transcripts)} | {each.off_course} |"
+        cells += [f"{each.changed} of {len(each.transcripts)}", str(each.off_course)]
+        yield f"| `{_label(arm)}` | {' | '.join(cells)} |"
 
 
 def _readable(arm: Arm) -> float:

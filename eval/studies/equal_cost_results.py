@@ -71,6 +71,7 @@ class Results:
     """All figures of one model."""
 
     study: KeptStudy
+
     @cached_property
     def arms(self) -> Mapping[str, Arm]:
         """Name -> arm."""

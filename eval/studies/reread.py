@@ -36,9 +36,7 @@ class Reread:
     """Debates that would go on or stop in another round today."""
 
 
-def reread_arm(
-    transcripts: Iterable[Transcript], protocol: Protocol, pools: Mapping[str, PoolRecord]
-) -> Reread:
+def reread_arm(transcripts: Iterable[Transcript], protocol: Protocol, pools: Mapping[str, PoolRecord]) -> Reread:
     """Read all debates of an arm anew; ``pools`` by question id."""
     before = list(transcripts)
     after = [reread(each, protocol, pools.get(each.id)) for each in before]
@@ -104,9 +102,7 @@ def _final(
     if final.status == "failed":
         return final
     if final.by in ("majority", "agreement", "only"):
-        scene = Scene(
-            question, protocol, {}, task=get_task(question.task), prompts=load_variant("standard")
-        )
+        scene = Scene(question, protocol, {}, task=get_task(question.task), prompts=load_variant("standard"))
         return asyncio.run(FINISHES["only" if final.by == "only" else "majority"](scene, rounds))
     if final.bound or not final.text:
         return final

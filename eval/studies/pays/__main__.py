@@ -1,0 +1,200 @@
+"""Run the study, keep its calls, and replay them. PLAN.md says what is compared.
+
+    python -m eval.studies.pays run --model qwen-0.5b --url http://127.0.0.1:8905/v1 --files FOLDER
+    python -m eval.studies.pays run --model openai/NAME --served-as openai/NAME    # any endpoint, with a key
+    python -m eval.studies.pays replay                                             # the kept calls, without a model
+    python -m eval.studies.pays questions --data DATA                              # questions and pools anew
+
+`run` advances all arms through the questions in blocks, and keeps the calls after each. Kill it at any time: the same
+command goes on, and loses at most the calls in flight; on another machine it goes on from the kept calls. Serve a model
+with one slot, or with --concurrency slots.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from eval.command_line import folder_of, names_of, tell
+from eval.real_models.models import MODELS, check_file
+from eval.studies.equal_cost_kept import KeptStudy, changed_prompts, differences, keep, read_study
+from eval.studies.kept_calls import asked_with_schemas, restore_calls
+from eval.studies.no_model import NoModel
+from eval.studies.pays.questions import write_questions
+from madke._util.files import write_file
+from madke.core.errors import UserError, unknown
+from madke.experiments.ablation import run_experiment
+from madke.experiments.experiment import CALLS, FILE, Experiment, is_experiment
+from madke.experiments.experiment_spec import read_experiment_spec
+from madke.experiments.recipe import Arm, Recipe, read_recipe
+from madke.runs.options import RunOptions
+from madke.runs.request import RunRequest
+
+FOLDER = Path(__file__).parent
+SIZES = {"qwen-0.5b": 600, "qwen-1.5b": 200}
+"""Planned questions."""
+BLOCK = 12
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the options say; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.does(options))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def arms_of(only: Sequence[str], served_as: str) -> Recipe:
+    """The recipe with its model; ``only`` these arms, all if empty."""
+    recipe = read_recipe(str(FOLDER / "recipe.yaml"))
+    known = [arm.name for arm in recipe.all_arms()]
+    for name in only:
+        if name not in known:
+            raise unknown("arm", name, known)
+    wanted = tuple(arm for arm in recipe.arms if not only or arm.name in only)
+    first = recipe.reference if recipe.reference in {arm.name for arm in wanted} else None
+    return recipe.model_copy(update={"arms": wanted, "model": served_as, "reference": first})
+
+
+def run_block(
+    recipe: Recipe,
+    questions: Path,
+    limit: int,
+    folder: Path,
+    models: Path,
+    *,
+    concurrency: int = 1,
+    model: NoModel | None = None,
+) -> Experiment:
+    """Run every arm on the first questions, or go on with it. ``model``: instead of the recipe's."""
+    request = RunRequest(limit=limit, seed=0)
+    asked, pools = (str(questions / f"{name}.jsonl.gz") for name in ("questions", "pools"))
+    spec = read_experiment_spec(recipe, [asked], request, model=model, pools=[pools])
+    options = RunOptions(concurrency=concurrency, models_file=models)
+
+    def on_arm(number: int, arm: Arm) -> None:
+        tell(f"{time.strftime('%a %H:%M')} questions 1 to {limit}, arm {number} of {len(spec.arms)}: {arm.name}")
+
+    return run_experiment(spec, folder, options, on_arm=on_arm, signals=True)
+
+
+def _run(options: argparse.Namespace) -> int:
+    model = options.model
+    name = model.replace("/", "-")
+    work, kept = options.work / name, options.calls / f"{name}.jsonl.xz"
+    if options.served_as is None:
+        if model not in MODELS:
+            raise unknown("model", model, MODELS)
+        if options.files is None or not options.url:
+            raise UserError("name the folder of the model's file with --files, and its address with --url")
+        check_file(MODELS[model], options.files / f"{model}.gguf")
+    recipe = arms_of(options.arms, options.served_as or model)
+    models = work.with_name(f"{name}.models.yaml")
+    addresses = {} if options.served_as else {model: {"base_url": options.url}}
+    write_file(models, yaml.safe_dump(addresses).encode())
+    last = options.limit or SIZES.get(model, 600)
+    begun = _questions_begun(work) or _restored(work, kept)
+    for limit in [each for each in [*range(options.block, last, options.block), last] if each >= begun]:
+        experiment = run_block(recipe, options.questions, limit, work, models, concurrency=options.concurrency)
+        if experiment.unfinished:
+            for arm, why in experiment.unfinished.items():
+                tell(f"arm {arm}: {why}")
+            tell("the same command goes on")
+            return 1
+        if not options.arms:
+            keep(work, recipe, kept, model=name, limit=limit)
+    return 0
+
+
+def _questions_begun(folder: Path) -> int:
+    """Of the experiment in ``folder``: an experiment grows, and refuses fewer questions than it has."""
+    if not is_experiment(folder):
+        return 0
+    return len(json.loads((folder / FILE).read_text(encoding="utf-8"))["questions"])
+
+
+def _restored(work: Path, kept: Path) -> int:
+    """Fill the call store of a new experiment with the kept calls. Returns how many questions they answer."""
+    if (work / CALLS).exists() or not kept.exists():
+        return 0
+    restore_calls(kept, work / CALLS)
+    return read_study(kept).questions
+
+
+def _replay(options: argparse.Namespace) -> int:
+    different = 0
+    for file in sorted(options.calls.glob("*.jsonl.xz")):
+        study = read_study(file)
+        with tempfile.TemporaryDirectory() as folder:
+            replayed = replayed_study(file, study, Path(folder) / study.model, options.questions, options.limit)
+            found = differences(study, replayed)
+        total = sum(map(len, replayed.transcripts.values()))
+        tell(f"{study.model}: {total - len(found)} of {total} debates are the same as kept")
+        for line in [*found[:10], *changed_prompts(study)[:1]]:
+            tell(f"  {line}")
+        different += len(found)
+    return int(bool(different))
+
+
+def replayed_study(
+    file: Path, study: KeptStudy, folder: Path, questions: Path = FOLDER, limit: int | None = None
+) -> KeptStudy:
+    """Debate again with the kept calls alone, in ``folder``; a call that is not among them fails."""
+    name = study.served_as or study.model
+    recipe = arms_of(study.arms, name)
+    restore_calls(file, folder / CALLS)
+    models = folder.with_name(f"{study.model}.models.yaml")
+    write_file(models, b"{}\n")
+    asked = min(limit or study.questions, study.questions)
+    model = NoModel(name, takes_schemas=asked_with_schemas(file))
+    run_block(recipe, questions, asked, folder, models, concurrency=16, model=model)
+    keep(folder, recipe, kept := folder.with_name(f"{study.model}.replay.xz"), model=study.model, limit=asked)
+    return read_study(kept)
+
+
+def _questions(options: argparse.Namespace) -> int:
+    if options.data is None:
+        raise UserError("name the folder of the data with --data")
+    write_questions(options.data, options.questions)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m eval.studies.pays", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    run = verbs.add_parser("run", help="run or resume the arms of one model")
+    run.set_defaults(does=_run)
+    run.add_argument("--model", required=True, metavar="NAME", help=f"one of {', '.join(SIZES)}, or any name")
+    run.add_argument("--url", metavar="URL", help="its address")
+    run.add_argument("--files", type=Path, metavar="FOLDER", default=folder_of("REAL_MODELS"), help="files NAME.gguf")
+    run.add_argument("--served-as", metavar="MODEL", help="another madke model, such as openai/NAME; no --url")
+    run.add_argument("--limit", type=int, metavar="N", help=f"first questions; default {SIZES}, else 600")
+    run.add_argument("--block", type=int, default=BLOCK, metavar="N", help=f"questions of a block; default {BLOCK}")
+    run.add_argument("--arms", type=names_of, default=[], metavar="NAMES", help="only these; nothing is kept")
+    run.add_argument("--concurrency", type=int, default=1, metavar="N", help="calls at a time; default 1")
+    run.add_argument("--work", type=Path, default=Path("runs/pays"), metavar="FOLDER", help="experiments")
+    replay = verbs.add_parser("replay", help="debate again with the kept calls, and compare")
+    replay.set_defaults(does=_replay)
+    replay.add_argument("--limit", type=int, metavar="N", help="only the first questions")
+    questions = verbs.add_parser("questions", help="make questions and pools from their data")
+    questions.set_defaults(does=_questions)
+    questions.add_argument("--data", type=Path, default=folder_of("MADKE_DATA"), metavar="FOLDER")
+    for verb in (run, replay, questions):
+        verb.add_argument("--questions", type=Path, default=FOLDER, metavar="FOLDER", help="questions and pools")
+        verb.add_argument("--calls", type=Path, default=FOLDER / "calls", metavar="FOLDER", help="kept calls")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
