@@ -13,20 +13,23 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from eval.command_line import folder_of, names_of
-from eval.real_models.arms import ARMS, KINDS, MAX_TOKENS, Setup, cells, check_only
-from eval.real_models.kept import read_kept
+from eval.real_models.arms import ARMS, BASELINES, KINDS, MAX_TOKENS, Cell, Setup, cells, check_only
+from eval.real_models.kept import KeptCell, read_kept
 from eval.real_models.models import MODELS, StudyModel, check_file
 from eval.real_models.questions import Split, write_splits
 from eval.real_models.show import shown
 from eval.real_models.study import keep, run_study
-from eval.real_models.table import page
+from eval.real_models.table import page, read_otherwise
+from eval.studies.reread import reread_arm
 from madke._util.files import write_file
 from madke.core.errors import UserError, unknown
-from madke.retrieval.pools.pool_file import read_pools
+from madke.retrieval.pools.pool_file import PoolRecord, read_pools
+from madke.variants import load_variant
 
 _HERE = Path(__file__).parent
 
@@ -93,7 +96,18 @@ def _study(options: argparse.Namespace) -> int:
 
 def _write_page(options: argparse.Namespace) -> None:
     kept = [cell for file in sorted(options.calls.glob("*.jsonl.xz")) for cell in read_kept(file)]
-    write_file(options.page, page(kept).encode())
+    _, pools = Split.of(options.questions, "heldout").read()
+    anew = [read_anew(cell, pools) for cell in kept]
+    write_file(options.page, f"{page(anew)}\n{read_otherwise(kept, anew)}".encode())
+
+
+def read_anew(cell: KeptCell, pools: Mapping[str, PoolRecord]) -> KeptCell:
+    """A kept run with today's readings of its texts. A protocol that came with other prompts is read as the shipped one."""
+    how = Cell(model=cell.model, kind=cell.kind, arm=cell.arm)  # type: ignore[arg-type]
+    own = _HERE / "baselines" if how.kind in BASELINES else None
+    protocol = (load_variant(how.protocol, own) if own else load_variant(how.protocol)).protocol
+    transcripts = reread_arm(cell.transcripts, protocol, pools if protocol.knowledge else {}).transcripts
+    return replace(cell, transcripts=tuple(transcripts))
 
 
 def _model(name: str) -> StudyModel:

@@ -34,6 +34,12 @@ than in all of Wikipedia: do not put these scores next to published ones.
 """
 
 
+_CHANGES = """## Changes
+
+The kept texts are read anew with each version's reader, without a call. Arms whose figures moved since they ran:
+"""
+
+
 def page(kept: Iterable[KeptCell]) -> str:
     """The Markdown page."""
     by_model: dict[str, list[KeptCell]] = {}
@@ -48,6 +54,20 @@ def page(kept: Iterable[KeptCell]) -> str:
                 *_of_model(sorted(held, key=place)),
             ]
     return "\n\n".join(filter(None, map(str.strip, parts))) + "\n"
+
+
+def read_otherwise(before: Sequence[KeptCell], now: Sequence[KeptCell]) -> str:
+    """Old and new figures of the runs whose texts are read in another way today."""
+    rows = []
+    for old, new in zip(before, now, strict=True):
+        (*_, then, none, _), (*_, today, none_now, _) = (
+            _score_row(cell, scores_of(cell.transcripts)) for cell in (old, new)
+        )
+        if old.arm != SWAPPED and (then, none) != (today, none_now):
+            name, kind = MODELS[old.model].name.partition(",")[0], KINDS[old.kind]  # type: ignore[index]
+            rows.append([name, old.arm, kind, then, today, none, none_now])
+    heads = ("model", "arm", "prompts", "match, as read then", "now", "no answer, then", "now")
+    return f"{_CHANGES}\n{_table(heads, rows)}\n"
 
 
 def _state(model: StudyModel, cells: Sequence[KeptCell]) -> str:

@@ -62,7 +62,8 @@ def _verdicts(transcript: Transcript) -> Iterator[tuple[bool, str]]:
             continue
         spoke = [turn for turn in entry.turns if turn.stance.status != "failed"]
         missing = any(turn.stance.answer is None for turn in spoke)
-        yield verdict.consensus, "missing" if missing else "same" if agreed(spoke, same) else "different"
+        said = verdict.consensus or verdict.rule == "no_answer"
+        yield said, "missing" if missing else "same" if agreed(spoke, same) else "different"
 
 
 def judge_values(transcript: Transcript) -> dict[str, float]:
