@@ -102,7 +102,7 @@ def _write_page(options: argparse.Namespace) -> None:
 
 
 def read_anew(cell: KeptCell, pools: Mapping[str, PoolRecord]) -> KeptCell:
-    """A kept run with today's readings of its texts. A protocol that came with other prompts is read as the shipped one."""
+    """A kept run with today's readings of its texts; with other prompts, it is read as the shipped protocol."""
     how = Cell(model=cell.model, kind=cell.kind, arm=cell.arm)  # type: ignore[arg-type]
     own = _HERE / "baselines" if how.kind in BASELINES else None
     protocol = (load_variant(how.protocol, own) if own else load_variant(how.protocol)).protocol
