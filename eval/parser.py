@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eval.studies.equal_cost_questions import NAME
-
 from eval.real_models.kept import read_kept
 from eval.real_models.questions import Split
 from eval.studies.kept_calls import read_lines
@@ -128,7 +126,7 @@ class Reading(NamedTuple):
 
 def kept_readings() -> Iterator[Reading]:
     """Every stance in free text of the kept studies."""
-    pools = {id: pool.passages for id, pool in Split.of(_STUDY, NAME).read()[1].items()}
+    pools = {id: pool.passages for id, pool in Split.of(_STUDY, "study").read()[1].items()}
     for file in sorted((_STUDY / "calls").glob("*.jsonl.xz")):
         bodies: dict[str, str] = {}
         requests: dict[tuple[Any, ...], str] = {}

@@ -98,7 +98,7 @@ def _write_page(options: argparse.Namespace) -> None:
     kept = [cell for file in sorted(options.calls.glob("*.jsonl.xz")) for cell in read_kept(file)]
     _, pools = Split.of(options.questions, "heldout").read()
     anew = [read_anew(cell, pools) for cell in kept]
-    write_file(options.page, f"{page(anew)}\n{read_otherwise(kept, anew)}".encode())
+    write_file(options.page, f"{page(anew)}{read_otherwise(kept, anew)}".encode())
 
 
 def read_anew(cell: KeptCell, pools: Mapping[str, PoolRecord]) -> KeptCell:

@@ -57,7 +57,7 @@ def page(kept: Iterable[KeptCell]) -> str:
 
 
 def read_otherwise(before: Sequence[KeptCell], now: Sequence[KeptCell]) -> str:
-    """Old and new figures of the runs whose texts are read in another way today."""
+    """Old and new figures of the runs whose texts are read in another way today; empty if there are none."""
     rows = []
     for old, new in zip(before, now, strict=True):
         (*_, then, none, _), (*_, today, none_now, _) = (
@@ -67,7 +67,7 @@ def read_otherwise(before: Sequence[KeptCell], now: Sequence[KeptCell]) -> str:
             name, kind = MODELS[old.model].name.partition(",")[0], KINDS[old.kind]  # type: ignore[index]
             rows.append([name, old.arm, kind, then, today, none, none_now])
     heads = ("model", "arm", "prompts", "match, as read then", "now", "no answer, then", "now")
-    return f"{_CHANGES}\n{_table(heads, rows)}\n"
+    return f"\n{_CHANGES}\n{_table(heads, rows)}\n" if rows else ""
 
 
 def _state(model: StudyModel, cells: Sequence[KeptCell]) -> str:
