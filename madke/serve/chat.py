@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -25,7 +25,7 @@ from madke.engine.view import without_tags
 from madke.serve.debates import Debates
 from madke.serve.offers import Ask
 from madke.serve.refusals import Refusal
-from madke.serve.reply import FinalText, Narration, bounded, final_text
+from madke.serve.reply import THINK_TAG, FinalText, Narration, bounded, final_text
 from madke.serve.streaming import DebateResponse, data
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
@@ -258,7 +258,8 @@ class Answer(DebateResponse):
 
         served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream) and not self._tags)
         address = self.debates.transcripts.address(served, self.request)
-        return final_text(served, address, stops=body.stops, limit=body.limit, marks=self.debates.options.marks)
+        final = final_text(served, address, stops=body.stops, limit=body.limit, marks=self.debates.options.marks)
+        return replace(final, text=THINK_TAG.sub("(", final.text)) if self._tags else final
 
     def line(self, part: str | FinalText) -> bytes:
         """A part of the turns, or the end of the stream."""

@@ -19,7 +19,7 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 _THINKING = "<think"
-_THINK_TAG = re.compile(r"<(?=/?\s*think)", re.IGNORECASE)
+THINK_TAG = re.compile(r"<(?=/?\s*think)", re.IGNORECASE)
 
 VERDICTS = {True: "the debaters agree", False: "the debaters do not agree", None: "no verdict could be read"}
 
@@ -152,7 +152,7 @@ class Narration:
             case events.DebateFinished(transcript=transcript):
                 self._end(transcript)
         text = "".join(self._shown())
-        return _THINK_TAG.sub("(", text) if self._tags else text
+        return THINK_TAG.sub("(", text) if self._tags else text
 
     def _end(self, transcript: Transcript) -> None:
         """The reply that ends the debate, and whether the debaters agree: a client may show the bare answer only."""

@@ -12,7 +12,7 @@ import madke
 from madke.core.knowledge import Hits
 from madke.llm import CallStore
 from madke.serve import served_run
-from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, endpoint, serving, wait_for
+from tests.serve.serving import ANSWERS, JUDGED, Serving, Shelf, Upstream, endpoint, serving, wait_for
 from tests.support import cli as commands
 
 
@@ -54,7 +54,8 @@ def test_ids_and_keys_are_those_of_a_run_of_the_same_question(tmp_path: Path) ->
         with serving(tmp_path / "served", upstream, sources=Shelf()) as server:
             ask(server, question)
         options = madke.RunOptions(base_url=upstream.server.url)
-        run = madke.run([question], model="openai/m", sources=Shelf(), out=tmp_path / "run", options=options)
+        own = {"settings": JUDGED, "out": tmp_path / "run", "options": options}
+        run = madke.run([question], model="openai/m", sources=Shelf(), **own)
     (served,) = (tmp_path / "served").glob("madke-*")
     keys = []
     for path in (served, run.path):
