@@ -55,7 +55,7 @@ def thoughts_of(chunks: list[ChatCompletionChunk], field: str = "reasoning_conte
 def test_the_same_questions_get_the_same_answers_from_the_same_calls_as_a_run(tmp_path: Path) -> None:
     with endpoint() as alone:
         options = madke.RunOptions(base_url=alone.server.url)
-        own = {"settings": JUDGED, "out": tmp_path / "run", "options": options}
+        own: dict[str, Any] = {"settings": JUDGED, "out": tmp_path / "run", "options": options}
         run = madke.run([*ANSWERS], model="openai/m", sources="none", **own)
         expected = {transcript.question: transcript.answer for transcript in run.transcripts()}
     with endpoint() as upstream, serving(tmp_path / "served", upstream) as server:

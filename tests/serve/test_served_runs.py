@@ -54,7 +54,7 @@ def test_ids_and_keys_are_those_of_a_run_of_the_same_question(tmp_path: Path) ->
         with serving(tmp_path / "served", upstream, sources=Shelf()) as server:
             ask(server, question)
         options = madke.RunOptions(base_url=upstream.server.url)
-        own = {"settings": JUDGED, "out": tmp_path / "run", "options": options}
+        own: dict[str, Any] = {"settings": JUDGED, "out": tmp_path / "run", "options": options}
         run = madke.run([question], model="openai/m", sources=Shelf(), **own)
     (served,) = (tmp_path / "served").glob("madke-*")
     keys = []
