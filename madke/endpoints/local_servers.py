@@ -78,7 +78,7 @@ def asked_ports() -> Mapping[int, str]:
 async def _ask_all(ports: Mapping[int, str]) -> tuple[LocalServer, ...]:
     import httpx2
 
-    async with httpx2.AsyncClient(trust_env=False, verify=False) as client:  # plain HTTP on this machine
+    async with httpx2.AsyncClient(trust_env=False) as client:
         found = await asyncio.gather(*(_ask(client, port, program) for port, program in ports.items()))
     return tuple(server for server in found if server is not None)
 

@@ -79,15 +79,15 @@ def test_a_person_can_take_a_debaters_part(asking: Any) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    said = "1\nLake Tanganyika\nI have been there.\n\n0\nLake Baikal\n\n"
+    said = "Selected: 1\n\nI have been there.\nThe answer is Lake Onega.\n\nSelected: 0\n\nIt is Lake Baikal.\n\n"
     out, prompts = process.communicate(said, timeout=60)
     assert process.returncode == 0, prompts
     first, second = json.loads(out)["rounds"]
     assert first["turns"][1]["selection"]["ids"] == [1]
-    assert first["turns"][1]["stance"]["text"] == "I have been there.\nThe answer is Lake Tanganyika."
+    assert first["turns"][1]["stance"]["text"] == "I have been there.\nThe answer is Lake Onega."
     assert second["turns"][1]["stance"]["answer"] == "Lake Baikal"
-    assert "--- Debater 2, round 2: answer ---" in prompts
-    assert "Debater 1 (round 1):\n    From memory, Tanganyika is the deeper one." in prompts
+    assert "--- Debater 2, round 2: reply ---" in prompts
+    assert "> From memory, Tanganyika is the deeper one." in prompts
 
 
 @pytest.mark.parametrize("interrupts", ["taken", "ignored"])

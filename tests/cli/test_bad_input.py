@@ -70,7 +70,7 @@ def test_a_broken_dataset(tmp_path: Path, content: Any, said: str) -> None:
         (["--set", "debaters=[{nam: Ada}]"], "debaters.0.nam"),
         (
             ["--set", "knowledge.select=some"],
-            "knowledge.select: Input should be 'adaptive', 'all', 'one_each' or 'none'",
+            "knowledge.select: Input should be 'adaptive', 'all', 'one_each', 'views' or 'none'",
         ),
         (["--set", "sees.peers=latest"], "sees.peers = latest needs talk.first or talk.later"),
         (["--set", "order=madcc"], "order.by: Input should be 'fixed'"),

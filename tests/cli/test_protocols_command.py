@@ -27,7 +27,7 @@ def mine(tmp_path: Path) -> Any:
 def test_all_are_listed_with_their_source(mine: Any) -> None:
     listed = madke("protocols").stdout
     assert "madke " in listed
-    assert "madke 6-16 Wang et al., 2023" in " ".join(listed.split())
+    assert "madke 5-16 Wang et al., 2023" in " ".join(listed.split())
     found = [json.loads(line) for line in madke("protocols", "--json", "--prompts", mine).stdout.splitlines()]
     (pair,) = [record for record in found if record["name"] == "pair"]
     calls = {"fewest": 2, "most": 4}
