@@ -50,6 +50,8 @@ _SIMULATED = 50
 _ANSWERING = ("speak", "reply", "summarize", "extract")
 """Stages whose replies contain an answer."""
 
+_AS_LETTERS = str.maketrans("0123456789", "ghijklmnop")
+
 PoolOf = Callable[[Question], KnowledgePool]
 
 
@@ -104,9 +106,13 @@ class _Counting:
             return ""
         names = [debater.name for debater in self.protocol.cast]
         turn = purpose.round * len(names) + (names.index(purpose.agent) if purpose.agent in names else 0)
-        options = get_task(self.question.task).choices or [letter for letter, _ in lettered(self.question.choices)]
-        answer = options[turn % len(options)] if options else str(turn)
-        return f"The answer is {marked(answer, self.protocol.marker)}"
+        task = get_task(self.question.task)
+        options = task.choices or [letter for letter, _ in lettered(self.question.choices)]
+        number = getattr(task, "reads_last_number", False)
+        # Numbers differ without a judge. Elsewhere a word, on which the judge is asked as often as it can be.
+        free = str(turn) if number else f"{key[:14]}{turn:04d}".translate(_AS_LETTERS)
+        answer = options[turn % len(options)] if options else free
+        return f"The answer is {marked(answer, self.protocol.marker)}."
 
 
 @dataclass(kw_only=True, slots=True)

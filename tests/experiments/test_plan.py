@@ -58,25 +58,55 @@ def equal_cost(**more: Any) -> Any:
 
 def test_a_run_as_dear_as_another_is_planned_from_the_shortest_to_the_longest_of_it() -> None:
     found = plans(equal_cost(after={}, other={"match_cost": SAME["match_cost"] | {"arm": "again"}}), questions(3))
-    # 2nr + r + 1 calls of two debaters in one round to three.
+    # 2nr + 1 calls of two debaters in one round to three, and up to r of the judge: none where it is in no doubt.
     assert {name: found[name].debaters for name in ("madke", "same", "other")} == {
         "madke": None,
-        "same": (6, 16),
-        "other": (6, 16),
+        "same": (5, 16),
+        "other": (5, 16),
     }
     for name in ("same", "again", "other"):
-        assert (found[name].least.calls, found[name].most.calls) == (3 * 6, 3 * 16)
+        assert (found[name].least.calls, found[name].most.calls) == (3 * 5, 3 * 16)
     # Whatever the earlier of two votes needs, at most that many less does the later one pay.
-    assert (found["same"].least.paid, found["same"].most.paid) == (3 * 6, 3 * 16)
-    assert (found["after"].least.paid, found["after"].most.paid) == (0, 3 * (16 - 6))
+    assert (found["same"].least.paid, found["same"].most.paid) == (3 * 5, 3 * 16)
+    assert (found["after"].least.paid, found["after"].most.paid) == (0, 3 * (16 - 5))
 
 
-def test_the_shortest_debate_ends_with_the_judge_of_its_first_round() -> None:
+def test_the_shortest_debate_ends_after_its_first_round_with_the_judge_if_it_is_always_asked() -> None:
     base = {"protocol": "madke", "sources": "wiki"}
-    arms = [{"name": "one", "set": {"rounds": 1}}, {"name": "three", "set": {"rounds": 3}}]
+    arms = [
+        {"name": f"{asked}-{rounds}", "set": {"rounds": rounds, "judge_asked": asked}}
+        for asked in ("always", "in_doubt")
+        for rounds in (1, 3)
+    ]
     found = plans({"base": base, "arms": arms}, questions(2))
-    assert (found["one"].least.calls, found["one"].most.calls) == (2 * 6, 2 * 6)
-    assert (found["three"].least.calls, found["three"].most.calls) == (2 * 6, 2 * 16)
+    assert {name: (plan.least.calls, plan.most.calls) for name, plan in found.items()} == {
+        "always-1": (2 * 6, 2 * 6),
+        "always-3": (2 * 6, 2 * 16),
+        "in_doubt-1": (2 * 5, 2 * 6),
+        "in_doubt-3": (2 * 5, 2 * 16),
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "most"),
+    [
+        (Question(id="words", question="Who?"), 16),
+        (Question(id="value", question="1 + 1?", task="math"), 13),
+        (Question(id="letter", question="Which?", task="choice", choices=("x", "y", "z")), 13),
+        (Question(id="label", question="Baikal is deep.", task="claim"), 13),
+    ],
+    ids=lambda value: getattr(value, "id", None),
+)
+@pytest.mark.parametrize("marker", ["plain", "brackets", "boxed"])
+def test_the_longest_debate_asks_the_judge_only_where_answers_can_leave_doubt(
+    asked: Question, most: int, marker: str
+) -> None:
+    """Values, letters and labels are the same or differ; only words are the judge's."""
+    base = {"sources": "wiki", "set": {"marker": marker}}
+    found = plans({"base": base, "arms": [{"name": name, "protocol": name} for name in ("madke", "gated")]}, [asked])
+    assert (found["madke"].least.calls, found["madke"].most.calls) == (5, most)
+    # Its judge is asked after the first of two rounds.
+    assert (found["gated"].least.calls, found["gated"].most.calls) == (2, 6 if most == 16 else 5)
 
 
 def pool_file(path: Any, asked: Any, source: Any, text: Any) -> Any:
