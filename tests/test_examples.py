@@ -22,8 +22,8 @@ SAID = {
     "study": [
         "alone: 0.00 correct, 1 calls",
         "rag: 1.00",
-        "debate: 1.00 correct, 6 calls",
-        "votes: 1.00 correct, 6 calls",
+        "debate: 1.00 correct, 5 calls",
+        "votes: 1.00 correct, 5 calls",
     ],
     "own_protocol": ["first: Jupiter", "answer: Venus"],
     "cited_text": ["Lake Baikal is 1,642 metres deep [0].", "cited: (0, 1)", "removed: (2,) restored: (0,)"],

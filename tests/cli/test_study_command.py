@@ -39,7 +39,7 @@ def test_it_plans_four_arms_and_their_price_and_starts_nothing(folder: Path) -> 
     rows = rows[-len(ARMS) :]  # after the words about the arms
     assert [row[0] for row in rows] == ARMS
     assert all(float(row[-1]) > 0 for row in rows)
-    assert "Debaters of votes: 6 to 16, to cost as much as the run it is compared with." in done.stdout
+    assert "Debaters of votes: 5 to 16, to cost as much as the run it is compared with." in done.stdout
     assert "sources: wiki (./wiki)\n" in done.stdout
     assert not (folder / "runs").exists()
 

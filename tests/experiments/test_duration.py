@@ -74,4 +74,4 @@ def test_a_plan_says_how_long_the_run_takes(tmp_path: Path) -> None:
     data.write_text('{"id": "q", "question": "Who?", "golden_answers": ["I"]}\n')
     options = ("--sources", "none", "--out", tmp_path / "out", "--plan", "--call-seconds", "2", "--concurrency", "4")
     done = madke("run", data, *options, "--model", "openai/m")
-    assert "Duration: 8 s to 20 s, estimated from 2 s per call (given), 4 at a time." in done.stdout, done.stderr
+    assert "Duration: 6 s to 20 s, estimated from 2 s per call (given), 4 at a time." in done.stdout, done.stderr

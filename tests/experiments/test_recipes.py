@@ -32,9 +32,17 @@ MADKE = ("madke", "madke-reference")
 
 
 def madke(agents: int = 2, rounds: int = 3, *, select: bool = True) -> Any:
-    """Calls of the shortest and of the longest debate: 2nr + r + 1, or nr + r + 1 without selection."""
-    each = agents * (2 if select else 1) + 1
-    return each + 1, each * rounds + 1
+    """Calls of the shortest and of the longest debate: at most 2nr + r + 1, or nr + r + 1 without selection.
+
+    The judge is asked only in doubt, so the shortest debate has no call of it.
+    """
+    each = agents * (2 if select else 1)
+    return each + 1, (each + 1) * rounds + 1
+
+
+def of(variant: str, calls: Any) -> Any:
+    """Those calls of a variant of MADKE. The reference asks its judge after each round, of the shortest debate too."""
+    return (calls[0] + 1, calls[1]) if variant == "madke-reference" else calls
 
 
 LIANG = (3, 10)
@@ -42,12 +50,15 @@ LIANG = (3, 10)
 
 
 def either(label: Any, calls: Any) -> Any:
-    """The same for both variants of MADKE."""
-    return {f"{variant}-{label}": calls for variant in MADKE}
+    """An arm with both variants of MADKE."""
+    return {f"{variant}-{label}": of(variant, calls) for variant in MADKE}
 
 
 def table() -> Any:
-    return {"standard": 1, "cot": 1, "self-consistency": 5, "rag": 1, "mad": 2 * 3} | dict.fromkeys(MADKE, madke())
+    return {"standard": 1, "cot": 1, "self-consistency": 5, "rag": 1, "mad": 2 * 3} | BOTH
+
+
+BOTH = {variant: of(variant, madke()) for variant in MADKE}
 
 
 BY_SOURCE = {"none": madke(select=False), "wiki": madke(), "google": madke(), "both": madke()}
@@ -69,18 +80,18 @@ CALLS = {
     "madke-figure-4": {k: v for label, calls in BY_SOURCE.items() for k, v in either(label, calls).items()},
     "madke-table-4": table(),
     "madke-figure-5": {
-        f"{variant}-{pool}-{select}": madke(select=select == "adaptive")
+        f"{variant}-{pool}-{select}": of(variant, madke(select=select == "adaptive"))
         for variant in MADKE
         for pool in ("wiki", "google", "both")
         for select in ("adaptive", "all")
     },
     "madke-figure-6": {
-        f"{variant}-{size}-{label}": calls
+        f"{variant}-{size}-{label}": of(variant, calls)
         for variant in MADKE
         for size in ("1.8B", "7B", "14B", "32B", "72B")
         for label, calls in BY_SOURCE.items()
     },
-    "madke-figures-7-9": either("rounds-1", 6)
+    "madke-figures-7-9": either("rounds-1", madke(rounds=1))
     | {k: v for label, calls in SIZES.items() for k, v in either(label, calls).items()},
     "liang-table-3": {"standard": 1, "rerank": 4, "maps": 7, "self-reflect": (2, 5), "liang": LIANG},
     "liang-table-4": {"self-reflect": (2, 5), "liang": LIANG},
@@ -111,11 +122,11 @@ CALLS = {
         for read in (1, 10, 20, 30, 40, 45, 50, 55, 60, 65, 70, 75, 80)
     },
     "position-audit": dict.fromkeys(("stances", "same", "again", "reversed", "rotated"), 10),
-    "equal-cost": dict.fromkeys(MADKE, madke())
+    "equal-cost": BOTH
     | {"cot": 1, "rag": 1, "mad": 2 * 3, "vote-same-calls": madke(), "rag-vote-same-calls": madke()}
     | {"vote-same-tokens": ..., "rag-vote-same-tokens": ...},
     "gain-parts": dict.fromkeys(("cot", "rag", "rag-reasoned"), 3)
-    | dict.fromkeys((*MADKE, "votes"), (3 * madke()[0], 3 * madke()[1])),
+    | {arm: (3 * least, 3 * most) for arm, (least, most) in (BOTH | {"votes": madke()}).items()},
     "prompt-sensitivity": {"madke": (3 * madke()[0], 3 * madke()[1])},
     "swap-audit": {"stances": 2}
     | {
@@ -125,7 +136,7 @@ CALLS = {
     },
     "gold-passages": {f"rag-{pool}": 1 for pool in ("none", "retrieved", "context", "gold")}
     | either("none", madke(select=False))
-    | {f"{variant}-{pool}": madke() for variant in MADKE for pool in ("retrieved", "context", "gold")},
+    | {f"{variant}-{pool}": of(variant, madke()) for variant in MADKE for pool in ("retrieved", "context", "gold")},
 }
 """Recipe -> arm -> calls a question, fewest and most (one number where they are the same; ``...``: as tokens say)."""
 
