@@ -29,8 +29,8 @@ from madke.runs.runner import execute
 from madke.tasks import get_task
 from madke.variants import load_variant
 
-CALLS_EACH = 6
-"""Calls of a question whose debaters agree in round 1: two select, two speak, a judge, a summarizer."""
+CALLS_EACH = 5
+"""Calls of a question whose debaters agree in round 1: two select, two speak, a summarizer; no judge is asked."""
 MODEL = "openai/m"
 CONCURRENCY = 64
 _EACH_SOURCE = 5

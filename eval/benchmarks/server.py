@@ -1,7 +1,7 @@
 """An OpenAI-compatible server for benchmarks: ``python -m eval.benchmarks.server SECONDS`` prints its port.
 
 Each call takes so many seconds, 0 by default. ``GET /calls`` is answered with their number so far. Debaters always
-agree, so a question of MADKE with a pool takes 2 * 2 + 1 + 1 = 6 calls.
+agree, so a question of MADKE with a pool takes 2 * 2 + 1 = 5 calls: its judge is not asked.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ def test_a_debate_yields_the_parts_of_replies_if_asked() -> None:
         return [event async for event in madke.stream("Which lake is the deepest?", **asked)]
 
     with openai_server(lambda body, n: events(CHUNKS) if "stream" in body else chat("Lake Ba\u00efkal")) as server:
-        *told, last = asyncio.run(heard(server.url, deltas=True, settings={"rounds": 1}))
-        *plain, _ = asyncio.run(heard(server.url, settings={"rounds": 1}))
+        *told, last = asyncio.run(heard(server.url, deltas=True, settings={"rounds": 1, "judge_asked": "always"}))
+        *plain, _ = asyncio.run(heard(server.url, settings={"rounds": 1, "judge_asked": "always"}))
     heard_of = [event for event in told if isinstance(event, CallDelta)]
     assert {event.purpose.stage for event in heard_of} == {"speak", "judge", "summarize"}
     for agent in ("Debater 1", "Debater 2"):

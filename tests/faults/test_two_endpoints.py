@@ -11,6 +11,8 @@ from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import error, openai_server
 
 KEY, JUDGE_KEY = "sk-base-31415926", "sk-judge-27182818"
+ASKED = ("--set", "judge_asked=always")
+"""Its debaters agree, so the judge would not be asked otherwise."""
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +38,7 @@ def keys(server: Any) -> Any:
 
 def test_roles_are_asked_where_they_are_said_to_be_and_keys_never_cross(tmp_path: Path) -> None:
     with openai_server(debating) as base, openai_server(debating) as other:
-        done = madke(*arguments(tmp_path, base.url, "--cast", f"judge=openai/j@{other.url}"))
+        done = madke(*arguments(tmp_path, base.url, "--cast", f"judge=openai/j@{other.url}", *ASKED))
         assert done.returncode == 0, done.stderr
         assert (stages(other), keys(other)) == ({"judge"}, {"Bearer no-key"})
         assert (stages(base), keys(base)) == ({"select", "speak", "reply", "summarize"}, {f"Bearer {KEY}"})
@@ -56,7 +58,7 @@ def test_a_named_model_has_a_key_of_its_own_and_a_busy_server_holds_back_nobody(
     with openai_server(debating) as base, openai_server(busy) as other:
         file = tmp_path / "mine.yaml"
         file.write_text(f"referee: {{base_url: '{other.url}', model: m, key: JUDGE_KEY, concurrency: 2}}\n")
-        done = madke(*arguments(tmp_path, base.url, "--cast", "judge=referee"), MADKE_MODELS=str(file))
+        done = madke(*arguments(tmp_path, base.url, "--cast", "judge=referee", *ASKED), MADKE_MODELS=str(file))
         assert done.returncode == 0, done.stderr
         assert (stages(other), keys(other)) == ({"judge"}, {f"Bearer {JUDGE_KEY}"})
         assert "judge" not in stages(base)

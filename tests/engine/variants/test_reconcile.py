@@ -12,13 +12,13 @@ NAMES = ["Debater 1", "Debater 2", "Debater 3"]
 
 
 def stating(*votes: tuple[str | None, float | None], from_round: int = 1) -> Callable[..., Any]:
-    """``(answer, confidence)`` of each debater, from a round on; before, they all differ. None leaves a part out."""
+    """``(answer, confidence)`` of each debater, from a round on; before, they all differ. None states none."""
 
     def reply(request: ChatRequest) -> str:
         n, place = request.purpose.round, NAMES.index(request.purpose.agent)
         answer, confidence = votes[place] if n >= from_round else (f"view {place}", 0.5)
         said = f"Somebody's reasons, number {place}, round {n}."
-        said += "" if answer is None else f" The answer is [{answer}]."
+        said += " I do not know the answer." if answer is None else f" The answer is [{answer}]."
         return said + ("" if confidence is None else f"\nConfidence: {confidence}")
 
     return reply
