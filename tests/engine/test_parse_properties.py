@@ -130,6 +130,8 @@ CITATIONS = st.sampled_from([" [3]", " [1][2]", "[0]", " [1, 2]", " [4-6]", " [K
 
 
 @example([("Final answer: B.", "", False, False), ("The answer is A or B.", " [3]", True, False)])
+@example([("The label is [SUPPORTS], not [REFUTES].", " [3]", True, False)])
+@example([("Its label", " [3]", True, False), ("The answer is [Lake Baikal].", "", False, False)])
 @given(st.lists(st.tuples(SENTENCES, CITATIONS, st.booleans(), st.booleans()), min_size=1, max_size=5))
 def test_citations_at_the_ends_of_sentences_never_change_the_answer(parts: list[tuple[str, str, bool, bool]]) -> None:
     plain = " ".join(sentence for sentence, *_ in parts)

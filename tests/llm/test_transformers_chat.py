@@ -156,7 +156,9 @@ def test_a_run_fills_its_batches_across_questions_and_stages(tmp_path: Path, mon
     path = save_tiny_model(tmp_path / "words", words=words, context=8192)
     seen = batches(monkeypatch)
     model = HFChat(path, device="cpu")
-    variant = load_variant("madke").with_settings({"temperature": 2.0, "max_tokens": 6, "rounds": 2, "judge_asked": "always"})
+    variant = load_variant("madke").with_settings(
+        {"temperature": 2.0, "max_tokens": 6, "rounds": 2, "judge_asked": "always"}
+    )
     cast = dict.fromkeys(variant.protocol.roles, model)
     pool = KnowledgePool(passages=(Passage(source="wiki", key="k", title="", text="A city.", score=1.0, rank=0),))
     left = iter(range(10))

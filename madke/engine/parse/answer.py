@@ -140,8 +140,8 @@ def _said(
     text: str, reader: Reader, marker: Marker, *, shown: Container[int], cut: bool, context: ParseContext
 ) -> Parsed[str | None]:
     # Replacements keep the length, so that spans refer to the reply.
-    plain = _ECHO.sub(lambda echo: "answer:".rjust(len(echo[0])), _DISPLAYED.sub(r" [\1] ", unquoted(text)))
-    plain = without_citations(plain, () if reader.is_math else shown)
+    cited = _ECHO.sub(lambda echo: "answer:".rjust(len(echo[0])), _DISPLAYED.sub(r" [\1] ", unquoted(text)))
+    plain = without_citations(cited, shown, intervals=reader.is_math)
     recorded = _recorded(text, reader)
     outside = without(plain, (record.span for record in records(text)))
     return (
@@ -151,7 +151,7 @@ def _said(
         or _marked(plain, reader, marker)
         or (yes_or_no(plain, reader) if reader.is_yes_no else None)
         or (_last_number(plain, reader) if reader.is_math else None)
-        or _without_cue(plain, reader, context, cut=cut)
+        or _without_cue(plain, reader, context, cited=cited, cut=cut)
     )
 
 
@@ -599,9 +599,9 @@ def _declined(text: str) -> bool:
     return any(declines(text[start:end]) for start, end in list(sentences(text))[-MOST:])
 
 
-def _without_cue(text: str, reader: Reader, context: ParseContext, *, cut: bool) -> Parsed[str | None]:
+def _without_cue(text: str, reader: Reader, context: ParseContext, *, cited: str, cut: bool) -> Parsed[str | None]:
     if reader.is_open and not reader.is_math:
-        return plain_answer(text, reader, context, cut=cut)
+        return plain_answer(text, reader, context, cited=cited, cut=cut)
     if _declined(text):
         return nothing(None, "declined")
     is_given_back = any(is_placeholder(unwrap(text[start:end])) for start, end in outermost(text))

@@ -199,11 +199,15 @@ _RESULT = re.compile(
 )
 
 
-def without_citations(text: str, shown: Container[int]) -> str:
+_INTERVAL = re.compile(r"\d{1,4}(?:\s?,\s?\d{1,4})+")
+_MEMBER = re.compile(r"(?:∈|\\in|\b(?:lies?|interval))(?:\s+in)?[\s*_$]*\Z", re.IGNORECASE)
+
+
+def without_citations(text: str, shown: Container[int], *, intervals: bool = False) -> str:
     """The text with its citations replaced by spaces, so that all positions stay the same.
 
     A bracket of shown numbers is kept if it ends the reply, is stated as the answer ("the answer is [7]"), or is inside
-    another bracket and not after a sentence.
+    another bracket and not after a sentence. With ``intervals``, several numbers may end a reply as one does.
     """
     characters, outer = list(text), 0
     spans = sorted(pairs(text, "[]").items())
@@ -212,7 +216,7 @@ def without_citations(text: str, shown: Container[int]) -> str:
         near, nested, outer = text_before(text, start), start < outer, max(outer, end)
         if not cites(text[start + 1 : end - 1], shown) or (nested and not _FOLLOWS_SENTENCE.search(near)):
             continue
-        if len(spans) - n <= MOST and (states(near) or _closes(text, start, end, closing)):
+        if len(spans) - n <= MOST and (states(near) or _closes(text, start, end, closing, intervals=intervals)):
             continue
         characters[start:end] = " " * (end - start)
         if text.startswith((".", "!", "?"), end):  # Move the full stop to the end of its sentence.
@@ -231,12 +235,15 @@ def cites(content: str, shown: Container[int]) -> bool:
     return bool(ID_LIST.fullmatch(ids)) and all(int(n) in shown for range_ in NUMBERS.findall(ids) for n in range_ if n)
 
 
-def _closes(text: str, start: int, end: int, closing: int) -> bool:
+def _closes(text: str, start: int, end: int, closing: int, *, intervals: bool) -> bool:
     """Whether a number is the result that ends a reply: alone on its last line, or after "is", "=" or "so:"."""
-    if not text[start + 1 : end - 1].isdecimal() or re.search(r"\w", text[end:]):
+    content = text[start + 1 : end - 1]
+    is_interval = intervals and bool(_INTERVAL.fullmatch(content))
+    if not (content.isdecimal() or is_interval) or re.search(r"\w", text[end:]):
         return False
     line = text[text.rfind("\n", 0, start) + 1 : start]
     if not re.search(r"\w", line):
         return not text[: start - len(line)].rstrip().endswith(":")
     words = lead(text, start).rpartition(",")[2]
-    return start >= closing and bool(_RESULT.search(words)) and not _SOURCE.search(words)
+    is_result = _RESULT.search(words) or (is_interval and _MEMBER.search(words))
+    return start >= closing and bool(is_result) and not _SOURCE.search(words)

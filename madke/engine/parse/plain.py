@@ -14,7 +14,7 @@ from madke.engine.parse.context import (
     parsed_at,
     sentences,
 )
-from madke.engine.parse.markers import EMPHASIS, is_placeholder, says_only_where, unwrap
+from madke.engine.parse.markers import EMPHASIS, is_placeholder, says_only_where, standing, unwrap
 from madke.tasks.answer_text import declines
 
 Reads = Callable[[str], str | None]
@@ -47,6 +47,8 @@ _SILENT = re.compile(
 """A sentence that says that the passages hold nothing."""
 _BROKEN_OFF = re.compile(r"\b(?:is|are|was|in|by|from|on|of|the|and)\W*\Z", re.IGNORECASE)
 """The end of a sentence whose citation was its object: "The source is [3]."."""
+_QUOTED = re.compile(r"\S[ \t]{3,}\S")
+"""The spaces that stand for a quotation inside a sentence."""
 _CONCLUDES = re.compile(
     r"\W*(?:so|thus|therefore|hence|consequently|accordingly|in\s+(?:conclusion|short|summary)|overall|finally|as\s+a\s+result)\b",
     re.IGNORECASE,
@@ -64,12 +66,14 @@ _YES_OR_NO = re.compile(
 _BOTH = re.compile(r"\W*yes\s+and\s+no\b", re.IGNORECASE)
 
 
-def plain_answer(text: str, read: Reads, context: ParseContext, *, cut: bool) -> Parsed[str | None]:
+def plain_answer(text: str, read: Reads, context: ParseContext, *, cited: str, cut: bool) -> Parsed[str | None]:
     """The sentence or phrase that answers, from a reply of free text without a marker.
 
     A phrase on the last line counts (rule ``phrase``), or a list of phrases; else the last sentence that concludes
     ("so", "therefore"), else the first one (``sentence``). Sentences about the debate or the task, questions and
-    headings do not count. A reply that was cut off is not read.
+    headings do not count, nor sentences that held a quotation. A reply that was cut off is not read.
+
+    ``cited`` is the text with its citations, which are spaces in ``text`` as quotations are.
     """
     masked = _ASIDE.sub(lambda line: " " * len(line[0]), text)
     spans = [*sentences(masked)]
@@ -83,7 +87,11 @@ def plain_answer(text: str, read: Reads, context: ParseContext, *, cut: bool) ->
     if said and all(is_placeholder(unwrap(one)) for one, _ in said):
         return nothing(None, "placeholder")
     declined = any(declines(one) or _DECLINES.search(one) or _SILENT.search(one) for one, _ in said)
-    found = [one for one in said if not _says_nothing(one[0], context)]
+    found = [
+        (one, span)
+        for one, span in said
+        if not _QUOTED.search(_bare(cited[slice(*span)])) and not _says_nothing(one, context)
+    ]
     concluding = [one for one in found if _CONCLUDES.match(one[0])]
     if declined and not concluding:
         return nothing(None, "declined")
@@ -112,10 +120,12 @@ def _bare(said: str) -> str:
 
 
 def _says_nothing(said: str, context: ParseContext) -> bool:
-    if re.search(r"\S[ \t]{3,}\S|\\boxed|[{}]|<answer", said):  # A quotation was in it, or it is a form without an end.
+    if re.search(r"\\boxed|[{}]|<answer", said):  # It is a form without an end.
         return True
     bare = unwrap(said)
-    given_back = any(is_placeholder(said[start + 1 : end - 1]) for start, end in outermost(said))
+    given_back = any(is_placeholder(said[start + 1 : end - 1]) for start, end in outermost(said)) or any(
+        is_placeholder(said[start:end]) and standing(said, start, end) == "none" for start, end in outermost(said, "()")
+    )  # "In the form (X)"; in "Twitter (X)" it is a name.
     if is_placeholder(bare) or given_back or says_only_where(bare) or said.endswith(("?", ":")):
         return True
     if (
