@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcome
@@ -20,9 +21,7 @@ from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
 from madke.retrieval.pools.pool_file import PoolRecord
 from madke.tasks import get_task
-from madke.variants import load_variant
-
-_VOTES = ("majority", "agreed_or_summarizer", "only")
+from madke.variants import Variant, load_variant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +101,7 @@ def _final(
     if final.status == "failed":
         return final
     if final.by in ("majority", "agreement", "only"):
-        scene = Scene(question, protocol, {}, task=get_task(question.task), prompts=load_variant("standard"))
+        scene = Scene(question, protocol, {}, task=get_task(question.task), prompts=_no_prompts())
         return asyncio.run(FINISHES["only" if final.by == "only" else "majority"](scene, rounds))
     if final.bound or not final.text:
         return final
@@ -110,6 +109,12 @@ def _final(
     numbers = range(len(pool.passages)) if pool else ()
     parsed = _answer(final.text, question, protocol, numbers, final.cut, context)
     return replace(final, answer=parsed.value, status=parsed.status, rule=parsed.rule)
+
+
+@cache
+def _no_prompts() -> Variant:
+    """A scene needs templates; none is rendered."""
+    return load_variant("standard")
 
 
 def _off_course(transcript: Transcript, protocol: Protocol) -> bool:

@@ -172,10 +172,10 @@ def allowed(scene: Scene, debater: Debater) -> list[int]:
     if knowledge is None or knowledge.select == "none":
         return []
     if knowledge.select == "one_each":
-        place = next(n for n, other in enumerate(scene.protocol.cast) if other.name == debater.name)
+        place = _place(scene.protocol, debater)
         return [place] if place < len(scene.pool.passages) else []
     if knowledge.select == "views":
-        place = next(n for n, other in enumerate(scene.protocol.cast) if other.name == debater.name)
+        place = _place(scene.protocol, debater)
         size = len(scene.pool.passages)
         return [(place + n) % size for n in range(ceil(knowledge.view_share * size))]
     sources = (knowledge.per_debater_sources or {}).get(debater.name)
@@ -261,5 +261,10 @@ async def _ask(
 def _persona(debater: Debater, protocol: Protocol, round_n: int) -> str:
     if not protocol.order.rotate_personas:
         return debater.persona
-    place = next(n for n, other in enumerate(protocol.cast) if other.name == debater.name)
+    place = _place(protocol, debater)
     return protocol.cast[(place - (round_n - 1)) % len(protocol.cast)].persona
+
+
+def _place(protocol: Protocol, debater: Debater) -> int:
+    """The place of a debater in the cast, from 0."""
+    return next(n for n, other in enumerate(protocol.cast) if other.name == debater.name)
