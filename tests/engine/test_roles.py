@@ -31,7 +31,7 @@ def says(text: str, selected: str = "Selected: [1]") -> Callable[..., Any]:
 
 @pytest.mark.parametrize(
     ("settings", "answer"),
-    [({"knowledge": None}, "3"), (SHOWN, "The lakes are deep"), (CHOSEN, "3"), ({**SHOWN, "question": MATH}, "3")],
+    [({"knowledge": None}, "3"), (SHOWN, "The lakes are deep"), (CHOSEN, "3"), ({**SHOWN, "question": MATH}, None)],
     ids=["no pool", "shown", "another was chosen", "mathematics"],
 )
 def test_only_a_number_that_the_debater_was_shown_is_a_citation(settings: dict[str, Any], answer: str | None) -> None:
