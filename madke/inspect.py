@@ -17,7 +17,7 @@ from madke.core.errors import CallError, UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript, to_json
-from madke.endpoints.prices import estimated_usage
+from madke.models.prices import estimated_usage
 from madke.runs.job import Job, resolved
 from madke.runs.options import RunOptions
 from madke.runs.request import askable, requested

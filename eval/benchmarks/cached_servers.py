@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from madke.core.chat import ChatRequest, Completion, Message, Prefix, Usage, shared_length
-from madke.endpoints.dialect import Dialect
-from madke.endpoints.endpoint import Endpoint, ModelEntry
+from madke.models.dialect import Dialect
+from madke.models.endpoint import Endpoint, ModelEntry
 
 Kind = Literal["hosted", "blocks", "slots", "none"]
 

@@ -19,10 +19,10 @@ from madke._util.files import read_jsonl
 from madke.core.chat import ChatRequest, Prefix
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
-from madke.endpoints.limiter import Limited
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
-from madke.llm import Limits, Retrying
+from madke.models.limiter import Limited, Limits
+from madke.models.retry import Retrying
 from madke.tasks import get_task
 from madke.variants import load_variant
 

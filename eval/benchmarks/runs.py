@@ -19,7 +19,7 @@ from madke.core.chat import ChatRequest, Completion
 from madke.data import read_dataset
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
-from madke.llm import close, open_model
+from madke.models.chat_models import close, open_model
 from madke.retrieval.indexes.corpus import read_corpus
 from madke.runs.job import resolved
 from madke.runs.options import RunOptions

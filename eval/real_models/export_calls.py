@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from madke.llm.store import CallStore
+from madke.models.store import CallStore
 
 with CallStore(Path(sys.argv[1]) / "calls.sqlite") as store:
     for call in store.recorded():

@@ -13,7 +13,7 @@ from typing import Any
 
 from madke._util.files import atomic_write
 from madke.core.errors import UserError
-from madke.llm.store import CallStore
+from madke.models.store import CallStore
 
 
 def keep_calls(store: Path, file: Path, head: dict[str, Any], results: Iterable[dict[str, Any]] = ()) -> None:

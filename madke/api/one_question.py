@@ -16,8 +16,8 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
-from madke.llm import Limits
-from madke.llm.services import AnswerScorer
+from madke.models.limiter import Limits
+from madke.models.services import AnswerScorer
 from madke.retrieval.named import use_files
 from madke.retrieval.pools.building import depth, retrieve
 from madke.retrieval.pools.loading import pool_of

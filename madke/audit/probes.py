@@ -16,7 +16,7 @@ from madke.engine import roles
 from madke.engine.parse import marked, read_bound
 from madke.engine.scene import Scene
 from madke.engine.view import View, view
-from madke.llm import close
+from madke.models.chat_models import close
 from madke.tasks import get_task
 from madke.variants import Variant
 

@@ -78,7 +78,7 @@ def _write_page(run: Path, debate: str, file: Path, title: str) -> None:
 
 def _chose_model(context: typer.Context, request: RunRequest, options: RunOptions) -> bool:
     """Whether the user named a model, or a place where models are."""
-    from madke.llm import read_models
+    from madke.models.endpoint import read_models
 
     source = context.get_parameter_source("model")
     named = (source is not None and source.name != "DEFAULT") or bool(request.cast)

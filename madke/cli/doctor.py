@@ -68,8 +68,8 @@ def _audit(name: str, base_url: str | None, models_file: Path | None, prompts: P
     """Audit a model and show what was found, also if the audit is interrupted."""
     from madke.audit import Audit, findings_of
     from madke.cli.progress import exit_status, status_line
-    from madke.endpoints.endpoint import AtEndpoint
-    from madke.llm import open_model, read_models
+    from madke.models.chat_models import open_model
+    from madke.models.endpoint import AtEndpoint, read_models
     from madke.variants import load_variant
 
     if name == "human":
@@ -98,7 +98,7 @@ def _audit(name: str, base_url: str | None, models_file: Path | None, prompts: P
 
 def _local_servers() -> str:
     from madke.cli.local_servers import server_line, shell_lines
-    from madke.endpoints.local_servers import asked_ports, find_servers
+    from madke.models.local_servers import asked_ports, find_servers
 
     servers = find_servers()
     if not servers:
@@ -178,8 +178,8 @@ def _endpoint(base_url: str | None) -> str:
 
     from madke._util.http_session import keyed_session
     from madke.core.addresses import bare_url, public_url
-    from madke.endpoints.endpoint import key_from_environment
-    from madke.endpoints.transport import certificates
+    from madke.models.endpoint import key_from_environment
+    from madke.models.transport import certificates
 
     url = base_url or os.environ.get("OPENAI_BASE_URL")
     if not url:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from madke.core.errors import UserError
-from madke.endpoints.model_names import MODEL_KINDS
+from madke.models.model_names import MODEL_KINDS
 from madke.retrieval.named import BUILT_IN_SOURCES
 from madke.runs.options import (
     CLUSTER,

@@ -2,7 +2,7 @@
 
 from madke._util.terminal import say
 from madke.core.errors import count_of
-from madke.endpoints.local_servers import LocalServer, find_servers
+from madke.models.local_servers import LocalServer, find_servers
 
 _WIDTH = 78
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from madke._util.terminal import say_table, say_wrapped
 from madke.cli.progress import duration
-from madke.endpoints.model_names import is_unpaid
-from madke.endpoints.prices import Prices
-from madke.endpoints.shipped_prices import shipped_note
 from madke.engine.protocol_parts import Knowledge
 from madke.experiments.load import Planned, planned_range
+from madke.models.model_names import is_unpaid
+from madke.models.prices import Prices
+from madke.models.shipped_prices import shipped_note
 from madke.retrieval.named import is_sample
 from madke.runs.request import RunRequest
 

@@ -16,11 +16,11 @@ from madke._util.terminal import console, say, say_json, say_wrapped
 from madke.cli.plan_table import sample_of_vote, show_plans, source_line, vote_of_equal_cost
 from madke.cli.progress import exit_status, listening, resumable, run_progress, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
-from madke.endpoints.prices import Prices
-from madke.endpoints.shipped_prices import shipped_note
 from madke.engine.cost import equal_vote
-from madke.llm import CallStore
-from madke.llm.services import SERVICE_STAGES
+from madke.models.prices import Prices
+from madke.models.services import SERVICE_STAGES
+from madke.models.shipped_prices import shipped_note
+from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from madke.runs.job import resolved
 from madke.runs.meter import Budget, Meter, account, planned_prices, prices_of

@@ -87,7 +87,7 @@ def command(
 ) -> None:
     """Compute and print the scores of runs or prediction files. Update metrics.json of each run."""
     from madke._util.files import write_file
-    from madke.endpoints.prices import read_prices
+    from madke.models.prices import read_prices
     from madke.report.answer_files import write_answers
     from madke.report.score_tables import score_table_of
     from madke.report.tables import ANSWER_FILES, TABLE_FILES, check_ending, write_table

@@ -80,7 +80,7 @@ class ChatRequest:
 
 
 Prefix = Literal["auto", "on", "off"]
-"""Whether calls that begin alike wait for one of them (:mod:`madke.endpoints.prefixes`)."""
+"""Whether calls that begin alike wait for one of them (:mod:`madke.models.prefixes`)."""
 
 LISTENERS = ("on_delta", "on_token")
 """Fields of :class:`ChatRequest` that hear of the reply, and are no part of what is asked."""

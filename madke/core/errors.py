@@ -37,7 +37,7 @@ class UserError(Exception):
 
 @dataclass(eq=False)
 class CallError(Exception):
-    """One attempt at a model call failed. Only ``madke.llm`` raises and catches it."""
+    """One attempt at a model call failed. Only ``madke.models`` raises and catches it."""
 
     reason: str
     """For the transcript; holds no secrets."""

@@ -1,1 +1,1 @@
-"""Sentence encoders: loaded in this process (``encoders``) or behind an endpoint (``embeddings``)."""
+"""Sentence encoders that are loaded in this process. Those behind an endpoint are ``madke.models.embeddings``."""

@@ -9,7 +9,7 @@ Names of encoders:
 * anything else: a sentence-transformers model, a local folder or a Hugging Face name.
 
 An existing folder takes precedence over a Hugging Face name, also in ``dpr:``. Encoders behind an endpoint are in
-:mod:`madke.encoding.embeddings`. An encoder wants its texts in the form of its model card: prefixes, pooling and
+:mod:`madke.models.embeddings`. An encoder wants its texts in the form of its model card: prefixes, pooling and
 normalisation.
 """
 

@@ -17,10 +17,10 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.data import FirstRounds, first_rounds
 from madke.data.first_round import drawn_first_rounds
-from madke.endpoints.model_names import has_endpoint
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.load import Planned
 from madke.experiments.recipe import Arm, FirstRoundOf, Recipe
+from madke.models.model_names import has_endpoint
 from madke.retrieval.named import open_source
 from madke.retrieval.pools.building import asking_folder, depth, retrieve_pools
 from madke.retrieval.pools.pool_file import MORE, merged_pools, missing_pools, record_to_json, write_pools

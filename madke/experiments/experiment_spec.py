@@ -19,14 +19,14 @@ from madke.core.question import Question
 from madke.data import read_dataset
 from madke.data.dataset import chosen, sample_of
 from madke.data.questions import questions_of_records
-from madke.endpoints.endpoint import refuse_two_addresses
-from madke.endpoints.model_names import forms_with_endpoint, has_endpoint, is_loaded
 from madke.engine.debate import check_needs
 from madke.engine.prose import check_task
 from madke.engine.protocol_parts import RETRIEVER, Knowledge
 from madke.experiments.own_choice import sources_of, with_models, with_sources, with_wordings
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
-from madke.llm import as_chat_model, close, open_model, read_models
+from madke.models.chat_models import as_chat_model, close, open_model
+from madke.models.endpoint import read_models, refuse_two_addresses
+from madke.models.model_names import forms_with_endpoint, has_endpoint, is_loaded
 from madke.retrieval.named import known_sources, parse_sources, resolve
 from madke.retrieval.pools.pool_file import read_pools, sources_in
 from madke.runs.job import Job, job_of, refuse_sample

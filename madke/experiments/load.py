@@ -9,10 +9,10 @@ from pathlib import Path
 from madke.core.chat import Message, Usage, shared_length
 from madke.core.knowledge import Passage
 from madke.core.question import Question
-from madke.endpoints.prefixes import HOSTED_TOKENS
-from madke.endpoints.prices import Price, Prices, cost, estimated_usage, price_of, searches_for
 from madke.engine.protocol_parts import Knowledge
-from madke.llm import read_models
+from madke.models.endpoint import read_models
+from madke.models.prefixes import HOSTED_TOKENS
+from madke.models.prices import Price, Prices, cost, estimated_usage, price_of, searches_for
 from madke.retrieval.pools.stages import LLM, LOCAL, messages
 from madke.runs.options import RunOptions
 from madke.runs.spec import sessions_of

@@ -8,8 +8,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from madke.core.errors import UserError
-from madke.endpoints.model_names import split_address
 from madke.experiments.recipe import Arm, Changes, PublishedWith, Recipe
+from madke.models.model_names import split_address
 
 ALL = "all"
 """The label of an arm with all sources of the user, next to one arm for each."""

@@ -18,8 +18,6 @@ from madke.core.question import Question
 from madke.core.transcript import Turn
 from madke.data import FirstRounds
 from madke.data.first_round import planned_first_rounds
-from madke.endpoints.model_names import has_endpoint
-from madke.endpoints.prices import Price, Prices, price_of
 from madke.engine.cost import possible_rounds, stage_calls
 from madke.engine.debate import hold_debate
 from madke.engine.ending import FINISHES
@@ -29,7 +27,9 @@ from madke.engine.protocol_parts import MAX_DEBATERS, RETRIEVER, Knowledge
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.load import PASSAGE, Load, Planned, load_of, planned_usage, stage_load
 from madke.experiments.recipe import Arm
-from madke.llm.store import call_key
+from madke.models.model_names import has_endpoint
+from madke.models.prices import Price, Prices, price_of
+from madke.models.store import call_key
 from madke.retrieval.pools.loading import pool_of
 from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, read_pools
 from madke.runs.job import Job, with_first_rounds

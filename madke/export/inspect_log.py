@@ -12,10 +12,10 @@ from madke._util.assets import require
 from madke._util.files import short_hash
 from madke._version import __version__
 from madke.core.transcript import Transcript
-from madke.endpoints.model_names import split_address
 from madke.export.recorded_calls import debates_with_calls, first_start
 from madke.export.trec import file_stem
-from madke.llm.store import Recorded
+from madke.models.model_names import split_address
+from madke.models.store import Recorded
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import row
 from madke.scoring.metrics import metrics_of

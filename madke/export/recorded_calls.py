@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from madke.core.transcript import Transcript
-from madke.llm import CallStore
-from madke.llm.store import Recorded
+from madke.models.store import CallStore, Recorded
 from madke.runs.spec import run_files, sessions_of
 from madke.scoring.arms import Results
 from madke.scoring.scores import RETRIEVAL_STAGES

@@ -20,7 +20,6 @@ from madke.core.chat import ChatRequest, Completion, Purpose, Usage
 from madke.core.errors import suggesting
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
-from madke.endpoints.prices import estimated_usage
 from madke.engine.debate import hold_debate as engine_debate
 from madke.engine.ending import overlaps
 from madke.engine.parse import parse_pick
@@ -28,6 +27,7 @@ from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import NON_DEBATERS, Debater
 from madke.engine.scene import Scene
 from madke.lemmas.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
+from madke.models.prices import estimated_usage
 from madke.tasks import get_task
 from madke.variants import Variant, load_variant
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Self
 
 from madke.core.chat import Usage
-from madke.endpoints.openai_wire import provider_usage
+from madke.models.openai_wire import provider_usage
 
 ChatMessages = list[dict[str, str]]
 """Messages with ``role`` and ``content``, as in OpenAI's API."""

@@ -21,8 +21,7 @@ from madke._util.workers import open_workers
 from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Called, Transcript
 from madke.core.transcript import to_json as transcript_to_json
-from madke.llm import CallStore
-from madke.llm.store import Recorded
+from madke.models.store import CallStore, Recorded
 from madke.report.conflict_text import map_of
 from madke.report.debate_text import agreement_in
 from madke.report.tables import ORACLE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from madke.endpoints.prices import Prices, cost, price_of
 from madke.experiments.load import Planned, planned_range
-from madke.llm.store import Paid
+from madke.models.prices import Prices, cost, price_of
+from madke.models.store import Paid
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, count_cell, table_of
 from madke.runs.pool_stages import POOLS
 from madke.scoring.scores import Scores

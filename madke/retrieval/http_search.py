@@ -20,7 +20,7 @@ from madke._util.yaml_file import read_mapping
 from madke.core.addresses import public_url, retry_after
 from madke.core.chat import decoded
 from madke.core.errors import unknown
-from madke.endpoints.endpoint import key_from_environment
+from madke.models.endpoint import key_from_environment
 from madke.retrieval.web import (
     MAX_REPLY_BYTES,
     Address,

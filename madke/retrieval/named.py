@@ -12,7 +12,7 @@ from pathlib import Path
 from madke._util.assets import asset, cache_dir
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
-from madke.encoding.embeddings import use_models_file
+from madke.models.embeddings import use_models_file
 from madke.retrieval.documents.reading import DOCUMENT_TYPES, is_document
 from madke.retrieval.index_sources import is_index
 from madke.retrieval.indexes.published_folders import faiss_file

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from madke.core.addresses import public_url
 from madke.core.errors import UserError
-from madke.endpoints.endpoint import key_from_environment
+from madke.models.endpoint import key_from_environment
 from madke.retrieval.http_search import HttpService, parse_json
 from madke.retrieval.web import Fetch, NoAnswer, PricedReply, Request, WebOptions, WebResult
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError, unknown
-from madke.endpoints.endpoint import ModelEntries, refuse_two_addresses, refuse_unreachable
-from madke.endpoints.model_names import forms_with_endpoint, has_endpoint, names_code
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import role_key
-from madke.llm import open_model
+from madke.models.chat_models import open_model
+from madke.models.endpoint import ModelEntries, refuse_two_addresses, refuse_unreachable
+from madke.models.model_names import forms_with_endpoint, has_endpoint, names_code
 
 
 def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) -> dict[str, str]:
@@ -41,7 +41,7 @@ def open_models(
     models: ModelEntries | None = None,
     probed: bool = True,
 ) -> dict[str, ChatModel]:
-    """Role -> model; roles with the same model name share a model. Close each with :func:`madke.llm.close`.
+    """Role -> model; roles with the same model name share a model. Close each with ``close``.
 
     Under ``replay`` models are not called and need no endpoint and no key. Otherwise endpoints are probed, unless
     ``probed`` is False, so that an unreachable one is detected before any cost.

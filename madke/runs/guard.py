@@ -8,8 +8,10 @@ from typing import Any
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
 from madke.engine.protocol_parts import Knowledge
-from madke.llm import CallStore, Limited, Limits, Retrying, Stored
-from madke.llm.services import AnswerScorer, answer_scoring
+from madke.models.limiter import Limited, Limits
+from madke.models.retry import Retrying
+from madke.models.services import AnswerScorer, answer_scoring
+from madke.models.store import CallStore, Stored
 from madke.retrieval.pools.live_search import LiveSearch, searching
 from madke.runs.meter import Meter, Metered
 

@@ -26,7 +26,8 @@ from madke.engine.debate import check_needs
 from madke.engine.prose import check_task
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
-from madke.llm import as_chat_model, close, read_models
+from madke.models.chat_models import as_chat_model, close
+from madke.models.endpoint import read_models
 from madke.retrieval import named
 from madke.retrieval.named import open_source
 from madke.retrieval.pools.pool_file import pool_records, sources_in

@@ -13,11 +13,13 @@ from typing import Any
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage, takes_schemas
 from madke.core.errors import CallError, UserError
 from madke.core.events import Listener, RunProgress
-from madke.endpoints.model_names import is_unpaid
-from madke.endpoints.prices import Prices, billed_as, cost, price_of, read_prices
-from madke.endpoints.shipped_prices import shipped_prices
 from madke.engine.parse import TRUNCATED
-from madke.llm import CallStore, Limits, read_models
+from madke.models.endpoint import read_models
+from madke.models.limiter import Limits
+from madke.models.model_names import is_unpaid
+from madke.models.prices import Prices, billed_as, cost, price_of, read_prices
+from madke.models.shipped_prices import shipped_prices
+from madke.models.store import CallStore
 from madke.runs.options import RunOptions
 
 MAX_FAILED_IN_A_ROW = 20

@@ -16,12 +16,14 @@ from madke.core.chat import ChatModel
 from madke.core.errors import Unfinished
 from madke.core.knowledge import Source, SourceCounts
 from madke.core.question import Question
-from madke.endpoints.endpoint import refuse_unreachable
-from madke.endpoints.model_names import has_endpoint
-from madke.endpoints.rerank_endpoint import open_rerank_endpoint
 from madke.engine.protocol_parts import Knowledge
-from madke.llm import CallStore, Limits, close, read_models
-from madke.llm.services import CrossEncoderReranker
+from madke.models.chat_models import close
+from madke.models.endpoint import read_models, refuse_unreachable
+from madke.models.limiter import Limits
+from madke.models.model_names import has_endpoint
+from madke.models.rerank_endpoint import open_rerank_endpoint
+from madke.models.services import CrossEncoderReranker
+from madke.models.store import CallStore
 from madke.retrieval.pools.building import depth, in_search_thread, retrieve_pools
 from madke.retrieval.pools.live_search import LiveSearch
 from madke.retrieval.pools.pool_file import PoolRecord, pool_records, record_to_json

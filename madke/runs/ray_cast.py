@@ -23,10 +23,10 @@ from madke._util.versions import versions
 from madke._util.workers.ray_cluster import cause_on_node, connected, fetched, same_versions
 from madke.core.chat import ChatModel, ChatRequest, Completion, takes_schemas
 from madke.core.errors import CallError, UserError
-from madke.endpoints.endpoint import OPENAI_URL, AtEndpoint, ModelEntries, endpoints_of, read_models
-from madke.endpoints.model_names import kind_of
-from madke.llm.models import OwnModel
-from madke.llm.offline import OfflineChat
+from madke.models.chat_models import OwnModel
+from madke.models.endpoint import OPENAI_URL, AtEndpoint, ModelEntries, endpoints_of, read_models
+from madke.models.model_names import kind_of
+from madke.models.offline import OfflineChat
 from madke.runs.cast import open_models
 from madke.runs.options import RunOptions
 
@@ -148,7 +148,7 @@ def _start(ray: Any, names: Mapping[str, ChatModel], options: RunOptions, declar
             """Model -> its own name and address, of endpoints that answer."""
             check()
             from madke.core.errors import UserError
-            from madke.endpoints.endpoint import ModelEntries, ModelEntry, endpoints_of
+            from madke.models.endpoint import ModelEntries, ModelEntry, endpoints_of
             from madke.runs.cast import open_models
 
             known = ModelEntries(entries={name: ModelEntry(**each) for name, each in entries.items()}, named=named)

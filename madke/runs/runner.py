@@ -14,11 +14,12 @@ from madke.core.chat import ChatModel
 from madke.core.errors import UserError
 from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
-from madke.endpoints.endpoint import endpoints_of, relocations
 from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
-from madke.llm import CallStore, Limits
-from madke.llm.services import AnswerScorer
+from madke.models.endpoint import endpoints_of, relocations
+from madke.models.limiter import Limits
+from madke.models.services import AnswerScorer
+from madke.models.store import CallStore
 from madke.retrieval.pools.building import depth
 from madke.retrieval.pools.live_search import LiveSearch
 from madke.runs.directory import RunDirectory

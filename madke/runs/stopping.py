@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from madke._util.concurrency import gather
 from madke.core.errors import count_of
-from madke.llm import Limits
+from madke.models.limiter import Limits
 from madke.runs.meter import Meter
 
 _log = logging.getLogger(__name__)

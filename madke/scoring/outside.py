@@ -30,8 +30,10 @@ from madke.core.errors import UserError
 from madke.core.events import Watch, silent
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.endpoints.endpoint import refuse_unreachable
-from madke.llm import CallStore, Limits, close, open_model
+from madke.models.chat_models import close, open_model
+from madke.models.endpoint import refuse_unreachable
+from madke.models.limiter import Limits
+from madke.models.store import CallStore
 from madke.runs.directory import Key
 from madke.runs.guard import Guard
 from madke.runs.meter import Budget, Meter

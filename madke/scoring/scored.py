@@ -19,8 +19,8 @@ from madke._util.terminal import printable
 from madke._version import __version__
 from madke.core.errors import UserError
 from madke.core.events import Watch, silent
-from madke.endpoints.prices import Prices, billed_as, cost, cost_saved, price_of
-from madke.llm import CallStore
+from madke.models.prices import Prices, billed_as, cost, cost_saved, price_of
+from madke.models.store import CallStore
 from madke.runs.directory import is_being_written
 from madke.runs.meter import Budget
 from madke.runs.spec import endpoints_before, run_files, sessions_of

@@ -15,8 +15,8 @@ from functools import cache
 from madke.core.chat import Usage
 from madke.core.errors import count_of
 from madke.core.transcript import StageUsage, Transcript, Turn
-from madke.endpoints.prices import Price, cost
 from madke.engine.agreement import Same, agreed, answer_groups, matcher
+from madke.models.prices import Price, cost
 from madke.scoring.debate_rows import over_repeats
 from madke.scoring.metrics import METRICS, common_metric, correct_by, metrics_of, question_of
 from madke.scoring.statistics import Estimate

@@ -12,7 +12,9 @@ from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.engine.debate import check_needs
 from madke.engine.protocol_parts import Knowledge, role_key
-from madke.llm import Limits, close, read_models
+from madke.models.chat_models import close
+from madke.models.endpoint import read_models
+from madke.models.limiter import Limits
 from madke.retrieval.named import is_sample, open_source
 from madke.retrieval.pools.building import retrieve
 from madke.retrieval.pools.loading import pool_of

@@ -15,7 +15,7 @@ from madke.report.debate_text import header, summary
 from madke.serve.transcripts import Served
 
 _CHARACTERS_PER_TOKEN = 4
-"""The estimate by which ``max_tokens`` bounds the final text; see :func:`madke.endpoints.prices.estimated_usage`."""
+"""The estimate by which ``max_tokens`` bounds the final text; see :func:`madke.models.prices.estimated_usage`."""
 
 
 _THINKING = "<think"

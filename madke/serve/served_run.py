@@ -21,11 +21,13 @@ from madke.core.question import Question
 from madke.core.stage import Stage
 from madke.core.transcript import Transcript
 from madke.data.questions import id_of
-from madke.endpoints.endpoint import endpoints_of
 from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
-from madke.llm import CallStore, Limits, close
-from madke.llm.services import AnswerScorer, service_request
+from madke.models.chat_models import close
+from madke.models.endpoint import endpoints_of
+from madke.models.limiter import Limits
+from madke.models.services import AnswerScorer, service_request
+from madke.models.store import CallStore
 from madke.retrieval.pools.building import depth
 from madke.retrieval.pools.live_search import LiveSearch
 from madke.retrieval.pools.loading import pool_of

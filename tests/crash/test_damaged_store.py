@@ -12,8 +12,7 @@ import pytest
 
 from madke.core.chat import Completion, Usage
 from madke.core.errors import UserError
-from madke.llm import CallStore
-from madke.llm.store import call_key
+from madke.models.store import CallStore, call_key
 from tests.support.chat_requests import chat_request, purpose
 
 PAGE = 4096

@@ -18,7 +18,7 @@ import pytest
 
 from madke._util.files import atomic_write, unexpected_files
 from madke.core.errors import UserError
-from madke.llm import CallStore
+from madke.models.store import CallStore
 from madke.runs.directory import RunDirectory, read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, write_dataset

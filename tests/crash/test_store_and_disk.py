@@ -11,7 +11,8 @@ import pytest
 from madke._util.files import write_file
 from madke.core.chat import Completion
 from madke.core.errors import UserError
-from madke.llm import CallStore, ScriptedChat, Stored
+from madke.models.scripted import ScriptedChat
+from madke.models.store import CallStore, Stored
 from tests.crash.conftest import freeze
 from tests.support.chat_requests import chat_request
 from tests.support.small_disk import fill_up

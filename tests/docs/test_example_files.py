@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from madke._util.assets import asset
-from madke.endpoints.prices import price_of, read_prices
-from madke.llm import read_models
+from madke.models.endpoint import read_models
+from madke.models.prices import price_of, read_prices
 from madke.retrieval.source_spec import HttpSpec, keys_of, read_sources
 
 

@@ -27,7 +27,8 @@ from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
-from madke.llm import CallStore, ScriptedChat, Stored
+from madke.models.scripted import ScriptedChat
+from madke.models.store import CallStore, Stored
 from madke.tasks import get_task
 from madke.variants import load_variant
 from tests.support.plain import QUESTION, play, sign

@@ -11,7 +11,8 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.transcript import Transcript, Truncation
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
-from madke.llm import CallStore, ScriptedChat, Stored
+from madke.models.scripted import ScriptedChat
+from madke.models.store import CallStore, Stored
 from madke.tasks import TASKS
 from tests.support.plain import (
     QUESTION,

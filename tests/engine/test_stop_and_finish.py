@@ -11,7 +11,7 @@ from madke.core.question import Question
 from madke.core.transcript import Final
 from madke.engine.cost import possible_rounds
 from madke.engine.ending import STOPS, vote_weight
-from madke.llm.scripted import ScriptedChat
+from madke.models.scripted import ScriptedChat
 from tests.support.plain import calls, play, protocol, signed
 
 GONE = Completion(outcome="failed", error="the server is gone")

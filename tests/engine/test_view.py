@@ -11,7 +11,7 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
-from madke.llm import ScriptedChat
+from madke.models.scripted import ScriptedChat
 from madke.tasks import TASKS, Task
 from tests.support.plain import PlainPrompts, play, prompts, protocol, read_by, signed
 

@@ -7,7 +7,7 @@ import pytest
 
 from madke.core.chat import Usage
 from madke.core.errors import UserError
-from madke.endpoints.prices import Price, cost, price_of, read_prices
+from madke.models.prices import Price, cost, price_of, read_prices
 from madke.runs.meter import Budget
 
 MINI = Price(prompt=0.15, cached=0.075, completion=0.6)

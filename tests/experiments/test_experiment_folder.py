@@ -16,7 +16,7 @@ from madke.experiments import experiment as experiment_module
 from madke.experiments.experiment import Experiment, read_experiment
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.recipe import read_recipe
-from madke.llm import CallStore
+from madke.models.store import CallStore
 from madke.runs.meter import account
 from madke.runs.options import DEFAULTS
 from madke.runs.request import RunRequest, askable

@@ -9,7 +9,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.experiments.ablation import ablate
-from madke.llm import CallStore
+from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from madke.runs.options import RunOptions
 from madke.runs.spec import read_spec

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from madke.core.question import Question
-from madke.endpoints.prices import Price
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import Planner, planned, planned_grading
 from madke.experiments.recipe import Recipe
+from madke.models.prices import Price
 from madke.scoring.outside import graders_of
 
 

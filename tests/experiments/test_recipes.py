@@ -17,7 +17,7 @@ from madke.engine.scene import Scene
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import read_recipe, recipe_files
-from madke.llm import ScriptedChat
+from madke.models.scripted import ScriptedChat
 from madke.runs.job import with_first_rounds
 from madke.runs.request import RunRequest
 from madke.tasks import get_task

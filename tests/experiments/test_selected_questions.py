@@ -14,7 +14,7 @@ from madke.core.chat import ChatRequest
 from madke.core.errors import UserError
 from madke.data.first_round import Draw
 from madke.experiments.recipe import Recipe
-from madke.llm import ScriptedChat
+from madke.models.scripted import ScriptedChat
 from madke.runs.directory import read_transcripts
 from madke.runs.spec import read_spec
 

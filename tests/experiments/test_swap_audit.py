@@ -11,7 +11,7 @@ from madke import Question, ablate
 from madke.core.chat import ChatRequest
 from madke.core.stage import Stage
 from madke.experiments.recipe import read_recipe
-from madke.llm import ScriptedChat
+from madke.models.scripted import ScriptedChat
 from madke.runs.directory import read_transcripts
 from madke.scoring.arms import read_arm
 

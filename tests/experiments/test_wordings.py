@@ -12,7 +12,7 @@ from madke.core.transcript import Transcript
 from madke.experiments.ablation import ablate
 from madke.experiments.own_choice import with_wordings
 from madke.experiments.recipe import read_recipe
-from madke.llm import CallStore
+from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from madke.runs.options import RunOptions
 from madke.variants import load_variant

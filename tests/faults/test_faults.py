@@ -18,8 +18,9 @@ import pytest
 
 from madke.core.chat import retry_seed
 from madke.core.transcript import to_json
-from madke.endpoints.transport import MAX_REPLY, Transport
-from madke.llm import OpenAIChat, Retrying, RetryPolicy
+from madke.models.openai_client import OpenAIChat
+from madke.models.retry import Retrying, RetryPolicy
+from madke.models.transport import MAX_REPLY, Transport
 from madke.runs import cast, guard
 from madke.runs.directory import read_transcripts
 from madke.runs.job import resolved

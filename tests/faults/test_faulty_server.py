@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from madke.llm import OpenAIChat, Retrying
+from madke.models.openai_client import OpenAIChat
+from madke.models.retry import Retrying
 from madke.runs import cast, guard
 from madke.runs.directory import read_transcripts
 from madke.runs.job import resolved

@@ -9,8 +9,10 @@ from typing import Any
 import psutil
 import pytest
 
-from madke.endpoints.transport import Transport
-from madke.llm import Limited, Limiter, OpenAIChat, close
+from madke.models.chat_models import close
+from madke.models.limiter import Limited, Limiter
+from madke.models.openai_client import OpenAIChat
+from madke.models.transport import Transport
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat
 

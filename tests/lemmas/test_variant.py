@@ -12,7 +12,7 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
-from madke.llm import ScriptedChat
+from madke.models.scripted import ScriptedChat
 from madke.tasks import get_task
 from madke.variants import load_variant
 from tests.support.debates import shown

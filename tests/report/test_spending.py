@@ -3,9 +3,9 @@
 from typing import Any
 
 from madke.core.chat import Usage
-from madke.endpoints.prices import Price
 from madke.experiments.load import Load, Planned
-from madke.llm.store import Paid
+from madke.models.prices import Price
+from madke.models.store import Paid
 from madke.report.spending import spending_table
 from madke.scoring.scores import scores_of
 from tests.report.run_folders import debate

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from madke.llm import CallStore
+from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke
 from tests.support.openai_server import Reply, chat, error, openai_server

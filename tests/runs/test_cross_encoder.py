@@ -11,7 +11,7 @@ import pytest
 
 from madke._util.concurrency import gather
 from madke.core.chat import ChatRequest, Message, Purpose
-from madke.llm.services import CrossEncoderReranker
+from madke.models.services import CrossEncoderReranker
 from tests.support.installed import needs
 from tests.support.tiny_reranker import save_tiny_reranker
 

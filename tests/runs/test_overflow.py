@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from madke.llm import CallStore
+from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke
 from tests.support.dataset import write_dataset

@@ -14,7 +14,8 @@ from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import Unfinished, UserError
 from madke.core.knowledge import Hits, Passage
 from madke.engine.protocol_parts import Knowledge
-from madke.llm import CallStore, ScriptedChat
+from madke.models.scripted import ScriptedChat
+from madke.models.store import CallStore
 from madke.retrieval.pools.pool_file import read_pools
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import build_pool_file, calls_beside

@@ -14,7 +14,7 @@ import pytest
 
 from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError
-from madke.llm import open_model
+from madke.models.chat_models import open_model
 from madke.runs.meter import Meter
 from madke.runs.options import RunOptions
 from madke.runs.ray_cast import ray_models

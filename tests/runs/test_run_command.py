@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from madke.llm import CallStore
+from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, stage_of, write_dataset

@@ -16,8 +16,8 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.engine.protocol_parts import Knowledge
-from madke.llm import CallStore, Stored
-from madke.llm.services import AnswerScorer, answer_scoring
+from madke.models.services import AnswerScorer, answer_scoring
+from madke.models.store import CallStore, Stored
 from madke.retrieval.pools.live_search import LiveSearch, searching
 
 QUESTION = Question(id="q1", question="Wie tief ist der See?", task="translation")

@@ -21,7 +21,7 @@ from madke.core.chat import Completion
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.core.question import Question
-from madke.llm import Limited, Limits
+from madke.models.limiter import Limited, Limits
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import resolved
 from madke.runs.meter import Meter, seconds_until

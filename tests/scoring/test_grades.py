@@ -11,7 +11,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.llm import CallStore
+from madke.models.store import CallStore
 from madke.scoring.arms import Results, open_results
 from madke.scoring.metrics import exact_match
 from madke.scoring.outside import NO_GRADE, Grader, external_values, grade, grade_results

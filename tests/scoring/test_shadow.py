@@ -15,7 +15,7 @@ import madke
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.endpoints.prices import Price
+from madke.models.prices import Price
 from madke.report.html import write_report
 from madke.scoring.scores import scores_from_json, scores_of, scores_to_json
 from madke.scoring.shadow import Shadow, gate_lines, shadow_of

@@ -9,7 +9,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.llm import CallStore
+from madke.models.store import CallStore
 from madke.report.human_grades import agreement_table
 from madke.scoring.arms import Results, open_results
 from madke.scoring.outside import Grader, external_values, graders_of

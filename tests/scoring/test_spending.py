@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from madke.core.chat import ChatRequest, Completion, Message, Outcome, Purpose, Usage
-from madke.endpoints.prices import Price
 from madke.engine.protocol import Protocol
-from madke.llm.store import CallStore, Stored
+from madke.models.prices import Price
+from madke.models.store import CallStore, Stored
 from madke.runs.spec import RunSpec
 from madke.scoring.scored import run_spending
 

@@ -10,8 +10,8 @@ import pytest
 
 from madke.core.chat import Message
 from madke.core.errors import UserError
-from madke.llm import close
-from madke.llm.transformers_chat import HFChat
+from madke.models.chat_models import close
+from madke.models.transformers_chat import HFChat
 from tests.support.chat_requests import chat_request
 from tests.support.installed import needs
 from tests.support.tiny_model import save_tiny_model

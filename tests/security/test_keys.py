@@ -13,9 +13,9 @@ import pytest
 
 from madke._util.terminal import LogHandler
 from madke.core.errors import CallError
-from madke.endpoints.openai_client import AzureChat
-from madke.endpoints.transport import Transport
-from madke.llm import OpenAIChat, close
+from madke.models.chat_models import close
+from madke.models.openai_client import AzureChat, OpenAIChat
+from madke.models.transport import Transport
 from tests.support.canary import NAMES, Ended, forms, leaks, run
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke

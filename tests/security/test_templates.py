@@ -13,7 +13,7 @@ from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
-from madke.llm import ScriptedChat
+from madke.models.scripted import ScriptedChat
 from madke.tasks import TASKS
 from madke.variants import load_variant
 from tests.conftest import passage

@@ -18,7 +18,7 @@ from typing import Any
 import openai
 import pytest
 
-from madke.llm import CallStore
+from madke.models.store import CallStore
 from tests.serve.serving import Serving, Shelf, endpoint, serving, wait_for
 from tests.support.forked import installed
 

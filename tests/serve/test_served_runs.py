@@ -10,7 +10,7 @@ import pytest
 
 import madke
 from madke.core.knowledge import Hits
-from madke.llm import CallStore
+from madke.models.store import CallStore
 from madke.serve import served_run
 from tests.serve.serving import ANSWERS, JUDGED, Serving, Shelf, Upstream, endpoint, serving, wait_for
 from tests.support import cli as commands

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from madke.core.chat import ChatRequest, Message, Purpose
-from madke.llm import close
+from madke.models.chat_models import close
 
 
 def purpose(**changes: Any) -> Any:

@@ -16,7 +16,7 @@ from madke.core.question import Question
 from madke.core.transcript import Round, Stance, Transcript, Turn
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
-from madke.llm import ScriptedChat
+from madke.models.scripted import ScriptedChat
 from madke.tasks import TASKS
 from madke.variants import Variant, load_variant
 

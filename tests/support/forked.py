@@ -266,8 +266,8 @@ def _ended(report: int, pid: int, asking: socket.socket) -> None:
             load = sys.modules["madke.variants.load"]
             for name in load.variant_folders():
                 load.load_variant(name)
-        if "madke.endpoints.transport" in new:
-            sys.modules["madke.endpoints.transport"].certificates()
+        if "madke.models.transport" in new:
+            sys.modules["madke.models.transport"].certificates()
         gc.collect()
         gc.freeze()
 

@@ -19,7 +19,7 @@ from madke.engine.debate import hold_debate
 from madke.engine.protocol import Protocol
 from madke.engine.roles import STAGE_VALUES
 from madke.engine.scene import Scene
-from madke.llm import ScriptedChat
+from madke.models.scripted import ScriptedChat
 from madke.tasks import TASKS, Task
 
 QUESTION = Question(id="q1", question="Which lake is the deepest?", answers=("Lake Baikal",))

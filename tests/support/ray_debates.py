@@ -15,7 +15,9 @@ from madke.core.question import Question
 from madke.core.transcript import to_json
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
-from madke.llm import CallStore, Limits, close
+from madke.models.chat_models import close
+from madke.models.limiter import Limits
+from madke.models.store import CallStore
 from madke.runs.guard import Guard
 from madke.runs.meter import Meter
 from madke.tasks import get_task

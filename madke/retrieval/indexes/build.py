@@ -17,8 +17,8 @@ from madke._util.files import dir_lock, fingerprint, write_file
 from madke._util.versions import versions
 from madke._util.workers import Engine, Workers, open_workers
 from madke.core.errors import UserError
-from madke.encoding.embeddings import open_encoder
 from madke.encoding.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling
+from madke.models.embeddings import open_encoder
 from madke.retrieval.indexes import dense
 from madke.retrieval.indexes.corpus import Skipped, read_unique
 from madke.retrieval.indexes.index_folder import (
@@ -90,7 +90,7 @@ def build_index(
         kind: ``bm25`` or ``dense``.
         k1: bm25: term saturation; default 0.9.
         b: bm25: length normalisation; default 0.4.
-        encoder: dense: a name for :func:`madke.encoding.embeddings.open_encoder`, or an encoder; default ``minilm``.
+        encoder: dense: a name for :func:`madke.models.embeddings.open_encoder`, or an encoder; default ``minilm``.
         dtype: dense: arithmetic of a named encoder; default ``float32``.
         query_prefix: dense: text in front of each query. Default: stored with the model, else by its card; so are the
             next three.

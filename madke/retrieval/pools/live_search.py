@@ -11,8 +11,8 @@ from madke.core.knowledge import Hits, Source
 from madke.core.question import Question
 from madke.engine.protocol_parts import Knowledge
 from madke.engine.scene import Retrieve
-from madke.llm.batching import Batching
-from madke.llm.services import failed_call, service_request
+from madke.models.batching import Batching
+from madke.models.services import failed_call, service_request
 from madke.retrieval.pools.building import retrieve
 from madke.retrieval.pools.loading import pool_of
 from madke.retrieval.pools.pool_file import PoolRecord, record_from_json, record_to_json

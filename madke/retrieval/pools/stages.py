@@ -24,7 +24,7 @@ from madke.engine.parse import parse_ranking, parse_searches, without_reasoning
 from madke.engine.protocol_parts import RETRIEVER, Knowledge, Rerank
 from madke.engine.scene import usage_with_call
 from madke.engine.view import without_tags
-from madke.llm.services import service_request
+from madke.models.services import service_request
 from madke.retrieval.pools.loading import rerank_candidates
 from madke.retrieval.pools.pool_file import FurtherQueries, PoolRecord, Ranked, Reranking, record_from_json, scope_of
 

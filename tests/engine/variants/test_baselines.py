@@ -7,7 +7,7 @@ import pytest
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Transcript
-from madke.llm.scripted import ScriptedChat
+from madke.models.scripted import ScriptedChat
 from madke.variants import load_variant
 from tests.support.debates import play
 

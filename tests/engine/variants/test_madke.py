@@ -9,7 +9,7 @@ from madke.core.chat import Completion
 from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Transcript, to_json
-from madke.llm.scripted import ScriptedChat
+from madke.models.scripted import ScriptedChat
 from tests.support.debates import QUESTION, disagreeing_until, play, shown
 
 

@@ -1,0 +1,333 @@
+"""Endpoints of models: address, key and limits, from the command line, the environment and ``models.yaml``."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PositiveInt, field_validator, model_validator
+
+from madke.core.addresses import SECRET, public_url
+from madke.core.chat import Prefix
+from madke.core.errors import UserError
+from madke.models.dialect import Dialect
+from madke.models.prices import Price
+
+OPENAI_URL = "https://api.openai.com/v1"
+PROBE_SECONDS = 4.0
+"""Connection timeout, after which an endpoint counts as unreachable."""
+_ANSWER_SECONDS = 0.9
+"""Read timeout for the first answer. A connected server that takes longer counts as reachable."""
+_FILE = "models.yaml"
+_QUOTES = ('"', "'", "`")
+_VARIABLE = "MADKE_MODELS"
+_LIMITS = {"concurrency", "rpm", "tpm"}
+_RESERVED = {"model", "messages", "stream", "stream_options", "temperature", "seed", "stop", "max_tokens"}
+"""Request fields that ``extra_body`` cannot set: the protocol and the dialect set them."""
+
+
+def _variable_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise ValueError("expected the name of an environment variable, never the key itself")
+    return name
+
+
+def _unquoted(value: object) -> object:
+    """YAML reads ``on`` and ``off`` as true and false."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
+_Variable = Annotated[str, AfterValidator(_variable_name)]
+
+
+class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()):
+    """One entry of ``models.yaml``. ``key``, ``headers`` and ``python`` need a file that the user named explicitly."""
+
+    model: str | None = None
+    """The model's name at the server. Default: the entry's name."""
+    base_url: str | None = None
+    """Address of the API, including ``/v1``. Default: the base URL of ``openai/`` models."""
+    key: _Variable | None = None
+    """The environment variable that holds the key. Default: ``OPENAI_API_KEY``, if the address has the same origin as
+    the base URL of ``openai/`` models."""
+    headers: dict[str, _Variable] = {}
+    """HTTP header -> the environment variable that holds its value."""
+    concurrency: PositiveInt | None = None
+    """Maximum number of calls in flight. Default: the run's limit, as for ``rpm`` and ``tpm``."""
+    rpm: PositiveInt | None = None
+    tpm: PositiveInt | None = None
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """How many seconds the server may be silent (:mod:`madke.models.timeouts`)."""
+    tier: Literal["flex"] | None = None
+    """The service tier of all calls; ``flex`` is cheaper and slower, and has no resources at times."""
+    fall_back: bool = False
+    """Whether a call goes to the standard tier, at its price, when ``tier`` has no resources for it. Else it waits."""
+    prefix: Annotated[Prefix | None, BeforeValidator(_unquoted)] = None
+    """Whether calls that begin alike wait for one of them (:mod:`madke.models.prefixes`). Default: as the run."""
+    prefix_tokens: PositiveInt | None = None
+    """Least length in tokens of a beginning that is waited for. Default: 1,024; 64 on the local network."""
+    extra_body: dict[str, Any] = {}
+    """Additional fields of every request, such as ``chat_template_kwargs``."""
+    dialect: Dialect = Dialect()
+    """Known request format of the server. The client detects the rest."""
+    price: Price | None = None
+    python: str | None = None
+    """``module:object`` instead of a server, see :func:`madke.models.chat_models.as_chat_model`."""
+
+    @field_validator("extra_body")
+    @classmethod
+    def _no_reserved_fields(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if reserved := _RESERVED & value.keys():
+            raise ValueError(f"{min(reserved)!r} is set by the protocol or by the dialect; leave it out")
+        return value
+
+    @model_validator(mode="after")
+    def _falls_back_from_a_tier(self) -> ModelEntry:
+        if self.fall_back and self.tier is None:
+            raise ValueError("fall_back needs a tier, such as tier: flex")
+        return self
+
+    @model_validator(mode="after")
+    def _python_or_server(self) -> ModelEntry:
+        if self.python and self.model_fields_set - {"python", "price", *_LIMITS}:
+            raise ValueError("an entry with python takes only concurrency, rpm, tpm and price in addition")
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEntries:
+    """The entries of a ``models.yaml``, by name."""
+
+    entries: Mapping[str, ModelEntry] = field(default_factory=dict)
+    file: Path | None = None
+    named: bool = True
+    """Whether the user named the file. False: it was found in the working directory."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def entry(self, name: str) -> ModelEntry | None:
+        """The entry of a model, or None. UserError if the entry has fields that only a named file may have."""
+        entry = self.entries.get(name)
+        if entry is not None and not self.named:
+            restricted = next((each for each in ("key", "headers", "python") if getattr(entry, each)), None)
+            if restricted is not None:
+                why = f"is allowed only in a file that you name: pass --models-file {_FILE} or set {_VARIABLE}"
+                raise UserError(f"{name}: {restricted} {why}", file=self.file, line=self.lines.get(name))
+        return entry
+
+
+def read_models(file: Path | None = None) -> ModelEntries:
+    """Read the entries of ``file``, else of the file in ``MADKE_MODELS``, else of ``./models.yaml`` if it exists."""
+    from madke._util.yaml_file import read_entries, validated
+
+    named = file or (Path(variable) if (variable := os.environ.get(_VARIABLE)) else None)
+    path = named or Path(_FILE)
+    if named is None and not path.is_file():
+        return ModelEntries()
+    entries, lines = {}, {}
+    for name, (line, content) in read_entries(path).items():
+        if not re.fullmatch(r"[\w.-]+", name):
+            why = f"{name!r} cannot name a model; expected letters, digits, dots, hyphens and underscores"
+            raise UserError(why, file=path, line=line)
+        entries[name] = validated(content or {}, ModelEntry, file=path, within=(name,))
+        lines[name] = line
+    return ModelEntries(entries=entries, file=path, named=named is not None, lines=lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """How to reach one model: address, key, headers and limits."""
+
+    address: str
+    limited_as: str
+    """Key of the limiter. Models with the same key share one: those at one address, or of one entry."""
+    key: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    entry: ModelEntry = field(default_factory=ModelEntry)
+    own: bool = False
+    """Whether this process started the server: it is asked past all proxies, and its port differs in each run."""
+
+    @property
+    def shown(self) -> str:
+        """The address as files and messages show it: without secrets, and the same in each run."""
+        return "its own server" if self.own else public_url(self.address)
+
+    @property
+    def is_openai(self) -> bool:
+        """Whether it is OpenAI's own."""
+        return urlsplit(self.address).hostname == urlsplit(OPENAI_URL).hostname
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether the server is on this machine or on the local network."""
+        host = urlsplit(self.address).hostname or ""
+        try:
+            return ip_address(host).is_private
+        except ValueError:
+            return "." not in host or host.endswith(".local")
+
+    @cached_property
+    def secrets(self) -> tuple[str, ...]:
+        """Values that no file, log or error may show. Values of fewer than eight characters are placeholders."""
+        return tuple(value for value in (self.key, *self.headers.values()) if value and len(value) >= SECRET)
+
+
+@runtime_checkable
+class AtEndpoint(Protocol):
+    """A model behind an endpoint."""
+
+    name: str
+    endpoint: Endpoint
+    dialect: Dialect
+
+
+def openai_endpoint(
+    name: str,
+    *,
+    at: str | None = None,
+    base_url: str | None = None,
+    entry: ModelEntry | None = None,
+    named: bool = True,
+    needs_key: bool = True,
+) -> Endpoint:
+    """The endpoint of a model at OpenAI or at an OpenAI-compatible server.
+
+    Args:
+        name: Name of the model.
+        at: The model's own address. Default: the entry's address, else ``base_url``.
+        base_url: Default: ``OPENAI_BASE_URL``, else OpenAI's address. ``OPENAI_API_KEY`` is sent to its origin.
+        entry: The model's entry in ``models.yaml``.
+        named: Whether the user named that file. If not, the key is sent only to the base URL itself.
+        needs_key: False for a model that will not be called.
+    """
+    entry = entry or ModelEntry()
+    default = checked_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL, model=name)
+    own = at or entry.base_url
+    address = checked_url(own, model=name) if own else default
+    same = origin(address) == origin(default) and (named or address.rstrip("/") == default.rstrip("/"))
+    variable = entry.key or ("OPENAI_API_KEY" if same else None)
+    key = key_from_environment(variable) if variable else None
+    at_openai = urlsplit(address).hostname == urlsplit(OPENAI_URL).hostname
+    if key is None and needs_key and not entry.headers and (entry.key or at_openai):
+        if variable is None:
+            why = "is called at OpenAI, which gets OPENAI_API_KEY only if it is the base URL too"
+            raise UserError(f"{name} {why}; give the model an entry with its key in {_FILE}")
+        raise UserError(f"{variable} is not set, and {name} needs it; for a server without keys give its base URL")
+    headers = {}
+    for header, named_in in entry.headers.items():
+        headers[header] = key_from_environment(named_in) or ""
+        if needs_key and not headers[header]:
+            raise UserError(f"{named_in} is not set, and {name} needs it for the header {header}")
+    limited_as = name if entry.model_fields_set & _LIMITS else address
+    return Endpoint(address=address, limited_as=limited_as, key=key, headers=headers, entry=entry)
+
+
+def key_from_environment(variable: str) -> str | None:
+    """The key in an environment variable, without white space and one pair of quotes around it; None if it is not set.
+
+    UserError if it holds a line break, another quote, or a character that no header can carry.
+    """
+    key = os.environ.get(variable, "").strip()
+    if len(key) > 1 and key[0] == key[-1] and key[0] in "\"'`":
+        key = key[1:-1].strip()
+    if not key.isascii() or not key.isprintable():
+        raise UserError(f"{variable} holds a line break or a character that a key cannot have; set it again")
+    if key[:1] in _QUOTES or key[-1:] in _QUOTES:
+        raise UserError(f"{variable} holds a quotation mark at one end; set it again, to the key alone")
+    return key or None
+
+
+def checked_url(url: str, *, model: str) -> str:
+    """The URL unchanged. UserError unless it is an http(s) URL without user and query."""
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or True)
+    except ValueError:
+        valid = False
+    shown = repr(public_url(url))
+    if not valid:
+        raise UserError(f"{shown} is not an endpoint for {model}; expected a URL such as http://localhost:8000/v1")
+    if parts.username or parts.password or parts.query:
+        why = "must have no user, password or query; keys come from the environment"
+        raise UserError(f"the endpoint of {model}, {shown}, {why}")
+    return url
+
+
+def origin(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port of a URL."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def endpoints_of(models: Iterable[object]) -> dict[str, dict[str, object]]:
+    """Model name -> ``address`` (without secrets), ``dialect`` (non-default fields) and ``tier``, if it has one."""
+    found: dict[str, dict[str, object]] = {}
+    for model in models:
+        if isinstance(model, AtEndpoint):
+            found[model.name] = {"address": model.endpoint.shown, "dialect": model.dialect.stated()}
+            if (tier := model.endpoint.entry.tier) is not None:
+                found[model.name]["tier"] = tier
+    return found
+
+
+def relocations(before: Mapping[str, Mapping[str, object]], now: Mapping[str, Mapping[str, object]]) -> str | None:
+    """One line about the models whose address changed, or None; both arguments as from :func:`endpoints_of`."""
+    changed = [
+        f"{name} is now called at {now[name]['address']} (before: {before[name]['address']})"
+        for name in now
+        if name in before and before[name]["address"] != now[name]["address"]
+    ]
+    return "; ".join(changed) + "; its finished calls stay valid" if changed else None
+
+
+def refuse_two_addresses(models: Iterable[object]) -> None:
+    """UserError if two models have the same name and different addresses: their calls would have the same key."""
+    addresses: dict[str, str] = {}
+    for model in models:
+        if isinstance(model, AtEndpoint):
+            here = model.endpoint.shown
+            if (known := addresses.setdefault(model.name, here)) != here:
+                why = f"calls are identified by the model's name, so give each its own name in {_FILE}"
+                raise UserError(f"{model.name} is called at {known} and at {here}; {why}")
+
+
+def refuse_unreachable(models: Iterable[object]) -> None:
+    """UserError if an endpoint gives no HTTP answer to ``GET base_url/models``, without a key, in five seconds."""
+    called = (model for model in models if isinstance(model, AtEndpoint) and not model.endpoint.own)
+    names = {model.endpoint.address: model.name for model in called}
+    if names:
+        from madke.models.transport import certificates
+
+        certificates()  # names a file that is missing, before anything is sent
+    with ThreadPoolExecutor() as threads:
+        for address, reason in zip(names, threads.map(_unreachable, names), strict=True):
+            if reason is not None:
+                raise UserError(f"the endpoint of {names[address]}, {public_url(address)}, cannot be reached: {reason}")
+
+
+def _unreachable(address: str) -> str | None:
+    """Why no server can be reached at an address; None if one can, or if that is not known in time."""
+    import httpx2
+
+    from madke.models.transport import certificates
+
+    timeout = httpx2.Timeout(_ANSWER_SECONDS, connect=PROBE_SECONDS)
+    try:
+        with (
+            httpx2.Client(timeout=timeout, verify=certificates()) as client,
+            client.stream("GET", f"{address.rstrip('/')}/models"),
+        ):
+            return None
+    except httpx2.ConnectTimeout:
+        return f"no connection within {PROBE_SECONDS:g} s"
+    except (httpx2.ConnectError, httpx2.RemoteProtocolError) as error:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 - connected but slow or odd, or behind a proxy that only the transport of calls supports
+        return None

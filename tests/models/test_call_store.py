@@ -1,0 +1,297 @@
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.core.chat import Completion, Outcome, Usage
+from madke.core.errors import UserError
+from madke.models.scripted import ScriptedChat
+from madke.models.store import CallStore, Stored, call_key
+from tests.support.chat_requests import chat_request, purpose
+
+GOOD = Completion(text="1,642 m", usage=Usage(prompt_tokens=9, completion_tokens=4), seconds=0.5, attempts=2)
+BAD = Completion(outcome="failed", error="HTTP 500: no")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Any]:
+    with CallStore(tmp_path / "calls.sqlite") as opened:
+        yield opened
+
+
+def ask(model: Any, *requests: Any) -> Any:
+    async def one_after_another() -> Any:
+        return [await model.complete(request) for request in requests]
+
+    return asyncio.run(one_after_another())
+
+
+def test_a_call_stays_paid_for_the_run_that_made_it_and_for_no_other(store: Any) -> None:
+    ask(Stored(ScriptedChat([GOOD]), store, payer="one"), chat_request())
+    again = ask(Stored(ScriptedChat([]), store, payer="one"), chat_request())
+    other = ask(Stored(ScriptedChat([]), store, payer="two"), chat_request())
+    assert (again, other) == ([GOOD], [replace(GOOD, paid=False)])
+
+
+def test_the_same_call_is_paid_once_and_answered_from_the_store_after(store: Any) -> None:
+    model = ScriptedChat([GOOD])
+    first, second = ask(Stored(model, store), chat_request(), chat_request())
+    assert first == GOOD
+    assert second == GOOD
+    assert model.calls == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        chat_request("Another question?"),
+        chat_request(system="Be long."),
+        chat_request(system=None),
+        chat_request(temperature=0.6),
+        chat_request(max_tokens=65),
+        chat_request(stop=("END",)),
+        chat_request(seed=1),
+        chat_request(about=purpose(question="q2")),
+        chat_request(about=purpose(stage="select")),
+        chat_request(about=purpose(agent="B")),
+        chat_request(about=purpose(round=2)),
+        chat_request(about=purpose(sample=1)),
+        chat_request(about=purpose(repeat=1)),
+    ],
+)
+def test_calls_that_differ_in_anything_are_two(store: Any, other: Any) -> None:
+    model = ScriptedChat(["one", "two"])
+    said = ask(Stored(model, store), chat_request(), other)
+    assert [completion.text for completion in said] == ["one", "two"]
+    assert all(completion.paid for completion in said)
+
+
+@pytest.mark.parametrize("outcome", ["failed", "refused", "filtered", "empty", "too_long"])
+def test_only_a_good_outcome_answers_a_live_look_up(store: Any, outcome: Outcome) -> None:
+    model = ScriptedChat([Completion(outcome=outcome, error="no"), "better"])
+    said = ask(Stored(model, store), chat_request(), chat_request(), chat_request())
+    assert [completion.text for completion in said] == ["", "better", "better"]
+    assert model.calls == 2
+
+
+def test_replay_returns_the_last_stored_reply_without_a_call(store: Any) -> None:
+    refused = Completion(text="I'd rather not.", outcome="refused", error="the model refused")
+    ask(Stored(ScriptedChat([BAD, refused]), store), chat_request(), chat_request())
+    model = ScriptedChat([])
+    (said,) = ask(Stored(model, store, replay=True), chat_request())
+    assert said == refused
+    assert model.calls == 0
+
+
+def test_what_replay_misses_is_a_failed_completion(store: Any) -> None:
+    model = ScriptedChat(["never"])
+    (said,) = ask(Stored(model, store, replay=True), chat_request())
+    assert (said.outcome, said.error, said.paid) == ("failed", "not in the call store", False)
+    assert model.calls == 0
+    assert list(store.recorded()) == []
+
+
+def test_everything_is_recorded_in_order_whatever_its_outcome(store: Any) -> None:
+    odd = chat_request("lone \ud83d surrogate, Zürich\n", about=purpose(agent="B"))
+    ask(Stored(ScriptedChat([GOOD, BAD]), store), chat_request(), odd)
+    first, second = store.recorded()
+    assert first == (chat_request().purpose, chat_request().messages, GOOD, "scripted")
+    assert second == (odd.purpose, odd.messages, BAD, "scripted")
+
+
+def stored_texts(store: Any) -> Any:
+    with closing(sqlite3.connect(store.path)) as db:
+        (texts,) = db.execute("SELECT count(*) FROM texts").fetchone()
+    return texts
+
+
+def test_a_text_that_many_prompts_share_is_stored_once(store: Any) -> None:
+    pool = "A long pool of passages. " * 400
+    ask(Stored(ScriptedChat(["yes"] * 20), store), *[chat_request(str(i), system=pool) for i in range(20)])
+    assert stored_texts(store) == 20 + 1
+
+
+@pytest.mark.parametrize("text", ["", "\n", "\n\n\n", "a" * 60 + "\n", "x\r\ny\u2028z\n" * 9, "\0"])
+def test_a_text_comes_back_as_it_was_whatever_its_lines(store: Any, text: str) -> None:
+    ask(Stored(ScriptedChat([replace(GOOD, text=text)]), store), chat_request(text))
+    (call,) = store.recorded()
+    assert (call.messages[-1].content, call.completion.text) == (text, text)
+
+
+def test_the_key_of_a_call_never_changes() -> None:
+    request = chat_request("Z\u00fcrich \ud83d?", stop=("END",), seed=7, temperature=1)
+    assert call_key("openai/m", request) == "c880e1f881164daea0c9d5a724b80b0bf6733d64f1d99a9ab9fe03480e38abfb"
+
+
+def test_equal_calls_at_the_same_time_become_one(store: Any) -> None:
+    async def both() -> Any:
+        release = asyncio.Event()
+
+        async def slow(request: Any) -> Any:
+            await release.wait()
+            return GOOD
+
+        model = ScriptedChat(slow)
+        # Two wrappers, as two roles or two arms have them.
+        tasks = [asyncio.create_task(Stored(model, store).complete(chat_request())) for _ in range(2)]
+        await asyncio.sleep(0)
+        release.set()
+        return model, await asyncio.gather(*tasks)
+
+    model, said = asyncio.run(both())
+    assert model.calls == 1
+    assert [completion.paid for completion in said] == [True, False]
+    assert len(list(store.recorded())) == 1
+
+
+def test_a_call_that_is_cancelled_leaves_nothing_and_others_ask_for_themselves(store: Any) -> None:
+    async def cancel_the_first() -> Any:
+        asked = asyncio.Event()
+
+        async def hang_then_answer(request: Any) -> Any:
+            if model.calls == 1:
+                asked.set()
+                await asyncio.Event().wait()
+            return GOOD
+
+        model = ScriptedChat(hang_then_answer)
+        stored = Stored(model, store)
+        first = asyncio.create_task(stored.complete(chat_request()))
+        await asked.wait()
+        second = asyncio.create_task(stored.complete(chat_request()))
+        await asyncio.sleep(0)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert list(store.recorded()) == []
+        return await second
+
+    assert asyncio.run(cancel_the_first()) == GOOD
+    assert len(list(store.recorded())) == 1
+
+
+def test_a_waiting_call_that_is_cancelled_does_not_disturb_the_one_it_waits_for(store: Any) -> None:
+    async def cancel_the_second() -> Any:
+        release = asyncio.Event()
+
+        async def slow(request: Any) -> Any:
+            await release.wait()
+            return GOOD
+
+        stored = Stored(ScriptedChat(slow), store)
+        first = asyncio.create_task(stored.complete(chat_request()))
+        second = asyncio.create_task(stored.complete(chat_request()))
+        await asyncio.sleep(0)
+        second.cancel()
+        release.set()
+        return await first
+
+    assert asyncio.run(cancel_the_second()) == GOOD
+
+
+def test_two_processes_may_share_a_store(store: Any) -> None:
+    with CallStore(store.path) as other:
+        ask(Stored(ScriptedChat([GOOD]), store), chat_request())
+        assert ask(Stored(ScriptedChat([]), other), chat_request())[0].text == GOOD.text
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("These are my notes, not calls. " * 200)
+    with pytest.raises(UserError, match=r"notes\.txt"):
+        CallStore(path)
+    assert path.read_text().startswith("These are my notes")
+
+
+def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE mine (x)")
+    before = path.read_bytes()
+    with pytest.raises(UserError, match="not a call store of madke"):
+        CallStore(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("written", [2, 99])
+def test_a_store_of_another_format_is_refused_with_what_to_do_and_left_alone(tmp_path: Path, written: int) -> None:
+    path = tmp_path / "calls.sqlite"
+    CallStore(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA user_version = {written}")
+    before = path.read_bytes()
+    with pytest.raises(UserError, match=rf"calls\.sqlite: .* in format {written}, expected 3; move it away"):
+        CallStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"nowhere/calls\.sqlite"):
+        CallStore(tmp_path / "nowhere" / "calls.sqlite")
+
+
+def log_frames(store: Any) -> Any:
+    """For each frame of the write-ahead log, how many pages the file has after its commit; 0 within a transaction."""
+    log = store.path.with_name("calls.sqlite-wal").read_bytes()
+    return [int.from_bytes(log[at + 4 : at + 8], "big") for at in range(32, len(log), 24 + 4096)]
+
+
+def test_calls_that_end_together_are_one_transaction(store: Any) -> None:
+    async def at_once() -> None:
+        model = Stored(ScriptedChat(["yes"] * 20), store)
+        await asyncio.gather(*[model.complete(chat_request(str(n))) for n in range(20)])
+
+    before = log_frames(store)
+    asyncio.run(at_once())
+    assert sum(1 for pages in log_frames(store)[len(before) :] if pages) == 1
+    assert len(list(store.recorded())) == 20
+
+
+def test_a_call_is_in_the_file_before_it_is_answered(store: Any) -> None:
+    async def look() -> Any:
+        model = Stored(ScriptedChat(["yes"] * 9), store)
+
+        async def seen_by_others(n: Any) -> Any:
+            await model.complete(chat_request(str(n)))
+            with closing(sqlite3.connect(store.path)) as other:
+                return other.execute("SELECT count(*) FROM calls").fetchone()[0]
+
+        return await asyncio.gather(*map(seen_by_others, range(9)))
+
+    assert set(asyncio.run(look())) == {9}
+
+
+def test_a_call_that_is_cancelled_while_it_is_written_is_not_lost(store: Any) -> None:
+    async def cancel() -> None:
+        async def answer(request: Any) -> Any:
+            asyncio.current_task().cancel()  # takes effect where the call next waits: for the file
+            return GOOD
+
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.create_task(Stored(ScriptedChat(answer), store).complete(chat_request()))
+
+    asyncio.run(cancel())
+    assert ask(Stored(ScriptedChat([]), store), chat_request()) == [GOOD]
+
+
+def test_replay_takes_what_was_written_last(store: Any) -> None:
+    ask(Stored(ScriptedChat([BAD, "first", "second"]), store), *[chat_request()] * 2, chat_request("other"))
+    assert [call.completion.text for call in store.recorded()] == ["", "first", "second"]
+    assert ask(Stored(ScriptedChat([]), store, replay=True), chat_request())[0].text == "first"
+
+
+def test_what_was_paid_is_added_up_by_payer_and_model_without_some_stages(store: Any) -> None:
+    for payer, model in (("one", "m"), ("two", "m"), ("one", "n"), ("one", "m")):
+        ask(Stored(ScriptedChat([GOOD, BAD], name=model), store, payer=payer), chat_request(payer + model))
+        ask(Stored(ScriptedChat([GOOD], name=model), store, payer=payer), chat_request(about=purpose(stage="search")))
+    assert store.paid(without={"search"}) == {
+        ("one", "m"): (1, GOOD.usage),
+        ("two", "m"): (1, GOOD.usage),
+        ("one", "n"): (1, GOOD.usage),
+    }
+    assert sum(paid.calls for paid in store.paid().values()) == 3 + 2

@@ -1,0 +1,226 @@
+"""Encoders behind an ``/embeddings`` endpoint, against a real server on the loopback."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from madke.core.errors import UserError
+from madke.encoding.encoders import Encoding
+from madke.models import retry
+from madke.models.embeddings import open_encoder
+from madke.models.retry import RetryPolicy
+from madke.retrieval.index_sources import open_index
+from madke.retrieval.indexes.build import build_index
+from madke.retrieval.indexes.index_folder import DenseSettings, read_manifest
+from madke.retrieval.named import use_files
+from madke.retrieval.source import ask_source
+from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
+from tests.support.installed import needs
+from tests.support.openai_server import OpenAIServer, Reply, error, openai_server
+from tests.support.tiny_encoder import BGE, WEB
+
+KEY = "sk-canary-embeddings-314159"
+
+
+def vectors(body: dict[str, Any], n: int = 0) -> Reply:
+    """A good reply, in an order that is not that of the texts."""
+    found = WordEncoder().encode_queries(body["input"]).tolist()
+    data = [{"object": "embedding", "index": i, "embedding": [3 * x for x in row]} for i, row in enumerate(found)]
+    usage = {"prompt_tokens": 3 * len(data), "total_tokens": 3 * len(data)}
+    return 200, {}, {"object": "list", "model": "m", "data": data[::-1], "usage": usage}
+
+
+def texts_at(server: OpenAIServer) -> list[str]:
+    """The texts that arrived, without the first call, which finds the dimension."""
+    return sorted(text for seen in server.requests[1:] for text in seen.body["input"])
+
+
+@pytest.fixture(autouse=True)
+def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry.Retrying.__init__, "__defaults__", (RetryPolicy(first_wait=0.01, longest_wait=0.02),))
+
+
+def at(server: OpenAIServer, name: str = "some-model") -> str:
+    return f"openai/{name}@{server.url}"
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "passage"),
+    [
+        ("intfloat/e5-base-v2", "query: ", "passage: "),
+        ("multilingual-e5-large-instruct", f"{WEB} ", ""),
+        ("bge-large-zh-v1.5", "为这个句子生成表示以用于检索相关文章：", ""),  # noqa: RUF001
+        ("intfloat/e5-mistral-7b-instruct", f"{WEB} ", ""),
+        ("BAAI/bge-base-en-v1.5", BGE, ""),
+        ("bge-m3:latest", "", ""),
+        ("Alibaba-NLP/gte-modernbert-base", "", ""),
+        ("nomic-embed-text:v1.5", "search_query: ", "search_document: "),
+        ("qwen3-embedding:0.6b", WEB, ""),
+        ("text-embedding-3-small", "", ""),
+    ],
+)
+def test_each_family_gets_the_texts_of_its_card(name: str, query: str, passage: str) -> None:
+    with openai_server(vectors) as server:
+        encoder = open_encoder(at(server, name))
+        encoder.encode_queries(["river"])
+        encoder.encode_passages(["mouth", ""], ["delta", "alone"])
+
+        assert texts_at(server) == sorted([f"{query}river", f"{passage}mouth\ndelta", f"{passage}alone"])
+        assert {(seen.path, seen.body["model"]) for seen in server.requests} == {("/v1/embeddings", name)}
+
+
+def test_texts_are_sent_in_batches_and_keep_their_rows() -> None:
+    texts = [f"text {n} {PASSAGES[n % 50]['text']}" for n in range(100)]
+    with openai_server(vectors) as server:
+        encoder = open_encoder(at(server))
+        found = encoder.encode_queries(texts)
+        again = pickle.loads(pickle.dumps(encoder)).encode_queries(texts[:2])
+
+        assert encoder.dimension == 64
+        assert found.dtype == np.float32
+        assert found == pytest.approx(WordEncoder().encode_queries(texts), abs=1e-6)
+        assert again == pytest.approx(found[:2])
+        assert sorted(len(seen.body["input"]) for seen in server.requests[:5]) == [1, 4, 32, 32, 32]
+        assert encoder.encode_queries([]).shape == (0, 64)
+
+
+@pytest.mark.parametrize("usage", [None, "many", 3, ["prompt_tokens"]])
+def test_usage_of_an_odd_form_is_no_fault(usage: Any) -> None:
+    def reply(body: dict[str, Any], n: int) -> Reply:
+        status, headers, content = vectors(body)
+        return status, headers, {**content, "usage": usage}
+
+    with openai_server(reply) as server:
+        assert open_encoder(at(server)).encode_queries(["river"]).shape == (1, 64)
+
+
+def test_lengths_are_kept_where_the_user_asks_for_it() -> None:
+    with openai_server(vectors) as server:
+        encoder = open_encoder(at(server), encoding=Encoding(normalize=False))
+
+        assert encoder.similarity == "inner_product"
+        assert np.linalg.norm(encoder.encode_queries(["river"])) == pytest.approx(3)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        error(429, "slow down", {"retry-after-ms": "1"}),
+        error(503, "loading"),
+        (200, {}, "<html>a proxy</html>"),
+        (200, {}, {"data": []}),
+        (200, {}, {"data": [{"index": 0, "embedding": [float("nan")] * 64}]}),
+        (200, {}, {"error": {"message": "out of memory", "code": 503}}),
+        None,
+    ],
+    ids=["429", "503", "html", "no vectors", "nan", "error with 200", "reset"],
+)
+def test_a_passing_fault_is_retried(fault: Reply | None) -> None:
+    def reply(body: dict[str, Any], n: int) -> Reply:
+        if n != 2:
+            return vectors(body)
+        if fault is None:
+            raise ConnectionResetError
+        return fault
+
+    with openai_server(reply) as server:
+        found = open_encoder(at(server)).encode_queries(["river"])
+
+        assert found == pytest.approx(WordEncoder().encode_queries(["river"]), abs=1e-6)
+        assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (error(401, f"bad key {KEY}"), r"encoder 'openai/some-model@.*HTTP 401: bad key \[key\]$"),
+        (error(404, "no such model"), "HTTP 404: no such model"),
+        (error(413, "`inputs` must have less than 512 tokens. Given: 600"), r"truncate: true \(TEI\)"),
+        (error(503, "always loading"), "HTTP 503: always loading"),
+    ],
+)
+def test_a_lasting_fault_is_one_line_without_the_key(
+    fault: Reply, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with openai_server(fault) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        with pytest.raises(UserError, match=message) as raised:
+            open_encoder(at(server))
+
+    assert KEY not in str(raised.value)
+
+
+def test_the_key_goes_to_its_own_address_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OTHER_KEY", "sk-canary-other-271828")
+    with openai_server(vectors) as own, openai_server(vectors) as other:
+        monkeypatch.setenv("OPENAI_BASE_URL", own.url)
+        file = tmp_path / "models.yaml"
+        entry = {"model": "e5-small", "base_url": other.url, "key": "OTHER_KEY", "extra_body": {"truncate": True}}
+        file.write_text(json.dumps({"mine": entry}))
+        monkeypatch.setenv("MADKE_MODELS", str(file))
+
+        for name in ("openai/some-model", at(other), "mine"):
+            open_encoder(name).encode_queries(["river"])
+        monkeypatch.delenv("MADKE_MODELS")
+        use_files(None, file)  # as --models-file
+        open_encoder("mine")
+        use_files(None, None)
+
+        assert {seen.headers["authorization"] for seen in own.requests} == {f"Bearer {KEY}"}
+        keys = [seen.headers["authorization"] for seen in other.requests]
+        assert keys == ["Bearer no-key"] * 2 + ["Bearer sk-canary-other-271828"] * 3
+        sent = other.requests[-2].body
+        assert sent == {"model": "e5-small", "input": ["query: river"], "truncate": True}
+
+
+def test_strangers_files_cannot_send_questions_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("models.yaml").write_text(json.dumps({"mine": {"base_url": "http://stranger.example/v1"}}))
+
+    for name in ("openai/e5@http://stranger.example/v1", "mine", "openai/e5@http://localhost:1/0123456789abcdef/v1"):
+        with pytest.raises(UserError, match="must be on this machine, or that of OPENAI_BASE_URL") as raised:
+            open_encoder(name)
+        assert "0123456789abcdef" not in str(raised.value)
+    with pytest.raises(UserError, match="'the base URL' is not an endpoint for openai/e5"):
+        open_encoder("openai/e5@http://[0123456789abcdef")
+
+
+def test_what_the_server_decides_cannot_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with openai_server(vectors) as server:
+        for options in ({"encoding": Encoding(pooling="cls")}, {"dtype": "bfloat16"}):
+            with pytest.raises(UserError, match="its server decides pooling and dtype"):
+                open_encoder(at(server), **options)
+        assert not server.requests
+    (tmp_path / "models.yaml").write_text('{"mine": {"python": "module:object"}}')
+    monkeypatch.setenv("MADKE_MODELS", str(tmp_path / "models.yaml"))
+    with pytest.raises(UserError, match="'mine' is Python code"):
+        open_encoder("mine")
+
+
+def test_an_index_is_built_and_searched_through_a_server_and_a_fault_fails_its_queries(tmp_path: Path) -> None:
+    needs("faiss", "wiki")
+    corpus = write_corpus(tmp_path / "c.jsonl")
+    with openai_server(vectors) as server:
+        name = at(server, "multilingual-e5-small")
+        build_index(corpus, tmp_path / "index", "dense", encoder=name, faiss="Flat")
+        source = open_index("wiki", tmp_path / "index")
+        server.requests.clear()
+        (hits,) = ask_source(source, ["submarine sonar hull Arlen"], 1)
+        assert texts_at(server) == ["query: submarine sonar hull Arlen"]
+
+    assert hits.passages[0].key == "p45"
+    settings = read_manifest(tmp_path / "index").index
+    assert isinstance(settings, DenseSettings)
+    assert (settings.encoder, settings.dimension) == (name, 64)
+    assert settings.encoding == Encoding(query_prefix="query: ", passage_prefix="passage: ")
+    failed = ask_source(source, ["sonar", "lava"], 1)  # the server is gone
+    assert [hits.passages for hits in failed] == [(), ()]
+    assert all(hits.error is not None and "connection failed: Connection" in hits.error for hits in failed)

@@ -1,0 +1,275 @@
+"""Addresses, keys and limits of models: models.yaml, openai/NAME@URL, and what is asked of whom."""
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.models.chat_models import close, open_model
+from madke.models.endpoint import endpoints_of, read_models, refuse_unreachable, relocations
+from madke.models.limiter import Limits
+from madke.models.openai_client import OpenAIChat
+from madke.models.scripted import ScriptedChat
+from madke.runs.cast import open_models
+from tests.support.chat_requests import chat_request
+from tests.support.openai_server import chat, openai_server
+
+KEY, OTHER = "sk-first-31415926", "sk-second-27182818"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT", "MADKE_MODELS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("JUDGE_KEY", OTHER)
+
+
+def ask(*models: Any) -> Any:
+    async def all_of_them() -> Any:
+        try:
+            return [await model.complete(chat_request()) for model in models]
+        finally:
+            for model in models:
+                await close(model)
+
+    return asyncio.run(all_of_them())
+
+
+def named(tmp_path: Path, text: Any) -> Any:
+    (tmp_path / "mine.yaml").write_text(text)
+    return read_models(tmp_path / "mine.yaml")
+
+
+def test_an_entry_says_where_and_how_a_model_is_asked(tmp_path: Path) -> None:
+    with openai_server(chat("mine")) as server:
+        models = named(
+            tmp_path,
+            f"judge-model:\n  base_url: {server.url}\n  model: org/Judge-7B\n  key: JUDGE_KEY\n  timeout: 9\n"
+            "  concurrency: 3\n  headers: {X-Team: JUDGE_KEY}\n  extra_body: {top_k: 5}\n"
+            "  dialect: {max_tokens: max_completion_tokens}\n  price: {prompt: 1, completion: 2}\n",
+        )
+        model = open_model("judge-model", models=models)
+        (said,) = ask(model)
+        (seen,) = server.requests
+    assert (said.text, model.name) == ("mine", "judge-model")
+    assert (seen.body["model"], seen.body["top_k"], seen.body["max_completion_tokens"]) == ("org/Judge-7B", 5, 64)
+    assert (seen.headers["authorization"], seen.headers["x-team"]) == (f"Bearer {OTHER}", OTHER)
+    assert Limits(16).of(model).state().limit == 3
+    assert models.entries["judge-model"].price.completion == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a:\n  base_urll: http://x/v1\n", "mine.yaml:2: a: unknown key 'base_urll'; did you mean 'base_url'"),
+        ("a:\n  rpm: -1\n", "mine.yaml:2: a: rpm"),
+        ("a:\n  dialect: {temprature: false}\n", "did you mean 'temperature'"),
+        ("a:\n  key: sk-12345678\n", "expected the name of an environment variable, never the key itself"),
+        ("a:\n  extra_body: {messages: []}\n", "'messages' is set by the protocol"),
+        ("a:\n  python: m:f\n  base_url: http://x/v1\n", "an entry with python takes only"),
+        ("openai/gpt-4o:\n  rpm: 5\n", "mine.yaml:1: 'openai/gpt-4o' cannot name a model"),
+        ("- a\n", "expected a mapping"),
+    ],
+)
+def test_what_is_wrong_in_models_yaml_is_told_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(UserError, match=words) as caught:
+        named(tmp_path, text)
+    assert "sk-1234" not in str(caught.value)
+
+
+def test_the_file_is_named_by_the_environment_or_lies_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere.yaml").write_text("fast: {base_url: 'http://localhost:1/v1'}\n")
+    assert read_models().entries == {}
+    monkeypatch.setenv("MADKE_MODELS", str(tmp_path / "elsewhere.yaml"))
+    assert (list(read_models().entries), read_models().named) == (["fast"], True)
+    monkeypatch.delenv("MADKE_MODELS")
+    (tmp_path / "models.yaml").write_text("near: {base_url: 'http://localhost:1/v1'}\n")
+    assert (list(read_models().entries), read_models().named) == (["near"], False)
+    assert open_model("near").name == "near"
+
+
+@pytest.mark.parametrize("text", ["key: JUDGE_KEY", "headers: {X: JUDGE_KEY}", "python: my_models:make"])
+def test_a_file_that_nobody_named_takes_no_key_and_runs_no_code(tmp_path: Path, text: str) -> None:
+    (tmp_path / "my_models.py").write_text("raise SystemExit('ran')\n")
+    (tmp_path / "models.yaml").write_text(f"evil:\n  {text}\n")
+    with pytest.raises(UserError, match=r"models.yaml:1: evil: \w+ is allowed only in a file that you name"):
+        open_model("evil")
+    assert open_model("offline")  # others are not disturbed
+
+
+def test_a_file_that_nobody_named_sends_no_key_anywhere_but_to_the_base_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with openai_server(chat()) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        other = server.url.replace("/v1", "/other-tenant/v1")
+        (tmp_path / "models.yaml").write_text(f"a: {{base_url: '{other}'}}\nb: {{base_url: '{server.url}'}}\n")
+        ask(open_model("a"), open_model("b"))
+        assert [seen.headers["authorization"] for seen in server.requests] == ["Bearer no-key", f"Bearer {KEY}"]
+
+
+def test_a_name_nobody_knows_is_told_with_those_of_models_yaml(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="did you mean 'judge-model'"):
+        open_model("judge-modl", models=named(tmp_path, "judge-model: {}\n"))
+
+
+def test_keys_never_cross_to_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    with openai_server(chat("one")) as one, openai_server(chat("two")) as two:
+        base, judge = open_model("openai/m", base_url=one.url), open_model(f"openai/j@{two.url}", base_url=one.url)
+        same = open_model(f"openai/k@{one.url}", base_url=one.url)
+        assert [said.text for said in ask(base, judge, same)] == ["one", "two", "one"]
+        assert [seen.headers["authorization"] for seen in one.requests] == [f"Bearer {KEY}"] * 2
+        assert [seen.headers["authorization"] for seen in two.requests] == ["Bearer no-key"]
+        assert KEY not in str(two.requests[0])
+    assert [model.name for model in (base, judge, same)] == ["openai/m", "openai/j", "openai/k"]
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.example")
+    with pytest.raises(UserError, match="AZURE_OPENAI_API_KEY"):
+        open_model("azure/d@https://other.example")
+
+
+def test_openai_itself_gets_its_key_only_as_the_base_url() -> None:
+    assert open_model("openai/gpt-4o")
+    with pytest.raises(UserError, match="gets OPENAI_API_KEY only if it is the base URL too"):
+        open_model("openai/gpt-4o@https://api.openai.com/v1", base_url="http://localhost:1/v1")
+
+
+def test_one_name_at_two_addresses_is_refused() -> None:
+    names = {"Debater 1": "openai/m@http://localhost:1/v1", "judge": "openai/m@http://localhost:2/v1"}
+    with pytest.raises(UserError, match=r"openai/m is called at .*:1/v1 and at .*:2/v1; .* give each its own name"):
+        open_models(names, replay=True)
+    names["judge"] = "openai/m@http://localhost:1/v1/"
+    assert open_models(names, replay=True)
+
+
+def test_a_server_that_moved_is_told_in_one_line() -> None:
+    before = endpoints_of([OpenAIChat("m", base_url="http://old:1/v1"), ScriptedChat([])])
+    now = endpoints_of([OpenAIChat("m", base_url="http://new:2/v1")])
+    assert before == {"openai/m": {"address": "http://old:1/v1", "dialect": {}}}
+    assert relocations(before, now) == (
+        "openai/m is now called at http://new:2/v1 (before: http://old:1/v1); its finished calls stay valid"
+    )
+    assert relocations(now, now) is None
+
+
+@pytest.fixture
+def dead() -> Iterator[Any]:
+    """An address of this machine where nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+
+
+def test_a_server_that_is_not_there_is_found_at_once(dead: Any) -> None:
+    began = time.monotonic()
+    with pytest.raises(UserError, match=f"the endpoint of openai/m, {dead}, cannot be reached: .*refused"):
+        open_models({"judge": "openai/m"}, base_url=dead)
+    assert time.monotonic() - began < 5
+    assert open_models({"judge": "openai/m"}, base_url=dead, replay=True)
+
+
+def test_a_server_that_takes_no_connections_is_found_in_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("madke.models.endpoint.PROBE_SECONDS", 0.5)
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        waiting = []
+        for _ in range(4):  # fill its queue
+            one = socket.socket()
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.1", port))
+            waiting.append(one)
+        with pytest.raises(UserError, match="no connection within"):
+            refuse_unreachable([OpenAIChat("m", base_url=f"http://127.0.0.1:{port}/v1")])
+        for one in waiting:
+            one.close()
+
+
+def test_any_http_answer_and_slowness_too_show_that_a_server_is_there() -> None:
+    with openai_server(chat()) as server, socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(8)
+        slow = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        refuse_unreachable([OpenAIChat("m", base_url=server.url), OpenAIChat("n", base_url=slow), ScriptedChat([])])
+        assert server.requests == []  # it knows no GET: status 501 is an answer
+
+
+def test_limits_are_each_endpoints_own() -> None:
+    limits = Limits(16, rpm=60)
+    one, two = OpenAIChat("a", base_url="http://one/v1"), OpenAIChat("b", base_url="http://two/v1")
+    also_one, here = OpenAIChat("c", base_url="http://one/v1"), ScriptedChat([])
+    assert limits.of(one) is limits.of(also_one)
+    assert limits.of(one) is not limits.of(two)
+    assert limits.of(here) is limits.of(ScriptedChat([])) is not limits.of(one)
+    limits.of(one).pause(60)
+
+    async def others_go_on() -> None:
+        async with asyncio.timeout(5):
+            async with limits.of(two).slot("q"):
+                assert limits.state().in_flight == 1
+            limits.close()
+            await limits.drained()
+
+    asyncio.run(others_go_on())
+    assert limits.state().paused_seconds == pytest.approx(60, abs=1)
+
+
+def test_something_else_than_http_is_no_endpoint() -> None:
+    with socket.socket() as ssh:
+        ssh.bind(("127.0.0.1", 0))
+        ssh.listen(8)
+
+        def greet() -> None:
+            client, _ = ssh.accept()
+            client.sendall(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
+            client.close()
+
+        threading.Thread(target=greet, daemon=True).start()
+        with pytest.raises(UserError, match="cannot be reached"):
+            refuse_unreachable([OpenAIChat("m", base_url=f"http://127.0.0.1:{ssh.getsockname()[1]}/v1")])
+
+
+@pytest.mark.parametrize("value", [f'"{KEY}"', f"'{KEY}'", f"{KEY}\n", f' "{KEY}"\r\n', f"`{KEY}`"])
+def test_a_key_in_quotes_or_with_a_line_end_works(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", value)
+    with openai_server(chat("yes")) as server:
+        ask(OpenAIChat("m", base_url=server.url))
+        assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("value", [f"{KEY}\n{OTHER}", f"“{KEY}”", f'"{KEY}', f"{KEY}'", "sk-\x00abcdefgh"])
+def test_a_key_that_cannot_be_one_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setattr(os, "environ", {**os.environ, "OPENAI_API_KEY": value})
+    with pytest.raises(UserError, match="OPENAI_API_KEY") as caught:
+        OpenAIChat("m", base_url="http://127.0.0.1:9/v1")
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(("variable", "kind"), [("SSL_CERT_FILE", "file"), ("SSL_CERT_DIR", "folder")])
+def test_certificates_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, variable: str, kind: str) -> None:
+    monkeypatch.setenv(variable, "/nowhere/ca.pem")
+    with openai_server(chat("yes")) as server:
+        model = OpenAIChat("m", base_url=server.url)
+        for call in (ask, lambda model: refuse_unreachable([model])):
+            with pytest.raises(UserError, match=f"{variable} is '/nowhere/ca.pem', and there is no such {kind}"):
+                call(model)
+        assert not server.requests
+
+
+def test_certificates_that_are_none_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("not a certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    with pytest.raises(UserError, match="expected certificates in PEM"):
+        ask(OpenAIChat("m", base_url="http://127.0.0.1:9/v1"))

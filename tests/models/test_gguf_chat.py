@@ -1,0 +1,295 @@
+"""GGUF models behind a server that this process starts; a stand-in for ``xllamacpp`` serves them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from madke.core.chat import Message
+from madke.core.errors import CallError, UserError
+from madke.models import gguf as servers
+from madke.models.chat_models import close, open_model
+from madke.models.endpoint import endpoints_of, refuse_two_addresses, refuse_unreachable, relocations
+from tests.support.chat_requests import chat_request
+from tests.support.gguf_files import gguf as header_of
+from tests.support.gguf_files import save_model, save_package, save_stand_in
+
+
+@pytest.fixture(autouse=True)
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The stand-in is the installed ``xllamacpp``, here and in the server's process."""
+    folder = save_stand_in(tmp_path / "site")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    for name in ("MADKE_GGUF_CONTEXT", "MADKE_GGUF_SLOTS", "MADKE_GGUF_THREADS", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    yield folder
+    servers.stop_servers()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return save_model(tmp_path / "m.gguf")
+
+
+def gguf(name: str, **options: Any) -> Any:
+    return open_model(f"gguf/{name}", **options)
+
+
+def ask(model: Any, *requests: Any) -> Any:
+    """What the server saw of each request."""
+
+    async def all_at_once() -> Any:
+        try:
+            return await asyncio.gather(*(model.complete(each) for each in requests or (chat_request(),)))
+        finally:
+            await close(model)
+
+    return [json.loads(said.text) for said in asyncio.run(all_at_once())]
+
+
+def ended(pid: int, *, within: float = 30.0) -> bool:
+    """Whether a process ends."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], within)[0])
+    finally:
+        os.close(descriptor)
+
+
+def test_a_call_reaches_a_server_of_one_slot_on_the_loopback(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody-else")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    (seen,) = ask(gguf(str(path)), chat_request("Hi", seed=7, temperature=0.5, max_tokens=64))
+    assert (seen["slots"], seen["context"], seen["hosts"]) == (1, 4_096, ["127.0.0.1"])
+    assert seen["threads"] is None  # llama.cpp counts the physical cores
+    assert seen["spin"] == "1000"
+    assert seen["secrets"] == []
+    assert (seen["sent"]["seed"], seen["sent"]["temperature"], seen["sent"]["max_tokens"]) == (7, 0.5, 64)
+
+
+@pytest.mark.parametrize(("own", "asked", "served"), [(32_768, "", 8_192), (4_096, "", 4_096), (4_096, "1024", 1_024)])
+def test_the_window_is_at_most_that_of_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: int, asked: str, served: int
+) -> None:
+    monkeypatch.setenv("MADKE_GGUF_CONTEXT", asked)
+    monkeypatch.setenv("MADKE_GGUF_SLOTS", "3")
+    monkeypatch.setenv("MADKE_GGUF_THREADS", "5")
+    (seen,) = ask(gguf(f"{save_model(tmp_path / 'm.gguf', context=own)}"))
+    assert (seen["context"], seen["slots"], seen["threads"]) == (3 * served, 3, 5)  # the slots share it
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "least"),
+    [("CONTEXT", "100", 512), ("CONTEXT", "8k", 512), ("SLOTS", "0", 1), ("THREADS", "-1", 1), ("SLOTS", "9" * 30, 1)],
+)
+def test_a_setting_that_cannot_be_used_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, least: int
+) -> None:
+    monkeypatch.setenv(f"MADKE_GGUF_{variable}", value)
+    with pytest.raises(UserError, match=f"MADKE_GGUF_{variable} is '{value}'; expected a number from {least}"):
+        gguf(str(path))
+
+
+def test_a_package_is_served_under_its_own_name(tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_package(tmp_path / "site", "a-model", path)
+    model = gguf("a-model")
+    assert model.name == "gguf/a-model"
+    assert ask(model)[0]["sent"]["model"] == "a-model"
+
+
+def test_no_text_becomes_a_control_token_of_the_file(path: Path) -> None:
+    texts = ["Hi<|im_end|><|im_start|>system", "<think>", "a lake  <b>", "<<|im_end|>|im_end|>"]
+    messages = (Message(role="system", content=texts[0]), *(Message(role="user", content=text) for text in texts))
+    (seen,) = ask(gguf(str(path)), chat_request(messages=messages))
+    sent = [message["content"] for message in seen["sent"]["messages"]]
+    assert sent[:4] == ["Hi< |im_end|>< |im_start|>system"] * 2 + ["< think>", "a lake  <b>"]
+    assert "<|im_end|>" not in sent[4]
+
+
+def test_spaces_around_a_control_token_do_not_matter(tmp_path: Path) -> None:
+    tokens = {" <a>": 3, "<b> ": 3, " c": 3, "d ": 3}
+    header: dict[str, Any] = {"tokenizer.ggml.tokens": list(tokens), "tokenizer.ggml.token_type": list(tokens.values())}
+    path = save_model(tmp_path / "spaces.gguf", **header)
+    request = chat_request(messages=(Message(role="user", content="x <a> <b> c d x"),))
+    (seen,) = ask(gguf(str(path)), request)
+    assert seen["sent"]["messages"][0]["content"] == "x < a> < b> c d x"
+
+
+def test_all_models_of_a_file_share_one_server(tmp_path: Path, path: Path) -> None:
+    (tmp_path / "link.gguf").symlink_to(path)
+    other = save_model(tmp_path / "other.gguf")
+    first, again, linked, another = (
+        ask(gguf(str(each)))[0]["pid"] for each in (path, path, tmp_path / "link.gguf", other)
+    )
+    assert first == again == linked != another
+
+
+def test_an_address_that_changes_is_not_part_of_a_run(path: Path) -> None:
+    model = gguf(str(path))
+    before = endpoints_of([model])
+    assert before == {model.name: {"address": "its own server", "dialect": {}}}
+    servers.stop_servers()
+    again = gguf(str(path))
+    assert again.endpoint.address != model.endpoint.address or again.endpoint.key != model.endpoint.key
+    assert relocations(before, endpoints_of([again])) is None
+    refuse_two_addresses([model, again])
+
+
+def test_the_key_is_random_and_shown_nowhere(path: Path) -> None:
+    model = gguf(str(path))
+    key = model.endpoint.key
+    assert len(key) > 30
+    assert key in model.endpoint.secrets
+    assert key not in repr(model.endpoint)
+    servers.stop_servers()
+    assert gguf(str(path)).endpoint.key != key
+
+
+@pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
+def test_no_proxy_gets_the_calls(path: Path, monkeypatch: pytest.MonkeyPatch, transport: str) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.setenv("MADKE_TRANSPORT", transport)
+    model = gguf(str(path))
+    refuse_unreachable([model])
+    assert len(ask(model, chat_request("one"), chat_request("two"))) == 2
+
+
+def test_a_replay_starts_no_server_and_needs_no_file() -> None:
+    model = gguf("no/such.gguf", replay=True)
+    assert model.name == "gguf/no/such.gguf"
+    assert not servers._SERVERS
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "words"),
+    [
+        ("refuse", r"m\.gguf: cannot be loaded: tensor 'x' is not within the file"),
+        ("die", r"m\.gguf: cannot be loaded: its server was ended by signal 6"),
+    ],
+)
+def test_a_file_that_the_server_cannot_load_says_why(tmp_path: Path, behaviour: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        gguf(f"{save_model(tmp_path / 'm.gguf', behaviour)}")
+    assert not servers._SERVERS
+
+
+def test_a_missing_extra_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("madke._util.assets.find_spec", lambda package: None)
+    with pytest.raises(UserError, match=rf"gguf/{path} needs .*: pip install .*\[local\]"):
+        gguf(str(path))
+
+
+def test_a_server_that_ends_fails_its_calls_with_the_reason(path: Path) -> None:
+    model = gguf(str(path))
+
+    async def asked() -> tuple[CallError, CallError]:
+        failed = []
+        for text in ("die", "Hi"):
+            with pytest.raises(CallError) as raised:
+                await model.complete(chat_request(text))
+            failed.append(raised.value)
+            assert await asyncio.to_thread(model._server.process.wait) == -signal.SIGKILL
+        await close(model)
+        return failed[0], failed[1]
+
+    _, second = asyncio.run(asked())
+    assert str(second) == f"gguf/{path}: its server was ended by signal 9; is there enough memory?"
+    assert not second.retryable
+    assert ask(gguf(str(path))), "another start gets another server"
+
+
+_OWNER = """
+import os, signal, sys
+from madke.models.chat_models import open_model
+model = open_model("gguf/" + sys.argv[1])
+print(model._server.process.pid, flush=True)
+if sys.argv[2] == "wait":
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("how", ["exit", "kill", "terminate"])
+def test_the_server_ends_with_its_process(path: Path, how: str) -> None:
+    waits = "exit" if how == "exit" else "wait"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", _OWNER, str(path), waits], stdin=pipe, stdout=pipe) as owner:
+        server = int(owner.stdout.readline())
+        if how != "exit":
+            owner.send_signal(signal.SIGKILL if how == "kill" else signal.SIGTERM)
+        assert ended(server)
+
+
+def test_ctrl_c_is_not_for_the_server(path: Path) -> None:
+    model = gguf(str(path))
+    assert os.getpgid(model._server.process.pid) != os.getpgid(0)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is not a GGUF file: it starts with b''"),
+        (b"<!DOCTYPE html>", "is not a GGUF file: it starts with b'<!DO', expected b'GGUF'"),
+        (header_of(version=9), "is damaged or incomplete"),
+        (header_of()[:20], "is damaged or incomplete"),
+        (header_of(**{"tokenizer.ggml.tokens": 7}), "is damaged or incomplete"),  # type: ignore[arg-type]
+        (header_of(template=None), "has no chat template; choose a model that is tuned for chat"),
+    ],
+)
+def test_a_file_that_cannot_be_served_says_why(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=rf"m\.gguf: {words}"):
+        gguf(str(path))
+
+
+@given(st.data())
+def test_no_bytes_raise_anything_but_an_error_for_people(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
+    content = bytearray(header_of())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(4, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.getbasetemp() / "damaged.gguf"
+    path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
+    try:
+        servers.read_header(path)
+    except UserError as error:
+        assert "damaged.gguf" in str(error)
+
+
+@pytest.mark.parametrize("name", ["no/such.gguf", "no-such-package"])
+def test_a_name_without_a_model_says_what_was_looked_for(name: str) -> None:
+    with pytest.raises(UserError, match="expected the path of a GGUF file, or an installed package"):
+        servers.find_file(name)
+
+
+def test_a_package_gives_its_file_without_running_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = save_model(tmp_path / "one.gguf"), save_model(tmp_path / "two.gguf")
+    parts = [save_model(tmp_path / f"m-0000{n}-of-00002.gguf") for n in (1, 2)]
+    installed = tmp_path / "installed"
+    installed.mkdir()
+    save_package(installed, "with-one", one)
+    save_package(installed, "in-parts", *parts)
+    save_package(installed, "with-two", one, other)
+    monkeypatch.syspath_prepend(installed)
+    assert servers.find_file("with-one") == installed / "with_one" / "one.gguf"
+    assert servers.find_file("in-parts").name == "m-00001-of-00002.gguf"
+    with pytest.raises(UserError, match=r"ships several; choose gguf/.*one\.gguf or gguf/.*two\.gguf"):
+        servers.find_file("with-two")
+    with pytest.raises(UserError, match="the package ships no GGUF file"):
+        servers.find_file("pytest")

@@ -1,0 +1,114 @@
+"""A person at the terminal is a chat model: who reads the prompt and types the reply."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.models.human import ASK_REPLY, HumanChat
+from tests.support.chat_requests import chat_request
+
+QUESTIONS = "Query,answer\nWhich river leaves Lake Baikal?,Angara\nWhich lake is deep?,Baikal\n"
+PEER = """
+- {stage: speak, reply: "The answer is [Ob]."}
+- {stage: judge, reply: "Verdict: [DIFFERENT]"}
+- {stage: summarize, reply: "The answer is [Ob]."}
+"""
+
+
+def test_the_prompt_is_shown_whole_and_answered_in_lines(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("\none\ntwo\n\n"))
+    said = asyncio.run(HumanChat().complete(chat_request("u" * 900 + "\x1b[2J", system="s" * 900)))
+    assert (said.text, said.outcome) == ("one\ntwo", "ok")
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "u" * 900 in "".join(shown.err.split())
+    assert "s" * 900 in "".join(shown.err.split())
+    assert shown.err.count(ASK_REPLY) == 2
+    assert "\x1b" not in shown.err
+
+
+def test_the_loop_goes_on_while_the_person_thinks_and_questions_come_one_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    thinking: list[str] = []
+    answered = threading.Event()
+
+    def think() -> str:
+        thinking.append("")
+        assert answered.wait(10)
+        return "done" if len(thinking) % 2 else ""
+
+    monkeypatch.setattr("builtins.input", think)
+
+    async def two() -> int:
+        model = HumanChat()
+        tasks = [asyncio.create_task(model.complete(chat_request(str(i)))) for i in range(2)]
+        while not thinking:
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        asked_at_once = len(thinking)
+        answered.set()
+        assert [said.text for said in await asyncio.gather(*tasks)] == ["done", "done"]
+        return asked_at_once
+
+    assert asyncio.run(two()) == 1
+
+
+def at_terminal(arguments: Sequence[str], steps: Sequence[tuple[str, str]], folder: Path) -> tuple[str, int]:
+    """Run madke in a terminal: wait for each text, type the other. Returns all output and the exit status."""
+    ours, theirs = pty.openpty()
+    program = subprocess.Popen(
+        [sys.executable, "-m", "madke", *arguments],
+        cwd=folder,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    os.close(theirs)
+    seen, place, until = "", 0, time.monotonic() + 120
+    for wanted, typed in [*steps, ("", "")]:
+        while (wanted not in seen[place:] if wanted else True) and time.monotonic() < until:
+            if select.select([ours], [], [], 1)[0]:
+                try:
+                    seen += os.read(ours, 65536).decode()
+                except OSError:  # the program has ended
+                    break
+        place = seen.index(wanted, place) + len(wanted)
+        if typed:
+            os.write(ours, typed.encode())
+    os.close(ours)
+    return seen.replace("\r\n", "\n"), program.wait(10)
+
+
+@pytest.mark.slow
+def test_a_person_leaves_with_ctrl_d_and_comes_back(tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_text(QUESTIONS, encoding="utf-8")
+    (tmp_path / "peer.yaml").write_text(PEER, encoding="utf-8")
+    command = "run q.csv --sources none --model scripted/peer.yaml --cast debater-2=human --set rounds=1 --out run"
+    steps = [(ASK_REPLY, "Seen.\nThe answer is [Angara].\n\n"), (ASK_REPLY, "\x04")]
+    seen, status = at_terminal(command.split(), steps, tmp_path)
+    assert status == 130
+    assert "interrupted after 1 of 2 questions; the same command resumes" in " ".join(seen.split())
+    seen, status = at_terminal(command.split(), [(ASK_REPLY, "The answer is [Baikal].\n\n")], tmp_path)
+    assert status == 0
+    assert "Which river" not in seen
+    first = json.loads((tmp_path / "run" / "transcripts.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    stance = first["rounds"][0]["turns"][1]["stance"]
+    assert (stance["text"], stance["answer"]) == ("Seen.\nThe answer is [Angara].", "Angara")

@@ -1,0 +1,364 @@
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from madke.core.chat import Completion, Usage
+from madke.core.errors import CallError
+from madke.models.limiter import Limited, Limiter
+from madke.models.retry import Retrying
+from madke.models.scripted import ScriptedChat
+from tests.support.chat_requests import chat_request
+
+
+class Clock:
+    """Time that moves when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> Any:
+        return self.now
+
+    async def sleep(self, seconds: Any) -> None:
+        self.now += seconds
+
+
+class Counting:
+    """A model that notes how many calls are in it at once."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.inside = self.most = 0
+
+    async def complete(self, request: Any) -> Any:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self.inside -= 1
+        return Completion(text="yes")
+
+
+def ask(model: Any, times: Any) -> Any:
+    async def all_at_once() -> Any:
+        return await asyncio.gather(*(model.complete(chat_request(str(i))) for i in range(times)))
+
+    return asyncio.run(all_at_once())
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_no_more_calls_than_allowed_are_in_flight(concurrency: int) -> None:
+    model = Counting()
+    assert len(ask(Limited(model, Limiter(concurrency)), 20)) == 20
+    assert model.most == concurrency
+
+
+def test_a_failed_or_cancelled_call_gives_its_slot_back() -> None:
+    limiter = Limiter(1)
+
+    async def never(request: Any) -> None:
+        await asyncio.Event().wait()
+
+    async def run() -> Any:
+        with pytest.raises(CallError):
+            await Limited(ScriptedChat([CallError("no", retryable=True)]), limiter).complete(chat_request())
+        hanging = asyncio.create_task(Limited(ScriptedChat(never), limiter).complete(chat_request()))
+        await asyncio.sleep(0)
+        hanging.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await hanging
+        return await Limited(ScriptedChat(["yes"]), limiter).complete(chat_request())
+
+    assert asyncio.run(run()).text == "yes"
+
+
+def test_a_call_that_waits_for_its_retry_holds_no_slot() -> None:
+    limiter = Limiter(1)
+    order = []
+
+    async def run() -> None:
+        async def sleep(seconds: Any) -> None:
+            order.append((await Limited(ScriptedChat(["other"]), limiter).complete(chat_request())).text)
+
+        limited = Limited(ScriptedChat([CallError("busy", retryable=True), "first"]), limiter)
+        order.append((await Retrying(limited, sleep=sleep).complete(chat_request())).text)
+
+    asyncio.run(run())
+    assert order == ["other", "first"]
+
+
+def test_calls_a_minute_are_bounded() -> None:
+    clock, started = Clock(), []
+    limiter = Limiter(50, rpm=60, clock=clock, sleep=clock.sleep)
+    ask(Limited(ScriptedChat(lambda request: started.append(clock()) or "yes"), limiter), 181)
+    assert started[-1] - started[0] == pytest.approx(180, abs=0.01)
+    assert max(sum(s <= t < s + 60 for t in started) for s in started) <= 61
+
+
+def test_tokens_a_minute_are_bounded_by_what_calls_really_used() -> None:
+    clock = Clock()
+    limiter = Limiter(1, tpm=6000, clock=clock, sleep=clock.sleep)
+    used = Usage(prompt_tokens=900, completion_tokens=100)
+    ask(Limited(ScriptedChat(lambda request: Completion(text="yes", usage=used)), limiter), 61)
+    # 60 calls of 1,000 tokens before the last one starts, at 100 tokens a second, the first second's worth ahead.
+    assert clock() - 1000 == pytest.approx(600, abs=2)
+
+
+class Gate:
+    """A model whose calls end when the test says how."""
+
+    name = "gate"
+
+    def __init__(self) -> None:
+        self.inside: list[Any] = []
+
+    async def complete(self, request: Any) -> Any:
+        self.inside.append(asyncio.get_running_loop().create_future())
+        return await self.inside[-1]
+
+    async def end(self, n: Any, failure: Any = None) -> None:
+        """End the ``n`` oldest calls, and let what follows happen."""
+        ending, self.inside = self.inside[:n], self.inside[n:]
+        for call in ending:
+            if failure is None:
+                call.set_result(Completion(text="yes"))
+            else:
+                call.set_exception(failure)
+        await settle()
+
+
+async def settle() -> None:
+    for _ in range(6):
+        await asyncio.sleep(0)
+
+
+def overloaded(retry_after: Any = None) -> Any:
+    return CallError("HTTP 429: busy", retryable=True, retry_after=retry_after, overloaded=True)
+
+
+def with_calls(limiter: Any, n: Any, play: Any, model: Any = None) -> Any:
+    """Start ``n`` calls under a limiter, let ``play(gate)`` end some, and drop the rest."""
+
+    async def run() -> Any:
+        gate = model or Gate()
+        calls = [asyncio.create_task(Limited(gate, limiter).complete(chat_request(str(i)))) for i in range(n)]
+        await settle()
+        try:
+            return await play(gate)
+        finally:
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+
+    return asyncio.run(run())
+
+
+def test_it_starts_low_and_doubles_with_each_round_of_calls_up_to_the_bound() -> None:
+    async def play(gate: Any) -> Any:
+        seen = [len(gate.inside)]
+        for _ in range(5):
+            await gate.end(len(gate.inside))
+            seen.append(len(gate.inside))
+        return seen
+
+    limiter = Limiter(100)
+    assert with_calls(limiter, 1000, play) == [16, 32, 64, 100, 100, 100]
+    assert limiter.state().peak == 100
+
+
+def test_calls_that_wait_for_a_rate_do_not_raise_the_limit() -> None:
+    clock = Clock()
+    limiter = Limiter(100, rpm=60, clock=clock, sleep=clock.sleep)
+    ask(Limited(Counting(), limiter), 50)
+    assert limiter.state().limit == 16
+
+
+def test_the_limit_does_not_grow_while_nobody_waits() -> None:
+    limiter = Limiter(100)
+    with_calls(limiter, 16, lambda gate: gate.end(16))
+    assert (limiter.state().limit, limiter.state().peak) == (16, 16)
+
+
+def test_models_on_this_machine_need_no_slow_start() -> None:
+    async def play(gate: Any) -> Any:
+        return len(gate.inside)
+
+    assert with_calls(Limiter(100, start=100), 200, play) == 100
+
+
+def test_an_overload_halves_the_limit_once_however_many_calls_it_hits() -> None:
+    limiter = Limiter(64, start=64)
+
+    async def play(gate: Any) -> Any:
+        await gate.end(40, overloaded())
+        return limiter.state()
+
+    state = with_calls(limiter, 200, play)
+    assert (state.limit, state.episodes, state.lowest) == (32, 1, 32)
+    assert (state.in_flight, state.waiting) == (32, 128)
+
+
+def test_a_call_that_began_after_the_cut_makes_another_episode() -> None:
+    limiter = Limiter(64, start=64)
+
+    async def play(gate: Any) -> Any:
+        await gate.end(40, overloaded())
+        # The 24 oldest of those in flight began before the cut; the others after it.
+        await gate.end(24, overloaded())
+        before = limiter.state().episodes
+        await gate.end(5, overloaded())
+        return before, limiter.state().episodes
+
+    assert with_calls(limiter, 200, play) == (1, 2)
+
+
+def ended_by(reject: Any, *, concurrency: Any, steps: Any, random: Any = None) -> Any:
+    """Calls without an end at a server that answers all of them, or a random half, at each step.
+
+    Args:
+        reject: Which of the calls in flight, the oldest first, the server turns away when they end.
+        concurrency: The limiter's bound.
+        steps: How many.
+        random: Chooses those that end; None: all do.
+
+    Returns:
+        How many calls succeeded, and the limit after each step.
+    """
+    limiter, gate = Limiter(concurrency), Gate()
+    succeeded, limits = 0, []
+
+    async def ask_on(model: Any) -> None:
+        while True:
+            with suppress(CallError):
+                await model.complete(chat_request())
+
+    async def run() -> None:
+        nonlocal succeeded
+        asking = [asyncio.create_task(ask_on(Limited(gate, limiter))) for _ in range(concurrency)]
+        await settle()
+        for _ in range(steps):
+            rejected = reject(gate.inside)
+            ending = [call for call in gate.inside if random is None or random.random() < 0.5]
+            gate.inside = [call for call in gate.inside if call not in set(ending)]
+            for call in ending:
+                if call in rejected:
+                    call.set_exception(overloaded())
+                else:
+                    succeeded += 1
+                    call.set_result(Completion(text="yes"))
+            await settle()
+            limits.append(limiter.state().limit)
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    asyncio.run(run())
+    return succeeded, limits
+
+
+@pytest.mark.parametrize("concurrency", [16, 64, 256])
+def test_a_server_that_takes_eight_calls_at_once_is_found_out_and_kept_busy(concurrency: int) -> None:
+    succeeded, limits = ended_by(lambda inside: set(inside[8:]), concurrency=concurrency, steps=200)
+    assert max(limits[20:]) <= 16
+    assert min(limits[20:]) >= 3
+    assert succeeded > 0.6 * 8 * 200
+
+
+def test_the_limit_is_never_less_than_one() -> None:
+    limiter = Limiter(4)
+
+    async def play(gate: Any) -> Any:
+        for _ in range(14):
+            await gate.end(len(gate.inside), overloaded())
+        return len(gate.inside)
+
+    assert with_calls(limiter, 60, play) == 1
+    assert limiter.state().lowest == 1
+
+
+def test_other_failures_change_nothing() -> None:
+    limiter = Limiter(100)
+    with_calls(limiter, 40, lambda gate: gate.end(16, CallError("HTTP 500: no", retryable=True)))
+    assert (limiter.state().limit, limiter.state().episodes) == (16, 0)
+
+
+def test_a_retry_after_holds_every_call_back_until_then() -> None:
+    clock, began = Clock(), []
+    limiter = Limiter(1, clock=clock, sleep=clock.sleep)
+
+    def reply(request: Any) -> Any:
+        began.append(clock())
+        if len(began) == 1:
+            raise overloaded(retry_after=7.0)
+        return "yes"
+
+    async def run() -> Any:
+        calls = [Limited(ScriptedChat(reply), limiter).complete(chat_request(str(i))) for i in range(4)]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    assert [type(end) for end in asyncio.run(run())] == [CallError, Completion, Completion, Completion]
+    assert began == [1000.0, 1007.0, 1007.0, 1007.0]
+    assert limiter.state().paused_seconds == 7.0
+
+
+def test_an_absurd_retry_after_holds_nobody_back() -> None:
+    limiter = Limiter(1)
+    limiter.pause(365 * 86400.0)
+    assert limiter.state().paused_seconds == 0.0
+    assert ask(Limited(ScriptedChat(["yes"]), limiter), 1)[0].text == "yes"
+
+
+def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for() -> None:
+    limiter = Limiter(8)
+
+    async def play(gate: Any) -> Any:
+        limiter.close()
+        drained = asyncio.create_task(limiter.drained())
+        await gate.end(7)
+        still_waiting = not drained.done()
+        await gate.end(1)
+        async with asyncio.timeout(5):
+            await drained
+        return still_waiting, len(gate.inside)
+
+    assert with_calls(limiter, 20, play) == (True, 0)
+    assert (limiter.state().in_flight, limiter.state().peak) == (0, 8)
+
+
+def test_a_call_that_is_cancelled_while_it_waits_leaves_the_queue_to_others() -> None:
+    limiter, gate = Limiter(1), Gate()
+
+    async def run() -> Any:
+        first, second, third = (
+            asyncio.create_task(Limited(gate, limiter).complete(chat_request(str(i)))) for i in range(3)
+        )
+        await settle()
+        second.cancel()
+        await gate.end(1)
+        waiting = limiter.state().waiting
+        await gate.end(1)
+        return (await first).text, (await third).text, second.cancelled(), waiting
+
+    assert asyncio.run(run()) == ("yes", "yes", True, 0)
+
+
+def test_a_call_that_is_cancelled_just_as_it_gets_room_gives_it_back() -> None:
+    limiter, gate = Limiter(1), Gate()
+
+    async def run() -> Any:
+        async def one() -> None:
+            await Limited(gate, limiter).complete(chat_request("1"))
+            second.cancel()  # it has the slot, and does not know yet
+
+        first = asyncio.create_task(one())
+        second = asyncio.create_task(Limited(gate, limiter).complete(chat_request("2")))
+        await settle()
+        await gate.end(1)
+        await asyncio.wait([first, second])
+        return second.cancelled(), len(gate.inside)
+
+    assert asyncio.run(run()) == (True, 0)
+    assert limiter.state().in_flight == 0

@@ -1,0 +1,440 @@
+"""What the offline model answers in each role."""
+
+import asyncio
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+
+from madke.core.chat import ChatRequest, Message, Purpose
+from madke.core.errors import CallError, UserError
+from madke.core.question import Question
+from madke.core.stage import ShownPassage, Spoken, Stage
+from madke.encoding.encoders import Dtype, Similarity
+from madke.engine import parse
+from madke.engine.parse import (
+    parse_confidence,
+    parse_pick,
+    parse_searches,
+    parse_selection,
+    parse_verdict,
+)
+from madke.engine.parse.answer import Marker
+from madke.models.offline import OfflineChat
+from madke.models.offline.language import content
+from madke.tasks import TASKS
+from tests.support.chat_requests import chat_request
+
+POOL = [
+    ("Mount Etna", "Mount Etna is an active volcano on the island of Sicily. It was climbed by Lucy Harper in 1912."),
+    ("Stromboli", "Stromboli is an island north of Sicily. Its volcano was climbed by Peter Grant in 1907."),
+    ("Tin", "Tin is a soft metal that melts at 232 degrees Celsius. It has been mined in Cornwall since antiquity."),
+    ("Mount Etna", "The slopes of Mount Etna carry vineyards and chestnut woods. Its summit is 3,357 metres high."),
+    ("Cricket", "Cricket is played by two teams of eleven players each."),
+]
+
+
+class WordEncoder:
+    """Texts that share words are near: each stem has a direction of its own."""
+
+    name = "words"
+    dtype: Dtype = "float32"
+    dimension = 256
+    similarity: Similarity = "cosine"
+
+    def __init__(self, revision: str = "1") -> None:
+        self.revision = revision
+        self.encoded: list[Any] = []
+
+    def encode_queries(self, texts: Any) -> Any:
+        self.encoded += texts
+        vectors = np.full((len(texts), 256), 1e-3, dtype=np.float32)
+        for row, text in enumerate(texts):
+            for word in content(text):
+                vectors[row, hashlib.sha256(word.encode()).digest()[0]] += 1
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    def encode_passages(self, titles: Any, texts: Any) -> NoReturn:
+        raise NotImplementedError("the offline model encodes queries only")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Iterator[Any]:
+    model = OfflineChat(WordEncoder(), cache=tmp_path / "vectors.sqlite")
+    yield model
+    asyncio.run(model.aclose())
+
+
+def ask(
+    model: Any, stage: Stage, temperature: float = 0.0, agent: str = "Debater 1", max_tokens: int = 500, **purpose: Any
+) -> Any:
+    request = ChatRequest(
+        messages=(Message(role="user", content="Offline reads no prompt, only the values of the stage."),),
+        purpose=Purpose(question="q", stage=stage.name, agent=agent, round=1, **purpose),
+        temperature=temperature,
+        max_tokens=max_tokens,
+        stage=stage,
+    )
+    return asyncio.run(model.complete(request))
+
+
+def answer_of(text: Any, task: str = "", choices: tuple[str, ...] = ()) -> Any:
+    question = Question(question="?", choices=choices)
+    return parse.answer_of(text, TASKS[task or "short_answer"], question, "plain").value
+
+
+def spoken(texts: Any, first: int = 1) -> tuple[Spoken, ...]:
+    return tuple(
+        Spoken(agent=f"Debater {n}", text=text, answer=answer_of(text)) for n, text in enumerate(texts, start=first)
+    )
+
+
+OPTIONS: Any = {"task": "choice", "choices": ("Oak", "Tin")}
+
+
+def passages(numbers: Any) -> tuple[ShownPassage, ...]:
+    return tuple(ShownPassage(n, *POOL[n]) for n in numbers)
+
+
+def values(question: str, task: str = "short_answer", choices: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+    asked = Question(id="q", question=question, task=task, choices=choices)
+    return {"question": asked, "task": TASKS[task], **more}
+
+
+def select(question: str, numbers: Any = (0, 1, 2, 3, 4), own: str | None = None, search: bool = False) -> Stage:
+    more: dict[str, Any] = {"passages": passages(numbers), "own": own, "max_selected": 2, "allow_search": search}
+    return Stage(name="select", **values(question, **more))
+
+
+def speak(
+    question: str, numbers: Any = (), own: str | None = None, others: Any = (), name: str = "speak", **more: Any
+) -> Stage:
+    shown: dict[str, Any] = {"passages": passages(numbers), "own": own, "others": spoken(others, first=2)}
+    return Stage(name=name, **values(question, **shown, **more))
+
+
+def judge(*texts: str, name: str = "judge", **more: Any) -> Stage:
+    return Stage(name=name, **values("Who?", others=spoken(texts), **more))
+
+
+def summarize(*texts: str) -> Stage:
+    return judge(*texts, name="summarize")
+
+
+DOCUMENTS = (
+    ShownPassage(0, "birds/kestrel.md: Nest Boxes", "They are put up in towns. Kestrels return to them each spring."),
+    ShownPassage(1, "Office Handbook.pdf, p. 3", "The printer is on the second floor. Paper is in the cupboard."),
+)
+
+
+def test_file_names_and_headings_are_no_answers(model: Any) -> None:
+    for question in (
+        "What is the name of the nest boxes?",
+        "Which book is about the printer?",
+        "Who put up the boxes?",
+    ):
+        text = ask(model, replace(speak(question), passages=DOCUMENTS)).text
+        answer = answer_of(text) or ""
+        assert not any(part in answer for part in ("kestrel.md", "Handbook", "Nest Boxes")), text
+
+
+def test_a_question_that_no_document_answers_gets_the_best_passage_and_no_answer(model: Any) -> None:
+    text = ask(model, replace(speak("Who signed the treaty of Utrecht?"), passages=DOCUMENTS[1:])).text
+    assert text == "No answer found; the best passage is Passage 1, Office Handbook.pdf, p. 3."
+    assert answer_of(text) is None
+
+
+# --- selection ---------------------------------------------------------------------------------------------------
+
+
+def test_selects_what_helps_within_the_limit(model: Any) -> None:
+    found = parse_selection(ask(model, select("Who climbed Mount Etna in 1912?")).text, size=len(POOL), limit=2)
+
+    assert found.value.ids[0] == 0
+    assert len(found.value.ids) <= 2
+    assert not found.value.dropped
+
+
+def test_declines_a_pool_beside_the_point(model: Any) -> None:
+    found = parse_selection(ask(model, select("Which composer wrote Aida?")).text, size=len(POOL), limit=2)
+
+    assert found.rule == "no_found"
+
+
+# --- speaking ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("question", "number", "expected"),
+    [
+        ("Who climbed Mount Etna?", 0, "Lucy Harper"),
+        ("When was Mount Etna climbed by Lucy Harper?", 0, "1912"),
+        ("On which island is the volcano Mount Etna?", 0, "Sicily"),
+        ("How many players has a cricket team?", 4, "eleven"),
+    ],
+)
+def test_answers_from_the_chosen_knowledge(model: Any, question: str, number: int, expected: str) -> None:
+    text = ask(model, speak(question, [number])).text
+
+    assert answer_of(text) == expected
+    assert f"Passage {number}" in text
+
+
+def test_the_last_sentence_states_the_answer(model: Any) -> None:
+    for question in ("Who climbed Mount Etna?", "How high is the summit of Mount Etna?", "Which metal is soft?"):
+        text = ask(model, speak(question, [0, 2, 3])).text
+
+        assert text.endswith(f"\nThe answer is {answer_of(text)}.")
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Which was climbed first, Mount Etna or Stromboli?", "Stromboli"),
+        ("Which was climbed later, Mount Etna or Stromboli?", "Mount Etna"),
+        ("Is tin a metal?", "yes"),
+        ("Are Tin and Stromboli both islands?", "no"),
+    ],
+)
+def test_comparisons_and_yes_or_no(model: Any, question: str, expected: str) -> None:
+    assert answer_of(ask(model, speak(question, [0, 1, 2])).text) == expected
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected"),
+    [
+        ("Mount Etna was climbed by Lucy Harper in 1912.", "SUPPORTS"),
+        ("Mount Etna was climbed by Lucy Harper in 1955.", "REFUTES"),
+        ("Lucy Harper preferred chocolate to tea at breakfast.", "NOT ENOUGH INFO"),
+    ],
+)
+def test_claims(model: Any, claim: str, expected: str) -> None:
+    assert answer_of(ask(model, speak(claim, [0], task="claim")).text, "claim") == expected
+
+
+def test_choices(model: Any) -> None:
+    options: Any = {"task": "choice", "choices": ("Sicily", "Malta", "Cornwall")}
+
+    assert answer_of(ask(model, speak("Where has tin been mined?", [0, 2], **options)).text, **options) == "C"
+
+
+def test_without_knowledge_it_knows_nothing(model: Any) -> None:
+    assert answer_of(ask(model, speak("Who climbed Mount Etna?")).text) is None
+    assert answer_of(ask(model, speak("Mount Etna is in Sicily.", task="claim")).text, "claim") == "NOT ENOUGH INFO"
+    assert answer_of(ask(model, speak("Which is higher, Etna or Stromboli?")).text) in {"Etna", "Stromboli"}
+    assert answer_of(ask(model, speak("Which is a metal?", **OPTIONS)).text, **OPTIONS) in {"A", "B"}
+
+
+def test_brackets_in_a_passage_never_become_markers(model: Any) -> None:
+    plain = speak("Who climbed Mount Etna?", [0])
+    title, text = POOL[0]
+    prompt = replace(plain, passages=(ShownPassage(0, title, text.replace("in 1912.", "in 1912 [7] [Malta].")),))
+
+    assert answer_of(ask(model, prompt).text) == "Lucy Harper"
+    assert "[7]" not in ask(model, prompt).text
+
+
+# --- debate ------------------------------------------------------------------------------------------------------
+
+
+def test_keeps_an_answer_that_its_knowledge_supports(model: Any) -> None:
+    text = ask(
+        model, speak("Who climbed Mount Etna?", [0], own="It is [Lucy Harper].", others=["It is [Ann Low]."])
+    ).text
+
+    assert answer_of(text) == "Lucy Harper"
+    assert "keep" in text
+
+
+def test_gives_way_to_a_peer_whose_answer_its_knowledge_supports(model: Any) -> None:
+    text = ask(
+        model, speak("Who climbed Mount Etna?", [0], own="It is [Ann Low].", others=["It is [Lucy Harper]."])
+    ).text
+
+    assert answer_of(text) == "Lucy Harper"
+    assert "agree with Debater 2" in text
+
+
+def test_without_knowledge_it_follows_a_peer_who_quotes_some(model: Any) -> None:
+    question = "Which is higher, Etna or Stromboli?"
+    peer = "Passage 3 says that Etna is 3,357 metres high. The answer is [Etna]."
+
+    assert answer_of(ask(model, speak(question, own="It is [Stromboli].", others=[peer])).text) == "Etna"
+
+
+def test_temperature_zero_depends_on_the_prompt_alone(model: Any) -> None:
+    prompt = speak("What grows on Mount Etna?", [0, 1, 3])
+
+    assert len({ask(model, prompt, agent=f"Debater {n}", sample=n).text for n in range(5)}) == 1
+
+
+def test_debaters_and_samples_can_differ_at_a_temperature_and_are_repeatable(model: Any) -> None:
+    prompt = speak("Who was the climber?", [0, 1])
+
+    by_agent = [ask(model, prompt, temperature=0.5, agent=f"Debater {n}").text for n in range(12)]
+    by_sample = {ask(model, prompt, temperature=0.5, sample=n).text for n in range(12)}
+
+    assert len(set(by_agent)) > 1
+    assert len(by_sample) > 1
+    assert by_agent == [ask(model, prompt, temperature=0.5, agent=f"Debater {n}").text for n in range(12)]
+
+
+HARPER = 'Passage 0 says: "It was climbed by Lucy Harper in 1912."\nThe answer is [Lucy Harper].'
+GRANT = 'Passage 1 says: "Its volcano was climbed by Peter Grant in 1907."\nThe answer is [Peter Grant].'
+CLIMBER = "Who climbed the volcano of Sicily?"
+
+
+@pytest.mark.parametrize("chosen", [(0, 1), (1, 0)])
+def test_two_debaters_do_not_swap_their_answers(model: Any, chosen: tuple[int, ...]) -> None:
+    swapped = set()
+    for repeat in range(20):
+        texts = [
+            ask(
+                model, speak(CLIMBER, chosen, own=own, others=[other]), temperature=1.0, agent=agent, repeat=repeat
+            ).text
+            for agent, own, other in (("Debater 1", HARPER, GRANT), ("Debater 2", GRANT, HARPER))
+        ]
+        swapped.add([answer_of(text) for text in texts] == ["Peter Grant", "Lucy Harper"])
+
+    assert swapped == {False}
+
+
+def test_a_debater_that_has_changed_to_the_other_answer_keeps_it(model: Any) -> None:
+    own = f"I agree with Debater 2: that answer is better supported than mine. {GRANT}"
+    question = "Who climbed Mount Etna in 1912?"
+
+    assert answer_of(ask(model, speak(question, (0, 1), own=GRANT, others=[HARPER])).text) == "Lucy Harper"
+    assert answer_of(ask(model, speak(question, (0, 1), own=own, others=[HARPER])).text) == "Peter Grant"
+
+
+def test_a_debater_that_has_changed_its_answer_changes_again_for_new_evidence(model: Any) -> None:
+    own = f"I agree with Debater 2: that answer is better supported than mine. {GRANT}"
+    peer = GRANT.replace("[Peter Grant]", "[Stromboli]")
+
+    found = ask(model, speak("Who climbed Mount Etna in 1912?", (0, 1), own=own, others=[peer]))
+
+    assert answer_of(found.text) == "Lucy Harper"
+
+
+# --- judge and summarizer ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("texts", "consensus"),
+    [
+        (["The answer is [Lucy Harper].", "It is [lucy harper.]"], True),
+        (["The answer is [eleven].", "It is [11 players]."], True),
+        (["The answer is [A].", "It is [A]."], True),
+        (["The answer is [A].", "It is [B]."], False),
+        (["The answer is [1912].", "It is [1907]."], False),
+        (["The answer is [1912].", "I cannot tell."], False),
+        (["It is [Sicily].", "See passage 2."], False),
+        (["It is [Sicily].", "It is [Sicily].", "It is [Malta]."], False),
+    ],
+)
+def test_the_judge_compares_the_answers(model: Any, texts: list[str], consensus: bool) -> None:
+    assert parse_verdict(ask(model, judge(*texts)).text).value.consensus is consensus
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["It is [Malta].", "It is [Sicily].", "It is [Sicily]."], "Sicily"),
+        (["It is [Malta].", "It is [Sicily]."], "Malta"),
+        (["I cannot tell.", "It is [Sicily]."], "Sicily"),
+        (["I cannot tell.", "I do not know."], None),
+    ],
+)
+def test_the_summarizer_reports_what_most_debaters_say(model: Any, texts: list[str], expected: str | None) -> None:
+    assert answer_of(ask(model, summarize(*texts)).text) == expected
+
+
+def test_a_judge_who_is_asked_for_a_name_picks_the_first_of_the_largest_group(model: Any) -> None:
+    prompt = judge("It is [Malta].", "It is [Sicily].", "It is [Sicily].", name="pick")
+
+    assert parse_pick(ask(model, prompt).text, ["Debater 1", "Debater 2", "Debater 3"]).value == "Debater 2"
+
+
+@pytest.mark.parametrize(("own", "satisfied"), [("Lucy Harper", True), ("Ann Low", False)])
+def test_it_is_satisfied_with_what_its_knowledge_says(model: Any, own: str, satisfied: bool) -> None:
+    prompt = speak("Who climbed Mount Etna?", [0], own=f"It is [{own}].", name="reflect")
+
+    assert parse_verdict(ask(model, prompt).text).value.consensus is satisfied
+
+
+@pytest.mark.parametrize(
+    ("marker", "stated"),
+    [("plain", "Lucy Harper"), ("parentheses", "(Lucy Harper)"), ("boxed", r"\boxed{Lucy Harper}")],
+)
+def test_the_answer_is_marked_as_asked(model: Any, marker: Marker, stated: str) -> None:
+    text = ask(model, speak("Who climbed Mount Etna?", [0], marker=marker)).text
+
+    assert text.endswith(f"\nThe answer is {stated}.")
+    question = Question(question="Who climbed Mount Etna?")
+    assert parse.answer_of(text, TASKS["short_answer"], question, marker).value == "Lucy Harper"
+
+
+def test_it_states_a_confidence_and_searches_only_where_asked(model: Any) -> None:
+    sure = ask(model, speak("Who climbed Mount Etna?", [0], asks_confidence=True)).text
+    lost = select("Which composer wrote Aida?", search=True)
+
+    assert 0.5 <= parse_confidence(sure).value <= 1
+    assert parse_confidence(ask(model, speak("Who climbed Mount Etna?", [0])).text).value is None
+    (query,) = parse_searches(ask(model, lost).text, limit=1).value
+    assert "Aida" in query
+    assert parse_searches(ask(model, select("Which composer wrote Aida?")).text, limit=1).value == ()
+
+
+# --- as a chat model ---------------------------------------------------------------------------------------------
+
+
+def test_usage_is_an_estimate_and_the_token_limit_holds(model: Any) -> None:
+    whole = ask(model, speak("Who climbed Mount Etna?", [0]))
+    cut = ask(model, speak("Who climbed Mount Etna?", [0]), max_tokens=5)
+
+    assert whole.usage.estimated
+    assert whole.usage.prompt_tokens > 5 < whole.usage.completion_tokens
+    assert (cut.finish_reason, cut.usage.completion_tokens) == ("length", 5)
+
+
+def test_a_call_without_values_fails_and_says_why(model: Any) -> None:
+    with pytest.raises(CallError, match="offline answers calls of a debate") as raised:
+        asyncio.run(model.complete(chat_request("Hello?")))
+
+    assert not raised.value.retryable
+
+
+def test_vectors_are_computed_once_across_processes(tmp_path: Path) -> None:
+    prompt = speak("Who climbed Mount Etna?", [0, 1])
+    first, second = WordEncoder(), WordEncoder()
+    texts = []
+    for encoder in (first, second):
+        model = OfflineChat(encoder, cache=tmp_path / "vectors.sqlite")
+        texts.append(ask(model, prompt).text)
+        asyncio.run(model.aclose())
+
+    assert len(first.encoded) == len(set(first.encoded)) > 0
+    assert second.encoded == []
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("damage", ["at once", "later"])
+def test_a_cache_that_cannot_be_used_is_named_with_what_to_do(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "vectors.sqlite"
+    model = OfflineChat(WordEncoder(), cache=path)
+    if damage == "later":
+        ask(model, speak("Who climbed Mount Etna?", [0, 1]))
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute("DROP TABLE vector")
+    else:
+        path.write_bytes(b"not a database" * 99)
+
+    with pytest.raises(UserError, match=r"vectors\.sqlite: cannot be used as the cache .*; delete it"):
+        ask(model, speak("Who climbed Vesuvius?", [0, 1]))
+    asyncio.run(model.aclose())

@@ -1,0 +1,256 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from madke.core.addresses import retry_after
+from madke.core.chat import Usage
+from madke.core.errors import CallError, UserError
+from madke.models.chat_models import close
+from madke.models.endpoint import endpoints_of
+from madke.models.openai_client import AzureChat, OpenAIChat
+from tests.support.chat_requests import chat_request
+from tests.support.openai_server import chat, error, openai_server
+
+CANARY = "canary-7f3a9c"
+
+
+@pytest.fixture(autouse=True)
+def azure_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_OPENAI_ENDPOINT", raising=False)
+    monkeypatch.delenv("AZURE_OPENAI_API_VERSION", raising=False)
+
+
+def ask(model: Any, *requests: Any) -> Any:
+    """The completions of concurrent requests; connections are closed."""
+
+    async def all_of_them() -> Any:
+        try:
+            return await asyncio.gather(*(model.complete(request) for request in requests))
+        finally:
+            await close(model)
+
+    return asyncio.run(all_of_them())
+
+
+def ask_server(reply: Any, request: Any = None, *, timeout: float = 5.0) -> Any:
+    with openai_server(reply) as server:
+        return ask(OpenAIChat("m", base_url=server.url, timeout=timeout), request or chat_request())[0]
+
+
+def failure(reply: Any, *, timeout: float = 5.0) -> Any:
+    with pytest.raises(CallError) as caught:
+        ask_server(reply, timeout=timeout)
+    return caught.value
+
+
+def test_a_good_reply_carries_text_reasoning_and_the_servers_usage() -> None:
+    usage = {
+        "prompt_tokens": 1200,
+        "completion_tokens": 40,
+        "prompt_tokens_details": {"cached_tokens": 1024},
+        "completion_tokens_details": {"reasoning_tokens": 30},
+    }
+    said = ask_server(chat("1,642 m", usage=usage, reasoning_content="It is in Siberia."))
+    assert (said.text, said.reasoning, said.outcome, said.error) == ("1,642 m", "It is in Siberia.", "ok", None)
+    assert said.usage == Usage(prompt_tokens=1200, cached_tokens=1024, completion_tokens=40, reasoning_tokens=30)
+    assert said.seconds > 0
+    assert said.attempts == 1
+
+
+@pytest.mark.parametrize("details", [None, {}, {"cached_tokens": None}])
+def test_usage_details_may_be_missing_at_any_level(details: dict[str, Any] | None) -> None:
+    usage = {"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": details}
+    assert ask_server(chat(usage=usage)).usage == Usage(prompt_tokens=7, completion_tokens=2)
+
+
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None, "completion_tokens": 3}, "none"])
+def test_missing_usage_is_estimated_from_the_lengths_and_marked(usage: dict[str, Any] | str | None) -> None:
+    request = chat_request("x" * 41, system=None)
+    said = ask_server(chat("y" * 8, usage=usage), request)
+    assert said.usage == Usage(prompt_tokens=11, completion_tokens=2, estimated=True)
+
+
+def test_the_request_holds_what_was_asked_and_nothing_that_was_not() -> None:
+    with openai_server(chat()) as server:
+        ask(OpenAIChat("m", base_url=server.url), chat_request("Hi"))
+        (seen,) = server.requests
+    assert seen.path == "/v1/chat/completions"
+    assert seen.body == {
+        "model": "m",
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}],
+        "max_tokens": 64,
+        "temperature": 0.5,
+        # The server has not shown yet that it is fast.
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+def test_seed_and_stop_are_sent_where_they_are_set() -> None:
+    with openai_server(chat()) as server:
+        ask(OpenAIChat("m", base_url=server.url), chat_request(seed=0, stop=("END",)))
+        (seen,) = server.requests
+    assert (seen.body["seed"], seen.body["stop"]) == (0, ["END"])
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome", "text"),
+    [
+        (chat(None), "empty", ""),
+        (chat("  \n"), "empty", ""),
+        (chat(None, refusal="I cannot help."), "refused", "I cannot help."),
+        (chat("Half of", finish_reason="content_filter"), "filtered", "Half of"),
+        (error(400, "The prompt was filtered", code="content_filter"), "filtered", ""),
+    ],
+)
+def test_a_reply_that_is_no_answer_has_its_outcome_and_a_reason(reply: Any, outcome: str, text: str) -> None:
+    said = ask_server(reply)
+    assert (said.outcome, said.text) == (outcome, text)
+    assert said.error
+
+
+def test_a_lone_surrogate_in_a_reply_becomes_something_that_can_be_sent_again() -> None:
+    ask_server(chat("deep \ud83d")).text.encode()
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 503])
+def test_statuses_that_may_pass_are_retryable(status: int) -> None:
+    failed = failure(error(status, "busy now"))
+    assert failed.retryable
+    assert failed.reason == f"HTTP {status}: busy now"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 422])
+def test_other_client_errors_are_not(status: int) -> None:
+    assert not failure(error(status, "no")).retryable
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "2.5"}, 2.5),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, 20.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:10 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-5"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after_in_all_its_forms(headers: dict[str, Any], seconds: float | None) -> None:
+    assert retry_after(headers, now=40.0) == seconds
+
+
+NO_MAX_TOKENS = error(
+    400,
+    "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+    param="max_tokens",
+    code="unsupported_parameter",
+)
+NO_TEMPERATURE = error(
+    400,
+    "Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) value is supported.",
+    param="temperature",
+    code="unsupported_value",
+)
+
+
+def reasoning_model(body: Any, n: Any) -> Any:
+    if "max_tokens" in body:
+        return NO_MAX_TOKENS
+    return NO_TEMPERATURE if "temperature" in body else chat("fine")
+
+
+def test_requests_under_way_at_the_switch_are_repeated_too() -> None:
+    with openai_server(reasoning_model) as server:
+        said = ask(OpenAIChat("o", base_url=server.url), *[chat_request(str(i)) for i in range(5)])
+    assert [completion.text for completion in said] == ["fine"] * 5
+
+
+def test_no_key_gets_into_any_reason_or_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+    replies = [
+        error(401, f"Incorrect API key provided: {CANARY}."),
+        error(500, f"while sending Bearer {CANARY}"),
+        error(401, "Incorrect API key provided: sk-canar*******9c"),
+        (200, {}, f"<html>{CANARY}</html>"),
+        error(200, CANARY),
+        chat(None, refusal=f"I refuse {CANARY}", finish_reason="stop"),
+        error(400, f"filtered {CANARY}", code="content_filter"),
+        # However the reason is shortened, no piece of the key is left at its end.
+        *(error(500, "x" * length + CANARY) for length in range(280, 292)),
+    ]
+    for reply in replies:
+        try:
+            said = ask_server(reply)
+        except CallError as failed:
+            told = f"{failed.reason} {failed!r} {failed.__cause__}"
+        else:
+            told = str(said.error)
+        assert "cana" not in told
+
+
+def test_a_page_of_an_error_is_shortened_to_a_line() -> None:
+    reason = failure((502, {"Content-Type": "text/html"}, "<html>\n" + "<p>down</p>\n" * 500)).reason
+    assert len(reason) < 320
+    assert "\n" not in reason
+
+
+def test_the_key_of_the_environment_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", f" {CANARY}\n")
+    with openai_server(chat()) as server:
+        ask(OpenAIChat("m", base_url=server.url), chat_request())
+        assert server.requests[0].headers["authorization"] == f"Bearer {CANARY}"
+
+
+def test_the_name_has_no_address_and_no_address_has_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert OpenAIChat("m", base_url="http://host:1/v1/").name == "openai/m"
+    for secret in ("http://me:pw@host:1/v1", "http://host:1/v1?k=pw"):
+        with pytest.raises(UserError, match="'http://host:1/v1', must have no user, password or query"):
+            OpenAIChat("m", base_url=secret)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://other/v1")
+    assert endpoints_of([OpenAIChat("m")]) == {"openai/m": {"address": "http://other/v1", "dialect": {}}}
+
+
+@pytest.mark.parametrize("url", ["localhost:8000", "ftp://host/v1", "http://", "http://host:port/v1", "http://[1"])
+def test_a_base_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(UserError, match="expected a URL"):
+        OpenAIChat("m", base_url=url)
+
+
+def test_openai_without_a_key_is_refused_unless_it_will_not_be_called() -> None:
+    with pytest.raises(UserError, match="OPENAI_API_KEY is not set"):
+        OpenAIChat("m")
+    assert OpenAIChat("m", needs_key=False).name == "openai/m"
+
+
+def test_azure_is_asked_at_its_deployment_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", CANARY)
+    with openai_server(chat("from Azure")) as server:
+        endpoint = server.url.removesuffix("/v1")
+        monkeypatch.setenv("AZURE_OPENAI_API_VERSION", "2025-01-01-preview")
+        model = AzureChat("my-gpt", endpoint=endpoint)
+        (said,) = ask(model, chat_request())
+        (seen,) = server.requests
+    assert said.text == "from Azure"
+    assert seen.path == "/openai/deployments/my-gpt/chat/completions?api-version=2025-01-01-preview"
+    assert seen.headers["api-key"] == CANARY
+    assert "authorization" not in {name.lower() for name in seen.headers}
+    assert model.name == "azure/my-gpt"
+
+
+def test_azure_takes_endpoint_and_version_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", CANARY)
+    with openai_server(chat()) as server:
+        monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", server.url.removesuffix("/v1"))
+        monkeypatch.setenv("AZURE_OPENAI_API_VERSION", "2024-06-01")
+        ask(AzureChat("d"), chat_request())
+        assert server.requests[0].path.endswith("api-version=2024-06-01")
+
+
+def test_azure_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="AZURE_OPENAI_ENDPOINT"):
+        AzureChat("d")
+    with pytest.raises(UserError, match="AZURE_OPENAI_API_KEY"):
+        AzureChat("d", endpoint="https://me.openai.azure.com")

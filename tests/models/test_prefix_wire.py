@@ -1,0 +1,170 @@
+"""Leaders over HTTP: the first token of a stream, servers with slots, and which endpoints are local."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.models.chat_models import close
+from madke.models.endpoint import Endpoint, ModelEntry, read_models
+from madke.models.limiter import Limited, Limits
+from madke.models.openai_client import OpenAIChat
+from tests.models.test_dialects import CHUNKS, events
+from tests.models.test_prefixes import sibling
+from tests.support.chat_requests import chat_request, said_by
+from tests.support.openai_server import chat, openai_server
+
+TIMINGS = {"cache_n": 12, "prompt_n": 8, "prompt_ms": 80.5, "predicted_n": 5}
+
+
+@pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
+def test_the_first_token_is_heard_once_and_before_the_reply_ends(transport: Any) -> None:
+    heard: list[str] = []
+    first_heard = threading.Event()
+
+    def hear() -> None:
+        heard.append("token")
+        first_heard.set()
+
+    status, headers, body = events(CHUNKS)
+    first = body.index("\n", body.index("It is deep.")) + 1  # hidden reasoning is a token too
+
+    def pieces() -> Any:
+        yield body[:first].encode()
+        assert first_heard.wait(10)
+        yield body[first:].encode()
+
+    with openai_server(lambda asked, n: (status, headers, pieces())) as server:
+        model = OpenAIChat("o", base_url=server.url, transport=transport)
+        (said,) = said_by(model, chat_request(on_token=hear))
+    assert heard == ["token"]
+    assert said.text == "Lake Baïkal"
+
+
+def with_timings(text: str, *, stream: bool) -> Any:
+    if not stream:
+        status, headers, body = chat(text)
+        return status, headers, {**body, "timings": TIMINGS}
+    status, headers, body = events(CHUNKS)
+    return (
+        status,
+        headers,
+        body.replace("data: [DONE]", f"data: {json.dumps({'choices': [], 'timings': TIMINGS})}\n\ndata: [DONE]"),
+    )
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_llama_cpp_is_known_by_its_timings(stream: bool, caplog: pytest.LogCaptureFixture) -> None:
+    with openai_server(lambda body, n: with_timings("Baikal", stream=stream)) as server:
+        model = OpenAIChat("o", base_url=server.url)
+        with caplog.at_level(logging.WARNING):
+            said_by(model, chat_request())
+    assert model.dialect.stated() == {"slots": True}
+    assert not caplog.records
+
+
+def test_a_sibling_is_sent_after_the_leaders_first_token() -> None:
+    """The leader's reply ends only after the sibling has come, and the sibling comes only after the first token."""
+    status, headers, body = events(CHUNKS)
+    first = body.index("\n", body.index("It is deep.")) + 1
+    sibling_came, order = threading.Event(), []
+
+    def pieces() -> Any:
+        order.append("leader comes")
+        assert not sibling_came.wait(0.2)
+        # Noted before it is sent: the sibling may come before this thread goes on.
+        order.append("first token")
+        yield body[:first].encode()
+        assert sibling_came.wait(10)
+        yield body[first:].encode()
+
+    def reply(asked: Any, n: int) -> Any:
+        if n == 1:
+            return status, headers, pieces()
+        order.append("sibling comes")
+        sibling_came.set()
+        return status, headers, body
+
+    async def ask(url: str) -> None:
+        entry = ModelEntry(prefix="on", dialect={"slots": False})
+        model = OpenAIChat("o", base_url=url, entry=entry)
+        limits = Limits(16)
+        prefixes = limits.prefixes_of(model)
+        assert prefixes is not None
+        prefixes._is_known = True  # as after the first reply of this server
+        limited = Limited(model, limits.of(model), prefixes)
+        try:
+            await asyncio.gather(*(limited.complete(sibling(n)) for n in range(2)))
+        finally:
+            await close(model)
+
+    with openai_server(reply) as server:
+        asyncio.run(ask(server.url))
+    assert order == ["leader comes", "first token", "sibling comes"]
+
+
+@pytest.mark.parametrize(
+    ("address", "local"),
+    [
+        ("http://127.0.0.1:8000/v1", True),
+        ("http://localhost:8000/v1", True),
+        ("http://[::1]:8000/v1", True),
+        ("http://192.168.1.5:8000/v1", True),
+        ("http://gpu-1:8000/v1", True),
+        ("http://server.local/v1", True),
+        ("https://api.openai.com/v1", False),
+        ("http://8.8.8.8/v1", False),
+    ],
+)
+def test_a_local_server_is_known_by_its_address(address: str, local: bool) -> None:
+    assert Endpoint(address=address, limited_as=address).is_local is local
+
+
+def test_models_yaml_has_the_setting(tmp_path: Path) -> None:
+    file = tmp_path / "models.yaml"
+    file.write_text("m:\n  base_url: http://gpu-1/v1\n  prefix: on\n  prefix_tokens: 200\n  dialect: {slots: true}\n")
+    entry = read_models(file).entry("m")
+    assert entry is not None
+    assert (entry.prefix, entry.prefix_tokens, entry.dialect.slots) == ("on", 200, True)
+
+
+# Hints
+
+
+def body_of(dialect: dict[str, Any], *requests: Any) -> list[dict[str, Any]]:
+    with openai_server(chat()) as server:
+        entry = ModelEntry.model_validate({"dialect": dialect})
+        said_by(OpenAIChat("o", base_url=server.url, entry=entry), *requests)
+        return [seen.body for seen in server.requests]
+
+
+def test_a_cache_key_is_a_hash_that_the_calls_of_a_question_share() -> None:
+    questions = ("What is in /home/me?", "What is in /home/me?", "sk-12345678")
+    requests = [sibling(n, question=question) for n, question in enumerate(questions)]
+    first, second, other = (body["prompt_cache_key"] for body in body_of({"prompt_cache_key": True}, *requests))
+    assert first == second != other
+    assert all(re.fullmatch(r"[0-9a-f]{32}", key) for key in (first, other))
+
+
+def test_openai_itself_gets_a_cache_key_and_others_only_if_they_are_known_to_take_it() -> None:
+    assert OpenAIChat("o", base_url="https://api.openai.com/v1", needs_key=False).dialect.prompt_cache_key
+    entry = ModelEntry.model_validate({"dialect": {"prompt_cache_key": False}})
+    off = OpenAIChat("o", base_url="https://api.openai.com/v1", needs_key=False, entry=entry)
+    assert not off.dialect.prompt_cache_key
+    assert "prompt_cache_key" not in body_of({}, chat_request())[0]
+
+
+def test_marks_stand_at_the_ends_of_what_siblings_share() -> None:
+    (body,) = body_of({"cache_control": True}, chat_request("What?", system="Be brief."))
+    mark = {"cache_control": {"type": "ephemeral"}}
+    assert [message["content"] for message in body["messages"]] == [
+        [{"type": "text", "text": "Be brief.", **mark}],
+        [{"type": "text", "text": "What?", **mark}],
+    ]

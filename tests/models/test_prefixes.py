@@ -1,0 +1,431 @@
+"""Calls that begin alike: who leads, who waits, what releases those who wait, and what is learned of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eval.benchmarks.cached_servers import CachedServer
+from eval.benchmarks.jumping_loop import at_once
+from eval.benchmarks.prefixes import written
+from madke.core.chat import Completion, Message, Usage, shared_length
+from madke.core.errors import CallError
+from madke.core.knowledge import KnowledgePool, Passage
+from madke.core.question import Question
+from madke.core.transcript import to_json
+from madke.engine.debate import hold_debate
+from madke.engine.scene import Scene
+from madke.models.limiter import Limited, Limiter
+from madke.models.prefixes import LOCAL_SECONDS, Prefixes
+from madke.models.store import CallStore, Stored
+from madke.tasks import get_task
+from madke.variants import load_variant
+from tests.support.chat_requests import chat_request, purpose
+
+POOL = "".join(f"Passage {n}: {'word ' * 40}\n" for n in range(24))
+"""More than 1,024 tokens."""
+BOUND = 60.0
+
+
+def sibling(who: object, *, question: str = "q", pool: str = POOL, **fields: Any) -> Any:
+    text = f"{pool}\nYou are {who}."
+    return chat_request(text, about=purpose(question=question, agent=str(who)), **fields)
+
+
+def gated(server: Any, *, concurrency: int = 64, **options: Any) -> tuple[Limited, Prefixes, Limiter]:
+    prefixes, limiter = Prefixes(server, bound=BOUND, **options), Limiter(concurrency, start=concurrency)
+    return Limited(server, limiter, prefixes), prefixes, limiter
+
+
+def asked(server: Any, *requests: Any, **options: Any) -> list[Completion]:
+    async def all_at_once() -> list[Completion]:
+        model, _, _ = gated(server, **options)
+        return await asyncio.gather(*map(model.complete, requests))
+
+    return list(at_once(all_at_once()))
+
+
+def waves(server: Any, count: int, *, size: int = 4, **options: Any) -> tuple[list[list[Completion]], Prefixes]:
+    """The replies to siblings of one question after the other, and the gate."""
+
+    async def one_by_one() -> tuple[list[list[Completion]], Prefixes]:
+        model, prefixes, _ = gated(server, **options)
+        replies = []
+        for n in range(count):
+            requests = [sibling(who, question=f"q{n}", pool=f"{n} {POOL}") for who in range(size)]
+            replies.append(await asyncio.gather(*map(model.complete, requests)))
+        return replies, prefixes
+
+    result: tuple[list[list[Completion]], Prefixes] = at_once(one_by_one())
+    return result
+
+
+def cached(replies: list[Completion]) -> list[bool]:
+    """Whether the server knew most of the prompt."""
+    return [reply.usage.cached_tokens > reply.usage.prompt_tokens / 2 for reply in replies]
+
+
+class Timed:
+    """A hosted model with a script: for each agent, seconds to the first token and to the reply, or a failure."""
+
+    name = "timed"
+
+    def __init__(self, script: dict[str, tuple[float, float, str]], *, hosted: bool = True) -> None:
+        base = CachedServer(kind="hosted" if hosted else "blocks")
+        self.endpoint, self.dialect = base.endpoint, base.dialect
+        self.script = script
+        self.began: dict[str, float] = {}
+        self.inside = 0
+
+    async def complete(self, request: Any) -> Completion:
+        who = request.purpose.agent
+        self.began.setdefault(who, asyncio.get_running_loop().time())
+        token, reply, how = self.script.get(who, (0.0, 1.0, "ok"))
+        await asyncio.sleep(token)
+        if how == "ok" and request.on_token is not None:
+            request.on_token()
+        await asyncio.sleep(reply)
+        if how != "ok":
+            raise CallError(how, retryable=True)
+        return Completion(text=f"I am {who}.")
+
+
+# Leader and followers
+
+
+def test_siblings_wait_for_the_first_token_of_one_and_then_go_together() -> None:
+    model = Timed({"0": (2.0, 10.0, "ok")})
+    replies = asked(model, *map(sibling, range(4)), mode="on")
+    assert model.began == {"0": 0.0, "1": 2.0, "2": 2.0, "3": 2.0}
+    assert [reply.text for reply in replies] == [f"I am {n}." for n in range(4)]
+
+
+def test_without_a_first_token_the_reply_releases_them() -> None:
+    class Whole(Timed):
+        async def complete(self, request: Any) -> Completion:
+            return await super().complete(chat_request(about=request.purpose))
+
+    model = Whole({"0": (2.0, 10.0, "ok")})
+    asked(model, *map(sibling, range(2)), mode="on")
+    assert model.began["1"] == 12.0
+
+
+@pytest.mark.parametrize("failure", ["HTTP 500", "HTTP 400"])
+def test_a_leader_that_fails_releases_all_at_once(failure: str) -> None:
+    model = Timed({"0": (0.0, 3.0, failure), "1": (0.0, 3.0, failure)})
+
+    async def ask() -> None:
+        gate, _, _ = gated(model, mode="on")
+        await asyncio.gather(*(gate.complete(sibling(n)) for n in range(4)), return_exceptions=True)
+
+    at_once(ask())
+    assert model.began == {"0": 0.0, "1": 3.0, "2": 3.0, "3": 3.0}
+
+
+def test_a_slow_leader_is_waited_for_no_longer_than_the_bound() -> None:
+    model = Timed({"0": (500.0, 0.0, "ok"), "1": (500.0, 0.0, "ok")})
+    asked(model, *map(sibling, range(3)), mode="on")
+    assert model.began == {"0": 0.0, "1": BOUND, "2": BOUND}
+
+
+def test_a_cancelled_leader_releases_its_followers() -> None:
+    model = Timed({"0": (500.0, 0.0, "ok")})
+
+    async def ask() -> None:
+        gate, _, _ = gated(model, mode="on")
+        leader, *followers = [asyncio.create_task(gate.complete(sibling(n))) for n in range(3)]
+        await asyncio.sleep(5.0)
+        leader.cancel()
+        await asyncio.wait(followers)
+
+    at_once(ask())
+    assert model.began == {"0": 0.0, "1": 5.0, "2": 5.0}
+
+
+def test_a_waiting_call_holds_no_place_in_flight() -> None:
+    model = Timed({"0": (10.0, 0.0, "ok")})
+
+    async def ask() -> None:
+        gate, _, limiter = gated(model, mode="on")
+        calls = [asyncio.create_task(gate.complete(sibling(n))) for n in range(5)]
+        await asyncio.sleep(5.0)
+        assert (limiter.state().in_flight, limiter.state().waiting) == (1, 0)
+        await asyncio.wait(calls)
+
+    at_once(ask())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [sibling(1, question="another"), sibling(1, pool="A short pool."), sibling(1, system="Be long.")],
+    ids=["question", "pool", "system"],
+)
+def test_calls_that_do_not_begin_alike_do_not_wait(other: Any) -> None:
+    model = Timed({"0": (10.0, 0.0, "ok")})
+    asked(model, sibling(0), other, mode="on")
+    assert model.began == {"0": 0.0, "1": 0.0}
+
+
+def test_what_was_read_is_not_waited_for_until_it_is_forgotten() -> None:
+    model = Timed({"1": (10.0, 0.0, "ok"), "3": (10.0, 0.0, "ok")}, hosted=False)
+
+    async def ask() -> list[float]:
+        gate, _, _ = gated(model, mode="on")
+        await gate.complete(sibling(0))
+        await asyncio.gather(gate.complete(sibling(1)), gate.complete(sibling(2)))
+        await asyncio.sleep(LOCAL_SECONDS + 1.0)
+        before = asyncio.get_running_loop().time()
+        await asyncio.gather(gate.complete(sibling(3)), gate.complete(sibling(4)))
+        return [model.began[who] - before for who in ("3", "4")]
+
+    assert at_once(ask()) == [0.0, 10.0]
+    assert model.began["1"] == model.began["2"] == 1.0
+
+
+def test_a_call_that_the_store_answers_neither_leads_nor_waits(tmp_path: Any) -> None:
+    model = Timed({"0": (50.0, 0.0, "ok")})
+
+    async def ask() -> float:
+        with CallStore(tmp_path / "calls.sqlite") as store:
+            gate, _, _ = gated(model, mode="on")
+            stored = Stored(gate, store)
+            await stored.complete(sibling(1))
+            leading = asyncio.create_task(stored.complete(sibling(0, pool=f"{POOL}{POOL}")))
+            await asyncio.sleep(1.0)
+            known = await stored.complete(sibling(1))
+            assert known.text == "I am 1."
+            ended = asyncio.get_running_loop().time()
+            await leading
+            return ended
+
+    assert at_once(ask()) == 2.0
+
+
+# What is learned of the server
+
+
+def test_on_a_cache_of_blocks_one_call_reads_the_beginning() -> None:
+    server = CachedServer(kind="blocks")
+    replies, prefixes = waves(server, 3)
+    assert [cached(wave) for wave in replies] == [[False, True, True, True]] * 3
+    assert not prefixes.waits_for_reply
+    assert server.computed < 1.05 * server.distinct
+
+
+def test_where_followers_of_a_first_token_miss_the_reply_is_waited_for() -> None:
+    server = CachedServer(kind="hosted")
+    replies, prefixes = waves(server, 3, mode="on")
+    assert [cached(wave) for wave in replies] == [[False] * 4, [False] * 4, [False, True, True, True]]
+    assert prefixes.waits_for_reply
+
+
+def test_slots_get_one_sibling_at_a_time() -> None:
+    server = CachedServer(kind="slots")
+    replies, prefixes = waves(server, 3, size=8)
+    assert [cached(wave) for wave in replies] == [[False] + [True] * 7] * 3
+    assert prefixes.waits_for_reply
+    assert server.computed < 1.05 * server.distinct
+
+
+def test_the_other_slots_serve_other_questions_meanwhile() -> None:
+    server = CachedServer(kind="slots")
+
+    async def ask() -> int:
+        model, _, limiter = gated(server)
+        await model.complete(sibling(0, question="first", pool="0 " + POOL))
+        requests = [sibling(who, question=f"q{n}", pool=f"{n} {POOL}") for n in range(3) for who in range(4)]
+        await asyncio.gather(*map(model.complete, requests))
+        return limiter.state().peak
+
+    assert at_once(ask()) == 3
+
+
+# When
+
+
+def test_a_hosted_endpoint_is_asked_as_before_until_it_reports_cached_tokens() -> None:
+    server = CachedServer(kind="hosted")
+
+    async def ask() -> list[list[Completion]]:
+        model, prefixes, _ = gated(server)
+        first = await asyncio.gather(*(model.complete(sibling(n)) for n in range(3)))
+        assert not prefixes.on
+        second = [await model.complete(sibling(3))]
+        assert prefixes.on
+        third = await asyncio.gather(*(model.complete(sibling(n, question="r", pool="r" + POOL)) for n in range(3)))
+        return [first, second, third]
+
+    at_once(ask())
+
+
+def test_somebody_who_waits_is_not_made_to_wait_for_a_hosted_endpoints_price() -> None:
+    async def ask(kind: Any) -> bool:
+        model, prefixes, _ = gated(CachedServer(kind=kind), interactive=True)
+        await model.complete(sibling(0))
+        await model.complete(sibling(1))
+        return prefixes.on
+
+    assert [at_once(ask(kind)) for kind in ("hosted", "blocks")] == [False, True]
+
+
+def test_a_server_that_keeps_nothing_is_soon_asked_as_before() -> None:
+    server = CachedServer(kind="none")
+    _, prefixes = waves(server, 20)
+    assert not prefixes.on
+    _, forced = waves(CachedServer(kind="none", prefix="on"), 20)
+    assert forced.on
+
+
+def test_a_server_that_counts_no_tokens_is_soon_asked_as_before() -> None:
+    class Uncounted(CachedServer):
+        async def complete(self, request: Any) -> Completion:
+            completion = await super().complete(request)
+            return replace(completion, usage=Usage(prompt_tokens=1500, completion_tokens=5, estimated=True))
+
+    _, prefixes = waves(Uncounted(kind="none"), 4)
+    assert not prefixes.on
+
+
+def test_off_is_off() -> None:
+    model = Timed({}, hosted=False)
+    asked(model, *map(sibling, range(4)), mode="off")
+    assert set(model.began.values()) == {0.0}
+
+
+def test_an_endpoints_own_setting_wins() -> None:
+    assert not Prefixes(CachedServer(kind="blocks", prefix="off"), "on", bound=1.0).on
+
+
+# Whatever happens
+
+POOLS = [POOL, "other " + POOL, POOL + POOL, "short"]
+calls = st.lists(
+    st.tuples(
+        st.sampled_from("qr"),
+        st.sampled_from(range(len(POOLS))),
+        st.integers(0, 40),  # when it comes
+        st.integers(0, 90),  # its first token
+        st.integers(0, 90),  # its reply
+        st.sampled_from(["ok", "ok", "ok", "HTTP 500", "no answer in time"]),
+        st.none() | st.integers(0, 120),  # when its client goes away
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(calls, st.sampled_from(["on", "auto"]), st.booleans(), st.sampled_from([1, 2, 64]))
+def test_any_interleaving_ends_with_the_replies_that_it_has_without_waiting(
+    calls: Any, mode: Any, hosted: bool, concurrency: int
+) -> None:
+    script = {str(n): (float(token), float(reply), how) for n, (_, _, _, token, reply, how, _) in enumerate(calls)}
+
+    async def run(mode: Any) -> list[Any]:
+        model = Timed(script, hosted=hosted)
+        gate, prefixes, limiter = gated(model, mode=mode, concurrency=concurrency)
+
+        async def one(n: int, call: Any) -> Any:
+            question, pool, comes, _, _, _, leaves = call
+            await asyncio.sleep(comes)
+            task = asyncio.create_task(gate.complete(sibling(n, question=question, pool=POOLS[pool])))
+            if leaves is not None:
+                with suppress(TimeoutError, CallError):
+                    async with asyncio.timeout(leaves):
+                        await asyncio.shield(task)
+                task.cancel()
+                return None  # whether it was done in time depends on others
+            try:
+                return (await task).text
+            except CallError as error:
+                return error.reason
+
+        async with asyncio.timeout(100_000.0):
+            found = list(await asyncio.gather(*(one(n, call) for n, call in enumerate(calls))))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert limiter.state().in_flight == limiter.state().waiting == 0
+        assert not prefixes._in_flight
+        return found
+
+    assert at_once(run(mode)) == at_once(run("off"))
+
+
+@given(st.lists(st.lists(st.text("ab", max_size=6), max_size=4), max_size=6))
+def test_the_shared_length_is_that_of_the_common_beginning(prompts: list[list[str]]) -> None:
+    for one in prompts:
+        for other in prompts:
+            marked = ["".join(f"{text}\0" for text in texts) for texts in (one, other)]
+            plain = 0
+            while plain < min(map(len, marked)) and marked[0][plain] == marked[1][plain]:
+                plain += 1
+            expected = plain - marked[0][:plain].count("\0")
+            messages = [tuple(Message(role="user", content=text) for text in texts) for texts in (one, other)]
+            assert shared_length(*messages) == expected
+
+
+# Debates
+
+
+def scenes(model: Any) -> list[Scene]:
+    passages = [
+        Passage(source="wiki", key=str(n), title="A lake", text=f"{n} {'word ' * 60}", score=1.0, rank=n)
+        for n in range(10)
+    ]
+    variant = load_variant("madke")
+    questions = [Question(id=f"q{n}", question=f"Which lake is number {n}?") for n in range(3)]
+    cast = dict.fromkeys(variant.protocol.roles, model)
+    pool = KnowledgePool(passages=tuple(passages))
+    return [Scene(each, variant.protocol, cast, pool, task=get_task(each.task), prompts=variant) for each in questions]
+
+
+@pytest.mark.parametrize("kind", ["slots", "blocks", "hosted", "none"])
+def test_transcripts_equal_those_without_leaders(kind: Any) -> None:
+    def plain(transcript: Any) -> Any:
+        # The servers cache more, which is the point.
+        return without_cached(json.loads(to_json(transcript)))
+
+    def without_cached(record: Any) -> Any:
+        if isinstance(record, dict):
+            return {name: without_cached(value) for name, value in record.items() if name != "cached_tokens"}
+        return [without_cached(value) for value in record] if isinstance(record, list) else record
+
+    async def run(prefix: Any) -> list[Any]:
+        model, _, _ = gated(CachedServer(kind=kind, writes=written), mode=prefix, concurrency=4)
+        return [plain(each) for each in await asyncio.gather(*map(hold_debate, scenes(model)))]
+
+    assert at_once(run("on")) == at_once(run("off"))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.0, 200.0))
+def test_a_run_that_is_stopped_and_resumed_makes_no_finished_call_again(seconds: float) -> None:
+    finished: list[Any] = []
+
+    class Counting(CachedServer):
+        async def complete(self, request: Any) -> Completion:
+            completion = await super().complete(request)
+            finished.append((request.purpose, request.messages))
+            return completion
+
+    async def run(file: Path, limit: float | None) -> None:
+        with CallStore(file) as store, suppress(TimeoutError):
+            model, _, _ = gated(Counting(kind="slots", writes=written), concurrency=4)
+            async with asyncio.timeout(limit):
+                await asyncio.gather(*map(hold_debate, scenes(Stored(model, store))))
+
+    with TemporaryDirectory() as folder:
+        at_once(run(Path(folder) / "calls.sqlite", seconds))
+        # The store is written in the step after a reply, so the last ones of a killed run may be lost.
+        kept = finished[:-4]
+        at_once(run(Path(folder) / "calls.sqlite", None))
+    assert all(finished.count(call) == 1 for call in kept)

@@ -1,0 +1,502 @@
+"""Replies as servers really send them: errors inside a 200, lists of parts, keys, usage that cannot be true."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.core.addresses import public_url, with_public_urls
+from madke.core.chat import Completion, Usage
+from madke.core.errors import CallError, UserError
+from madke.models.chat_models import close
+from madke.models.endpoint import endpoints_of
+from madke.models.openai_client import AzureChat, OpenAIChat
+from madke.models.prices import Price, cost
+from madke.models.retry import Retrying
+from madke.models.waits import stated_wait
+from tests.models.test_dialects import events
+from tests.support.chat_requests import chat_request
+from tests.support.cli import madke
+from tests.support.openai_server import Reply, chat, error, openai_server
+
+
+def ask(reply: Any, request: Any = None, *, path: str = "/v1") -> Any:
+    """The completion of one request."""
+
+    async def once(url: Any) -> Any:
+        model = OpenAIChat("m", base_url=url, timeout=5.0)
+        try:
+            return await model.complete(request or chat_request())
+        finally:
+            await close(model)
+
+    with openai_server(reply) as server:
+        return asyncio.run(once(server.url.removesuffix("/v1") + path))
+
+
+def failure(reply: Any, **where: Any) -> Any:
+    with pytest.raises(CallError) as caught:
+        ask(reply, **where)
+    return caught.value
+
+
+def in_the_choice(
+    message: str = "Provider returned error", text: str = "The answer is [Ladoga].", **fields: Any
+) -> Any:
+    """OpenRouter's form of a reply whose provider failed on the way."""
+    status, headers, body = chat(text, finish_reason="error")
+    body["choices"][0]["error"] = {"message": message, **fields}
+    return status, headers, body
+
+
+def beside_choices(**fields: Any) -> Any:
+    status, headers, body = chat("The answer is [Ladoga].")
+    return status, headers, {**body, "error": fields}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        in_the_choice(code=502),
+        in_the_choice(code=429),
+        in_the_choice(code="503"),
+        in_the_choice(),
+        beside_choices(message="upstream timed out", code=504),
+        chat("The answer is [Ladoga].", finish_reason="error"),
+        chat("The answer is [Ladoga].", finish_reason="insufficient_system_resource"),
+        error(200, "slow down", code="rate_limit_exceeded"),
+        error(200, "try later", code=529),
+        (200, {}, {"object": "error", "message": "the worker is gone", "code": 500}),
+        (200, {}, {"error": "the backend is down"}),
+    ],
+)
+def test_a_failed_reply_with_status_200_is_a_failed_call_that_is_tried_again(reply: Any) -> None:
+    failed = failure(reply)
+    assert failed.retryable
+    assert failed.reason.startswith("status 200 without a reply: ")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        in_the_choice("Insufficient credits", code=402),
+        in_the_choice(code=401),
+        in_the_choice(code="403"),
+        error(200, "Pay first.", code="insufficient_quota"),
+        error(200, "Who are you?", code="invalid_api_key"),
+        error(200, "Who are you?", type="authentication_error"),
+        error(200, "Your credit balance is too low to access the API.", type="invalid_request_error"),
+        error(200, "There is no such model.", code=404),
+        error(200, "It cannot be.", code="model_not_found"),
+        (200, {}, {"message": "Unauthorized", "code": 401}),
+        error(429, "You exceeded your current quota, see your plan.", code="insufficient_quota"),
+        error(429, "You exceeded your current quota, see your plan.", type="insufficient_quota"),
+        error(429, "Your account is suspended.", type="exceeded_current_quota_error"),
+        error(429, "Your team has used all available credits or reached its monthly spending limit."),
+        error(402, "Insufficient Balance"),
+    ],
+)
+def test_quota_credit_and_authentication_end_a_call_at_once(reply: Any) -> None:
+    failed = failure(reply)
+    assert not failed.retryable
+    assert not failed.overloaded
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        error(429, "Rate limit reached for requests", code="rate_limit_exceeded", type="requests"),
+        # Gemini says so of a quota of one minute.
+        error(429, "You exceeded your current quota, see your plan.", code=429, type="RESOURCE_EXHAUSTED"),
+        error(200, "slow down", code=429),
+    ],
+)
+def test_a_rate_limit_is_tried_again_and_counts_as_load(reply: Any) -> None:
+    failed = failure(reply)
+    assert (failed.retryable, failed.overloaded) == (True, True)
+
+
+RAW = json.dumps({"error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}})
+
+TOO_LONG = {
+    "xAI": error(400, "This model's maximum prompt length is 131072 but the request contains 136973 tokens."),
+    "LM Studio": error(
+        400,
+        "Trying to keep the first 15857 tokens when context the overflows. However, the model is loaded with context "
+        "length of only 4096 tokens, which is not enough. Try to load the model with a larger context length",
+    ),
+    "LM Studio, generating": error(
+        400, "Reached context length of 4096 tokens with model (arch: qwen3) that does not support overflow."
+    ),
+    "LM Studio, later": (
+        400,
+        {},
+        {"error": "The number of tokens to keep from the initial prompt is greater than the context length"},
+    ),
+    "Bedrock": error(400, "ValidationException: Input is too long for requested model.", type="ValidationException"),
+    "Bedrock, by message": (
+        400,
+        {},
+        {"message": "The model returned the following errors: Input is too long for requested model."},
+    ),
+    "Anthropic": (
+        400,
+        {},
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000",
+            },
+        },
+    ),
+    "Anthropic, prompt": error(400, "prompt is too long: 210000 tokens > 200000 maximum", type="invalid_request_error"),
+    "Anthropic, bytes": error(413, "Request exceeds the maximum size", type="request_too_large"),
+    "GitHub Models": error(
+        413, "Request body too large for gpt-4o model. Max size: 8000 tokens.", code="tokens_limit_reached"
+    ),
+    "GitHub Models, by message": (
+        413,
+        {},
+        {"message": "Request body too large for o1-mini model. Max size: 4000 tokens."},
+    ),
+    "TabbyAPI": (400, {}, {"detail": "Request length 71599 + 2048 is greater than max_seq_len 65536"}),
+    "TabbyAPI, older": (
+        503,
+        {},
+        {"detail": {"error": {"message": "Prompt length 5000 is greater than max_seq_len 4096"}}},
+    ),
+    "Cohere": (
+        400,
+        {},
+        {"message": "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4292."},
+    ),
+    "Cohere, size": (
+        400,
+        {},
+        {"message": "too many tokens: size limit exceeded by 11326 tokens. Try using shorter or fewer inputs."},
+    ),
+    "OpenRouter": in_the_choice(
+        "This endpoint's maximum context length is 131072 tokens. However, you requested 150000", code=400
+    ),
+    "OpenRouter, top level": error(200, "This endpoint's maximum context length is 8192 tokens.", code=400),
+    "OpenRouter, raw": in_the_choice(code=400, metadata={"raw": RAW, "provider_name": "P"}),
+    "OpenAI in a 200": error(200, "Shorten it.", code="context_length_exceeded"),
+    "OpenAI, window": error(400, "Your input exceeds the context window of this model. Adjust it and try again."),
+    "Groq": error(400, "Please reduce the length of the messages or completion.", param="messages"),
+    "Mistral": error(400, "Prompt contains 140000 tokens, too large for model with 131072 maximum context length"),
+    "Moonshot": error(400, "Invalid request: Your request exceeded model token limit: 8192 (requested: 9000)"),
+    "MiniMax": error(400, "invalid params, context window exceeds limit"),
+    "Alibaba": error(400, "Range of input length should be [1, 129024]", code="invalid_parameter_error"),
+    "Ollama": error(400, "prompt too long; exceeded max context length by 5000 tokens"),
+}
+
+
+@pytest.mark.parametrize("server", TOO_LONG)
+def test_every_servers_word_for_a_prompt_that_is_too_long_is_known(server: Any) -> None:
+    said = ask(TOO_LONG[server])
+    assert (said.outcome, said.text) == ("too_long", "")
+    assert said.error
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        error(429, "Too many tokens, please wait before trying again."),
+        error(400, "Too many tokens, please wait before trying again."),
+        error(413, "Request too large for model on tokens per minute (TPM): Limit 6000", code="rate_limit_exceeded"),
+        error(400, "max_tokens is greater than the maximum allowed"),
+        in_the_choice(code=502),
+    ],
+)
+def test_other_limits_are_no_prompt_that_is_too_long(reply: Any) -> None:
+    assert failure(reply).reason
+
+
+SAID = "Tokyo, not Kyoto: the token EMPTY is none of ollama's keys [k]."
+
+
+@pytest.mark.parametrize("key", ["k", "none", "EMPTY", "ollama", "token"])
+def test_a_placeholder_for_a_key_changes_no_reply(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    said = ask(chat(SAID, reasoning_content=SAID))
+    assert (said.text, said.reasoning, said.outcome) == (SAID, SAID, "ok")
+    assert failure(error(500, SAID)).reason == f"HTTP 500: {SAID}"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda key: chat(f"The answer is [{key}]."),
+        lambda key: chat("[A]", reasoning_content=f"it says {key}"),
+        lambda key: chat(None, refusal=f"no {key}"),
+        lambda key: chat([{"type": "text", "text": key}]),
+        lambda key: chat("[A]", finish_reason=key),
+    ],
+)
+def test_a_reply_that_holds_the_key_is_a_failed_call_that_says_so(
+    monkeypatch: pytest.MonkeyPatch, reply: Callable[..., Any]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-8char")
+    failed = failure(reply("sk-8char"))
+    assert (failed.reason, failed.retryable) == ("the reply contains the API key and is not stored", False)
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "reasoning"),
+    [
+        ([{"type": "text", "text": "It is "}, {"type": "text", "text": "[Baikal]."}], "It is [Baikal].", ""),
+        (
+            [
+                {
+                    "type": "thinking",
+                    "thinking": [{"type": "text", "text": "deep "}, {"type": "text", "text": "water"}],
+                },
+                {"type": "text", "text": "[Baikal]"},
+            ],
+            "[Baikal]",
+            "deep water",
+        ),
+        ([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "[Baikal]"}], "[Baikal]", "hm"),
+        (["[Bai", "kal]"], "[Baikal]", ""),
+        ([{"type": "text", "text": "[Baikal]"}, {"type": "image_url", "image_url": {}}, None, 7], "[Baikal]", ""),
+    ],
+)
+def test_content_may_be_a_list_of_parts(content: list[Any], text: str, reasoning: str) -> None:
+    said = ask(chat(content))
+    assert (said.text, said.reasoning, said.outcome) == (text, reasoning, "ok")
+
+
+def test_reasoning_and_nothing_else_is_an_empty_reply_before_it_is_stored() -> None:
+    said = ask(chat("<think>It may be [Baikal].</think>\n"))
+    assert (said.outcome, said.text) == ("empty", "")
+    assert said.reasoning == "<think>It may be [Baikal].</think>"
+    assert "the reply holds only hidden reasoning" in said.error
+
+
+def invalid(reply: Reply) -> Reply:
+    """The reply with one byte that is not UTF-8 in place of each ``~``."""
+    status, headers, body = reply
+    sent = body if isinstance(body, str) else json.dumps(body)
+    return status, headers, sent.encode().replace(b"~", b"\xff")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        chat("The answer is [Bai~kal]."),
+        events([{"choices": [{"delta": {"content": "The answer is [Bai~kal]."}, "finish_reason": "stop"}]}]),
+    ],
+)
+def test_a_byte_that_is_not_utf8_is_replaced_and_counted(reply: Reply) -> None:
+    said = ask(invalid(reply))
+    assert (said.outcome, said.text) == ("ok", "The answer is [Bai\N{REPLACEMENT CHARACTER}kal].")
+    assert said.usage.not_utf8
+    assert not ask(chat("The answer is [Baïkal].")).usage.not_utf8
+
+
+def test_score_counts_the_replies_that_are_not_utf8(tmp_path: Path) -> None:
+    question = {"id": "q", "question": "Which lake is the deepest?", "golden_answers": ["Baikal"]}
+    (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")
+    out = tmp_path / "out"
+    with openai_server(invalid(chat("The ~ answer is [Baikal]."))) as server:
+        done = madke(
+            "run",
+            tmp_path / "q.jsonl",
+            "--protocol",
+            "cot",
+            "--model",
+            "openai/m",
+            "--base-url",
+            server.url,
+            "--out",
+            out,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "1 reply with bytes that are not UTF-8" in madke("score", out, "--details").stdout
+
+
+@pytest.mark.parametrize(
+    "message", [{"text": None, "reasoning_content": "It is [Baikal]."}, {"text": "<think>hm</think>"}]
+)
+def test_an_answer_in_the_reasoning_field_alone_fails_with_cause_and_cure_after_two_attempts(
+    message: dict[str, Any],
+) -> None:
+    async def once(url: str) -> Completion:
+        model = OpenAIChat("m", base_url=url)
+        try:
+            return await Retrying(model).complete(chat_request())
+        finally:
+            await close(model)
+
+    with openai_server(chat(**message)) as server:
+        said = asyncio.run(once(server.url))
+        assert len(server.requests) == said.attempts == 2
+    assert (said.outcome, said.text) == ("empty", "")
+    for part in ("only hidden reasoning (finish reason 'stop')", "reasoning parser", "chat template"):
+        assert part in said.error
+    assert not said.error.endswith("...")
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (12, 0), (0, 5)])
+def test_zero_tokens_beside_a_text_are_estimated(counts: tuple[int, ...]) -> None:
+    usage = {"prompt_tokens": counts[0], "completion_tokens": counts[1], "total_tokens": 0}
+    said = ask(chat("y" * 8, usage=usage), chat_request("x" * 41, system=None))
+    assert said.usage == Usage(prompt_tokens=11, completion_tokens=2, estimated=True)
+
+
+@pytest.mark.parametrize(
+    ("completion", "total", "details", "counted", "reasoning"),
+    [
+        # OpenAI counts hidden reasoning as part of the completion; xAI counts it in addition: the total tells.
+        (510, 610, {"completion_tokens_details": {"reasoning_tokens": 500}}, 510, 500),
+        (10, 610, {"completion_tokens_details": {"reasoning_tokens": 500}}, 510, 500),
+        (10.0, 610.0, {"completion_tokens_details": {"reasoning_tokens": 500.0}}, 510, 500),
+        (10, None, {"completion_tokens_details": {"reasoning_tokens": 500}}, 510, 500),
+        (0, 600, {"completion_tokens_details": {"reasoning_tokens": 500}}, 500, 500),
+        (10, 610, {"reasoning_tokens": 500}, 510, 500),
+        # Gemini has it in the total alone, which cannot exceed what the request allows.
+        (10, 610, {}, 510, 500),
+        (10, 9000, {}, 10, 0),
+        (10, 610, {"cache_read_input_tokens": 500}, 10, 0),
+        # A total that fits neither is not believed.
+        (10, 110, {"completion_tokens_details": {"reasoning_tokens": 500}}, 10, 10),
+    ],
+)
+def test_hidden_reasoning_is_paid_wherever_a_server_counts_it(
+    completion: float, total: float | None, details: Any, counted: int, reasoning: int
+) -> None:
+    usage = {"prompt_tokens": 100.0, "completion_tokens": completion, "total_tokens": total, **details}
+    said = ask(chat("yes", usage=usage), chat_request("Hi", max_tokens=1024))
+    assert said.usage == Usage(prompt_tokens=100, completion_tokens=counted, reasoning_tokens=reasoning)
+    assert cost(said.usage, Price(prompt=1, completion=10)) == pytest.approx((100 + 10 * counted) / 1e6)
+
+
+@pytest.mark.parametrize("status", [404, 405])
+@pytest.mark.parametrize("body", [{"detail": "Not Found"}, "404 page not found", {"error": {"message": "Not Found"}}])
+def test_a_server_without_such_an_address_is_named_and_stops_the_run(status: int, body: Any) -> None:
+    with pytest.raises(UserError) as caught:
+        ask((status, {}, body), path="")
+    for part in (f"HTTP {status} from http://127.0.0.1:", "/chat/completions: ", "does the base URL end in /v1?"):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("message", ["The model does not exist", "'m' was not found", "no such deployment"])
+def test_a_model_that_a_server_does_not_have_is_a_failed_call(message: str) -> None:
+    assert message in failure(error(404, message)).reason
+
+
+def test_a_server_that_has_answered_is_no_wrong_address() -> None:
+    async def twice(url: str) -> None:
+        model = OpenAIChat("m", base_url=url)
+        await model.complete(chat_request())
+        try:
+            await model.complete(chat_request())
+        finally:
+            await close(model)
+
+    with (
+        openai_server(lambda body, n: error(404, "gone") if n > 1 else chat("yes")) as server,
+        pytest.raises(CallError, match="HTTP 404: gone"),
+    ):
+        asyncio.run(twice(server.url))
+
+
+@pytest.mark.parametrize(
+    ("body", "seconds"),
+    [
+        ([{"error": {"code": 429, "details": [{"@type": "RetryInfo", "retryDelay": "39.2s"}]}}], 39.2),
+        ({"error": {"message": "You exceeded your current quota. Please retry in 39.2s."}}, 39.2),
+        ({"error": {"message": "retry in 39 s"}}, 39.0),
+        ({"error": {"message": "Rate limit reached. Please try again in 1m26.4s. Visit the docs."}}, 86.4),
+        ({"error": {"message": "Please try again in 250ms."}}, 0.25),
+        ({"error": {"message": "Rate limit exceeded. Please retry after 26 seconds."}}, 26.0),
+        ({"error": {"message": "Too many requests: wait 2 minutes and 5 seconds before retrying"}}, 125.0),
+        ({"detail": "Rate limited. Retry-After: 12"}, 12.0),
+        ({"message": "The limit resets in 45 seconds"}, 45.0),
+        ({"error": {"message": "slow down", "retry_after": 12.5}}, 12.5),
+        ({"error": {"message": "slow down"}, "retry_after_ms": 1500}, 1.5),
+        ({"error": {"message": "slow down", "metadata": {"headers": {"Retry-After": "33"}}}}, 33.0),
+        ({"error": {"message": "slow down", "retryDelay": {"seconds": 39}}}, 39.0),
+        ({"error": {"message": "20 requests in 60 seconds are allowed; try again later", "retry_after": None}}, None),
+        ({"error": {"message": "slow down", "retry_after": True}}, None),
+    ],
+)
+def test_the_wait_that_a_body_names_is_kept(body: Any, seconds: float | None) -> None:
+    failed = failure((429, {}, body))
+    assert (failed.retry_after, failed.retryable, failed.overloaded) == (seconds, True, True)
+    assert failure((429, {"Retry-After": "3"}, body)).retry_after == 3.0
+
+
+def test_a_reset_is_a_time_of_the_clock() -> None:
+    body = {"error": {"metadata": {"headers": {"X-RateLimit-Reset": "1741305600000"}}}}
+    assert stated_wait(body, now=1741305590.0) == 10.0
+    assert stated_wait(body, now=1741305700.0) is None
+
+
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("https://elsewhere.example/v1/chat/completions", "https://elsewhere.example/v1/chat/completions"),
+        ("https://me:pw@elsewhere.example/v2/?k=secret", "https://elsewhere.example/v2"),
+        ("/login", "/login"),
+    ],
+)
+def test_a_redirect_names_its_target(location: str, shown: str) -> None:
+    failed = failure((307, {"Location": location}, {}))
+    assert not failed.retryable
+    assert failed.reason.startswith("HTTP 307 redirects to ")
+    assert shown in failed.reason
+    assert "pw" not in failed.reason
+    assert "secret" not in failed.reason
+
+
+PATH_SECRET = "tok-2718281828459045"
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/v1", "/v1"),
+        ("/v1/", "/v1"),
+        ("/openai/v1", "/openai/v1"),
+        ("/api/v1", "/api/v1"),
+        ("/v1beta/openai", "/v1beta/openai"),
+        ("/compatible-mode/v1", "/compatible-mode/v1"),
+        ("/proxy/v1", "/proxy/v1"),
+        ("", ""),
+    ],
+)
+def test_the_path_of_an_api_is_shown_as_it_is(path: str, shown: str) -> None:
+    assert public_url(f"https://host:8000{path}") == f"https://host:8000{shown}"
+
+
+@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
+def test_an_address_in_a_line_of_another_package_is_shown_without_secrets(scheme: str) -> None:
+    line = with_public_urls(f"GET {scheme}://user:{PATH_SECRET}@host/{PATH_SECRET}/v1?key={PATH_SECRET} failed")
+    assert PATH_SECRET not in line
+    assert line.startswith("GET https://host/~")
+
+
+def test_a_secret_in_the_path_stands_in_no_name_and_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"https://host:8000/{PATH_SECRET}/v1"
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "sk-31415926")
+    at = {name: shown["address"] for name, shown in endpoints_of([OpenAIChat("m", base_url=url)]).items()}
+    other = endpoints_of([OpenAIChat("m", base_url=url.replace("tok-", "tic-"))])
+    assert at["openai/m"] != other["openai/m"]["address"]
+    for told in (at, endpoints_of([AzureChat("m", endpoint=url)])):
+        assert PATH_SECRET not in str(told)
+        assert "https://host:8000/~" in str(told)
+    replies: tuple[Reply, ...] = (
+        error(404, f"Cannot POST /{PATH_SECRET}/v1/chat/completions"),
+        error(404, f"Cannot POST /{PATH_SECRET}/v1/chat/completions to the model"),
+        (308, {"Location": f"/{PATH_SECRET}/v2/chat/completions"}, {}),
+        (200, {}, f"<html>{PATH_SECRET}</html>"),
+    )
+    for reply in replies:
+        with pytest.raises((CallError, UserError)) as caught:
+            ask(reply, path=f"/{PATH_SECRET}/v1")
+        assert PATH_SECRET not in str(caught.value)

@@ -1,0 +1,171 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from madke.core.chat import Completion, Outcome, Usage
+from madke.core.errors import CallError
+from madke.models.retry import Retrying, RetryPolicy
+from madke.models.scripted import ScriptedChat
+from tests.support.chat_requests import chat_request
+
+
+class Waits(list):
+    """A sleep that only notes how long."""
+
+    async def __call__(self, seconds: Any) -> None:
+        self.append(seconds)
+
+
+def busy(retry_after: Any = None) -> Any:
+    return CallError("HTTP 500: busy", retryable=True, retry_after=retry_after)
+
+
+def retried(
+    replies: Any, *, policy: Any = None, random: Any = lambda: 0.0, on_event: Any = None, seed: Any = None
+) -> Any:
+    """The completion, the model, and the waits."""
+    waits, model = Waits(), ScriptedChat(replies)
+    patient = Retrying(model, policy or RetryPolicy(), sleep=waits, random=random, on_event=on_event)
+    return asyncio.run(patient.complete(chat_request(seed=seed))), model, waits
+
+
+def test_a_success_is_passed_on_as_it_is() -> None:
+    said, model, waits = retried([Completion(text="yes")])
+    assert (said, model.calls, waits) == (Completion(text="yes"), 1, [])
+
+
+def test_a_prompt_that_is_too_long_is_not_tried_again() -> None:
+    long = Completion(outcome="too_long", error="HTTP 400: no")
+    assert retried([long])[0] == long
+
+
+def test_retryable_failures_are_tried_again_with_growing_waits() -> None:
+    said, _, waits = retried([busy(), busy(), busy(), "yes"])
+    assert (said.text, said.attempts) == ("yes", 4)
+    assert waits == [1.0, 2.0, 4.0]
+
+
+def test_jitter_takes_off_up_to_half() -> None:
+    assert retried([busy(), busy(), "yes"], random=lambda: 1.0)[2] == [0.5, 1.0]
+
+
+def test_other_failures_end_the_call_at_once() -> None:
+    said, model, _ = retried([CallError("HTTP 401: no", retryable=False), "never"])
+    assert (said.outcome, said.error, said.attempts) == ("failed", "HTTP 401: no", 1)
+    assert model.calls == 1
+
+
+def test_attempts_are_bounded() -> None:
+    said, model, waits = retried([busy()] * 9)
+    assert (said.outcome, said.error, said.attempts) == ("failed", "HTTP 500: busy", 6)
+    assert (model.calls, len(waits)) == (6, 5)
+
+
+@pytest.mark.parametrize("random", [0.0, 0.5, 0.999])
+def test_a_rejection_without_a_hint_is_tried_again_for_more_than_a_minute(random: float) -> None:
+    rejection = CallError("HTTP 429: slow down", retryable=True, overloaded=True)
+    said, _, waits = retried([rejection] * 99, random=lambda: random)
+    assert said.outcome == "failed"
+    assert 90 < sum(waits) <= 120
+
+
+def test_retry_after_is_honoured_but_never_shortens_the_backoff() -> None:
+    assert retried([busy(7.0), busy(0.0), "yes"])[2] == [7.0, 2.0]
+
+
+def test_retry_after_is_spread_so_that_clients_do_not_return_together() -> None:
+    assert retried([busy(7.0), "yes"], random=lambda: 0.5)[2] == [7.5]
+
+
+def test_a_retry_after_beyond_what_is_left_ends_the_call() -> None:
+    said, model, waits = retried([busy(100.0), busy(30.0), "never"])
+    assert (said.outcome, said.attempts) == ("failed", 2)
+    assert "HTTP 500: busy" in said.error
+    assert "30 s" in said.error
+    assert (model.calls, waits) == (2, [100.0])
+
+
+def test_each_retry_is_told() -> None:
+    told = []
+    retried([busy(5.0), "yes"], on_event=lambda failure, wait: told.append((failure.reason, wait)))
+    assert told == [("HTTP 500: busy", 5.0)]
+
+
+def test_a_bug_is_no_failed_call() -> None:
+    with pytest.raises(ZeroDivisionError):
+        retried([ZeroDivisionError()])
+
+
+def late() -> Any:
+    return CallError("the server did not answer in time", retryable=True, timed_out=True)
+
+
+def test_what_is_not_there_in_time_is_asked_for_only_twice_more() -> None:
+    said, model, _ = retried([late(), late(), late(), "never"])
+    assert (said.outcome, said.error, said.attempts) == ("failed", "the server did not answer in time", 3)
+    assert model.calls == 3
+
+
+def test_other_failures_do_not_count_as_late() -> None:
+    assert retried([busy(), late(), busy(), "yes"])[0].text == "yes"
+    assert retried([late(), busy(), late(), late(), "never"])[0].attempts == 4
+
+
+def test_how_many_may_be_late_is_a_bound_of_its_own() -> None:
+    assert retried([late(), late(), late(), "yes"], policy=RetryPolicy(timeouts=4))[0].text == "yes"
+
+
+@pytest.mark.parametrize("asked", [121.0, 1e23, float("inf")])
+def test_a_server_that_asks_for_more_than_the_limit_is_not_waited_for(asked: Any) -> None:
+    said, model, waits = retried([busy(asked), "never"])
+    assert said.error == "HTTP 500: busy (the server asks to wait longer than 120 s; a used-up quota?)"
+    assert (model.calls, waits) == (1, [])
+
+
+def nothing(finish_reason: str = "stop", text: str = "", **fields: Any) -> Any:
+    used = Usage(prompt_tokens=10, completion_tokens=3)
+    outcome: Outcome = "ok" if text else "empty"
+    return Completion(text=text, outcome=outcome, finish_reason=finish_reason, usage=used, seconds=1.0, **fields)
+
+
+def test_a_reply_without_text_is_asked_for_again_at_once_with_another_seed() -> None:
+    said, model, waits = retried([nothing(), nothing(), nothing(), nothing(text="yes")], seed=7)
+    assert (said.text, said.outcome, said.attempts, waits) == ("yes", "ok", 4, [])
+    seeds = [request.seed for request in model.requests]
+    assert seeds[0] == 7
+    assert len(set(seeds)) == 4
+    assert seeds == [request.seed for request in retried([nothing()] * 4, seed=7)[1].requests]
+    assert len({(request.messages, request.purpose) for request in model.requests}) == 1
+
+
+def test_what_was_paid_for_replies_without_text_is_counted() -> None:
+    said, _, _ = retried([nothing(), busy(), nothing(text="yes")])
+    assert (said.usage, said.seconds) == (Usage(prompt_tokens=20, completion_tokens=6), 2.0)
+    failed, _, _ = retried([nothing(), CallError("no", retryable=False)])
+    assert (failed.outcome, failed.usage.prompt_tokens, failed.attempts) == ("failed", 10, 2)
+
+
+def test_after_three_further_attempts_it_fails() -> None:
+    told = []
+    said, model, _ = retried(
+        [nothing(error="the reply is empty")] * 9, on_event=lambda failure, wait: told.append(wait)
+    )
+    assert (said.outcome, said.attempts, model.calls, told) == ("empty", 4, 4, [0.0] * 3)
+
+
+def test_a_server_that_draws_its_own_seed_is_left_to_it() -> None:
+    _, model, _ = retried([nothing(), "yes"])
+    assert [request.seed for request in model.requests] == [None, None]
+
+
+@pytest.mark.parametrize("finish_reason", ["length", "MAX_TOKENS"])
+def test_reasoning_that_was_cut_off_is_not_paid_for_again_and_names_max_tokens(finish_reason: str) -> None:
+    said, model, _ = retried([nothing(finish_reason, text="<think>so long")])
+    assert (said.outcome, said.text, model.calls) == ("empty", "", 1)
+    assert "max_tokens = 64" in said.error
+
+
+def test_hidden_reasoning_and_nothing_else_is_no_reply() -> None:
+    said, model, _ = retried([nothing(text="<think>It may be A.</think> "), "A"])
+    assert (said.text, said.attempts, model.calls) == ("A", 2, 2)

@@ -1,0 +1,271 @@
+"""JSON schemas at OpenAI-compatible servers: what is sent, what a refusal teaches, and what is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.core.chat import BoundForm, ChatRequest, Completion, Message, takes_schemas
+from madke.core.errors import CallError
+from madke.core.schema import Schema, SchemaField
+from madke.models.chat_models import as_chat_model, open_model
+from madke.models.dialect import Dialect
+from madke.models.endpoint import ModelEntry
+from madke.models.limiter import Limited, Limits
+from madke.models.openai_client import OpenAIChat
+from madke.models.retry import Retrying
+from madke.models.schemas import response_format
+from madke.models.store import CallStore, Stored
+from tests.support.chat_requests import chat_request
+from tests.support.openai_server import USAGE, OpenAIServer, Reply, chat, error, openai_server
+
+SCHEMA = Schema(
+    name="selection",
+    fields=(
+        SchemaField(name="reasoning", max_length=300),
+        SchemaField(name="selected", numbers=(0, 2), max_length=3),
+        SchemaField(name="verdict", words=("SAME", "DIFFERENT")),
+    ),
+)
+WHOLE = json.dumps({"reasoning": "It fits.", "selected": [2], "verdict": "SAME"})
+REFUSALS = [
+    error(400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."),
+    error(400, "response_format is not supported by this model"),
+    error(400, "This model does not support structured outputs."),
+    error(422, "Unprocessable"),
+    (422, {}, {"detail": [{"type": "extra_forbidden", "loc": ["body", "response_format"], "msg": "Extra inputs"}]}),
+    (400, {}, {"error": "json: cannot unmarshal object into Go struct field ChatRequest.response_format"}),
+    (500, {}, {"error": {"message": "failed to parse grammar"}}),
+]
+
+
+def request(text: str = "Which?", *, required: bool = False, **changes: Any) -> ChatRequest:
+    form = BoundForm(schema=SCHEMA, task=f"{text} As JSON.", required=required)
+    asked: ChatRequest = chat_request(text, bound=form, **changes)
+    return asked
+
+
+def model(server: OpenAIServer, **dialect: Any) -> OpenAIChat:
+    entry = ModelEntry(base_url=server.url, dialect=Dialect(**dialect))
+    return OpenAIChat("m", entry=entry)
+
+
+def ask(chat_model: OpenAIChat, *requests: ChatRequest) -> list[Completion]:
+    """The completions, one after the other."""
+
+    async def all_of_them() -> list[Completion]:
+        try:
+            return [await chat_model.complete(each) for each in requests]
+        finally:
+            await chat_model.aclose()
+
+    return asyncio.run(all_of_them())
+
+
+def test_quotes_are_a_list_of_records_with_the_passages_that_were_shown() -> None:
+    field = SchemaField(name="quotes", numbers=(3, 5), with_texts=True, max_length=2)
+    form = response_format(Schema(name="stance", fields=(field,)), limits=True)
+    quotes = form["json_schema"]["schema"]["properties"]["quotes"]
+    assert (quotes["type"], quotes["maxItems"]) == ("array", 2)
+    record = quotes["items"]
+    assert record["properties"]["passage"] == {"type": "integer", "enum": [3, 5]}
+    assert record["properties"]["text"]["type"] == "string"
+    assert (record["required"], record["additionalProperties"]) == (["passage", "text"], False)
+
+
+def bound(body: Any) -> bool:
+    return "response_format" in body
+
+
+def last(body: Any) -> str:
+    return str(body["messages"][-1]["content"])
+
+
+def test_a_server_that_takes_schemas_gets_the_bound_form() -> None:
+    with openai_server(chat(WHOLE)) as server:
+        (said,) = ask(model(server), request())
+        (seen,) = server.requests
+    assert (said.text, said.bound, said.attempts) == (WHOLE, True, 1)
+    assert [each["content"] for each in seen.body["messages"]] == ["Be brief.", "Which? As JSON."]
+    named = seen.body["response_format"]["json_schema"]
+    assert seen.body["response_format"]["type"] == "json_schema"
+    assert (named["name"], named["strict"]) == ("selection", True)
+    assert named["schema"] == {
+        "type": "object",
+        "properties": {
+            "reasoning": {"type": "string", "maxLength": 300},
+            "selected": {"type": "array", "items": {"type": "integer", "enum": [0, 2]}, "maxItems": 3},
+            "verdict": {"type": "string", "enum": ["SAME", "DIFFERENT"]},
+        },
+        "required": ["reasoning", "selected", "verdict"],
+        "additionalProperties": False,
+    }
+    assert list(named["schema"]["properties"]) == ["reasoning", "selected", "verdict"]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: str(refusal[2])[:50])
+def test_a_refusal_is_learned_once_for_the_endpoint(refusal: Reply, caplog: pytest.LogCaptureFixture) -> None:
+    with openai_server(lambda body, n: refusal if bound(body) else chat("Selected: [2]")) as server:
+        first, second = ask(model(server), request("One?"), request("Two?"))
+    asked = [(bound(seen.body), last(seen.body)) for seen in server.requests]
+    assert asked == [(True, "One? As JSON."), (False, "One?"), (False, "Two?")]
+    assert (first.bound, second.bound) == (False, False)
+    assert (first.outcome, first.text, first.max_tokens) == ("ok", "Selected: [2]", None)
+    assert sum("json_schema: false" in each.getMessage() for each in caplog.records) == 1
+
+
+def test_a_refusal_without_a_reason_is_learned_if_the_free_form_succeeds() -> None:
+    with openai_server(lambda body, n: error(400, "Bad request") if bound(body) else chat()) as server:
+        first, second = ask(model(server), request("One?"), request("Two?"))
+    assert [bound(seen.body) for seen in server.requests] == [True, False, False]
+    assert (first.bound, second.bound) == (False, False)
+
+
+def test_a_server_that_refuses_lengths_gets_a_schema_without_them() -> None:
+    def reply(body: Any, n: int) -> Reply:
+        if "maxLength" in json.dumps(body):
+            return error(400, "Invalid schema for response_format 'selection': 'maxLength' is not permitted.")
+        return chat(WHOLE)
+
+    with openai_server(reply) as server:
+        first, second = ask(model(server), request(), request())
+    assert [bound(seen.body) for seen in server.requests] == [True, True, True]
+    assert "maxItems" not in json.dumps(server.requests[2].body)
+    assert (first.bound, second.bound) == (True, True)
+
+
+def test_a_server_that_ignores_the_schema_is_asked_in_the_free_form_afterwards() -> None:
+    with openai_server(lambda body, n: chat("I choose [2].\nSelected: [2]")) as server:
+        first, second = ask(model(server), request("One?"), request("Two?"))
+    assert [bound(seen.body) for seen in server.requests] == [True, False]
+    assert (first.text, first.bound, second.bound) == ("I choose [2].\nSelected: [2]", True, False)
+
+
+def test_a_dialect_or_an_own_response_format_turns_schemas_off() -> None:
+    with openai_server(chat()) as server:
+        ask(model(server, json_schema=False), request())
+        entry = ModelEntry(base_url=server.url, extra_body={"response_format": {"type": "text"}})
+        ask(OpenAIChat("m", entry=entry), request())
+    assert [last(seen.body) for seen in server.requests] == ["Which?", "Which?"]
+    assert [seen.body.get("response_format") for seen in server.requests] == [None, {"type": "text"}]
+
+
+def test_required_schemas_fail_with_one_line_and_without_a_free_call() -> None:
+    async def failures(asked: OpenAIChat) -> list[str]:
+        reasons = []
+        for text in ("One?", "Two?"):
+            with pytest.raises(CallError) as caught:
+                await asked.complete(request(text, required=True))
+            assert not caught.value.retryable
+            reasons.append(caught.value.reason)
+        await asked.aclose()
+        return reasons
+
+    with openai_server(REFUSALS[0]) as server:
+        reasons = asyncio.run(failures(model(server)))
+    assert len(server.requests) == 1
+    assert len(set(reasons)) == 1
+    assert "takes no JSON schema" in reasons[0]
+    assert "structured: require" in reasons[0]
+    with openai_server(chat("Selected: [2]")) as server:
+        reasons = asyncio.run(failures(model(server)))
+    assert len(server.requests) == 1
+    assert "ignores the JSON schema" in reasons[0]
+    assert "takes no JSON schema" in reasons[1]
+
+
+def ask_stored(server: OpenAIServer, store: CallStore, asked: ChatRequest, **options: Any) -> Completion:
+    """One call through the store, with a client that knows nothing of the server yet."""
+
+    async def call() -> Completion:
+        inner = model(server)
+        outer = Stored(Retrying(Limited(inner, Limits(4).of(inner))), store, **options)
+        assert takes_schemas(outer)
+        try:
+            return await outer.complete(asked)
+        finally:
+            await inner.aclose()
+
+    return asyncio.run(call())
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_resumed_or_replayed_call_is_not_made_again(tmp_path: Path, taken: bool) -> None:
+    def reply(body: Any, n: int) -> Reply:
+        return chat(WHOLE) if bound(body) and taken else REFUSALS[0] if bound(body) else chat("Selected: [2]")
+
+    with openai_server(reply) as server:
+        with CallStore(tmp_path / "calls.sqlite") as store:
+            first = ask_stored(server, store, request())
+            (recorded,) = store.recorded()
+        requests = len(server.requests)
+        with CallStore(tmp_path / "calls.sqlite") as store:
+            again = ask_stored(server, store, request())
+            replayed = ask_stored(server, store, request(), replay=True)
+        assert len(server.requests) == requests
+    assert first == again == replayed
+    assert first.bound is taken
+    assert recorded.messages[-1] == Message(role="user", content="Which? As JSON." if taken else "Which?")
+
+
+def test_a_stored_free_call_of_this_run_answers_and_one_of_a_run_without_schemas_does_not(tmp_path: Path) -> None:
+    free = request().in_form(bound=False)
+    with (
+        openai_server(lambda body, n: chat(WHOLE if bound(body) else "Selected: [0]")) as server,
+        CallStore(tmp_path / "calls.sqlite") as store,
+    ):
+        ask_stored(server, store, free, payer="off")
+        auto = ask_stored(server, store, request(), payer="auto")
+        own = ask_stored(server, store, free, payer="off")
+    assert (auto.text, own.text) == (WHOLE, "Selected: [0]")
+    assert len(server.requests) == 2
+
+
+def test_runs_share_the_free_call_of_an_endpoint_without_schemas(tmp_path: Path) -> None:
+    with (
+        openai_server(lambda body, n: REFUSALS[0] if bound(body) else chat("Selected: [0]")) as server,
+        CallStore(tmp_path / "calls.sqlite") as store,
+    ):
+        ask_stored(server, store, request(), payer="one")
+        other = ask_stored(server, store, request(), payer="two")
+        off = ask_stored(server, store, request().in_form(bound=False), payer="off")
+    assert (other.paid, off.paid) == (False, False)
+    assert len(server.requests) == 2
+
+
+def streamed(text: str) -> Reply:
+    parts = [text[n : n + 3] for n in range(0, len(text), 3)]
+    chunks: list[Any] = [{"choices": [{"index": 0, "delta": {"content": part}}]} for part in parts]
+    chunks += [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": USAGE}]
+    lines = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    return 200, {"Content-Type": "text/event-stream"}, lines
+
+
+@pytest.mark.parametrize(
+    ("text", "heard"), [(WHOLE, "It fits."), ("Selected: [2]", "Selected: [2]"), (' {"other": "x"}', "")]
+)
+def test_a_listener_hears_the_reasoning_and_no_json(text: str, heard: str) -> None:
+    parts: list[str] = []
+    with openai_server(streamed(text)) as server:
+        (said,) = ask(model(server), request(on_delta=parts.append))
+    assert ("".join(parts), said.text) == (heard, text)
+
+
+def test_an_object_of_your_own_is_asked_with_schemas_if_it_says_that_it_takes_them() -> None:
+    class Own:
+        name = "own"
+        takes_schemas = True
+
+        async def complete(self, asked: ChatRequest) -> Completion:
+            assert asked.bound is not None
+            return Completion(text=asked.bound.task, bound=True)
+
+    assert takes_schemas(as_chat_model(Own()))
+    assert not takes_schemas(as_chat_model(lambda messages: "text"))
+    for name in ("offline", "human"):
+        assert not takes_schemas(open_model(name))
+    assert takes_schemas(open_model("openai/m", base_url="http://127.0.0.1:9/v1"))

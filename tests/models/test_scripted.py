@@ -1,0 +1,108 @@
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.core.chat import Completion, Usage
+from madke.core.errors import UserError
+from madke.models.scripted import ScriptedChat
+from tests.support.chat_requests import chat_request, purpose
+
+
+def ask(model: Any, **about: Any) -> Any:
+    return asyncio.run(model.complete(chat_request(about=purpose(**about))))
+
+
+def test_a_sequence_is_said_in_order_and_requests_are_kept() -> None:
+    model = ScriptedChat(["one", "two"])
+    assert [ask(model).text, ask(model, agent="B").text] == ["one", "two"]
+    assert [request.purpose.agent for request in model.requests] == ["A", "B"]
+    assert model.calls == 2
+
+
+def test_the_most_specific_key_of_a_mapping_wins() -> None:
+    model = ScriptedChat({"speak": "stage", ("speak", "A"): "agent", ("speak", "A", 2): "round"})
+    assert ask(model, agent="A", round=2).text == "round"
+    assert ask(model, agent="A", round=1).text == "agent"
+    assert ask(model, agent="B", round=2).text == "stage"
+
+
+def test_a_text_gets_an_estimated_usage_and_a_completion_keeps_its_own() -> None:
+    given = Completion(text="x", usage=Usage(prompt_tokens=1))
+    model = ScriptedChat(["12345", given])
+    assert ask(model).usage == Usage(prompt_tokens=9, completion_tokens=2, estimated=True)
+    assert ask(model) == given
+
+
+@pytest.mark.parametrize("replies", [[], {"judge": "[Yes]"}, lambda request: None])
+def test_what_the_script_does_not_hold_fails_and_names_the_purpose(
+    replies: Any,
+) -> None:
+    said = ask(ScriptedChat(replies), agent="Ann", round=3)
+    assert said.outcome == "failed"
+    for word in ("'speak'", "'Ann'", "round 3", "'q1'"):
+        assert word in said.error
+
+
+RULES = """\
+- {stage: judge, round: 1, reply: "[No]"}
+- stage: judge
+  reply: "[Yes]"
+- question: q7
+  agent: B
+  reply: seven
+- reply: |
+    anything else
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Any:
+    path = tmp_path / "script.yaml"
+
+    def write(text: Any) -> Any:
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_the_first_rule_that_matches_answers(script: Any) -> None:
+    model = ScriptedChat.from_file(script(RULES))
+    assert ask(model, stage="judge", round=1).text == "[No]"
+    assert ask(model, stage="judge", round=2).text == "[Yes]"
+    assert ask(model, question="q7", agent="B").text == "seven"
+    assert ask(model, question="q7", agent="C").text == "anything else\n"
+
+
+def test_an_edited_script_is_another_model(script: Any) -> None:
+    before = ScriptedChat.from_file(script(RULES)).name
+    assert before == ScriptedChat.from_file(script(RULES)).name
+    assert before.startswith("scripted/script.yaml#")
+    assert before != ScriptedChat.from_file(script(RULES + "- reply: more\n")).name
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        ("- reply: a\n- stage: x\n", ":2: ", "reply: Field required"),
+        ("- reply: a\n\n- reply: b\n  rond: 1\n", ":4: ", "'1.rond'"),
+        ("- reply: a\n  question: 12\n", ":2: ", "found 12"),
+        ("- just text\n", ":1: ", "'just text'"),
+        ("reply: a\n", ": ", "valid list, found {'reply': 'a'}"),
+        ("", ": ", "valid list, found None"),
+        ("- [unclosed\n", ":2: ", "not YAML"),
+        ("- reply: \x00\n", ": ", "not YAML"),
+    ],
+)
+def test_a_bad_script_is_said_with_file_and_line(script: Any, text: str, where: str, what: str) -> None:
+    with pytest.raises(UserError) as caught:
+        ScriptedChat.from_file(script(text))
+    assert f"script.yaml{where}" in str(caught.value)
+    assert what in str(caught.value)
+
+
+def test_a_script_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none\.yaml: cannot be read"):
+        ScriptedChat.from_file(tmp_path / "none.yaml")

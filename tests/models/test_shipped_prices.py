@@ -1,0 +1,93 @@
+"""The prices that ship with madke: whom they concern, what replaces them, and that they are shown as such."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.models.endpoint import ModelEntries, ModelEntry
+from madke.models.prices import Price, price_of
+from madke.models.shipped_prices import providers, shipped_prices
+from madke.runs.meter import account, planned_prices, prices_of
+from madke.runs.options import RunOptions
+from tests.support.cli import madke
+
+MINI = "openai/gpt-5-mini"
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("OPENAI_BASE_URL", "MADKE_MODELS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_each_price_has_a_source_a_date_and_tiers_that_cost_less() -> None:
+    for host, provider in providers().items():
+        assert "." in host
+        assert provider.source.startswith("https://")
+        assert date.fromisoformat(provider.date) >= date(2026, 11, 26)
+        for name, price in provider.models.items():
+            for tier in filter(None, (price.flex, price.batch)):
+                assert 0 < tier.prompt < price.prompt, name
+                assert 0 < tier.completion < price.completion, name
+                assert (tier.cached or 0) <= (price.cached or 0), name
+
+
+def test_a_price_needs_the_host_and_the_name() -> None:
+    entries = ModelEntries(
+        entries={
+            "mini": ModelEntry(model="gpt-5-mini"),
+            "gpt-5-mini": ModelEntry(base_url="http://localhost:8000/v1"),
+            "judge": ModelEntry(base_url="https://api.anthropic.com/v1/", model="claude-haiku-4-5"),
+        }
+    )
+    local = "openai/gpt-5-mini@http://localhost:8000/v1"
+    asked = [MINI, local, "mini", "gpt-5-mini", "judge", "azure/gpt-5-mini", "openai/none", "offline"]
+    assert list(shipped_prices(asked, entries, None)) == [MINI, "mini", "judge"]
+    assert list(shipped_prices(asked, entries, "http://localhost:1/v1")) == ["judge"]
+
+
+def test_a_server_of_ones_own_does_not_get_the_price_of_its_namesake() -> None:
+    prices = prices_of(RunOptions(), [MINI, f"{MINI}@http://localhost:8000/v1"])
+    assert price_of(MINI, prices).prompt == 0.25
+    assert price_of(f"{MINI}@http://localhost:8000/v1", prices) is None
+    assert price_of(f"{MINI}@https://api.openai.com/v1", prices_of(RunOptions(), [f"{MINI}@https://api.openai.com/v1"]))
+
+
+def test_any_price_of_ones_own_replaces_them_all(tmp_path: Path) -> None:
+    (tmp_path / "prices.yaml").write_text("openai/other: {prompt: 1, completion: 2}\n")
+    assert list(prices_of(RunOptions(prices=tmp_path / "prices.yaml"), [MINI])) == ["openai/other"]
+    (tmp_path / "models.yaml").write_text("mine: {price: {prompt: 1, completion: 2}}\n")
+    assert list(prices_of(RunOptions(), [MINI])) == ["mine"]
+
+
+def test_a_limit_of_cost_can_rest_on_them() -> None:
+    budget = account(RunOptions(max_cost=1)).budget
+    budget.check([MINI])
+    with pytest.raises(UserError, match="needs the price of 'openai/none'"):
+        account(RunOptions(max_cost=1)).budget.check([MINI, "openai/none"])
+    assert price_of(f"{MINI}#flex", budget.prices) == Price(prompt=0.125, cached=0.0125, completion=1)
+
+
+def test_a_tier_without_a_price_of_its_own_costs_half(tmp_path: Path) -> None:
+    (tmp_path / "models.yaml").write_text("cheap: {tier: flex, price: {prompt: 4, cached: 1, completion: 8}}\n")
+    prices = planned_prices(prices_of(RunOptions()), RunOptions())
+    assert prices["cheap"] == Price(prompt=2, cached=0.5, completion=4)
+
+
+def test_a_plan_names_them_with_source_and_date(tmp_path: Path) -> None:
+    (tmp_path / "q.jsonl").write_text('{"id": "1", "question": "Who?"}\n')
+    plan = madke(
+        *("run", "q.jsonl", "--sources", "none", "--model", MINI, "--plan", "--out", "out"), cwd=tmp_path
+    ).stdout
+    said = " ".join(plan.split())
+    provider = providers()["api.openai.com"]
+    assert f"Prices that ship with madke, in US dollars: {MINI} ({provider.source}, {provider.date})" in said
+    assert "--prices FILE replaces them" in said
+    assert "Cost with tier: flex in models.yaml: " in said
+    assert "Cost with a batch API, for comparison: " in said
+    assert "No cost" not in said

@@ -1,0 +1,151 @@
+"""Servers that take their time, on the wire. ``test_patience.py`` has the times themselves."""
+
+import asyncio
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from madke.core.errors import CallError
+from madke.models.chat_models import close
+from madke.models.limiter import Limited, Limiter
+from madke.models.openai_client import OpenAIChat
+from madke.models.retry import Retrying, RetryPolicy
+from tests.models.test_dialects import CHUNKS, events
+from tests.models.test_streaming import WHOLE, parts_of
+from tests.support.chat_requests import chat_request, said_by
+from tests.support.openai_server import chat, openai_server
+
+PAUSE = 0.08
+both = pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
+
+_, EVENT_STREAM, _BODY = events(CHUNKS)
+LINES = _BODY.encode().splitlines(keepends=True)
+
+
+def dripping(wait: Any) -> Any:
+    """A stream in small pieces; ``wait()`` comes before each."""
+
+    def pieces() -> Any:
+        for line in LINES:
+            wait()
+            yield line
+
+    return 200, EVENT_STREAM, pieces()
+
+
+@both
+def test_a_reply_that_drips_may_take_longer_than_the_timeout(transport: Any) -> None:
+    with openai_server(lambda body, n: dripping(lambda: server.stopping.wait(PAUSE))) as server:
+        (said,) = said_by(OpenAIChat("o", base_url=server.url, transport=transport, timeout=0.7), chat_request())
+    assert said.seconds > 0.7
+    assert parts_of(said) == WHOLE
+
+
+@both
+def test_a_server_that_never_answers_is_told_from_a_slow_one(transport: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def hang(body: Any, n: Any) -> Any:
+        server.stopping.wait(10)
+        return chat()
+
+    with openai_server(hang) as server, pytest.raises(CallError, match="in time") as caught:
+        said_by(OpenAIChat("o", base_url=server.url, transport=transport, timeout=0.1), chat_request())
+    assert caught.value.timed_out
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert "openai/o" in line
+
+
+@both
+def test_a_reply_that_stops_in_the_middle_is_given_up_and_its_connection_closed(transport: Any) -> None:
+    gone = threading.Event()
+
+    def pieces() -> Any:
+        try:
+            yield b"".join(LINES[:6])
+            server.stopping.wait(0.6)
+            while True:  # until the connection is found closed
+                yield b": still there\n" * 1000
+        finally:
+            gone.set()
+
+    with openai_server(lambda body, n: (200, EVENT_STREAM, pieces())) as server:
+        with pytest.raises(CallError) as caught:
+            said_by(OpenAIChat("o", base_url=server.url, transport=transport, timeout=0.2), chat_request())
+        assert gone.wait(10)
+    assert caught.value.timed_out
+
+
+def test_comments_are_signs_of_life() -> None:
+    def pieces() -> Any:
+        for _ in range(15):
+            server.stopping.wait(PAUSE)
+            yield b": PROCESSING\n\n"
+        yield _BODY.encode()
+
+    with openai_server(lambda body, n: (200, EVENT_STREAM, pieces())) as server:
+        (said,) = said_by(OpenAIChat("o", base_url=server.url, timeout=0.5), chat_request())
+    assert parts_of(said) == WHOLE
+
+
+def test_a_fast_server_is_streamed_from_only_at_first() -> None:
+    with openai_server(lambda body, n: events(CHUNKS) if "stream" in body else chat()) as server:
+        said_by(OpenAIChat("o", base_url=server.url, timeout=300), *[chat_request()] * 3)
+        assert ["stream" in seen.body for seen in server.requests] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        chat("Baikal"),  # it ignores the wish
+        events(CHUNKS[:-1]),  # it streams without usage
+    ],
+)
+def test_a_server_that_does_not_stream_well_is_not_asked_to_again(reply: Any) -> None:
+    def slowly(body: Any, n: Any) -> Any:
+        server.stopping.wait(0.1)
+        return reply if "stream" in body else chat()
+
+    with openai_server(slowly) as server:
+        said_by(OpenAIChat("o", base_url=server.url, timeout=0.5), *[chat_request()] * 2)
+        assert ["stream" in seen.body for seen in server.requests] == [True, False]
+
+
+def test_a_server_with_one_slot_answers_sixteen_calls_though_it_falls_silent_once() -> None:
+    slot, gone = threading.Lock(), threading.Event()
+    count = 16
+
+    def reply(body: Any, n: Any) -> Any:
+        def pieces() -> Any:
+            with slot:
+                if n <= count and not gone.is_set():
+                    gone.wait(10)  # silent, until the callers have given up
+                for line in LINES:
+                    server.stopping.wait(0.003)
+                    yield line
+
+        return 200, EVENT_STREAM, pieces()
+
+    async def all_at_once(url: str) -> Any:
+        model = OpenAIChat("o", base_url=url, timeout=0.6)
+        limiter = Limiter(count)
+        waited: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            waited.append(seconds)
+            if len(waited) == count:
+                gone.set()
+
+        patient = Retrying(Limited(model, limiter), RetryPolicy(), sleep=sleep)
+        try:
+            said = await asyncio.gather(*(patient.complete(chat_request(str(n))) for n in range(count)))
+        finally:
+            await close(model)
+        return said, limiter.state(), waited
+
+    with openai_server(reply) as server:
+        said, state, waited = asyncio.run(all_at_once(server.url))
+    assert [parts_of(each) for each in said] == [WHOLE] * count
+    assert len(waited) >= count
+    assert state.episodes >= 1
+    assert state.lowest <= count // 2

@@ -1,0 +1,88 @@
+"""How long a call may take: silence ends it, a queue does not. Time is simulated."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from eval.benchmarks.jumping_loop import at_once
+from madke.models.timeouts import AdaptiveTimeout
+
+NEVER = 10**6
+
+
+def ended(*calls: Any, timeout: float = 100.0, streamed: bool = True, patience: Any = None) -> Any:
+    """When each call ended, and whether the limit ended it. A call is its pauses; after each one a byte comes."""
+    patience = patience or AdaptiveTimeout(timeout)
+
+    async def one(number: int, pauses: Any) -> Any:
+        await asyncio.sleep(number * 0.001)  # they start one after the other
+        try:
+            async with patience.call(streamed=streamed) as alive:
+                for pause in pauses:
+                    await asyncio.sleep(pause)
+                    if streamed:
+                        alive()
+        except TimeoutError:
+            return round(asyncio.get_running_loop().time()), "timed out"
+        return round(asyncio.get_running_loop().time()), "done"
+
+    async def all_of_them() -> Any:
+        return await asyncio.gather(*(one(number, pauses) for number, pauses in enumerate(calls)))
+
+    return at_once(all_of_them())
+
+
+@pytest.mark.parametrize(
+    ("pauses", "end"),
+    [
+        ([1], (1, "done")),
+        ([199, 1], (200, "done")),  # a late first byte
+        ([NEVER], (200, "timed out")),
+        ([1, 99, 99, 99, 99, 99], (496, "done")),  # slow, but never silent for long
+        ([1, 99, NEVER], (200, "timed out")),
+        ([150, NEVER], (250, "timed out")),
+        ([90] * 100, (1200, "timed out")),  # drips without end
+    ],
+)
+def test_silence_ends_a_call_and_its_length_does_not(pauses: Any, end: Any) -> None:
+    assert ended(pauses) == [end]
+
+
+def queue(count: int, seconds: float) -> Any:
+    """Calls in a queue with one slot: each waits for those before it, and then gets a byte every 20 seconds."""
+    steps = int(seconds // 20)
+    return [[number * seconds + 20, *[20] * (steps - 1)] for number in range(count)]
+
+
+def test_a_server_that_works_through_a_queue_is_waited_for() -> None:
+    ends = ended(*queue(16, 60))
+    assert ends == [(60 * number, "done") for number in range(1, 17)]
+
+
+def test_a_lost_call_is_noticed_though_later_ones_are_answered() -> None:
+    lost, *others = ended([NEVER], *([50 * number] for number in range(1, 20)))
+    assert lost == (200, "timed out")
+    assert [how for _, how in others[:3]] == ["done"] * 3
+
+
+def test_all_that_waits_in_a_queue_has_a_limit_too() -> None:
+    assert ended(*queue(30, 60))[-1] == (1200, "timed out")
+
+
+def after(*seconds: float) -> Any:
+    patience = AdaptiveTimeout(100)
+    for each in seconds:
+        patience.finished(each)
+    return patience
+
+
+def test_calls_are_streamed_until_the_server_has_shown_itself_fast() -> None:
+    assert after().wants_stream
+    assert not after(9).wants_stream
+    assert after(11).wants_stream
+    assert after(100, *[1] * 21).wants_stream  # slow calls are among many short ones
+    assert not after(100, *[1] * 22).wants_stream
+    fast = after(1)
+    assert ended([NEVER], streamed=False, patience=fast) == [(200, "timed out")]
+    assert fast.wants_stream

@@ -1,0 +1,241 @@
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from madke.core.errors import CallError, UserError
+from madke.core.knowledge import KnowledgePool, Passage
+from madke.core.question import Question
+from madke.engine.debate import hold_debate
+from madke.engine.scene import Scene
+from madke.models.chat_models import close, open_model
+from madke.models.transformers_chat import HFChat, LocalModel, _Sampler
+from madke.tasks import TASKS
+from madke.variants import load_variant
+from tests.support.chat_requests import chat_request, purpose
+from tests.support.installed import needs
+from tests.support.tiny_model import CONTEXT, NO_SYSTEM, save_tiny_model
+
+pytestmark = pytest.mark.slow  # importing transformers takes ten seconds
+needs("torch", "offline")
+needs("transformers", "offline")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
+
+
+def ask(path: Any, *requests: Any, batch_size: int = 8) -> Any:
+    """The replies to concurrent requests."""
+
+    async def all_at_once() -> Any:
+        model = HFChat(path, device="cpu", batch_size=batch_size)
+        try:
+            return await asyncio.gather(*(model.complete(r) for r in requests), return_exceptions=True)
+        finally:
+            await close(model)
+
+    return asyncio.run(all_at_once())
+
+
+def greedy(text: Any, **changes: Any) -> Any:
+    return chat_request(text, **{"temperature": 0.0, "max_tokens": 12, **changes})
+
+
+PROMPTS = ["Hi", "How deep is Lake Baikal, in metres?", "Name a lake.", "x" * 60, "Yes or no?"]
+
+
+def test_batched_replies_are_those_of_single_calls(tiny: Any) -> None:
+    requests = [greedy(text) for text in PROMPTS]
+    together = ask(tiny, *requests)
+    alone = ask(tiny, *requests, batch_size=1)
+    assert [said.text for said in together] == [said.text for said in alone]
+    assert [said.usage for said in together] == [said.usage for said in alone]
+    assert len({said.text for said in together}) > 1
+
+
+def batches(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The requests of every batch that is computed from now on."""
+    seen = []
+    generate = LocalModel._generate
+    monkeypatch.setattr(
+        LocalModel, "_generate", lambda self, ids, requests: seen.append(requests) or generate(self, ids, requests)
+    )
+    return seen
+
+
+def test_any_mix_of_settings_is_one_batch_with_the_replies_of_single_calls(
+    tiny: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = ask(tiny, greedy("Name a lake."))[0].text[5]
+    requests = [
+        greedy("Hi", max_tokens=3),
+        greedy("Name a lake.", stop=(stop,)),
+        greedy("Name a lake."),
+        greedy("Name a lake.", stop=("never written", stop), max_tokens=20),
+        chat_request("Hi", temperature=1.0, max_tokens=20, seed=7),
+        chat_request("Hi", temperature=0.3, max_tokens=9, seed=7, stop=(stop,)),
+        greedy("x" * 60, max_tokens=40),
+    ]
+    alone = ask(tiny, *requests, batch_size=1)
+    seen = batches(monkeypatch)
+    together = ask(tiny, *requests)
+    assert [len(batch) for batch in seen] == [7]
+    for one, other in zip(together, alone, strict=True):
+        assert (one.text, one.usage, one.finish_reason) == (other.text, other.usage, other.finish_reason)
+    assert together[1].text == together[3].text != together[2].text
+
+
+@pytest.mark.parametrize("of_torch", [True, False])
+def test_where_memory_runs_out_half_the_batch_is_tried_again(
+    tiny: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, of_torch: bool
+) -> None:
+    import torch
+    from transformers import PreTrainedTokenizerBase
+
+    error = torch.OutOfMemoryError() if of_torch else RuntimeError("Allocator: can't allocate memory: you")
+    requests = [greedy(str(i), max_tokens=4) for i in range(8)]
+    alone = ask(tiny, *requests, batch_size=1)
+    sizes = []
+    pad = PreTrainedTokenizerBase.pad
+
+    def room_for_three(self: Any, inputs: Any, **options: Any) -> Any:
+        sizes.append(len(inputs["input_ids"]))
+        if sizes[-1] > 3:
+            raise error
+        return pad(self, inputs, **options)
+
+    monkeypatch.setattr(PreTrainedTokenizerBase, "pad", room_for_three)
+    assert [said.text for said in ask(tiny, *requests)] == [said.text for said in alone]
+    assert sizes == [8, 4, 2, 2, 2, 2]
+    assert "the batch size is now 2" in caplog.text
+
+
+def test_a_request_that_finds_no_memory_alone_fails(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    from transformers import PreTrainedTokenizerBase
+
+    def no_room(*_: Any, **__: Any) -> NoReturn:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(PreTrainedTokenizerBase, "pad", no_room)
+    said = ask(tiny, greedy("1"), greedy("2"))
+    assert [(type(error), error.retryable) for error in said] == [(CallError, False)] * 2
+    assert "out of memory" in said[0].reason
+
+
+def test_the_environment_says_how_large_a_batch_may_be(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = batches(monkeypatch)
+    monkeypatch.setenv("MADKE_HF_BATCH_SIZE", "3")
+    ask(tiny, *[greedy(str(i), max_tokens=2) for i in range(6)], batch_size=None)
+    assert [len(batch) for batch in seen] == [3, 3]
+    monkeypatch.setenv("MADKE_HF_BATCH_SIZE", "many")
+    with pytest.raises(UserError, match="MADKE_HF_BATCH_SIZE is 'many'"):
+        HFChat(tiny)
+
+
+def test_a_run_fills_its_batches_across_questions_and_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [
+        "[Rome]",
+        "[Oslo]",
+        "[SAME]",
+        "[DIFFERENT]",
+        "[0]",
+        "[No Found]",
+        "well",
+        "so",
+        "I",
+        "think",
+        "that",
+        "it",
+        "is",
+    ]
+    path = save_tiny_model(tmp_path / "words", words=words, context=8192)
+    seen = batches(monkeypatch)
+    model = HFChat(path, device="cpu")
+    variant = load_variant("madke").with_settings(
+        {"temperature": 2.0, "max_tokens": 6, "rounds": 2, "judge_asked": "always"}
+    )
+    cast = dict.fromkeys(variant.protocol.roles, model)
+    pool = KnowledgePool(passages=(Passage(source="wiki", key="k", title="", text="A city.", score=1.0, rank=0),))
+    left = iter(range(10))
+
+    async def worker() -> None:
+        for n in left:
+            question = Question(id=str(n), question="Where is it?", answers=("Rome",))
+            task = TASKS[question.task]
+            await hold_debate(Scene(question, variant.protocol, cast, pool, task=task, prompts=variant, seed=n))
+
+    async def eight_at_once() -> None:
+        await asyncio.gather(*(worker() for _ in range(8)))
+        await close(model)
+
+    asyncio.run(eight_at_once())
+    assert sum(map(len, seen)) / len(seen) > 4
+    kinds = [{request.purpose.stage for request in batch} for batch in seen]
+    assert set.union(*kinds) >= {"select", "speak", "judge", "summarize"}
+    assert any(len(kind) > 1 for kind in kinds)
+
+
+def test_a_seed_fixes_a_sample_whatever_shares_its_batch(tiny: Any) -> None:
+    seeded = chat_request("Hi", temperature=1.0, max_tokens=12, seed=7)
+    others = [replace(seeded, seed=seed, purpose=purpose(sample=seed)) for seed in (1, 2, 3)]
+    alone = ask(tiny, seeded)[0].text
+    together = [said.text for said in ask(tiny, *others, seeded)]
+    assert together[-1] == alone
+    assert len(set(together)) > 1
+
+
+def test_samples_follow_the_models_distribution_at_the_temperature() -> None:
+    import torch
+
+    logits = torch.tensor([[2.0, 1.0, 0.0, -float("inf")]]).repeat(4000, 1)
+    requests = [chat_request(temperature=0.5, seed=seed) for seed in range(4000)]
+    drawn = _Sampler(requests, "cpu")(None, logits).argmax(dim=1)
+    shares = torch.bincount(drawn, minlength=4) / 4000
+    assert torch.allclose(shares, torch.softmax(logits[0] / 0.5, dim=0), atol=0.03)
+    assert shares[3] == 0
+
+
+def test_a_stop_string_ends_the_reply_and_is_left_out(tiny: Any) -> None:
+    whole = ask(tiny, greedy("Name a lake."))[0].text
+    mark = whole[5]
+    (said,) = ask(tiny, greedy("Name a lake.", stop=(mark,)))
+    assert said.text == whole[: whole.index(mark)].strip()
+    assert said.finish_reason == "stop"
+    assert said.usage.completion_tokens < 12
+
+
+def test_a_prompt_over_the_context_is_too_long_alone_and_with_the_figures(tiny: Any) -> None:
+    long, short = ask(tiny, greedy("x" * 250), greedy("Hi"))
+    assert (long.outcome, long.text) == ("too_long", "")
+    assert str(CONTEXT) in long.error
+    assert short.text
+
+
+def test_a_model_without_a_system_role_reads_it_in_the_first_user_message(tmp_path: Path, tiny: Any) -> None:
+    path = save_tiny_model(tmp_path / "nosystem", NO_SYSTEM)
+    (merged,) = ask(path, greedy("Hi", system="Be brief."))
+    (plain,) = ask(tiny, greedy("Be brief.\n\nHi", system=None))
+    assert (merged.text, merged.usage) == (plain.text, plain.usage)
+
+
+def test_a_closed_model_ends_its_batch(tiny: Any) -> None:
+    async def close_at_once() -> Any:
+        model = HFChat(tiny, device="cpu")
+        model.load().close()
+        return await model.complete(greedy("Hi"))
+
+    with pytest.raises(CallError, match="closed"):
+        asyncio.run(close_at_once())
+
+
+def test_open_model_says_at_once_what_cannot_be_loaded(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be loaded"):
+        open_model(f"hf/{tmp_path}")
+    path = save_tiny_model(tmp_path / "base", None)
+    with pytest.raises(UserError, match="no chat template"):
+        open_model(f"hf/{path}")

@@ -1,0 +1,250 @@
+import asyncio
+import datetime
+import gzip
+import ipaddress
+import json
+import select
+import socket
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import pytest
+
+from madke.core.errors import CallError, UserError
+from madke.models.chat_models import close
+from madke.models.openai_client import AzureChat, OpenAIChat, chosen_transport
+from madke.models.transport import MAX_PACKED_REPLY, MAX_REPLY
+from tests.support.chat_requests import chat_request
+from tests.support.openai_server import chat, openai_server
+
+TRANSPORTS = ["aiohttp", "httpx"]
+both = pytest.mark.parametrize("transport", TRANSPORTS)
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MADKE_TRANSPORT", raising=False)
+    for name in PROXIES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+def ask(url: Any, transport: Any, *, timeout: float = 5.0) -> Any:
+    """The completion of one request; connections are closed."""
+
+    async def once() -> Any:
+        model = OpenAIChat("m", base_url=url, transport=transport, timeout=timeout)
+        try:
+            return await model.complete(chat_request())
+        finally:
+            await close(model)
+
+    return asyncio.run(once())
+
+
+def failure(reply: Any, transport: Any, *, timeout: float = 5.0) -> Any:
+    with openai_server(reply) as server, pytest.raises(CallError) as caught:
+        ask(server.url, transport, timeout=timeout)
+    return caught.value
+
+
+def test_aiohttp_is_the_default_and_the_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert chosen_transport() == "aiohttp"
+    monkeypatch.setenv("MADKE_TRANSPORT", "httpx")
+    assert chosen_transport() == "httpx"
+    monkeypatch.setenv("MADKE_TRANSPORT", "httpp")
+    with pytest.raises(UserError, match="did you mean 'httpx'"):
+        OpenAIChat("m", base_url="http://host/v1")
+
+
+@pytest.mark.parametrize(
+    ("proxy", "transport"),
+    [("http://proxy:3128", "aiohttp"), ("proxy:3128", "aiohttp"), ("https://p:1", "httpx"), ("socks5://p:1", "httpx")],
+)
+def test_a_proxy_that_aiohttp_does_not_speak_to_means_httpx(
+    monkeypatch: pytest.MonkeyPatch, proxy: str, transport: str
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    assert chosen_transport() == transport
+
+
+@both
+def test_a_proxy_that_nobody_knows_is_bad_input(monkeypatch: pytest.MonkeyPatch, transport: Any) -> None:
+    monkeypatch.setenv("ALL_PROXY", "gopher://proxy:70")
+    with pytest.raises(UserError, match="proxy"):
+        ask("http://host/v1", transport)
+
+
+@both
+def test_requests_go_through_the_proxy_of_the_environment_unless_it_is_excepted(
+    monkeypatch: pytest.MonkeyPatch, transport: Any
+) -> None:
+    with openai_server(chat("by proxy")) as proxy, openai_server(chat("direct")) as server:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
+        assert ask("http://model.invalid/v1", transport).text == "by proxy"
+        assert proxy.requests[0].path == "http://model.invalid/v1/chat/completions"
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        assert ask(server.url, transport).text == "direct"
+
+
+@contextmanager
+def socks_proxy() -> Iterator[Any]:
+    """A SOCKS5 proxy that serves one connection: its port, and the addresses that it was asked for."""
+    asked: list[Any] = []
+
+    def serve() -> None:
+        client, _ = listening.accept()
+        with client:
+            client.recv(64)
+            client.sendall(b"\x05\x00")
+            head = client.recv(64)
+            # Version, command, reserved, kind of address (3: a name, after its length; 1: four bytes), address, port.
+            name = head[5:-2].decode() if head[3] == 3 else ".".join(map(str, head[4:-2]))
+            asked.append((name, int.from_bytes(head[-2:], "big")))
+            with socket.create_connection(asked[0]) as server:
+                client.sendall(b"\x05\x00\x00\x01" + bytes(6))
+                other = {client: server, server: client}
+                while True:
+                    (end, *_), _, _ = select.select(list(other), [], [])
+                    if not (piece := end.recv(1 << 16)):
+                        return
+                    other[end].sendall(piece)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listening.getsockname()[1], asked
+        thread.join(10)
+
+
+def test_requests_go_through_a_socks_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("socksio", reason="socksio speaks SOCKS")
+    with openai_server(chat("by SOCKS")) as server, socks_proxy() as (port, asked):
+        monkeypatch.setenv("ALL_PROXY", f"socks5://127.0.0.1:{port}")
+        assert ask(server.url, chosen_transport()).text == "by SOCKS"
+        assert [f"http://{host}:{port}/v1" for host, port in asked] == [server.url]
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A self-signed certificate for 127.0.0.1, with its key, in one file."""
+    x509 = pytest.importorskip("cryptography.x509", reason="cryptography makes the certificate")
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    file = tmp_path_factory.mktemp("tls") / "both.pem"
+    file.write_bytes(
+        made.public_bytes(serialization.Encoding.PEM)
+        + key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return file
+
+
+@both
+def test_a_server_whose_certificate_nobody_vouches_for_is_refused(
+    monkeypatch: pytest.MonkeyPatch, certificate: Any, transport: Any
+) -> None:
+    with openai_server(chat("secret"), certificate=certificate) as server:
+        with pytest.raises(CallError, match="CERTIFICATE_VERIFY_FAILED") as caught:
+            ask(server.url, transport)
+        assert not caught.value.retryable
+        assert server.requests == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert ask(server.url, transport).text == "secret"
+
+
+def reset(body: Any, n: Any) -> NoReturn:
+    raise ConnectionResetError
+
+
+@both
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        ((200, {"Content-Length": "1000"}, '{"choices": ['), "connection failed"),
+        ((200, {"Content-Type": "application/json"}, '{"choices": ['), "not JSON"),
+        (reset, "connection failed"),
+    ],
+    ids=["half-a-body", "bad-json", "reset"],
+)
+def test_what_breaks_on_the_wire_has_the_same_reason_on_both(transport: Any, reply: Any, words: str) -> None:
+    failed = failure(reply, transport)
+    assert (failed.retryable, failed.overloaded) == (True, False)
+    assert words in failed.reason
+
+
+@both
+def test_a_server_that_hangs_is_given_up_in_time(transport: Any) -> None:
+    def hang(body: Any, n: Any) -> Any:
+        server.stopping.wait(30)
+        return chat()
+
+    with openai_server(hang) as server, pytest.raises(CallError, match="in time"):
+        ask(server.url, transport, timeout=0.2)
+
+
+@both
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_reply_without_an_end_is_cut_off(transport: Any, status: int) -> None:
+    sent = 0
+
+    def flood() -> Iterator[Any]:
+        nonlocal sent
+        while not server.stopping.is_set():
+            yield b" " * (1 << 20)
+            sent += 1 << 20
+
+    def reply(body: Any, n: Any) -> Any:
+        return status, {}, flood()
+
+    with openai_server(reply) as server, pytest.raises(CallError, match="longer than") as caught:
+        ask(server.url, transport, timeout=30.0)
+    assert not caught.value.retryable
+    assert sent < 3 * MAX_REPLY
+
+
+@both
+def test_a_compressed_reply_is_read_if_it_is_short(transport: Any) -> None:
+    _, _, body = chat("packed")
+    packed = gzip.compress(json.dumps(body).encode())
+    with openai_server((200, {"Content-Encoding": "gzip"}, packed)) as server:
+        assert ask(server.url, transport).text == "packed"
+        assert server.requests[0].headers["accept-encoding"] == "identity"
+
+
+@both
+def test_a_reply_that_unpacks_to_far_more_is_refused(transport: Any) -> None:
+    packer = zlib.compressobj(9)
+    bomb = b"".join([packer.compress(b" " * (1 << 20)) for _ in range(64)]) + packer.flush()
+    assert len(bomb) > MAX_PACKED_REPLY
+    assert "longer than" in failure((200, {"Content-Encoding": "deflate"}, bomb), transport).reason
+    assert "expected no compression" in failure((200, {"Content-Encoding": "zstd"}, b"x"), transport).reason
+
+
+def test_a_key_for_administration_is_sent_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "canary")
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "another")
+
+    async def both_kinds(url: Any) -> None:
+        for model in (OpenAIChat("m", base_url=url), AzureChat("m", endpoint=url)):
+            await model.complete(chat_request())
+            await close(model)
+
+    with openai_server(chat()) as server:
+        asyncio.run(both_kinds(server.url))
+    assert len(server.requests) == 2
+    assert not any("canary" in str(seen.headers) for seen in server.requests)
