@@ -12,9 +12,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.encoding.encoders import Encoding
-from madke.models import retry
 from madke.models.embeddings import open_encoder
-from madke.models.retry import RetryPolicy
 from madke.retrieval.index_sources import open_index
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.index_folder import DenseSettings, read_manifest
@@ -43,7 +41,7 @@ def texts_at(server: OpenAIServer) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry.Retrying.__init__, "__defaults__", (RetryPolicy(first_wait=0.01, longest_wait=0.02),))
+    monkeypatch.setattr("openai._base_client.BaseClient._calculate_retry_timeout", lambda *arguments: 0.01)
 
 
 def at(server: OpenAIServer, name: str = "some-model") -> str:
@@ -90,16 +88,6 @@ def test_texts_are_sent_in_batches_and_keep_their_rows() -> None:
         assert encoder.encode_queries([]).shape == (0, 64)
 
 
-@pytest.mark.parametrize("usage", [None, "many", 3, ["prompt_tokens"]])
-def test_usage_of_an_odd_form_is_no_fault(usage: Any) -> None:
-    def reply(body: dict[str, Any], n: int) -> Reply:
-        status, headers, content = vectors(body)
-        return status, headers, {**content, "usage": usage}
-
-    with openai_server(reply) as server:
-        assert open_encoder(at(server)).encode_queries(["river"]).shape == (1, 64)
-
-
 def test_lengths_are_kept_where_the_user_asks_for_it() -> None:
     with openai_server(vectors) as server:
         encoder = open_encoder(at(server), encoding=Encoding(normalize=False))
@@ -113,13 +101,9 @@ def test_lengths_are_kept_where_the_user_asks_for_it() -> None:
     [
         error(429, "slow down", {"retry-after-ms": "1"}),
         error(503, "loading"),
-        (200, {}, "<html>a proxy</html>"),
-        (200, {}, {"data": []}),
-        (200, {}, {"data": [{"index": 0, "embedding": [float("nan")] * 64}]}),
-        (200, {}, {"error": {"message": "out of memory", "code": 503}}),
         None,
     ],
-    ids=["429", "503", "html", "no vectors", "nan", "error with 200", "reset"],
+    ids=["429", "503", "reset"],
 )
 def test_a_passing_fault_is_retried(fault: Reply | None) -> None:
     def reply(body: dict[str, Any], n: int) -> Reply:
@@ -143,6 +127,9 @@ def test_a_passing_fault_is_retried(fault: Reply | None) -> None:
         (error(404, "no such model"), "HTTP 404: no such model"),
         (error(413, "`inputs` must have less than 512 tokens. Given: 600"), r"truncate: true \(TEI\)"),
         (error(503, "always loading"), "HTTP 503: always loading"),
+        ((200, {}, "<html>a proxy</html>"), "JSONDecodeError"),
+        ((200, {}, {"data": []}), "expected 1 vectors"),
+        ((200, {}, {"data": [{"index": 0, "embedding": [float("nan")] * 64}]}), "expected 1 vectors"),
     ],
 )
 def test_a_lasting_fault_is_one_line_without_the_key(
@@ -178,7 +165,9 @@ def test_the_key_goes_to_its_own_address_only(tmp_path: Path, monkeypatch: pytes
         keys = [seen.headers["authorization"] for seen in other.requests]
         assert keys == ["Bearer no-key"] * 2 + ["Bearer sk-canary-other-271828"] * 3
         sent = other.requests[-2].body
-        assert sent == {"model": "e5-small", "input": ["query: river"], "truncate": True}
+        assert sent == {
+            "model": "e5-small", "input": ["query: river"], "encoding_format": "float", "truncate": True,
+        }  # fmt: skip
 
 
 def test_strangers_files_cannot_send_questions_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,4 +212,4 @@ def test_an_index_is_built_and_searched_through_a_server_and_a_fault_fails_its_q
     assert settings.encoding == Encoding(query_prefix="query: ", passage_prefix="passage: ")
     failed = ask_source(source, ["sonar", "lava"], 1)  # the server is gone
     assert [hits.passages for hits in failed] == [(), ()]
-    assert all(hits.error is not None and "connection failed: Connection" in hits.error for hits in failed)
+    assert all(hits.error is not None and "APIConnectionError: Connection error" in hits.error for hits in failed)

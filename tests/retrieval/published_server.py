@@ -14,11 +14,8 @@ class Behaviour:
     """How one request is answered."""
 
     status: int | None = None
-    """An error or a redirect, with no body."""
+    """An error, with no body."""
     retry_after: str | None = None
-    location: str | None = None
-    endless: bool = False
-    """The body comes without its length, and zeros follow it until the client goes away."""
     cut_after: int | None = None
     """Bytes of the body after which the connection is closed."""
     hang_after: int | None = None
@@ -58,8 +55,6 @@ def published_server(files: dict[str, bytes]) -> Iterator[PublishedServer]:
                 self.send_response(how.status or 404)
                 if how.retry_after is not None:
                     self.send_header("Retry-After", how.retry_after)
-                if how.location is not None:
-                    self.send_header("Location", how.location)
                 self.end_headers()
                 return
             start = self.start_of_range(how)
@@ -70,8 +65,7 @@ def published_server(files: dict[str, bytes]) -> Iterator[PublishedServer]:
             self.send_response(206 if start else 200)
             if start:
                 self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-            if not how.endless:
-                self.send_header("Content-Length", str(len(content) - start))
+            self.send_header("Content-Length", str(len(content) - start))
             self.end_headers()
             body = content[start:]
             if how.hang_after is not None:
@@ -79,8 +73,6 @@ def published_server(files: dict[str, bytes]) -> Iterator[PublishedServer]:
                 server.stopping.wait(60)
             else:
                 self.wfile.write(body[: how.cut_after])
-            while how.endless and not server.stopping.is_set():
-                self.wfile.write(bytes(1 << 16))
 
         def start_of_range(self, how: Behaviour) -> int:
             """Where the reply starts: 0 without ranges."""

@@ -1,4 +1,4 @@
-"""Fetching published indexes from a server on the loopback: whole, broken off, changed, wrong, hostile."""
+"""Fetching published indexes from a server on the loopback: whole, broken off, changed, wrong."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import io
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tarfile
@@ -132,16 +131,6 @@ def test_an_index_is_fetched_and_has_a_name(
     assert open_source("tiny").search(QUERIES, 3) == expected
 
 
-def test_a_folder_of_ones_own_and_sha256(
-    brought: Callable[..., Path], archive: bytes, lucene: Path, tmp_path: Path
-) -> None:
-    folder = brought(into=tmp_path / "a" / "b", checksum=f"sha256:{hashlib.sha256(archive).hexdigest()}")
-
-    assert_is_whole(folder, lucene)
-    assert folder == tmp_path / "a" / "b"
-    assert open_source("tiny").description.startswith(f"BM25 over 50 documents ({folder}, ")
-
-
 def test_what_a_fetch_left_that_was_killed_at_its_end_is_tidied_up(
     brought: Callable[..., Path], cache: Path, archive: bytes, lucene: Path
 ) -> None:
@@ -162,13 +151,11 @@ WITHOUT_RANGES = Behaviour(cut_after=300_000, ranges=False)
     ("answers", "ranges", "waited"),
     [
         ({1: CUT}, [None, "bytes=300000-"], [1.0]),
-        ({n: CUT for n in range(1, 9)}, [None, *(f"bytes={n}00000-" for n in (3, 6, 9))], [1.0] * 3),
         ({1: WITHOUT_RANGES, 2: Behaviour(ranges=False)}, [None, "bytes=300000-"], [1.0]),
         ({1: CUT, 2: Behaviour(status=416)}, [None, "bytes=300000-", None], [1.0, 1.0]),
         ({1: Behaviour(status=503, retry_after="7"), 2: Behaviour(status=429)}, [None] * 3, [7.0, 2.0]),
-        ({1: Behaviour(status=503, retry_after="\u00b2")}, [None] * 2, [1.0]),
     ],
-    ids=["cut", "cut often", "no ranges", "range refused", "busy", "odd wait"],
+    ids=["cut", "no ranges", "range refused", "busy"],
 )
 def test_a_download_goes_on_where_it_was(
     answers: dict[int, Behaviour],
@@ -198,20 +185,12 @@ def test_a_server_that_never_gets_further_is_given_up(
     assert (cache / "tiny.tar.gz.part").stat().st_size == 300_000
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "message"),
-    [
-        (Behaviour(status=404), r"tiny\.tar\.gz: HTTP 404; expected the file"),
-        (Behaviour(endless=True), r"found more than 1,\d+,\d+ bytes: this is not the published file; the download is"),
-        *((Behaviour(status=302, location=to), r"tiny\.tar\.gz: ") for to in ("http://[::1", "file:///etc/passwd")),
-    ],
-)
-def test_what_repeating_cannot_mend_is_asked_for_once(
-    behaviour: Behaviour, message: str, server: PublishedServer, brought: Callable[..., Path], cache: Path
+def test_a_file_that_is_not_there_is_asked_for_once(
+    server: PublishedServer, brought: Callable[..., Path], cache: Path
 ) -> None:
-    server.behave = lambda n: behaviour
+    server.behave = lambda n: Behaviour(status=404)
 
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=r"tiny\.tar\.gz: HTTP 404; expected the file"):
         brought()
     assert len(server.requests) == 1
     assert list(cache.iterdir()) == []
@@ -263,134 +242,49 @@ def test_too_little_space_is_said_before_anything_is_asked(
     assert_is_whole(brought(unpacked=unpacked), lucene)
 
 
-def escaping(kind: str, target: Path) -> bytes:
+def escaping(folder: Path) -> bytes:
+    """An archive with a file above its folder."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz") as tar:
-        if kind == "path":
-            member = tarfile.TarInfo(f"index/../../../{target.name}")
-        elif kind == "link":
-            link = tarfile.TarInfo("index/out")
-            link.type, link.linkname = tarfile.SYMTYPE, str(target.parent)
-            tar.addfile(link)
-            member = tarfile.TarInfo(f"index/out/{target.name}")
-        else:
-            member = tarfile.TarInfo("index/device")
-            member.type = tarfile.FIFOTYPE
-        content = b"segments" if kind != "device" else b""
-        member.size = len(content)
-        tar.addfile(member, io.BytesIO(content))
+        tar.addfile(tarfile.TarInfo("index/../../../segments_1"))
     return file.getvalue()
 
 
-INFLATED = ("file", "header", "sparse")
+def damaged(pattern: str) -> Callable[[Path], bytes]:
+    def pack(folder: Path) -> bytes:
+        next(folder.glob(pattern)).unlink()
+        return packed(folder)
 
-
-def inflated(kind: str) -> bytes:
-    """A small archive of 30 MB of zeros: in a file, in a header, or behind a file that claims to have one byte."""
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as tar:
-        member = tarfile.TarInfo("index/segments_1")
-        member.size = 30_000_000
-        if kind == "header":
-            member.pax_headers = {"comment": "0" * member.size}
-            member.size = 0
-        elif kind == "sparse":
-            sizes = {"GNU.sparse.size": "1", "GNU.sparse.numblocks": "1", "GNU.sparse.map": f"0,{member.size}"}
-            member.pax_headers = sizes
-        tar.addfile(member, io.BytesIO(bytes(member.size)))
-    return file.getvalue()
+    return pack
 
 
 @pytest.mark.parametrize(
-    ("kind", "message"),
+    ("make", "message"),
     [
-        *((kind, "it cannot be unpacked: ") for kind in ("path", "link", "device", "no archive", "no tar")),
-        *((kind, r"it unpacks to more than 2\.2 MB; the recipe states 2\.0 MB; nothing is kept") for kind in INFLATED),
+        (escaping, "outside the destination"),
+        (lambda folder: b"no archive", "not a gzip file"),
+        (damaged("*.tim"), "Lucene cannot open this index: CorruptIndexException"),
+        (damaged("segments_*"), "it holds no lucene index"),
     ],
+    ids=["outside", "no archive", "damaged", "no index"],
 )
-def test_an_archive_that_would_write_elsewhere_or_too_much_is_refused(
-    kind: str, message: str, server: PublishedServer, brought: Callable[..., Path], cache: Path
-) -> None:
-    target = cache.parent / "segments_1"
-    plain = {"no archive": b"no archive", "no tar": b"\x1f\x8b" + bytes(40)}
-    content = plain[kind] if kind in plain else inflated(kind) if kind in INFLATED else escaping(kind, target)
-    server.files["tiny.tar.gz"] = content
-
-    with pytest.raises(UserError, match=rf"tiny\.tar\.gz: the checksum is right, but {message}"):
-        brought()
-    assert not target.exists()
-    assert list(cache.iterdir()) == []
-
-
-def without_terms(folder: Path) -> None:
-    next(folder.glob("*.tim")).unlink()
-
-
-def without_segments(folder: Path) -> None:
-    next(folder.glob("segments_*")).unlink()
-
-
-def without_texts(folder: Path) -> None:
-    shutil.rmtree(folder)
-    lucene_folder(folder, store="")
-
-
-def cut_vectors(folder: Path) -> None:
-    whole = (folder / "index").read_bytes()
-    (folder / "index").write_bytes(whole[: len(whole) // 2])
-
-
-def distances(folder: Path) -> None:
-    import faiss
-
-    faiss.write_index(faiss.IndexFlatL2(8), str(folder / "index"))
-
-
-def no_ids(folder: Path) -> None:
-    (folder / "docid").write_bytes(b"")
-
-
-def one_id(folder: Path) -> None:
-    (folder / "docid").write_text("p0\n")
-
-
-@pytest.mark.parametrize(
-    ("kind", "damage", "message"),
-    [
-        ("lucene", without_terms, "Lucene cannot open this index: CorruptIndexException"),
-        ("lucene", without_segments, "it holds no lucene index"),
-        ("lucene", without_texts, "this Lucene index does not store the texts of its documents"),
-        ("faiss", cut_vectors, "index: cannot be searched"),
-        ("faiss", distances, "expected inner products"),
-        ("faiss", no_ids, "docid: cannot be read"),
-        ("faiss", one_id, "50 vectors but 1 ids"),
-    ],
-)
-def test_an_index_that_cannot_be_searched_gets_no_name(
-    kind: str,
-    damage: Callable[[Path], None],
+def test_an_archive_without_an_index_that_can_be_searched_leaves_nothing(
+    make: Callable[[Path], bytes],
     message: str,
     server: PublishedServer,
+    brought: Callable[..., Path],
     cache: Path,
     lucene: Path,
-    vectors: Path,
     tmp_path: Path,
 ) -> None:
-    broken = Path(shutil.copytree(lucene if kind == "lucene" else vectors, tmp_path / "broken"))
-    damage(broken)
-    server.files["broken.tar.gz"] = packed(broken)
-    more = {"encoder": "words", "texts": "tiny"} if kind == "faiss" else {}
-    other = recipe(server, "broken.tar.gz", kind=kind, **more)
-    file = recipes(tmp_path, tiny=recipe(server), other=other)
-    fetch("tiny", recipes=file)
+    server.files["tiny.tar.gz"] = make(Path(shutil.copytree(lucene, tmp_path / "broken")))
 
-    with pytest.raises(
-        UserError, match=rf"{message}.*; nothing is kept or registered, .*/other\.tar\.gz\.part is removed"
-    ):
-        fetch("other", recipes=file)
-    assert list(cache.iterdir()) == [cache / "tiny"]
-    with pytest.raises(UserError, match="unknown source 'other'"):
-        open_source("other")
+    with pytest.raises(UserError, match=rf"the checksum is right, but .*{message}.*; nothing is kept or registered"):
+        brought()
+    assert list(cache.iterdir()) == []
+    assert not (cache.parent / "segments_1").exists()
+    with pytest.raises(UserError, match="unknown source 'tiny'"):
+        open_source("tiny")
 
 
 def test_an_archive_without_a_top_folder(server: PublishedServer, brought: Callable[..., Path], lucene: Path) -> None:
@@ -460,43 +354,24 @@ def test_vectors_need_the_index_with_their_texts(
     assert f"texts from {texts} (" in source.description
 
 
-def program(*args: object, before: str = "") -> list[str]:
-    """The command as a process that takes Ctrl-C."""
-    code = (
-        f"{before}\n"
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from madke.cli import app\n"
-        "app.run_command_line()"
-    )
-    return [sys.executable, "-c", code, "index", "fetch", *map(str, args)]
-
-
-def ended_by(number: int, server: PublishedServer, file: Path, part: Path) -> tuple[int, str]:
-    """Start a fetch, stop it in the middle with a signal, and return its status and what it said."""
+def killed(server: PublishedServer, file: Path, part: Path) -> None:
+    """Start a fetch, and kill it in the middle."""
     server.behave = lambda n: Behaviour(hang_after=600_000)
-    with subprocess.Popen(
-        program("tiny", "--recipes", file), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    command = [sys.executable, "-m", "madke", "index", "fetch", "tiny", "--recipes", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 30
         while not (part.exists() and part.stat().st_size >= 1 << 19) and time.monotonic() < deadline:
             time.sleep(0.02)
-        process.send_signal(number)
-        _, said = process.communicate(timeout=30)
+        process.kill()
     server.behave = lambda n: Behaviour()
-    return process.returncode, said
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_fetch_that_was_stopped_goes_on(
-    number: signal.Signals, server: PublishedServer, tmp_path: Path, cache: Path, lucene: Path
-) -> None:
+def test_a_fetch_that_was_killed_goes_on(server: PublishedServer, tmp_path: Path, cache: Path, lucene: Path) -> None:
     part = cache / "tiny.tar.gz.part"
     file = recipes(tmp_path, tiny=recipe(server))
 
-    status, said = ended_by(number, server, file, part)
-    assert status == (130 if number == signal.SIGINT else -number)
-    assert ("interrupted" in said) is (number == signal.SIGINT)
+    killed(server, file, part)
     size = part.stat().st_size
     done = madke("index", "fetch", "tiny", "--recipes", file)
 
@@ -505,31 +380,6 @@ def test_a_fetch_that_was_stopped_goes_on(
     assert_is_whole(cache / "tiny", lucene)
     again = madke("index", "fetch", "tiny", "--recipes", file)
     assert again.stdout == f"tiny: already here, {cache / 'tiny'}\n"
-
-
-@pytest.mark.slow
-def test_a_disk_that_fills_up_keeps_what_was_downloaded(
-    server: PublishedServer, tmp_path: Path, cache: Path, lucene: Path
-) -> None:
-    file = recipes(tmp_path, tiny=recipe(server))
-    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))"
-
-    done = subprocess.run(program("tiny", "--recipes", file, before=full), capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "cannot be written: File too large; the downloaded part is kept" in done.stderr
-    assert (cache / "tiny.tar.gz.part").stat().st_size == 600_000
-
-    assert_is_whole(fetch("tiny", recipes=file)[0], lucene)
-    assert server.ranges == [None, "bytes=600000-"]
-
-
-def test_the_list_shows_what_is_published() -> None:
-    done = subprocess.run(program("--list"), capture_output=True, text=True, timeout=60)
-
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert any(line.split()[:5] == ["wikipedia-dpr-100w", "9.2", "GB", "12.0", "GB"] for line in lines)
-    assert any(line.split()[:2] == ["wikipedia-dpr-100w.dpr-multi", "59.8"] for line in lines)
 
 
 def test_what_ships_is_complete() -> None:
@@ -549,18 +399,10 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"md5": "0"}, "unknown key 'tiny.md5'"),
         ({"checksum": "md5:0"}, "tiny.checksum: .* found 'md5:0'"),
-        ({"url": "file:///etc/passwd"}, "tiny.url"),
         ({"kind": "faiss"}, "tiny: kind faiss requires encoder and texts"),
-        ({"texts": "other"}, "tiny: .*kind lucene takes neither"),
     ],
 )
 def test_a_wrong_recipe_is_named(change: dict[str, str], message: str, server: PublishedServer, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=rf"published\.yaml:\d+: {message}"):
         published_indexes(recipes(tmp_path, tiny=recipe(server) | change))
-
-
-def test_a_name_is_no_path(server: PublishedServer, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"published\.yaml:1: \.\./tiny: "):
-        published_indexes(recipes(tmp_path, **{"../tiny": recipe(server)}))

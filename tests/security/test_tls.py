@@ -91,20 +91,6 @@ def test_a_download_checks_the_certificate(tmp_path: Path, certificate: Any, mon
         assert fetched(url, tmp_path) == hashlib.sha256(CONTENT).hexdigest()
 
 
-def test_a_download_is_not_sent_on_out_of_tls(
-    tmp_path: Path, certificate: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
-    with (
-        server() as (plain, asked),
-        server(certificate, send_on=f"{plain}/file") as (url, _),
-        pytest.raises(UserError, match="has no TLS"),
-    ):
-        fetched(url, tmp_path)
-    assert not asked
-    assert (tmp_path / "part").read_bytes() == b""
-
-
 def open_serper(url: str, folder: Path) -> WebSource:
     options = SerperOptions()
     cache = folder / "c.sqlite"
