@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from madke._util.assets import asset
-from madke.encoding.encoders import load_encoder
+from madke.models.encoders import load_encoder
 from madke.retrieval.index_sources import SampleSource, vectors_file
 
 

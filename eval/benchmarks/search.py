@@ -26,7 +26,7 @@ from eval.benchmarks.measure import (
     report,
     size,
 )
-from madke.encoding.encoders import Dtype, Similarity
+from madke.models.encoders import Dtype, Similarity
 from madke.retrieval.index_sources import Bm25Source
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.corpus import read_corpus

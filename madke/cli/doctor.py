@@ -165,7 +165,7 @@ def _lucene() -> str:
 
 
 def _encoder() -> str:
-    from madke.encoding.encoders import load_encoder
+    from madke.models.encoders import load_encoder
 
     encoder = load_encoder()
     vectors = encoder.encode_queries([_QUESTION])

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from madke.core.addresses import bare_url, public_url
 from madke.core.errors import UserError
-from madke.encoding import encoders
-from madke.encoding.encoders import AS_STORED, Dtype, Encoder, Encoding, Similarity, encoding_of, titled_text
+from madke.models import encoders
+from madke.models.encoders import AS_STORED, Dtype, Encoder, Encoding, Similarity, encoding_of, titled_text
 from madke.models.endpoint import OPENAI_URL, Endpoint, checked_url, openai_endpoint, origin, read_models
 from madke.models.model_names import split_address
 
@@ -74,11 +74,11 @@ class EndpointEncoder:
         self.dimension = self._encode("", ["dimension"]).shape[1]
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See :class:`madke.encoding.encoders.Encoder`."""
+        """See :class:`madke.models.encoders.Encoder`."""
         return self._encode(self.encoding.query_prefix, texts)
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        """See :class:`madke.encoding.encoders.Encoder`. The bytes depend on the server."""
+        """See :class:`madke.models.encoders.Encoder`. The bytes depend on the server."""
         return self._encode(self.encoding.passage_prefix, list(map(titled_text, titles, texts)))
 
     def _encode(self, prefix: str | None, texts: Sequence[str]) -> NDArray[np.float32]:

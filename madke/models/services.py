@@ -15,9 +15,9 @@ from madke._util.command_scorer import CommandScorer, ScorerItem
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.encoding.encoders import loading, revision_of
 from madke.engine.scene import ScoreAnswers
 from madke.models.batching import Batching
+from madke.models.encoders import loading, revision_of
 
 SERVICE_STAGES = ("search", "score")
 """Stages whose calls go to a service, not to a model, and cost nothing."""

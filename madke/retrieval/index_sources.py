@@ -12,8 +12,8 @@ from typing import Any, Literal
 from madke._util.assets import asset
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Source
-from madke.encoding.encoders import Encoder, titled_text
 from madke.models.embeddings import open_encoder
+from madke.models.encoders import Encoder, titled_text
 from madke.retrieval.documents.word_index import WordIndex, best, words_of
 from madke.retrieval.indexes import published_folders as published
 from madke.retrieval.indexes.dense import FaissShards

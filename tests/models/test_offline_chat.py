@@ -16,7 +16,6 @@ from madke.core.chat import ChatRequest, Message, Purpose
 from madke.core.errors import CallError, UserError
 from madke.core.question import Question
 from madke.core.stage import ShownPassage, Spoken, Stage
-from madke.encoding.encoders import Dtype, Similarity
 from madke.engine import parse
 from madke.engine.parse import (
     parse_confidence,
@@ -26,6 +25,7 @@ from madke.engine.parse import (
     parse_verdict,
 )
 from madke.engine.parse.answer import Marker
+from madke.models.encoders import Dtype, Similarity
 from madke.models.offline import OfflineChat
 from madke.models.offline.language import content
 from madke.tasks import TASKS

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from madke.core.errors import UserError
-from madke.encoding.encoders import Dtype, Similarity
+from madke.models.encoders import Dtype, Similarity
 from madke.retrieval.index_sources import DenseSource
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.dense import choose, search_parameters

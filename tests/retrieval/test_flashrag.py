@@ -36,7 +36,7 @@ def encoders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(name)
         return WordEncoder()
 
-    monkeypatch.setattr("madke.encoding.encoders.load_encoder", load)
+    monkeypatch.setattr("madke.models.encoders.load_encoder", load)
     return names
 
 

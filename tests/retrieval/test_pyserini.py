@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
-from madke.encoding.encoders import load_encoder
+from madke.models.encoders import load_encoder
 from madke.retrieval.index_sources import Bm25Source, DenseSource, open_index
 from madke.retrieval.indexes.published_folders import describe, fingerprint_of, stored_passage
 from madke.retrieval.source import search_source
@@ -87,7 +87,7 @@ def test_a_faiss_folder_opens_with_an_encoder_and_texts(
     vectors: Path, lucene: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("madke.encoding.encoders.load_encoder", lambda name, **_: asked.append(name) or WORDS)
+    monkeypatch.setattr("madke.models.encoders.load_encoder", lambda name, **_: asked.append(name) or WORDS)
 
     source = open_index("wiki", vectors, encoder="words", texts=lucene)
     found = search_source(source, [f"{passage['title']} {passage['text']}" for passage in PASSAGES], 2)

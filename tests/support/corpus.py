@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from madke.encoding.encoders import Dtype, Similarity
+from madke.models.encoders import Dtype, Similarity
 
 TOPICS = (
     "volcano lava crater",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from madke.encoding.encoders import Encoder
+from madke.models.encoders import Encoder
 from tests.support.corpus import PASSAGES, WordEncoder
 
 

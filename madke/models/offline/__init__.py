@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from madke.encoding.encoders import Encoder
+    from madke.models.encoders import Encoder
     from madke.models.offline.language import Embed
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -77,7 +77,7 @@ class OfflineChat:
     has changed to another's answer keeps it unless a passage that nobody has quoted yet supports a different one.
 
     Args:
-        encoder: Default: ``madke.encoding.encoders.load_encoder("minilm")``, loaded at the first call. Without the
+        encoder: Default: ``madke.models.encoders.load_encoder("minilm")``, loaded at the first call. Without the
             extra ``offline``, texts are compared by their words alone, and the model is called ``offline/words-1``.
         cache: The SQLite file of sentence vectors. Default: a file in madke's cache folder.
     """
@@ -109,7 +109,7 @@ class OfflineChat:
         if isinstance(encoder, WordVectors):
             return encoder.encode_queries  # faster than a file
         if encoder is None:
-            from madke.encoding.encoders import load_encoder
+            from madke.models.encoders import load_encoder
 
             encoder = load_encoder("minilm")
         return Embeddings(encoder, self._cache or cache_dir("embeddings") / "offline.sqlite")

@@ -12,7 +12,7 @@ from pathlib import Path
 from madke._util.assets import cache_dir
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.encoding.encoders import Encoder, load_encoder
+from madke.models.encoders import Encoder, load_encoder
 from madke.retrieval.documents.bounded import BoundedReader
 from madke.retrieval.documents.reading import DOCUMENT_TYPES, UNCLEAR
 from madke.retrieval.documents.store import READING_RULES, DocumentStore
@@ -29,7 +29,7 @@ class DocumentSource:
 
     The cache is brought up to date whenever the source is opened.
 
-    ``encoder`` is a name for :func:`madke.encoding.encoders.load_encoder`, or ``none`` for BM25 alone. By default it is
+    ``encoder`` is a name for :func:`madke.models.encoders.load_encoder`, or ``none`` for BM25 alone. By default it is
     ``minilm`` if that is installed. The files that are left out are logged with the reason. UserError if the folder
     has no readable document.
     """

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from madke._util.files import dir_lock, fingerprint
 from madke.core.errors import UserError
-from madke.encoding.encoders import Encoder
+from madke.models.encoders import Encoder
 from madke.retrieval.documents.bounded import BoundedReader
 from madke.retrieval.documents.reading import Document, Unreadable, is_document, missing_reader
 from madke.retrieval.documents.word_index import WordIndex, best

@@ -17,8 +17,8 @@ from madke._util.files import dir_lock, fingerprint, write_file
 from madke._util.versions import versions
 from madke._util.workers import Engine, Workers, open_workers
 from madke.core.errors import UserError
-from madke.encoding.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling
 from madke.models.embeddings import open_encoder
+from madke.models.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling
 from madke.retrieval.indexes import dense
 from madke.retrieval.indexes.corpus import Skipped, read_unique
 from madke.retrieval.indexes.index_folder import (

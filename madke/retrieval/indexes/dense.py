@@ -18,7 +18,7 @@ from madke._util.assets import require
 from madke._util.files import Inputs, atomic_write, disk_full, is_finished, made_from, mark_finished, noted
 from madke._util.workers import Workers
 from madke.core.errors import UserError
-from madke.encoding.encoders import Encoder, KnowsWindow
+from madke.models.encoders import Encoder, KnowsWindow
 from madke.retrieval.indexes.index_folder import CutPassages, DenseSettings, IndexRecall, PassageStore, StoredPassage
 
 if TYPE_CHECKING:

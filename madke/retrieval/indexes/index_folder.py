@@ -13,7 +13,7 @@ from madke._util.assets import require
 from madke._util.files import atomic_write, fingerprint, is_intact
 from madke._util.yaml_file import read_json
 from madke.core.errors import UserError, count_of
-from madke.encoding.encoders import Dtype, Encoding, Pooling, Similarity
+from madke.models.encoders import Dtype, Encoding, Pooling, Similarity
 
 MANIFEST = "manifest.json"
 PASSAGES_FILE = "passages.arrow"
@@ -140,7 +140,7 @@ class DenseSettings(ManifestPart):
     batching: str = ""
     file_mb: float = 64.0
     query_prefix: str | None = None
-    """This and the next three: see :class:`madke.encoding.encoders.Encoding`. An older index has none of them."""
+    """This and the next three: see :class:`madke.models.encoders.Encoding`. An older index has none of them."""
     passage_prefix: str | None = None
     pooling: Pooling | None = None
     normalize: bool | None = None

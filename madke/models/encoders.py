@@ -33,7 +33,7 @@ from madke._util.assets import require
 from madke._util.files import fingerprint
 from madke._util.terminal import printed_once
 from madke.core.errors import UserError
-from madke.encoding import minilm
+from madke.models import minilm
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from madke.core.errors import UserError
-from madke.encoding.encoders import Encoding, load_encoder
+from madke.models.encoders import Encoding, load_encoder
 from madke.retrieval.index_sources import open_index
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.index_folder import DenseSettings, read_manifest

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from madke.core.errors import UserError
-from madke.encoding.encoders import KnowsWindow, Similarity, load_encoder
+from madke.models.encoders import KnowsWindow, Similarity, load_encoder
 from tests.support.installed import needs
 from tests.support.tiny_encoder import SMALL, save_sentence_model, save_tokenizer
 

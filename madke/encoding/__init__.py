@@ -1,1 +1,0 @@
-"""Sentence encoders that are loaded in this process. Those behind an endpoint are ``madke.models.embeddings``."""
