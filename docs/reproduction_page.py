@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,9 @@ FOLDER = asset("eval", "reproduction")
 MEASURED = FOLDER / "measured"
 """Files ``RECIPE.csv``: the table ``published.csv`` of ``madke report EXPERIMENT --tables csv``; ``RECIPE.md``: how it
 was measured."""
+
+Place = tuple[str, str, str, str]
+"""Model, arm, dataset, metric."""
 
 ItemVerdict = Literal["whole", "runs", "own words", "read", "not here"]
 
@@ -60,14 +63,14 @@ madke report table-2 --tables csv --backbone qwen
 
 | verdict | mark | meaning |
 |---|---|---|
-| reproduced | `=` | the published figure is inside our 95 % interval |
-| higher, lower | `^`, `v` | our whole interval is above or below it |
-| not comparable | `?` | another model, number of questions, index or grader, or failed debates; see the last column |
-| not run | | |
+| reproduced | `=` | no difference was found: the 95 % interval of the difference holds 0 |
+| higher, lower | `^`, `v` | the whole interval is above or below 0 |
+| not comparable | `?` | other words, model, number of questions, index or grader, or failed debates |
 
-*Reproduced* is no proof: an interval of 20 questions holds most figures. A model is the same by its name; the date of a
-snapshot does not count. A published figure is taken as exact, since the papers state no intervals. The average counts
-each dataset the same.
+*Reproduced* is no proof: the interval of 20 questions holds most differences. A published share has the interval of its
+number of questions (Wilson), as ours has; both count (Newcombe, 1998, method 10). Other published figures count as
+exact. A model is the same by its name; the date of a snapshot does not count. *Own words*: at least one template is
+madke's and not the paper's ([Run the printed prompts](printed_prompts.md)). The average counts each dataset the same.
 """
 
 
@@ -76,15 +79,14 @@ def page() -> str:
     recipes = {name: recipe for name in recipe_files() if (recipe := read_recipe(name)).published}
     found = {name: figures(recipe) for name, recipe in recipes.items()}
     parts = [_HEAD, *_claims([each for of_recipe in found.values() for each in of_recipe]), *_documents()]
-    rows = {name: _merged(of_recipe) for name, of_recipe in found.items()}
-    total = sum(map(len, rows.values()))
+    total = len({(n, e.model, e.arm.removesuffix("-reference"), e.dataset, e.metric) for n in found for e in found[n]})
     parts.append(
         f"## Published figures\n\n{total} figures that the papers state as numbers, by recipe. A figure that two "
-        "recipes quote is counted in both. Shares are in percent. Where nothing was measured, the line above the table "
-        "says what a run needs."
+        "recipes quote is counted in both. Shares are in percent. A figure stands alone until ours is measured; the "
+        "line above a table says what a run needs."
     )
     for name, recipe in recipes.items():
-        parts.append(_section(name, recipe, rows[name]))
+        parts.append(_section(name, recipe, found[name]))
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -125,32 +127,37 @@ def _documents() -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def _merged(found: Sequence[Figure]) -> dict[tuple[str, str, str, str], tuple[Figure, list[str]]]:
-    """The figures, with all arms that share one (``madke`` and ``madke-reference``)."""
-    merged: dict[tuple[str, str, str, str], tuple[Figure, list[str]]] = {}
-    for each in found:
-        arm = each.arm.replace("madke-reference", "madke")
-        merged.setdefault((each.model, arm, each.dataset, each.metric), (each, []))[1].append(each.arm)
-    return merged
-
-
-def _section(name: str, recipe: Recipe, rows: dict[tuple[str, str, str, str], tuple[Figure, list[str]]]) -> str:
+def _section(name: str, recipe: Recipe, found: Sequence[Figure]) -> str:
+    """The figures of one recipe as the paper shows them: a row for each model and arm, a column for each dataset."""
     measured = _measured(name)
     lines = [f"### {recipe.title}\n", f"{recipe.source}. `madke ablate {name}`. Needs: {_needs(recipe)}.\n"]
-    lines += ["| model | arm | dataset | metric | published | ours | verdict |", "|---|---|---|---|---|---|---|"]
-    for (model, _, dataset, metric), (figure, arms) in rows.items():
-        ours, verdict = measured.get((model, arms[0], dataset, heading_of(metric)), ("", "not run"))
-        shown = figures_in_units(figure)
-        lines.append(
-            f"| {model} | {', '.join(arms)} | {dataset} | {heading_of(metric)} | {shown} | {ours} | {verdict} |"
-        )
+    columns = list(dict.fromkeys((each.dataset, each.metric) for each in found))
+    headings = [_heading(dataset, metric, columns) for dataset, metric in columns]
+    lines += [f"| model | arm | {' | '.join(headings)} |", "|" + "---|" * (len(columns) + 2)]
+    cells = {(each.model, each.arm, each.dataset, each.metric): _cell(each, measured) for each in found}
+    rows: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for model, arm in dict.fromkeys((each.model, each.arm) for each in found):
+        row = tuple(cells.get((model, arm, *column), "") for column in columns)
+        rows.setdefault((model, row), []).append(arm)
+    # Arms with equal figures share a row: `madke` and `madke-reference` stand for one system of the paper.
+    lines += [f"| {model} | {', '.join(arms)} | {' | '.join(row)} |" for (model, row), arms in rows.items()]
     own = {place: told for place, told in measured.items() if place[0] not in recipe.published}
     note = MEASURED / f"{name}.md"
     said = note.read_text(encoding="utf-8").strip() if note.is_file() else ""
     return "\n".join([*lines, *_own(own, said)])
 
 
-def _own(measured: dict[tuple[str, str, str, str], tuple[str, str]], said: str) -> Iterator[str]:
+def _heading(dataset: str, metric: str, columns: Sequence[tuple[str, str]]) -> str:
+    one_metric = len({metric for _, metric in columns}) == 1 and len(columns) > 1
+    return dataset if one_metric else f"{dataset} {heading_of(metric)}"
+
+
+def _cell(figure: Figure, measured: Mapping[Place, tuple[str, str]]) -> str:
+    ours, verdict = measured.get((figure.model, figure.arm, figure.dataset, heading_of(figure.metric)), ("", ""))
+    return f"{figures_in_units(figure)}; ours {ours}, {verdict}" if ours else figures_in_units(figure)
+
+
+def _own(measured: Mapping[Place, tuple[str, str]], said: str) -> Iterator[str]:
     """Our figures of models that the paper does not have: an arm is a row. ``said``: how they were measured."""
     if not measured:
         return
@@ -178,7 +185,7 @@ def _needs(recipe: Recipe) -> str:
     return "; ".join(needs)
 
 
-def _measured(name: str) -> dict[tuple[str, str, str, str], tuple[str, str]]:
+def _measured(name: str) -> dict[Place, tuple[str, str]]:
     """(model, arm, dataset, metric) -> ours with its interval, and the verdict."""
     file = Path(MEASURED / f"{name}.csv")
     if not file.is_file():

@@ -197,7 +197,7 @@ def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
         if not equals or not _NAME.fullmatch(name):
             raise UserError(
                 f"--scorer {text!r}: expected NAME=COMMAND with a NAME of letters, digits, . _ and -, for instance "
-                "--scorer comet='comet-env/bin/python comet_scorer.py'"
+                "--scorer comet='comet-env/bin/python comet-env/score.py'"
             )
         if unit_of(name.lower()) is not None:
             raise UserError(f"--scorer {text!r}: {name} is a built-in value; choose another name")

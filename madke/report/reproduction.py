@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Literal
@@ -13,11 +13,13 @@ from typing import Literal
 from madke.experiments.own_choice import named_for, same_model
 from madke.experiments.recipe import DerivedClaim, Place, Recipe
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
+from madke.runs.spec import RunSpec
 from madke.scoring.arms import ArmValues, Results, of_dataset, open_results
 from madke.scoring.metrics import heading_of
 from madke.scoring.outside import arm_of, grader_of
-from madke.scoring.statistics import Estimate
-from madke.scoring.value_units import GRADER
+from madke.scoring.statistics import Estimate, wilson
+from madke.scoring.value_units import GRADER, is_share
+from madke.variants.load import load_variant, variant_folders
 
 CellVerdict = Literal["reproduced", "higher", "lower", "not comparable", "not run"]
 
@@ -49,6 +51,8 @@ class Figure:
     metric: str
     published: float | None = None
     """None: the paper has no figure for our model."""
+    published_interval: tuple[float, float] | None = None
+    """The 95 % interval of the published figure (Wilson), which papers leave out; None: the figure counts as exact."""
     ours: Estimate | None = None
     ours_by: str = ""
     """Our models; empty if the arm has not run."""
@@ -57,14 +61,22 @@ class Figure:
 
     @property
     def verdict(self) -> CellVerdict:
-        """``reproduced`` if the published figure is inside our interval; ``higher`` if all of our interval is above."""
+        """``reproduced`` if the 95 % interval of the difference between both figures holds 0.
+
+        Both figures are means of samples, so both intervals count: their distances from the figures are added in
+        quadrature (Newcombe, 1998, method 10).
+        """
         if self.ours is None:
             return "not run"
         if self.reasons or self.published is None:
             return "not comparable"
-        if self.ours.low > self.published:
+        low, high = self.published_interval or (self.published, self.published)
+        difference = self.ours.value - self.published
+        if difference > math.hypot(self.ours.value - self.ours.low, high - self.published):
             return "higher"
-        return "lower" if self.ours.high < self.published else "reproduced"
+        if -difference > math.hypot(self.ours.high - self.ours.value, self.published - low):
+            return "lower"
+        return "reproduced"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +111,8 @@ class _Arm:
         if values.failed:
             yield f"{len(values.failed)} failed"
         config = self.results.config
+        if config is not None and _in_own_words(config):
+            yield "own words"
         for source, served in config.sources.items() if config else ():
             words = made.sources.get(source)
             if words is not None and words not in served:
@@ -109,6 +123,31 @@ class _Arm:
             grader = grader_of(self.results)
             if made.grader is not None and grader is not None and not same_model(grader, made.grader):
                 yield "other grader"
+
+
+def _in_own_words(config: RunSpec) -> bool:
+    """Whether any template of a run's protocol is madke's own, not one that the user gave (``--prompts``)."""
+    own = _shipped_templates(config.variant)
+    return any(config.prompts_sha256.get(file) == sha256 for file, sha256 in own.items())
+
+
+@cache
+def _shipped_templates(protocol: str) -> Mapping[str, str]:
+    """File -> SHA-256 of each template in a shipped protocol's folder; empty for other protocols."""
+    if protocol not in variant_folders():
+        return {}
+    return {
+        file: sha256
+        for file, sha256 in load_variant(protocol).files.items()
+        if file.startswith(f"{protocol}/") and file.endswith(".j2")
+    }
+
+
+def _sample_interval(value: float, n: int | None, metric: str) -> tuple[float, float] | None:
+    """Wilson's interval of a published share over ``n`` questions; that of a mean such as F1 is no wider."""
+    if n is None or not is_share(metric):
+        return None
+    return wilson(round(value * n), n)
 
 
 def figures(recipe: Recipe, folders: Sequence[Path] = (), *, models: Sequence[str] = ()) -> list[Figure]:
@@ -125,6 +164,8 @@ def figures(recipe: Recipe, folders: Sequence[Path] = (), *, models: Sequence[st
         if arm in arms and arms[arm].plays(model):
             played.add(arm)
             figure = _with_ours(figure, arms[arm], model)
+            n = recipe.published_with.questions.get(dataset, recipe.limit) or (figure.ours.n if figure.ours else None)
+            figure = replace(figure, published_interval=_sample_interval(value, n, metric))
         found.append(figure)
     quoted = dict.fromkeys((arm, dataset, metric) for _, arm, dataset, metric, _ in recipe.figures())
     kinds = recipe.published_with.figures
@@ -156,19 +197,29 @@ def averages(found: Sequence[Figure]) -> Figure | None:
     if len(parts) < 2:
         return None
     published = [each.published for each in parts if each.published is not None]
+    intervals = [each.published_interval for each in parts if each.published_interval is not None]
     ours = [each.ours for each in parts if each.ours is not None]
-    mean = None
+    mean, theirs, their_interval = None, None, None
     if len(ours) == len(parts):
-        half = math.sqrt(sum(((each.high - each.low) / 2) ** 2 for each in ours)) / len(ours)
+        half = _half_width([(each.low, each.high) for each in ours])
         value = fmean(each.value for each in ours)
         mean = Estimate(value=value, low=value - half, high=value + half, n=sum(each.n for each in ours))
+    if len(published) == len(parts):
+        theirs, half = fmean(published), _half_width(intervals)
+        their_interval = (theirs - half, theirs + half) if len(intervals) == len(parts) else None
     return replace(
         parts[0],
         dataset=AVERAGE,
-        published=fmean(published) if len(published) == len(parts) else None,
+        published=theirs,
+        published_interval=their_interval,
         ours=mean,
         reasons=tuple(dict.fromkeys(reason for each in parts for reason in each.reasons)),
     )
+
+
+def _half_width(intervals: Sequence[tuple[float, float]]) -> float:
+    """Half the width of the interval of a mean of independent means, from theirs."""
+    return math.sqrt(sum(((high - low) / 2) ** 2 for low, high in intervals)) / max(len(intervals), 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -261,9 +312,9 @@ def _notes(recipe: Recipe, found: Sequence[Figure]) -> list[str]:
     notes = [f"Published: {recipe.source}. Shares are in percent. average: each dataset counts the same."]
     held = {each.verdict for each in found}
     meanings = {
-        "reproduced": "= reproduced: the published figure is inside our 95 % interval.",
-        "higher": "^ higher: our interval is above the published figure.",
-        "lower": "v lower: our interval is below it.",
+        "reproduced": "= reproduced: no difference was found; the 95 % interval of the difference holds 0.",
+        "higher": "^ higher: ours is higher, and the interval of the difference is above 0.",
+        "lower": "v lower: ours is lower, and the interval is below 0.",
         "not comparable": "? not comparable, for the reasons in the last column.",
     }
     return notes + [text for verdict, text in meanings.items() if verdict in held]

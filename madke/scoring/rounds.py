@@ -18,7 +18,7 @@ from madke.scoring.wrong_answers import adoption
 from madke.tasks import get_task
 
 _CHANGED = "changed_"
-_BETWEEN_ROUNDS = ("self_disagreement", "resisted", "given_up")
+_BETWEEN_ROUNDS = ("resisted", "given_up")
 
 
 def round_rows(transcript: Transcript) -> list[dict[str, float]]:
@@ -61,8 +61,13 @@ def round_rows(transcript: Transcript) -> list[dict[str, float]]:
 
 
 def carried(row: Mapping[str, float]) -> dict[str, float]:
-    """The values that an ended debate keeps in later rounds: all except the changes."""
-    return {name: value for name, value in row.items() if name not in _BETWEEN_ROUNDS and not name.startswith(_CHANGED)}
+    """The values that an ended debate has in later rounds: those of its last round, without changes.
+
+    Whoever is satisfied disagrees with itself in none of its further iterations: ``self_disagreement`` is 0 (Liang et
+    al., Figure 1, is about all questions, not only about those that are refined again).
+    """
+    kept = {name: value for name, value in row.items() if name not in _BETWEEN_ROUNDS and not name.startswith(_CHANGED)}
+    return kept | {"self_disagreement": 0.0}
 
 
 def entropy(sizes: Sequence[int]) -> float:

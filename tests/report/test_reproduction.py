@@ -11,6 +11,7 @@ from madke.report.tables import interval, table_csv, table_latex
 from madke.scoring.outside import answers_of, keep_scores
 from madke.scoring.statistics import Estimate, estimate, wilson
 from madke.scoring.value_units import GRADER
+from madke.variants.load import load_variant
 from tests.report.run_folders import debate
 from tests.support.run_folder import write_run
 
@@ -36,25 +37,36 @@ def only(recipe: Recipe, folder: Path) -> Figure:
 
 @pytest.mark.parametrize(
     ("right", "published", "verdict"),
+    # Newcombe, 1998, method 10: 20 of 40 and 12 of 40 differ by -0.014 to 0.390, 20 and 11 by 0.012 to 0.412.
     [
         (20, 0.5, "reproduced"),
-        (20, wilson(20, 40)[0], "reproduced"),
-        (20, wilson(20, 40)[1], "reproduced"),
-        (20, wilson(20, 40)[0] - 0.001, "higher"),
-        (20, wilson(20, 40)[1] + 0.001, "lower"),
-        (40, 0.9, "higher"),
+        (20, 0.3, "reproduced"),
+        (20, 0.7, "reproduced"),
+        (20, 0.275, "higher"),
+        (20, 0.725, "lower"),
         (40, 1.0, "reproduced"),
-        (0, 0.0, "reproduced"),
-        (0, 0.1, "lower"),
+        (40, 0.9, "reproduced"),
+        (40, 0.875, "higher"),
+        (0, 0.125, "lower"),
     ],
 )
-def test_a_verdict_says_where_the_published_figure_is(
+def test_a_verdict_is_about_the_difference_of_two_samples(
     tmp_path: Path, right: int, published: float, verdict: str
 ) -> None:
     folder = write_run(tmp_path / "one", *lakes(right, 40), models=TURBO)
     found = only(recipe_of({"GPT-9-Turbo": {"one": {"lakes": {"em": published}}}}, limit=40), folder)
     assert found.ours == estimate([1.0] * right + [0.0] * (40 - right))
+    assert found.published_interval == wilson(round(published * 40), 40)
     assert (found.verdict, found.reasons) == (verdict, ())
+
+
+def test_shipped_prompts_are_a_reason_and_prompts_of_the_user_are_none(tmp_path: Path) -> None:
+    recipe = recipe_of({"GPT-9-Turbo": {"one": {"lakes": {"em": 0.5}}}})
+    shipped = load_variant("madke").files
+    own = {file: "0" * 64 if file.startswith("madke/") else sha256 for file, sha256 in shipped.items()}
+    for name, files, reasons in (("shipped", shipped, ("own words",)), ("given", own, ())):
+        run = write_run(tmp_path / name / "one", *lakes(5, 9), models=TURBO, variant="madke", prompts_sha256=files)
+        assert only(recipe, run).reasons == reasons
 
 
 def test_what_was_made_differently_is_not_comparable(tmp_path: Path) -> None:
@@ -109,9 +121,9 @@ def test_backbones_are_rows_and_datasets_columns(tmp_path: Path) -> None:
     assert only_one[0].text == "GPT-8"
     files = published_files(recipe, [folder])
     assert [*files] == ["published_em", "published_f1", "published"]
-    # F1 of the wrong answer is 0.5, because both lakes share a word: 75.0 on both datasets.
+    # F1 of the wrong answer is 0.5, because both lakes share a word: 75.0 on both datasets, next to 60 and 90 of 40.
     verdicts = [row[6].text for row in files["published"].rows]
-    assert verdicts == ["not run"] * 4 + ["reproduced", "higher", "lower", "lower"]
+    assert verdicts == ["not run"] * 4 + ["reproduced", "reproduced", "lower", "reproduced"]
 
 
 def test_an_average_counts_each_dataset_the_same() -> None:

@@ -145,8 +145,14 @@ def test_a_debate_that_has_ended_keeps_what_it_held_and_changes_no_more() -> Non
     assert found["accuracy"] == [(third, 3), (pytest.approx(2 / 3), 3), (1, 3)]
     assert found["cons"] == [(third, 3), (pytest.approx(2 / 3), 3), (1, 3)]
     assert found["disagreement"] == [(pytest.approx(2 / 3), 3), (third, 3), (0, 3)]
-    assert found["self_disagreement"] == [None, (0.5, 2), (0.5, 1)]
+    assert found["self_disagreement"] == [None, (third, 3), (pytest.approx(1 / 6), 3)]
     assert found["changed_B"] == [None, (0.5, 2), (0, 1)]
+
+
+def test_an_agent_that_is_satisfied_at_once_does_not_disagree_with_itself() -> None:
+    satisfied = [debate([RIGHT], id_=f"satisfied {n}") for n in range(3)]
+    scores = scores_of([*satisfied, debate([WRONG], [OTHER], [WRONG], id_="revising")])
+    assert [value and value.value for value in scores.by_round["self_disagreement"]] == [None, 0.25, 0.25]
 
 
 def test_repeats_are_one_question_in_each_round() -> None:
