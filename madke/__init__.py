@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     from madke.lemmas import adebate, debate
     from madke.report.comparison import Comparison
     from madke.retrieval.indexes.build import build_index
-    from madke.runs.options import RunOptions
-    from madke.runs.request import RunRequest
-    from madke.runs.spec import RunSpec
+    from madke.runs.record import RunRecord
+    from madke.runs.request import RunOptions, RunRequest
     from madke.scoring.metric import Metric, metric
     from madke.scoring.scores import Scores
     from madke.scoring.statistics import Estimate
@@ -64,9 +63,8 @@ _MODULES = {
     "madke.retrieval.indexes.build": "build_index",
     "madke.lemmas": "adebate debate",
     "madke.report.comparison": "Comparison",
-    "madke.runs.options": "RunOptions",
-    "madke.runs.request": "RunRequest",
-    "madke.runs.spec": "RunSpec",
+    "madke.runs.request": "RunOptions RunRequest",
+    "madke.runs.record": "RunRecord",
     "madke.scoring.metric": "Metric metric",
     "madke.scoring.scores": "Scores",
     "madke.scoring.statistics": "Estimate",
@@ -76,12 +74,60 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
-    "BaseTask", "CallError", "ChatModel", "ChatRequest", "Comparison", "Completion", "Debate", "Digest", "Estimate",
-    "Final", "Hits", "KnowledgePool", "Message", "Metric", "Passage", "PoolEntry", "Protocol", "Purpose",
-    "Question", "Reflection", "Round", "Run", "RunOptions", "RunRequest", "RunSpec", "Scores", "Search", "Selection",
-    "Source", "SourceCounts", "StageUsage", "Stance", "Task", "Transcript", "Truncation", "Turn",
-    "Usage", "UserError", "Verdict", "__version__", "aask", "ablate", "adebate", "arun", "ask", "build_index",
-    "build_pools", "compare", "debate", "events", "metric", "run", "score", "stream",
+    "BaseTask",
+    "CallError",
+    "ChatModel",
+    "ChatRequest",
+    "Comparison",
+    "Completion",
+    "Debate",
+    "Digest",
+    "Estimate",
+    "Final",
+    "Hits",
+    "KnowledgePool",
+    "Message",
+    "Metric",
+    "Passage",
+    "PoolEntry",
+    "Protocol",
+    "Purpose",
+    "Question",
+    "Reflection",
+    "Round",
+    "Run",
+    "RunOptions",
+    "RunRecord",
+    "RunRequest",
+    "Scores",
+    "Search",
+    "Selection",
+    "Source",
+    "SourceCounts",
+    "StageUsage",
+    "Stance",
+    "Task",
+    "Transcript",
+    "Truncation",
+    "Turn",
+    "Usage",
+    "UserError",
+    "Verdict",
+    "__version__",
+    "aask",
+    "ablate",
+    "adebate",
+    "arun",
+    "ask",
+    "build_index",
+    "build_pools",
+    "compare",
+    "debate",
+    "events",
+    "metric",
+    "run",
+    "score",
+    "stream",
 ]  # fmt: skip
 
 

@@ -18,9 +18,8 @@ from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript, to_json
 from madke.models.prices import estimated_usage
-from madke.runs.job import Job, resolved
-from madke.runs.options import RunOptions
-from madke.runs.request import askable, requested
+from madke.runs.request import RunOptions, askable, requested
+from madke.runs.spec import RunSpec, resolve
 from madke.tasks.choice import lettered
 
 require("madke.inspect needs", "inspect", "inspect_ai")
@@ -74,18 +73,18 @@ def debate_solver(protocol: str = "madke", *, cache: bool | CachePolicy = False,
     opened: list[Source] = []
     opening = threading.Lock()
 
-    def prepared(question: Question) -> Job:
-        job = replace(resolved(requested([question], {**asked, "protocol": protocol})), opened=opened)
+    def prepared(question: Question) -> RunSpec:
+        spec = replace(resolve(requested([question], {**asked, "protocol": protocol})), opened=opened)
         with opening:
-            job.sources()
-        return job
+            spec.sources()
+        return spec
 
     async def solve(state: Any, generate: Any) -> Any:
         choices = tuple(choice.value for choice in state.choices)
         question = Question(id=str(state.sample_id), question=state.input_text, choices=choices)
-        job = await asyncio.to_thread(prepared, question)
-        models = {role: _model_of(role, cache) for role in job.spec.models}
-        transcript = await debated(job, models, _UNBOUNDED, repeat=state.epoch - 1)
+        spec = await asyncio.to_thread(prepared, question)
+        models = {role: _model_of(role, cache) for role in spec.record.models}
+        transcript = await debated(spec, models, _UNBOUNDED, repeat=state.epoch - 1)
         state.store.set(STORE_KEY, json.loads(to_json(transcript)))
         if transcript.status == "failed":
             raise RuntimeError(f"the debate failed: {transcript.final.error}")

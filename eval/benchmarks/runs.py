@@ -21,11 +21,10 @@ from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.models.chat_models import close, open_model
 from madke.retrieval.indexes.corpus import read_corpus
-from madke.runs.job import resolved
-from madke.runs.options import RunOptions
-from madke.runs.request import RunRequest
-from madke.runs.run_pools import RunPools
+from madke.runs.pools import RunPools
+from madke.runs.request import RunOptions, RunRequest
 from madke.runs.runner import execute
+from madke.runs.spec import resolve
 from madke.tasks import get_task
 from madke.variants import load_variant
 
@@ -172,10 +171,10 @@ def memory(setting: Setting) -> None:
 
 def _run(data: Data, url: str, folder: Path, *, replay: bool = False) -> Taken:
     """What ``madke run`` does with the questions, from its pool file to the transcripts; scores and report left out."""
-    job = resolved(RunRequest(questions=data.questions, model=MODEL, pools=data.pools))
+    spec = resolve(RunRequest(questions=data.questions, model=MODEL, pools=data.pools))
     options = RunOptions(base_url=url, concurrency=CONCURRENCY, replay=replay)
     began, cpu = time.perf_counter(), time.process_time()
-    meter = asyncio.run(execute(job, folder, options))
+    meter = asyncio.run(execute(spec, folder, options))
     taken = Taken(calls=data.count * CALLS_EACH, seconds=time.perf_counter() - began, cpu=time.process_time() - cpu)
     assert (meter.done, meter.failed) == (data.count, 0)
     assert meter.calls == (0 if replay else taken.calls)

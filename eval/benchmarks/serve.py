@@ -131,12 +131,12 @@ def _running_server(out: Path, url: str) -> Iterator[tuple[int, int]]:
 def _run(data: Path, out: Path, url: str, *, limit: int) -> float:
     """CPU seconds of ``madke run`` without scores and report."""
     script = (
-        "import asyncio, sys; from pathlib import Path; import madke; from madke.runs.job import resolved\n"
+        "import asyncio, sys; from pathlib import Path; import madke; from madke.runs.spec import resolved\n"
         "from madke.runs.request import RunRequest; from madke.runs.runner import execute\n"
         "data, out, url, limit, sources, concurrency = sys.argv[1:]\n"
         f"request = RunRequest(questions=Path(data), model={MODEL!r}, sources=sources, limit=int(limit))\n"
         "options = madke.RunOptions(base_url=url, concurrency=int(concurrency))\n"
-        "meter = asyncio.run(execute(resolved(request), Path(out), options))\n"
+        "meter = asyncio.run(execute(resolve(request), Path(out), options))\n"
         "assert (meter.done, meter.failed) == (int(limit), 0)\n"
     )
     arguments = [str(data), str(out), url, str(limit), _OPTIONS[3], _OPTIONS[5]]

@@ -14,7 +14,7 @@ from madke.core.transcript import Transcript, from_json, to_json
 from madke.experiments.experiment import CALLS, arm_folder
 from madke.experiments.recipe import Recipe
 from madke.runs.directory import read_transcripts
-from madke.runs.spec import read_spec
+from madke.runs.record import read_run
 from madke.variants import load_variant
 
 
@@ -45,7 +45,7 @@ def keep(folder: Path, recipe: Recipe, file: Path, *, model: str, limit: int) ->
     arms = [arm.name for arm in recipe.all_arms()]
     prompts: dict[str, str] = {}
     for arm in arms:
-        prompts |= read_spec(arm_folder(folder, arm)).prompts_sha256
+        prompts |= read_run(arm_folder(folder, arm)).prompts_sha256
     head = {
         "model": model,
         "served_as": None if recipe.model == model else recipe.model,

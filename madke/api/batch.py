@@ -26,14 +26,12 @@ from madke.engine.protocol_parts import Knowledge
 from madke.retrieval.named import open_source, source_paths, use_files
 from madke.retrieval.pools.pool_file import pool_records, sources_in
 from madke.retrieval.source import close_sources
-from madke.runs.directory import read_transcripts
-from madke.runs.job import Job, questions_of, refuse_sample, resolved, source_specs
+from madke.runs.directory import question_files, read_transcripts, refuse_own_files
 from madke.runs.meter import Meter
-from madke.runs.options import DEFAULTS, RunOptions
-from madke.runs.own_files import question_files, refuse_own_files
-from madke.runs.request import NOTHING, Data, RunRequest, Sources, requested, takes_request
+from madke.runs.record import RunRecord, read_run
+from madke.runs.request import DEFAULTS, NOTHING, Data, RunOptions, RunRequest, Sources, requested, takes_request
 from madke.runs.runner import execute
-from madke.runs.spec import RunSpec, read_spec
+from madke.runs.spec import RunSpec, questions_of, refuse_sample, resolve, source_specs
 
 if TYPE_CHECKING:
     from madke.engine.conflicts import ConflictMap
@@ -54,7 +52,7 @@ class Run:
     """The directory; ``Run`` accepts a text for it."""
     meter: Meter | None = None
     """Counters of the run in this process; None for a run that was only opened."""
-    job: Job | None = field(default=None, compare=False)
+    spec: RunSpec | None = field(default=None, compare=False)
     """What ran in this process; None for a run that was only opened."""
 
     def __post_init__(self) -> None:
@@ -69,12 +67,12 @@ class Run:
     @property
     def scope(self) -> Scope:
         """The objects that the run was given, such as its task."""
-        return self.job.scope if self.job else Scope()
+        return self.spec.scope if self.spec else Scope()
 
     @property
-    def spec(self) -> RunSpec:
-        """The specification of the run, from ``run.json``."""
-        return read_spec(self.path)
+    def record(self) -> RunRecord:
+        """What describes the run in ``run.json``."""
+        return read_run(self.path)
 
     @property
     def scores(self) -> Mapping[str, Any]:
@@ -170,20 +168,20 @@ async def arun(
     """
     use_files(options.sources_file, options.models_file)
     request = requested(questions, asked)
-    job = resolved(request)
-    check_sources(job, chosen=request.sources is not None)
+    spec = resolve(request)
+    check_sources(spec, chosen=request.sources is not None)
     if out is not None:
-        refuse_own_files(Path(out), inputs_of(request, job.spec.source_specs, options))
+        refuse_own_files(Path(out), inputs_of(request, spec.record.source_specs, options))
     path = Path(mkdtemp(prefix="madke-run-") if out is None else out)
     try:
-        meter = await execute(job, path, options, listen=listen, signals=signals)
+        meter = await execute(spec, path, options, listen=listen, signals=signals)
     except BaseException:
         if out is None and not (path / "run.json").is_file():  # it has not begun, so no call is lost
             rmtree(path, ignore_errors=True)
         raise
     finally:
-        await asyncio.to_thread(job.close)
-    made = Run(path, meter, job)
+        await asyncio.to_thread(spec.close)
+    made = Run(path, meter, spec)
     if out is None:
         finalize(made, rmtree, path, ignore_errors=True)
     return made
@@ -196,26 +194,26 @@ def inputs_of(request: RunRequest, sources: Mapping[str, str | None], options: R
     return [*question_files(None if data is None else Path(data)), *source_paths(sources), *given]
 
 
-def check_sources(job: Job, *, chosen: bool) -> None:
+def check_sources(spec: RunSpec, *, chosen: bool) -> None:
     """Refuse a pool file or source specifications that the run would not use, and the sample for other questions.
 
     Unless the user has ``chosen`` sources, other sources in the file are mentioned.
     """
-    knowledge, pools = job.protocol.knowledge, job.pools
+    knowledge, pools = spec.protocol.knowledge, spec.pools
     if pools is None:
         if not chosen:
-            refuse_sample(job.questions, job.spec.source_specs)
+            refuse_sample(spec.questions, spec.record.source_specs)
         return
     if knowledge is None:
         raise UserError("--pools is given, but the protocol has no knowledge; add --sources or remove --pools")
-    with_spec = [name for name, spec in job.spec.source_specs.items() if spec is not None]
+    with_spec = [name for name, source in spec.record.source_specs.items() if source is not None]
     if with_spec and not knowledge.allow_search:
         name = with_spec[0]
         raise UserError(f"--sources {name}=...: with a pool file no source is searched; write --sources {name}")
     if chosen:
         return
     held = sources_in(record for _, record in pool_records(pools))
-    used = job.spec.source_specs
+    used = spec.record.source_specs
     unused = [name for name in held if name not in used]
     if unused and all(name in held for name in used):  # a missing source is an error of its own
         names = ", ".join(unused), ",".join(used)
@@ -279,7 +277,7 @@ def build_pools(
     Raises:
         UserError: An argument is invalid, a source cannot be opened, or the file cannot be written.
     """
-    from madke.runs.pool_stages import build_pool_file
+    from madke.runs.pools import build_pool_file
 
     if k < 1:
         raise UserError(f"k = {k}; expected at least 1")

@@ -22,12 +22,10 @@ from madke.retrieval.named import use_files
 from madke.retrieval.pools.building import depth, retrieve
 from madke.retrieval.pools.loading import pool_of
 from madke.runs.guard import Guard, debate_services
-from madke.runs.job import Job, resolved
-from madke.runs.options import DEFAULTS, RunOptions
-from madke.runs.pool_stages import StageBuild, staged
-from madke.runs.request import requested, takes_request
-from madke.runs.run_pools import from_thread
+from madke.runs.pools import StageBuild, from_thread, staged
+from madke.runs.request import DEFAULTS, RunOptions, requested, takes_request
 from madke.runs.runner import live_search
+from madke.runs.spec import RunSpec, resolve
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -115,28 +113,28 @@ def stream(
     if choices:
         own = tuple(choices)
         record = replace(record, choices=own) if isinstance(record, Question) else {**record, "choices": own}
-    return events_of(resolved(requested([record], asked)), options, deltas=deltas)
+    return events_of(resolve(requested([record], asked)), options, deltas=deltas)
 
 
-async def events_of(job: Job, options: RunOptions, *, deltas: bool = False) -> AsyncGenerator[Event, None]:
-    """Yield the events of a job with one question; with ``deltas``, the parts of streamed replies too."""
-    async with aclosing(told(partial(_run_debate, job, options, deltas))) as events:
+async def events_of(spec: RunSpec, options: RunOptions, *, deltas: bool = False) -> AsyncGenerator[Event, None]:
+    """Yield the events of a spec with one question; with ``deltas``, the parts of streamed replies too."""
+    async with aclosing(told(partial(_run_debate, spec, options, deltas))) as events:
         async for event in events:
             if event is not None:
                 yield event
 
 
-async def _run_debate(job: Job, options: RunOptions, deltas: bool, tell: Listener) -> None:
-    models = job.open_models(options)
+async def _run_debate(spec: RunSpec, options: RunOptions, deltas: bool, tell: Listener) -> None:
+    models = spec.open_models(options)
     try:
-        await debated(job, models, options, tell, deltas=deltas)
+        await debated(spec, models, options, tell, deltas=deltas)
     finally:
-        await job.close_models(models)
-        await asyncio.to_thread(job.close)
+        await spec.close_models(models)
+        await asyncio.to_thread(spec.close)
 
 
 async def debated(
-    job: Job,
+    spec: RunSpec,
     models: Mapping[str, ChatModel],
     options: RunOptions,
     tell: Listener = silent,
@@ -144,31 +142,31 @@ async def debated(
     deltas: bool = False,
     repeat: int = 0,
 ) -> Transcript:
-    """Hold the debate of a job with one question; ``models`` has one for each role. Closes nothing."""
-    (question,) = job.questions
-    answer_scorer = AnswerScorer(job.spec.answer_scorer) if job.spec.answer_scorer is not None else None
+    """Hold the debate of a spec with one question; ``models`` has one for each role. Closes nothing."""
+    (question,) = spec.questions
+    answer_scorer = AnswerScorer(spec.record.answer_scorer) if spec.record.answer_scorer is not None else None
     limits = Limits(options.concurrency, options.rpm, options.tpm, prefix=options.prefix, interactive=True)
     guard = Guard(limits=limits)
-    pool = await _pool(job, options, models, guard, from_thread(tell))
-    live = live_search(job)
+    pool = await _pool(spec, options, models, guard, from_thread(tell))
+    live = live_search(spec)
     tell(PoolReady(question=question.id, pool=pool))
     cast = {role: guard.model(model) for role, model in models.items()}
-    services = debate_services(lambda service: service, live, answer_scorer, job.protocol.knowledge)
-    scene = job.scene(question, cast, pool, repeat=repeat, listen=tell, deltas=deltas, **services)
+    services = debate_services(lambda service: service, live, answer_scorer, spec.protocol.knowledge)
+    scene = spec.scene(question, cast, pool, repeat=repeat, listen=tell, deltas=deltas, **services)
     return await hold_debate(scene)
 
 
 async def _pool(
-    job: Job, options: RunOptions, models: Mapping[str, ChatModel], guard: Guard, listen: Listener
+    spec: RunSpec, options: RunOptions, models: Mapping[str, ChatModel], guard: Guard, listen: Listener
 ) -> KnowledgePool:
-    knowledge = job.protocol.knowledge
+    knowledge = spec.protocol.knowledge
     if knowledge is None:
         return EMPTY_POOL
     k = depth(knowledge)
-    (record,) = await asyncio.to_thread(lambda: retrieve(job.questions, job.sources(listen), k))
+    (record,) = await asyncio.to_thread(lambda: retrieve(spec.questions, spec.sources(listen), k))
     if knowledge.staged:
         model = models.get(RETRIEVER)
-        build = StageBuild(wanted=staged(knowledge), retriever=model, sources=job.sources(), options=options)
+        build = StageBuild(wanted=staged(knowledge), retriever=model, sources=spec.sources(), options=options)
         async with build.open(guard) as stages:
             record = await stages.add(record)
             stages.report(1)

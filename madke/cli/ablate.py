@@ -11,9 +11,8 @@ import typer
 from madke._util.terminal import say_table
 from madke.cli import flags
 from madke.core.errors import UserError
-from madke.runs.options import RunOptions
-from madke.runs.own_files import question_files, refuse_own_files
-from madke.runs.request import RunRequest
+from madke.runs.directory import question_files, refuse_own_files
+from madke.runs.request import RunOptions, RunRequest
 
 if TYPE_CHECKING:
     from madke.experiments.experiment_spec import ExperimentSpec

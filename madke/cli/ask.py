@@ -14,8 +14,7 @@ import typer
 
 from madke._util.terminal import say, say_json
 from madke.cli import flags
-from madke.runs.options import RunOptions
-from madke.runs.request import RunRequest
+from madke.runs.request import RunOptions, RunRequest
 
 _ONLY_FOR_RUNS = "prices max_cost token_budget deadline engine address replay retry_failed retry_degraded"
 
@@ -45,24 +44,24 @@ def command(
     from madke.cli.local_servers import show_local_servers
     from madke.cli.progress import show_spent, status_line
     from madke.core.transcript import to_json
-    from madke.runs.job import resolved
+    from madke.runs.spec import resolve
 
     with status_line() as show:
         show("reading the protocol")
-        job = resolved(replace(request, questions=[{"question": question, "choices": choice or []}]))
+        spec = resolve(replace(request, questions=[{"question": question, "choices": choice or []}]))
     if not as_json and not _chose_model(context, request, options):
         show_local_servers()
-    with ExitStack() as held, LiveDebate(job, debate=not as_json, passages=passages) as live:
+    with ExitStack() as held, LiveDebate(spec, debate=not as_json, passages=passages) as live:
         run = None
         if html is not None:
-            run = Path(held.enter_context(TemporaryDirectory(prefix="madke-ask-")), job.spec.variant)
+            run = Path(held.enter_context(TemporaryDirectory(prefix="madke-ask-")), spec.record.variant)
         try:
             transcript = asyncio.run(live.transcript(options, run))
         except asyncio.CancelledError:  # a person who debates has left
             raise KeyboardInterrupt from None
         if html is not None and run is not None and transcript.status != "failed":
             _write_page(run, transcript.id, html, question)
-    show_spent(job.opened)
+    show_spent(spec.opened)
     if as_json:
         say_json(json.loads(to_json(transcript)))
     if transcript.status == "failed":

@@ -47,7 +47,7 @@ def command(
     from madke._util.files import write_file
     from madke.engine.signals import SIGNALS
     from madke.report.tables import rich_table
-    from madke.runs.calibration_file import level_of, read_calibration
+    from madke.runs.spec import level_of, read_calibration
     from madke.scoring.calibration import evaluated, fitted, judged, quality
 
     refuse_overwriting({"--out": out}, [*paths, calibration])

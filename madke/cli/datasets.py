@@ -12,7 +12,7 @@ from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError, count_of
-from madke.runs.own_files import question_files
+from madke.runs.directory import question_files
 
 if TYPE_CHECKING:
     from madke.data.cards import Card

@@ -11,7 +11,7 @@ import typer
 from madke.core.errors import UserError
 from madke.models.model_names import MODEL_KINDS
 from madke.retrieval.named import BUILT_IN_SOURCES
-from madke.runs.options import (
+from madke.runs.request import (
     CLUSTER,
     COST,
     KNOWLEDGE,
@@ -19,11 +19,13 @@ from madke.runs.options import (
     PROTOCOL,
     QUESTIONS,
     RESUME,
+    Asker,
     RunOptions,
+    RunRequest,
+    askable,
     defaults,
     descriptions,
 )
-from madke.runs.request import Asker, RunRequest, askable
 from madke.tasks import TASKS
 
 GRADING, OUTPUT, SERVER = "Grading", "Output", "Server"

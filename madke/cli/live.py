@@ -19,9 +19,9 @@ from madke.core.chat import Purpose
 from madke.core.transcript import PoolEntry, Round, Search, Selection, Transcript, Turn
 from madke.engine.parse import without_reasoning
 from madke.retrieval.named import is_sample
-from madke.runs.job import Job
-from madke.runs.options import RunOptions
+from madke.runs.request import RunOptions
 from madke.runs.runner import execute
+from madke.runs.spec import RunSpec
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -58,15 +58,15 @@ def sample_note(specs: Mapping[str, str | None]) -> str | None:
     return f"{' and '.join(samples)}: the shipped sample, which covers only its own questions" if samples else None
 
 
-def _header(job: Job) -> Iterator[str]:
+def _header(spec: RunSpec) -> Iterator[str]:
     """Which model and which knowledge answer, and how to take others."""
     roles: dict[str, list[str]] = {}
-    for role, model in job.spec.models.items():
+    for role, model in spec.record.models.items():
         roles.setdefault(model, []).append(role)
     yield model_line(roles)
     if "offline" in roles:
         yield f"  {_REAL_MODEL}"
-    specs = job.spec.source_specs
+    specs = spec.record.source_specs
     yield knowledge_line(specs)
     if note := sample_note(specs):
         yield f"  {note}. For your own documents (PDF, Office, HTML, Markdown, text): --sources ./FOLDER."
@@ -78,11 +78,11 @@ class LiveDebate:
     Without ``debate``, only these are shown. ``passages``: the texts of the pool too.
     """
 
-    def __init__(self, job: Job, *, debate: bool, passages: bool = False) -> None:
-        self._job = job
+    def __init__(self, spec: RunSpec, *, debate: bool, passages: bool = False) -> None:
+        self._spec = spec
         self._debate = debate
         self._passages = passages
-        self._person = "human" in job.spec.models.values()
+        self._person = "human" in spec.record.models.values()
         """Whether a person debates, who needs a terminal that stands still, and reads the others in prompts."""
         self.redrawn = sys.stderr.isatty() and not self._person
         """Whether streamed replies are shown."""
@@ -115,7 +115,7 @@ class LiveDebate:
             self._headed = True
             filled = (
                 textwrap.fill(line, self._width, subsequent_indent="  ", break_on_hyphens=False)
-                for line in _header(self._job)
+                for line in _header(self._spec)
             )
             say("\n".join(filled), err=True)  # at once: sources are opened in another thread
         self._note(event)
@@ -131,8 +131,8 @@ class LiveDebate:
                 self._opened += 1
                 if not self._debate or not is_sample(name, spec):
                     show_source(name, spec, description)
-                if self._opened == len(self._job.spec.source_specs):
-                    self._tell(f"searching {', '.join(self._job.spec.source_specs)}")
+                if self._opened == len(self._spec.record.source_specs):
+                    self._tell(f"searching {', '.join(self._spec.record.source_specs)}")
             case events.CallStarted(purpose=purpose):
                 self._calls[purpose] = (time.monotonic(), "")
             case events.CallDelta(purpose=purpose, text=text):
@@ -152,10 +152,10 @@ class LiveDebate:
         from madke.report import debate_text  # slow to import: the header comes first
         from madke.report.debate_text import closing_lines
 
-        protocol = self._job.protocol
+        protocol = self._spec.protocol
         match event:
             case events.DebateStarted(pool=pool):
-                yield from debate_text.question_lines(self._job.questions[0])
+                yield from debate_text.question_lines(self._spec.questions[0])
                 found = enumerate(pool.passages)
                 entries = [PoolEntry(n=n, source=p.source, key=p.key, title=p.title, before=p.before) for n, p in found]
                 yield from debate_text.pool_lines(entries, pool.partial, pool.retrieval)
@@ -211,9 +211,9 @@ class LiveDebate:
         waiting = asyncio.create_task(self._tell_now_and_then())
         try:
             if run is not None:
-                await execute(self._job, run, options, listen=self.hear)
+                await execute(self._spec, run, options, listen=self.hear)
             else:
-                async for event in events_of(self._job, options, deltas=self.redrawn):
+                async for event in events_of(self._spec, options, deltas=self.redrawn):
                     self.hear(event)
         finally:
             waiting.cancel()

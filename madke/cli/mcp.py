@@ -6,8 +6,7 @@ import signal
 from madke._util.assets import require
 from madke.cli import flags
 from madke.cli.serve import NOT_FOR_SERVERS, PACKAGES, DebateDeadline, Out, Protocols, names_of, tell_left_out
-from madke.runs.options import RunOptions
-from madke.runs.request import RunRequest
+from madke.runs.request import RunOptions, RunRequest
 
 EPILOG = flags.epilog(
     *flags.NAMES,

@@ -12,7 +12,7 @@ import typer
 from madke._util.terminal import say
 from madke.cli import flags
 from madke.core.errors import UserError
-from madke.runs.own_files import OWN_FILES, RECORDS, identity
+from madke.runs.directory import OWN_FILES, RECORDS, identity
 
 if TYPE_CHECKING:
     from madke.scoring.arms import Results

@@ -21,15 +21,12 @@ from madke.models.prices import Prices
 from madke.models.services import SERVICE_STAGES
 from madke.models.shipped_prices import shipped_note
 from madke.models.store import CallStore
-from madke.runs.directory import read_transcripts
-from madke.runs.job import resolved
+from madke.runs.directory import read_transcripts, refuse_own_files
 from madke.runs.meter import Budget, Meter, account, planned_prices, prices_of
-from madke.runs.options import RunOptions
-from madke.runs.own_files import refuse_own_files
-from madke.runs.pool_stages import priced, priced_models
-from madke.runs.request import RunRequest
-from madke.runs.run_pools import RunPools
-from madke.runs.spec import endpoints_before, read_spec
+from madke.runs.pools import RunPools, priced, priced_models
+from madke.runs.record import endpoints_before, read_run
+from madke.runs.request import RunOptions, RunRequest
+from madke.runs.spec import resolve
 
 if TYPE_CHECKING:
     from madke.experiments.experiment import Experiment
@@ -77,21 +74,21 @@ def show_run_plan(
     from madke.experiments.plan import Planner, planned_grading
 
     refuse_limits(options)
-    job = resolved(request)
-    check_sources(job, chosen=request.sources is not None)
-    refuse_own_files(out, inputs_of(request, job.spec.source_specs, options))
+    spec = resolve(request)
+    check_sources(spec, chosen=request.sources is not None)
+    refuse_own_files(out, inputs_of(request, spec.record.source_specs, options))
     own = out / "pools.jsonl"
-    file = job.pools or (own if own.exists() else None)
-    knowledge = job.protocol.knowledge
-    pool_of = RunPools(file, knowledge, job.questions).of if file and knowledge else None
-    prices = prices_of(options, [*priced(job), *(grader.model for grader in graders)])
+    file = spec.pools or (own if own.exists() else None)
+    knowledge = spec.protocol.knowledge
+    pool_of = RunPools(file, knowledge, spec.questions).of if file and knowledge else None
+    prices = prices_of(options, [*priced(spec), *(grader.model for grader in graders)])
     assumed = planned_prices(prices, options)
-    plan = Planner(prices=assumed, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)
-    grading = planned_grading(job.questions, plan.debates, graders, assumed, reply_tokens)
+    plan = Planner(prices=assumed, reply_tokens=reply_tokens).plan(spec.variant.name, spec, pool_of)
+    grading = planned_grading(spec.questions, plan.debates, graders, assumed, reply_tokens)
     show_plans([plan, *grading], prices, reply_tokens, pace_of(options, call_seconds, out))
-    if equal_vote(job.protocol) is not None:
+    if equal_vote(spec.protocol) is not None:
         # Another planner, so that the sample shares no call with the run.
-        sample = resolved(sample_of_vote(request, knowledge))
+        sample = resolve(sample_of_vote(request, knowledge))
         pools = pool_of if knowledge else None
         one = Planner(prices=assumed, reply_tokens=reply_tokens).plan("a vote", sample, pools)
         say_wrapped(vote_of_equal_cost(plan, one))
@@ -146,20 +143,20 @@ def show_run(request: RunRequest, out: Path, options: RunOptions, graders: Seque
         except KeyboardInterrupt as interrupt:
             say(f"madke: interrupted{_how_far(out)}; the same command resumes", err=True)
             raise typer.Exit(exit_status(interrupt)) from None
-        assert done.job is not None
+        assert done.spec is not None
         assert done.meter is not None
-        show_spent(done.job.opened)
+        show_spent(done.spec.opened)
     if graders:
         with resumable():
             ungraded = _grade([out], graders, done.meter.budget)
-    _show_scores(out, done.meter, prices_of(options, priced(done.job)), options, done.job.protocol.max_tokens)
+    _show_scores(out, done.meter, prices_of(options, priced(done.spec)), options, done.spec.protocol.max_tokens)
     _show_ungraded(ungraded)
 
 
 def _how_far(out: Path) -> str:
     if not (out / "run.json").is_file():
         return ""
-    spec, finished = read_spec(out), sum(1 for _ in read_transcripts(out))
+    spec, finished = read_run(out), sum(1 for _ in read_transcripts(out))
     return f" after {finished} of {len(spec.questions) * spec.repeats} questions"
 
 

@@ -11,9 +11,8 @@ from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError, count_of
-from madke.runs.options import KNOWLEDGE, RunOptions
-from madke.runs.own_files import question_files
-from madke.runs.request import RunRequest
+from madke.runs.directory import question_files
+from madke.runs.request import KNOWLEDGE, RunOptions, RunRequest
 
 app = typer.Typer(help="Retrieve passages into pool files.", no_args_is_help=True)
 
@@ -56,9 +55,9 @@ def build(
     from madke.experiments.plan import Planner
     from madke.retrieval.named import open_source, parse_sources, source_paths
     from madke.retrieval.source import close_sources
-    from madke.runs.job import questions_of
     from madke.runs.meter import planned_prices, prices_of
-    from madke.runs.pool_stages import build_pool_file, priced_models
+    from madke.runs.pools import build_pool_file, priced_models
+    from madke.runs.spec import questions_of
 
     specs = parse_sources(sources, ())
     refuse_overwriting({"--out": out}, [*question_files(data), *source_paths(specs)])

@@ -28,9 +28,8 @@ from madke.cli.paths import (
 from madke.cli.progress import exit_status, status_line
 from madke.core.errors import UserError
 from madke.experiments.experiment import is_experiment
-from madke.runs.directory import is_being_written
-from madke.runs.own_files import question_files
-from madke.runs.spec import read_spec
+from madke.runs.directory import is_being_written, question_files
+from madke.runs.record import read_run
 
 if TYPE_CHECKING:
     from madke.report.figures import Drawing
@@ -251,7 +250,7 @@ def follow(paths: Sequence[Path], page: Path, write: Callable[[int | None], obje
     try:
         with status_line() as show:
             _wait(runs, show)
-            total = sum(len(spec.questions) * spec.repeats for spec in map(read_spec, paths))
+            total = sum(len(spec.questions) * spec.repeats for spec in map(read_run, paths))
             _follow(runs, page, total, write, show)
         write(None)
     except KeyboardInterrupt as interrupt:

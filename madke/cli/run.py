@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from madke.cli import flags
-from madke.runs.options import RunOptions
-from madke.runs.request import RunRequest
+from madke.runs.request import RunOptions, RunRequest
 
 EPILOG = flags.epilog(
     *flags.NAMES,

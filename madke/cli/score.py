@@ -21,7 +21,7 @@ from madke.cli.paths import (
     refuse_overwriting,
 )
 from madke.core.errors import UserError, count_of
-from madke.runs.own_files import question_files
+from madke.runs.directory import question_files
 
 if TYPE_CHECKING:
     from madke._util.command_scorer import CommandScorer

@@ -12,8 +12,7 @@ from madke._util.terminal import say
 from madke.cli import flags
 from madke.cli.flags import SERVER, option, switch
 from madke.core.errors import UserError
-from madke.runs.options import COST, RunOptions
-from madke.runs.request import RunRequest
+from madke.runs.request import COST, RunOptions, RunRequest
 
 if TYPE_CHECKING:
     from madke.serve.offers import Offers

@@ -12,8 +12,7 @@ from madke._util.terminal import say
 from madke.cli import flags
 from madke.cli.ablate import plan_or_run, refuse_unplanned
 from madke.core.errors import UserError
-from madke.runs.options import RunOptions
-from madke.runs.request import RunRequest
+from madke.runs.request import RunOptions, RunRequest
 
 EPILOG = flags.epilog(
     "It is the shipped recipe `study`, run as `madke ablate` runs it: all arms have the same questions, pools and call "

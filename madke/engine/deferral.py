@@ -99,7 +99,7 @@ class Deferring(BaseModel, frozen=True, extra="forbid"):
     def settle(self, task: Task) -> Settle:
         """Defers the debates of a task that do not reach the threshold."""
         least = self.calibration.threshold(self.level)
-        assert least is not None, "resolved() checks it"
+        assert least is not None, "resolve() checks it"
 
         def settle(transcript: Transcript) -> Transcript:
             return self._deferred(transcript, task, least)

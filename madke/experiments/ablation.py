@@ -18,9 +18,8 @@ from madke.experiments.load import Planned
 from madke.experiments.plan import REPLY_TOKENS, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
 from madke.runs.meter import account, planned_prices
-from madke.runs.options import DEFAULTS, RunOptions
-from madke.runs.pool_stages import priced_models
-from madke.runs.request import NOTHING, Model, RunRequest, takes_request
+from madke.runs.pools import priced_models
+from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest, takes_request
 
 
 @suggesting

@@ -25,13 +25,12 @@ from madke.retrieval.named import open_source
 from madke.retrieval.pools.building import asking_folder, depth, retrieve_pools
 from madke.retrieval.pools.pool_file import MORE, merged_pools, missing_pools, record_to_json, write_pools
 from madke.runs.directory import read_outcomes, read_transcripts
-from madke.runs.job import Job, with_first_rounds, with_questions
 from madke.runs.meter import Account, Meter
-from madke.runs.options import RunOptions
-from madke.runs.pool_stages import POOLS, StageBuild
-from madke.runs.run_pools import pool_progress
+from madke.runs.pools import POOLS, StageBuild, pool_progress
+from madke.runs.record import question_hashes, read_record, read_run, write_record
+from madke.runs.request import RunOptions
 from madke.runs.runner import execute
-from madke.runs.spec import question_hashes, read_record, read_spec, write_record
+from madke.runs.spec import RunSpec, with_first_rounds, with_questions
 from madke.scoring.metrics import question_of
 from madke.scoring.scored import score_run
 from madke.scoring.scores import Scores
@@ -144,7 +143,7 @@ class Experiment:
         before = _read_record(self.path) if is_experiment(self.path) else None
         same = before is not None and (before["sources"], before["pools"]) == (sources, hashes) and self.pools.exists()
         runs = arm_folder(self.path, "").glob("*/run.json")  # including arms that were removed from the recipe
-        if before is None or not (same or any(read_spec(run.parent).pools for run in runs)):
+        if before is None or not (same or any(read_run(run.parent).pools for run in runs)):
             # Pools without a record are from a stopped experiment; their inputs are unknown.
             self.pools.unlink(missing_ok=True)
         else:
@@ -179,7 +178,7 @@ class Experiment:
                 return
             files, progress = list(experiment_spec.pools), partial(pool_progress, self.tell)
             if wanted := {name: spec for name, spec in specs.items() if name not in experiment_spec.pool_sources}:
-                k = max(depth(job.protocol.knowledge) for _, job in experiment_spec.jobs if job.protocol.knowledge)
+                k = max(depth(spec.protocol.knowledge) for _, spec in experiment_spec.specs if spec.protocol.knowledge)
                 found = retrieve_pools(questions, self._opened(wanted), k, asked, progress=progress)
                 self.tell(PoolsReady(found=found))
                 files.append(asked)
@@ -215,28 +214,28 @@ class Experiment:
 
     async def run(self, arm: Arm) -> Meter:
         """Run or resume an arm that waits for no other arm (:meth:`waits_for`)."""
-        job, options = self.experiment_spec.job(arm, debaters=self.debaters(arm)), self.options
+        spec, options = self.experiment_spec.spec(arm, debaters=self.debaters(arm)), self.options
         if arm.selects:
-            job = with_questions(job, self.questions(arm))
+            spec = with_questions(spec, self.questions(arm))
         if arm.first_round is not None:
-            job = with_first_rounds(job, self._first_rounds(arm.first_round, job), arm.first_round.draw)
-        if not any(map(has_endpoint, job.spec.models.values())):
+            spec = with_first_rounds(spec, self._first_rounds(arm.first_round, spec), arm.first_round.draw)
+        if not any(map(has_endpoint, spec.record.models.values())):
             options = replace(options, base_url=None)
-        if job.protocol.needs_search and not options.replay:
-            self._opened(job.spec.source_specs)
-            job = replace(job, own_sources=self.sources)
+        if spec.protocol.needs_search and not options.replay:
+            self._opened(spec.record.source_specs)
+            spec = replace(spec, own_sources=self.sources)
         account = replace(self.account, calls=self.path / CALLS, payer=arm.name)
-        job = replace(job, pools=self.pools if job.protocol.knowledge else None)
+        spec = replace(spec, pools=self.pools if spec.protocol.knowledge else None)
         folder = arm_folder(self.path, arm.name)
-        return await execute(job, folder, options, shared=account, listen=self.tell, signals=self.signals)
+        return await execute(spec, folder, options, shared=account, listen=self.tell, signals=self.signals)
 
-    def _first_rounds(self, of: FirstRoundOf, job: Job) -> FirstRounds:
+    def _first_rounds(self, of: FirstRoundOf, spec: RunSpec) -> FirstRounds:
         """The first rounds of another, finished arm, for the questions and repeats of a run."""
-        folder, repeats = arm_folder(self.path, of.arm), job.spec.repeats
+        folder, repeats = arm_folder(self.path, of.arm), spec.record.repeats
         if of.draw is not None:
-            read, seed = self._transcripts(of.arm), job.spec.seed or 0
-            return drawn_first_rounds(read, job.questions, of.draw, repeats=repeats, seed=seed)
-        return first_rounds(read_transcripts(folder), job.questions, repeats, folder).reordered(of.order)
+            read, seed = self._transcripts(of.arm), spec.record.seed or 0
+            return drawn_first_rounds(read, spec.questions, of.draw, repeats=repeats, seed=seed)
+        return first_rounds(read_transcripts(folder), spec.questions, repeats, folder).reordered(of.order)
 
     def _transcripts(self, name: str) -> Sequence[Transcript]:
         """The transcripts of a finished arm, read once."""
@@ -253,8 +252,8 @@ class Experiment:
             wrong = wrong_questions(self._transcripts(arm.wrong_in))
             questions = [question for question in questions if question.id in wrong]
         if arm.first_round is not None and arm.first_round.draw is not None:
-            job = with_questions(self.experiment_spec.job(arm), questions)
-            drawn = self._first_rounds(arm.first_round, job).rounds
+            spec = with_questions(self.experiment_spec.spec(arm), questions)
+            drawn = self._first_rounds(arm.first_round, spec).rounds
             questions = [question for question in questions if question.id in drawn]
         return questions
 
@@ -288,7 +287,7 @@ class Experiment:
         """The number of debaters by the arm's ``match_cost``; None without it, or while the arm waits for others."""
         match, folder = arm.match_cost, arm_folder(self.path, arm.name)
         if match is not None and (folder / "run.json").is_file():
-            return len(read_spec(folder).protocol.cast)
+            return len(read_run(folder).protocol.cast)
         if match is None or self.waits_for(arm):
             return None
         return debaters_at_cost(*(_mean(arm_folder(self.path, name), match.by) for name in (match.arm, match.unit)))
@@ -379,15 +378,15 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
     if different:
         raise UserError(f"this folder holds another experiment: {different[0]}; choose another --out", file=path)
     arms_before = {arm.name: arm for arm in _recipe_in(before, path).all_arms()}
-    for arm, job in experiment_spec.jobs:
+    for arm, spec in experiment_spec.specs:
         folder = arm_folder(path, arm.name)
         if not (folder / "run.json").is_file():
             continue
-        spec = read_spec(folder)
+        record = read_run(folder)
         # With match_cost, the number of debaters is known only after the other arm has run.
         later = (*_SET_AT_START, "protocol", "models") if arm.match_cost is not None else _SET_AT_START
-        known = {"models": models[arm.name]} | {name: getattr(spec, name) for name in later}
-        found = spec.differences(job.spec.model_copy(update=known))
+        known = {"models": models[arm.name]} | {name: getattr(record, name) for name in later}
+        found = record.differences(spec.record.model_copy(update=known))
         old_arm = arms_before.get(arm.name, arm)
         found += [
             name for name in ("first_round", "match_cost", "wrong_in") if getattr(old_arm, name) != getattr(arm, name)

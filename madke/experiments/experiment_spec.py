@@ -29,10 +29,9 @@ from madke.models.endpoint import read_models, refuse_two_addresses
 from madke.models.model_names import forms_with_endpoint, has_endpoint, is_loaded
 from madke.retrieval.named import known_sources, parse_sources, resolve
 from madke.retrieval.pools.pool_file import read_pools, sources_in
-from madke.runs.job import Job, job_of, refuse_sample
-from madke.runs.options import DEFAULTS, RunOptions
-from madke.runs.pool_stages import staged
-from madke.runs.request import NOTHING, Model, RunRequest
+from madke.runs.pools import staged
+from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest
+from madke.runs.spec import RunSpec, refuse_sample, spec_of
 from madke.tasks import get_task
 from madke.variants import Variant, load_variant
 
@@ -65,7 +64,7 @@ class ExperimentSpec:
     """Name -> specification of the user's sources, over which the recipe's arms are; empty: those of the recipe."""
     changed: bool = False
     """Whether the arms are not those of the recipe's file."""
-    _jobs: dict[tuple[str, int | None], Job] = field(default_factory=dict, init=False, repr=False)
+    _specs_of: dict[tuple[str, int | None], RunSpec] = field(default_factory=dict, init=False, repr=False)
     _variants: dict[tuple[str, Path | None], Variant] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -85,11 +84,11 @@ class ExperimentSpec:
     def all_specs(self) -> dict[str, str | None]:
         """Source name -> specification, over all arms; UserError if two arms define one name differently."""
         found: dict[str, str | None] = {}
-        for arm, job in self.jobs:
+        for arm, spec in self.specs:
             with self._at(arm):
-                for name, spec in job.spec.source_specs.items():
-                    if found.setdefault(name, spec) != spec:
-                        raise UserError(f"source {name!r} is {spec!r} here, but {found[name]!r} in an earlier arm")
+                for name, source in spec.record.source_specs.items():
+                    if found.setdefault(name, source) != source:
+                        raise UserError(f"source {name!r} is {source!r} here, but {found[name]!r} in an earlier arm")
         return found
 
     @cached_property
@@ -101,26 +100,26 @@ class ExperimentSpec:
         """One error for each source name that is neither known nor in a pool file."""
         known = {*known_sources(), *self.pool_sources}
         found: dict[str, UserError] = {}
-        for arm, job in self.jobs:
-            for name, spec in job.spec.source_specs.items():
+        for arm, spec in self.specs:
+            for name, source in spec.record.source_specs.items():
                 try:
                     with self._at(arm):
-                        if spec is None and name not in known:
+                        if source is None and name not in known:
                             resolve(name)
                 except UserError as error:
                     found.setdefault(name, error)
         return [*found.values()]
 
     @property
-    def jobs(self) -> tuple[tuple[Arm, Job], ...]:
+    def specs(self) -> tuple[tuple[Arm, RunSpec], ...]:
         """Each arm with its run, as known before any arm has run."""
-        return tuple((arm, self.job(arm)) for arm in self.arms)
+        return tuple((arm, self.spec(arm)) for arm in self.arms)
 
-    def job(self, arm: Arm, *, debaters: int | None = None) -> Job:
+    def spec(self, arm: Arm, *, debaters: int | None = None) -> RunSpec:
         """The run of one arm, without a first round from another arm; ``debaters`` overrides their number."""
         key = arm.name, debaters
-        if key in self._jobs:
-            return self._jobs[key]
+        if key in self._specs_of:
+            return self._specs_of[key]
         name, shared = arm.protocol or "madke", self.request
         folder = shared.prompts if arm.prompts is None else arm.prompts
         prompts = None if folder is None else Path(folder)
@@ -138,7 +137,7 @@ class ExperimentSpec:
                 seed=shared.seed if arm.seed is None else arm.seed if arm.seed >= 0 else None,
                 repeats=arm.repeats or shared.repeats,
             )
-            job = job_of(
+            spec = spec_of(
                 request,
                 self.questions,
                 data=self.data,
@@ -147,7 +146,7 @@ class ExperimentSpec:
                 first_round_given=arm.first_round is not None,
             )
         own_models = {} if self.own_model is None else {self.own_model.name: self.own_model}
-        return self._jobs.setdefault(key, replace(job, own_models=own_models))
+        return self._specs_of.setdefault(key, replace(spec, own_models=own_models))
 
     def _specs(self, arm: Arm, variant: Variant) -> dict[str, str | None]:
         """The sources of an arm with their specifications; those of the user are given by name only."""
@@ -175,15 +174,15 @@ class ExperimentSpec:
         """Fail early on unused options and missing inputs."""
         if options.base_url is not None and not any(map(has_endpoint, self.models)):
             raise UserError(f"--base-url requires a model {forms_with_endpoint('or')}; no arm has one")
-        if self.request.answer_scorer is not None and not any(job.spec.answer_scorer for _, job in self.jobs):
+        if self.request.answer_scorer is not None and not any(spec.record.answer_scorer for _, spec in self.specs):
             raise UserError("--answer-scorer requires finish = rerank; no arm has it")
-        debaters = {arm.name: len(job.protocol.cast) for arm, job in self.jobs}
-        for arm, job in self.jobs:
-            scored = job.spec.answer_scorer is not None
-            check_needs(job.protocol, self.questions, given=arm.first_round is not None, scored=scored)
-            with job.scope.active():
+        debaters = {arm.name: len(spec.protocol.cast) for arm, spec in self.specs}
+        for arm, spec in self.specs:
+            scored = spec.record.answer_scorer is not None
+            check_needs(spec.protocol, self.questions, given=arm.first_round is not None, scored=scored)
+            with spec.scope.active():
                 for name in {question.task for question in self.questions}:
-                    check_task(job.protocol, get_task(name))
+                    check_task(spec.protocol, get_task(name))
             if (match := arm.match_cost) and (count := debaters[match.unit]) != 1:
                 with self._at(arm):
                     raise UserError(f"match_cost: the unit {match.unit!r} has {count} debaters; expected one")
@@ -193,7 +192,7 @@ class ExperimentSpec:
     @cached_property
     def staged(self) -> tuple[Knowledge, ...]:
         """The arms' knowledge settings with a query stage or a reranker, each once."""
-        wanted = (each for _, job in self.jobs for each in staged(job.protocol.knowledge))
+        wanted = (each for _, spec in self.specs for each in staged(spec.protocol.knowledge))
         once = {(e.sources, e.query, e.rerank and (e.rerank.model, e.rerank.candidates)): e for e in wanted}
         return tuple(once.values())
 
@@ -201,9 +200,9 @@ class ExperimentSpec:
     def retriever(self) -> str | None:
         """The model of the role ``retriever``; UserError if two arms have different ones: they share pools."""
         found: dict[str, str] = {}
-        for arm, job in self.jobs:
-            if RETRIEVER in job.spec.models:
-                found.setdefault(job.spec.models[RETRIEVER], arm.name)
+        for arm, spec in self.specs:
+            if RETRIEVER in spec.record.models:
+                found.setdefault(spec.record.models[RETRIEVER], arm.name)
         if len(found) > 1:
             arms = " and ".join(f"{model} in arm {arm}" for model, arm in list(found.items())[:2])
             raise UserError(f"the arms share their pools, but the {RETRIEVER} is {arms}; give all the same with cast")
@@ -212,7 +211,7 @@ class ExperimentSpec:
     @property
     def models(self) -> set[str]:
         """All model names, without models given as objects."""
-        return {name for _, job in self.jobs for name in job.spec.models.values() if name not in job.own_models}
+        return {name for _, spec in self.specs for name in spec.record.models.values() if name not in spec.own_models}
 
     def open_all(self, options: RunOptions = DEFAULTS, asking: Collection[str] = ()) -> dict[str, Mapping[str, str]]:
         """Open and close every model of every arm, without network requests and without loading weights.
@@ -223,16 +222,16 @@ class ExperimentSpec:
         opened: dict[tuple[str, bool], ChatModel] = {}
         found: dict[str, Mapping[str, str]] = {}
         try:
-            for arm, job in self.jobs:
-                own = {name: model.name for name, model in job.own_models.items()}
-                for name in job.spec.models.values():
+            for arm, spec in self.specs:
+                own = {name: model.name for name, model in spec.own_models.items()}
+                for name in spec.record.models.values():
                     asked = arm.name in asking and not is_loaded(name)
                     if name not in own and (name, asked) not in opened:
                         at = options.base_url if has_endpoint(name) else None
                         with self._at(arm) if name in (arm.model, *arm.cast.values()) else nullcontext():
                             opened[name, asked] = open_model(name, base_url=at, replay=not asked, models=entries)
                 names = own | {name: model.name for (name, _), model in opened.items()}
-                found[arm.name] = {role: names[name] for role, name in job.spec.models.items()}
+                found[arm.name] = {role: names[name] for role, name in spec.record.models.items()}
             refuse_two_addresses(opened.values())
         finally:
             for model in opened.values():

@@ -14,8 +14,8 @@ from madke.models.endpoint import read_models
 from madke.models.prefixes import HOSTED_TOKENS
 from madke.models.prices import Price, Prices, cost, estimated_usage, price_of, searches_for
 from madke.retrieval.pools.stages import LLM, LOCAL, messages
-from madke.runs.options import RunOptions
-from madke.runs.spec import sessions_of
+from madke.runs.record import sessions_of
+from madke.runs.request import RunOptions
 
 PASSAGE = "word " * 100
 """A placeholder for passages of a missing pool: Wikipedia passages have a hundred words."""

@@ -32,8 +32,8 @@ from madke.models.prices import Price, Prices, price_of
 from madke.models.store import call_key
 from madke.retrieval.pools.loading import pool_of
 from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, read_pools
-from madke.runs.job import Job, with_first_rounds
-from madke.runs.pool_stages import POOLS, priced_models, staged
+from madke.runs.pools import POOLS, priced_models, staged
+from madke.runs.spec import RunSpec, with_first_rounds
 from madke.scoring.outside import Grader, grading_request
 from madke.tasks import get_task
 from madke.tasks.choice import lettered
@@ -154,21 +154,21 @@ class Planner:
     """``key`` of a call -> number of repeats in which earlier runs may make it."""
 
     def plan(
-        self, name: str, job: Job, pool_of: PoolOf | None, *, fewest: int | None = None, pays_pools: bool = True
+        self, name: str, spec: RunSpec, pool_of: PoolOf | None, *, fewest: int | None = None, pays_pools: bool = True
     ) -> Planned:
         """Estimate a run, under this name in the plan.
 
         ``pool_of`` is None if its pools do not exist yet, or it has no knowledge. ``fewest`` is the minimum number of
-        debaters, if ``job`` has the maximum. ``pays_pools``: whether missing pools are built by this run.
+        debaters, if ``spec`` has the maximum. ``pays_pools``: whether missing pools are built by this run.
         """
-        questions = spread(job.questions)
+        questions = spread(spec.questions)
         simulated = _Simulated(questions=len(questions))
         for question in questions:
-            asyncio.run(self._simulate(question, job, pool_of, simulated))
+            asyncio.run(self._simulate(question, spec, pool_of, simulated))
         self.first_rounds[name] = FirstRounds(rounds=simulated.first_rounds)
-        protocol, repeats = job.protocol, job.spec.repeats
+        protocol, repeats = spec.protocol, spec.record.repeats
         fewer = protocol if fewest is None else protocol.model_copy(update={"debaters": fewest})
-        debates = len(job.questions) * repeats
+        debates = len(spec.questions) * repeats
         scale = debates / len(questions)
         least, most = Load(), Load()
         for call, share in simulated.shortest(fewer):
@@ -176,7 +176,7 @@ class Planner:
         for call in simulated.calls:
             most += call.load(scale, repeats, self._known.get(call.certain_key, 0))
         # Each debate counts the calls for its pool; the run pays for those of pools that it builds.
-        wanted, retriever = staged(protocol.knowledge), job.spec.models.get(RETRIEVER)
+        wanted, retriever = staged(protocol.knowledge), spec.record.models.get(RETRIEVER)
         stages = stage_load(wanted, questions, retriever, self.prices, self.reply_tokens)
         built = stages * (scale / repeats if pays_pools and pool_of is None else 0)
         stages = replace(built, calls=stages.calls * scale, all_tokens=stages.all_tokens * scale)
@@ -184,7 +184,7 @@ class Planner:
         certain = [call.certain_key for call in simulated.calls if call.purpose.agent in fewer.roles]
         _record(self._known, certain, repeats)
         _record(self._possible, [call.key for call in simulated.calls + simulated.endings], repeats)
-        models = sorted(set(job.spec.models.values()))
+        models = sorted(set(spec.record.models.values()))
         return Planned(
             name=name,
             debates=debates,
@@ -211,9 +211,9 @@ class Planner:
             assumed_passages=True,
         )
 
-    async def _simulate(self, question: Question, job: Job, pool_of: PoolOf | None, simulated: _Simulated) -> None:
+    async def _simulate(self, question: Question, spec: RunSpec, pool_of: PoolOf | None, simulated: _Simulated) -> None:
         """Record the calls of a debate over all rounds, and those that finish it after fewer rounds."""
-        protocol, calls = job.protocol, list[_Call]()
+        protocol, calls = spec.protocol, list[_Call]()
         earlier: dict[str, list[tuple[Message, ...]]] = defaultdict(list)
         cast = {
             role: _Counting(
@@ -226,10 +226,10 @@ class Planner:
                 takes_schemas=has_endpoint(model),
                 earlier=earlier[model],
             )
-            for role, model in job.spec.models.items()
+            for role, model in spec.record.models.items()
         }
         pool = _pool(question, protocol.knowledge, pool_of)
-        scene = job.scene(question, cast, pool, retrieve=_nothing_found, score_answers=_equal_scores)
+        scene = spec.scene(question, cast, pool, retrieve=_nothing_found, score_answers=_equal_scores)
         transcript = await hold_debate(scene)
         simulated.calls += calls
         simulated.first_rounds[question.id] = {0: transcript.rounds[0].turns}
@@ -285,19 +285,19 @@ def planned(
     for arm in experiment_spec.arms:
         known = debaters(arm)
         few, many = (known, known) if known is not None else _debaters(arm, plans)
-        job = experiment_spec.job(arm, debaters=many)
+        spec = experiment_spec.spec(arm, debaters=many)
         if arm.first_round:
             rounds, draw = planner.first_rounds[arm.first_round.arm], arm.first_round.draw
             given = planned_first_rounds(rounds, draw) if draw else rounds.reordered(arm.first_round.order)
-            job = with_first_rounds(job, given)
-        knowledge = job.protocol.knowledge
+            spec = with_first_rounds(spec, given)
+        knowledge = spec.protocol.knowledge
 
         def pool(question: Question, knowledge: Knowledge | None = knowledge) -> KnowledgePool:
             return pool_of(records[question.id], knowledge) if knowledge is not None else EMPTY_POOL
 
         has_pools = knowledge is not None and held.issuperset(knowledge.sources) and bool(pools or not knowledge.staged)
         fewest = few if few != many else None
-        plan = planner.plan(arm.name, job, pool if has_pools else None, fewest=fewest, pays_pools=False)
+        plan = planner.plan(arm.name, spec, pool if has_pools else None, fewest=fewest, pays_pools=False)
         plans[arm.name] = replace(plan, least=Load()) if arm.selects else plan
     return list(plans.values())
 

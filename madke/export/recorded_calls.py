@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from madke.core.transcript import Transcript
 from madke.models.store import CallStore, Recorded
-from madke.runs.spec import run_files, sessions_of
+from madke.runs.record import run_files, sessions_of
 from madke.scoring.arms import Results
 from madke.scoring.scores import RETRIEVAL_STAGES
 

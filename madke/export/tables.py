@@ -13,7 +13,7 @@ from madke._util.files import atomic_write
 from madke.core.chat import Usage, fields_of
 from madke.core.transcript import StageUsage, Transcript
 from madke.export.recorded_calls import recorded_calls
-from madke.runs.run_pools import recorded_pools
+from madke.runs.pools import recorded_pools
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct
 

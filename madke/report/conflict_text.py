@@ -9,7 +9,7 @@ from madke.engine.conflicts import ConflictMap, HeldPosition, Turnaround, confli
 from madke.report.debate_text import INDENT, numbers, quote_line
 from madke.report.tables import Table, TableRow, count_cell, one_line, percent_cell, table_of
 from madke.retrieval.pools.pool_file import PoolRecord
-from madke.runs.run_pools import recorded_pools
+from madke.runs.pools import recorded_pools
 from madke.scoring.arms import Results
 from madke.tasks import get_task
 

@@ -26,7 +26,7 @@ from madke._util.files import write_file
 from madke._util.terminal import printable
 from madke.engine.protocol import Protocol
 from madke.report.tables import ORACLE
-from madke.runs.spec import RunSpec
+from madke.runs.record import RunRecord
 from madke.scoring.arms import ArmValues, Results
 from madke.scoring.paired import PairedTest, paired_test
 from madke.scoring.scores import Scores
@@ -92,7 +92,7 @@ class Drawing:
 class DrawnArm:
     """An arm with its label and style."""
 
-    config: RunSpec | None
+    config: RunRecord | None
     """None for predictions from elsewhere."""
     scores: Scores
     values: ArmValues
@@ -183,15 +183,15 @@ class Setting(NamedTuple):
     title: str
     paths: tuple[str, ...]
     """Beginnings of the dotted paths in which the compared arms may differ."""
-    label: Callable[[RunSpec], str | None]
+    label: Callable[[RunRecord], str | None]
     """Its value in an arm; None for an arm that is not compared."""
 
 
-def _sources(config: RunSpec) -> str:
+def _sources(config: RunRecord) -> str:
     return " + ".join(config.protocol.sources) or "no knowledge"
 
 
-def _selection(config: RunSpec) -> str | None:
+def _selection(config: RunRecord) -> str | None:
     knowledge = config.protocol.knowledge
     if knowledge is None:
         return None
@@ -199,11 +199,11 @@ def _selection(config: RunSpec) -> str | None:
     return named.get(knowledge.select, f"{knowledge.select}, at most {knowledge.max_selected}")
 
 
-def _models(config: RunSpec) -> str:
+def _models(config: RunRecord) -> str:
     return " + ".join(sorted(set(config.models.values())))
 
 
-def _stances(config: RunSpec) -> str | None:
+def _stances(config: RunRecord) -> str | None:
     return None if config.first_round_draw is None else str(config.first_round_draw.read)
 
 
@@ -299,7 +299,7 @@ def _natural(label: str) -> tuple[float, int, str]:
     return 0.0, 0 if label == "no knowledge" else 1 + label.count(" + "), ""
 
 
-def facts(config: RunSpec) -> dict[str, str]:
+def facts(config: RunRecord) -> dict[str, str]:
     """Every setting of an arm that is compared between arms: dotted path -> value as text."""
     found = dict(_flat("", config.model_dump(mode="json", exclude=_IGNORED | {"models"})))
     # The number of debaters must not count as a difference in models.

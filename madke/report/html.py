@@ -24,7 +24,7 @@ from madke.report.score_details import score_details
 from madke.report.score_tables import table_of_arms
 from madke.report.tables import ORACLE, Cell, Table
 from madke.report.wrong_answers_table import models_of, wrong_answers_table
-from madke.runs.spec import sessions_of
+from madke.runs.record import sessions_of
 from madke.scoring.arms import ArmValues, Results, open_runs
 from madke.scoring.metrics import common_metric, heading_of
 from madke.scoring.outside import arm_of

@@ -26,7 +26,7 @@ from madke.report.conflict_text import map_of
 from madke.report.debate_text import agreement_in
 from madke.report.tables import ORACLE
 from madke.retrieval.pools.pool_file import PoolLines, PoolRecord
-from madke.runs.spec import run_files
+from madke.runs.record import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
 from madke.scoring.debate_rows import gold_numbers
 from madke.scoring.metrics import METRICS, metrics_of, question_of

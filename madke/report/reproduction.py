@@ -13,7 +13,7 @@ from typing import Literal
 from madke.experiments.own_choice import named_for, same_model
 from madke.experiments.recipe import DerivedClaim, Place, Recipe
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
-from madke.runs.spec import RunSpec
+from madke.runs.record import RunRecord
 from madke.scoring.arms import ArmValues, Results, of_dataset, open_results
 from madke.scoring.metrics import heading_of
 from madke.scoring.outside import arm_of, grader_of
@@ -125,7 +125,7 @@ class _Arm:
                 yield "other grader"
 
 
-def _in_own_words(config: RunSpec) -> bool:
+def _in_own_words(config: RunRecord) -> bool:
     """Whether any template of a run's protocol is madke's own, not one that the user gave (``--prompts``)."""
     own = _shipped_templates(config.variant)
     return any(config.prompts_sha256.get(file) == sha256 for file, sha256 in own.items())

@@ -8,7 +8,7 @@ from madke.experiments.load import Planned, planned_range
 from madke.models.prices import Prices, cost, price_of
 from madke.models.store import Paid
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, count_cell, table_of
-from madke.runs.pool_stages import POOLS
+from madke.runs.pools import POOLS
 from madke.scoring.scores import Scores
 
 

@@ -3,7 +3,8 @@
 import fcntl
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -29,8 +30,8 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript, from_json, to_json
 from madke.retrieval.pools.building import asking_folder
 from madke.retrieval.pools.pool_file import MORE
-from madke.runs.options import RunOptions
-from madke.runs.spec import RunFiles, RunSpec, begin_session, end_session, read_spec, run_files, update_spec
+from madke.runs.record import RunFiles, RunRecord, begin_session, end_session, read_run, run_files, update_run
+from madke.runs.request import RunOptions
 
 T = TypeVar("T")
 
@@ -90,13 +91,13 @@ class RunDirectory:
         both = ((question, repeat) for repeat in range(repeats) for question in questions)
         return [(question, repeat) for question, repeat in both if (question.id, repeat) not in done]
 
-    def begin(self, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, *, work: bool = True) -> None:
+    def begin(self, spec: RunRecord, endpoints: Mapping[str, Any], files: RunFiles, *, work: bool = True) -> None:
         """Check that the directory belongs to this run, and begin a session in ``run.json``; next, :meth:`resume`.
 
         The run may have more or fewer questions than the directory. Without ``work`` nothing is written.
         """
         if self.begun:
-            before = read_spec(self.path)
+            before = read_run(self.path)
             _refuse_other(self.path, before, spec)
             held, requested = len(before.questions), len(spec.questions)
             if held != requested:
@@ -107,10 +108,10 @@ class RunDirectory:
         if self._writes_session:
             begin_session(self.path, spec, endpoints, files)
 
-    def extend(self, spec: RunSpec) -> None:
+    def extend(self, spec: RunRecord) -> None:
         """Write the description with further questions into ``run.json``, for a run that gets them one by one."""
         self.check_lock()
-        update_spec(self.path, spec)
+        update_run(self.path, spec)
 
     def resume(self, options: RunOptions) -> None:
         """Find the finished questions and open the transcripts; incomplete lines and retried questions are dropped."""
@@ -237,7 +238,7 @@ class RunDirectory:
             new.writelines(line for line, kept in zip(old, keep, strict=True) if kept)
 
 
-def _refuse_other(path: Path, before: RunSpec, spec: RunSpec) -> None:
+def _refuse_other(path: Path, before: RunRecord, spec: RunRecord) -> None:
     old, new = before.questions.keys(), spec.questions.keys()
     if not (old <= new or new <= old):
         shared = f"it has {count_of(len(old), 'question')}, this one {len(new)}, and they share {len(old & new)}"
@@ -326,3 +327,39 @@ def unsealed(line: bytes) -> bytes:
     if len(seal) == len(expected) and sum(seal[at] == expected[at] for at in _FIXED) >= _SIMILAR:
         raise ValueError("its checksum does not fit its text")
     return line
+
+
+RECORDS = ("run.json", "experiment.json")
+"""The records that make a folder a run or an experiment."""
+OWN_FILES = frozenset(
+    "lock metrics.json report.html transcripts.jsonl transcripts.jsonl.replay unfinished.jsonl pools.jsonl asked.jsonl "
+    f"external.json {' '.join(RECORDS)}".split()
+) | {f"{store}.sqlite{end}" for store in ("calls", "grades") for end in ("", "-wal", "-shm", "-journal")}
+"""Files that runs and experiments keep in their folders."""
+
+
+def refuse_own_files(folder: Path, inputs: Iterable[Path]) -> None:
+    """Refuse inputs that a command would overwrite in the run or experiment folder that it writes."""
+    own = {identity(folder / name) for name in OWN_FILES}
+    for path in inputs:
+        if path.is_file() and identity(path) in own:
+            found = f"is an input, and this command would overwrite it in {folder}; choose another --out"
+            raise UserError(found, file=path)
+
+
+def question_files(data: Path | None) -> list[Path]:
+    """The question files at a path: all CSV files of a folder (MMLU), a ``.zh`` file and its ``.en`` (CommonMT)."""
+    if data is None:
+        return []
+    if data.is_dir():
+        return sorted(data.glob("*.csv"))
+    return [data, data.with_suffix(".en")] if data.suffix == ".zh" else [data]
+
+
+def identity(path: Path) -> object:
+    """A value that is equal for two paths of the same file, existing or not."""
+    try:
+        status = path.stat()
+    except OSError:
+        return os.path.realpath(path)
+    return status.st_dev, status.st_ino

@@ -20,7 +20,7 @@ from madke.models.model_names import is_unpaid
 from madke.models.prices import Prices, billed_as, cost, price_of, read_prices
 from madke.models.shipped_prices import shipped_prices
 from madke.models.store import CallStore
-from madke.runs.options import RunOptions
+from madke.runs.request import RunOptions
 
 MAX_FAILED_IN_A_ROW = 20
 """Number of consecutive failed or empty calls of one model after which no further question starts. A revoked key or an

@@ -1,30 +1,19 @@
-"""What a run is asked for: one record, of whose fields flags, keywords, recipes, offers and ``run.json`` are made."""
+"""What people ask for: a run, and how it executes. Flags, keywords, recipes and offers are fields of these records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar
 
-from madke.runs.options import (
-    KNOWLEDGE,
-    MODELS,
-    PROTOCOL,
-    QUESTIONS,
-    check_least,
-    defaults,
-    described,
-    descriptions,
-    paths_from_texts,
-)
+from madke.core.chat import Prefix
+from madke.core.errors import UserError
 
 if TYPE_CHECKING:  # `madke --help` reads the fields, and needs none of these
-    from collections.abc import Sequence
-
     from madke.core.chat import ChatModel
     from madke.core.knowledge import Source
     from madke.core.question import Question
@@ -52,6 +41,65 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 Asker = Literal["run", "ask", "serve", "experiment"]
 """Who asks for runs: ``madke run``, ``ask``, ``serve`` and ``mcp``, ``ablate``, and the functions of these names."""
 
+QUESTIONS, PROTOCOL, MODELS, KNOWLEDGE = "Questions", "Protocol", "Models", "Knowledge"
+COST, RESUME, CLUSTER = "Cost and limits", "Resume and replay", "Cluster"
+"""Groups of options in the help."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Described:
+    """What the command line says of a field, and who may set it."""
+
+    help: str
+    group: str | None = None
+    """The group of the option in the help; None: the most used options."""
+    flags: Sequence[str] = ()
+    """The option's names, if they are not the field's."""
+    metavar: str | None = None
+    least: float | None = None
+    """The minimum of a number."""
+    type: Any = str
+    """The option's type: a keyword may take objects too."""
+    by: frozenset[str] = frozenset()
+    """Who may set it."""
+
+
+def described(default: Any, text: str, group: str | None = None, *, by: str = "", flags: str = "", **more: Any) -> Any:
+    """A field with this help text, group and :class:`Described`; ``by`` and ``flags`` are separated by spaces."""
+    if isinstance(default, bool):
+        more = {"metavar": "", "type": bool, **more}
+    about = Described(help=text, group=group, by=frozenset(by.split()), flags=tuple(flags.split()), **more)
+    if isinstance(default, Mapping):
+        return field(default_factory=lambda: default, metadata={"described": about})
+    return field(default=default, metadata={"described": about})
+
+
+def descriptions(record: type) -> dict[str, Described]:
+    """Field -> its description, in order."""
+    return {each.name: each.metadata["described"] for each in fields(record) if each.metadata}
+
+
+def defaults(record: type) -> dict[str, Any]:
+    """Field -> its default."""
+    return {
+        each.name: each.default if each.default_factory is MISSING else each.default_factory()
+        for each in fields(record)
+    }
+
+
+def _check(record: Any) -> None:
+    """Turn texts into paths where an option is a path; UserError for a number below its minimum."""
+    for name, about in descriptions(type(record)).items():
+        value = getattr(record, name)
+        if about.type in (Path, Path | None) and isinstance(value, str):
+            object.__setattr__(record, name, Path(value))
+        if about.least is not None and value is not None and not value >= about.least:  # so that NaN is refused
+            raise UserError(f"{name} = {value}; expected at least {about.least:g}")
+
+
+_TEXT, _INT, _FILE, _TEXTS = str | None, int | None, Path | None, list[str] | None
+_ALL, _DEBATES = "run ask serve experiment", "run ask serve"
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
@@ -59,57 +107,33 @@ class RunRequest:
 
     Each field is an option of the command line and a keyword of the functions, where its asker may set it: ``run``,
     ``ask``, ``serve`` (each debate that a server offers), ``experiment`` (what all arms of a recipe share; the arms set
-    the rest). :func:`madke.runs.job.resolved` turns it into a :class:`~madke.runs.spec.RunSpec`, which is frozen in
-    ``run.json``. How a run is done, such as its limits, is in :class:`~madke.runs.options.RunOptions`.
+    the rest). :func:`madke.runs.spec.resolve` turns it into a :class:`~madke.runs.spec.RunSpec`. How a run is done,
+    such as its limits, is in :class:`RunOptions`.
     """
 
     questions: Data = ()
     """A file as for ``madke run``, or a list of :class:`madke.Question`, mappings of its fields, or texts."""
     protocol: str | Path | Variant = described(
-        "madke",
-        "Debate protocol; see `madke protocols`.",
-        flags="--protocol -p",
-        metavar="NAME",
-        type=str,
-        by="run ask",
+        "madke", "Debate protocol; see `madke protocols`.", flags="--protocol -p", metavar="NAME", by="run ask"
     )
     """A protocol's name, its folder, or a loaded variant. A server and a recipe name several."""
     model: Models = described(
-        "offline",
-        "Model of all roles, see below.",
-        flags="--model -m",
-        metavar="MODEL",
-        type=str,
-        by="run ask serve",
+        "offline", "Model of all roles, see below.", flags="--model -m", metavar="MODEL", by=_DEBATES
     )
     """A name as for ``--model``, a :class:`madke.ChatModel`, a function from messages to text (sync or async), or role
     -> one of these, with ``"*"`` for the other roles."""
     sources: Sources | None = described(
-        None,
-        "Knowledge sources, see below. Default: the protocol's.",
-        metavar="SOURCES",
-        type=str | None,
-        by="run ask serve",
+        None, "Knowledge sources, see below. Default: the protocol's.", metavar="SOURCES", type=_TEXT, by=_DEBATES
     )
     """A text as for ``--sources``, :class:`madke.Source` objects, or name -> specification or object. None: the
     protocol's own."""
     task: str | Task | None = described(
-        None,
-        "Answer format, see below.",
-        flags="--task -t",
-        metavar="TASK",
-        type=str | None,
-        by="run ask serve experiment",
+        None, "Answer format, see below.", flags="--task -t", metavar="TASK", type=_TEXT, by=_ALL
     )
     """The answer format of questions that name none: a name, or a :class:`madke.Task`. None: ``choice`` if there are
     choices, else ``short_answer``."""
     cast: Mapping[str, Model] = described(
-        NOTHING,
-        "Model of debater-1, judge, ... Repeatable.",
-        MODELS,
-        metavar="ROLE=MODEL",
-        type=list[str] | None,
-        by="run ask serve",
+        NOTHING, "Model of debater-1, judge, ... Repeatable.", MODELS, metavar="ROLE=MODEL", type=_TEXTS, by=_DEBATES
     )
     """Role -> model; overrides ``model``."""
     settings: Mapping[str, Any] = described(
@@ -118,41 +142,20 @@ class RunRequest:
         PROTOCOL,
         flags="--set",
         metavar="PATH=VALUE",
-        type=list[str] | None,
-        by="run ask serve",
+        type=_TEXTS,
+        by=_DEBATES,
     )
     """Protocol field -> value, as for ``--set``: ``{"rounds": 2}``."""
-    cite: bool = described(
-        False,
-        "Ask debaters to quote the passage that shows their answer.",
-        KNOWLEDGE,
-        type=bool,
-        by="run ask serve",
-    )
-    """Whether debaters are asked for quotes, as ``{"cite": True}`` in ``settings``."""
     error_at_most: str | float | None = described(
-        None,
-        "Defer answers beyond this error, e.g. 5%.",
-        metavar="SHARE",
-        type=str | None,
-        by="run ask serve",
+        None, "Defer answers beyond this error, e.g. 5%.", PROTOCOL, metavar="SHARE", type=_TEXT, by=_DEBATES
     )
     """The largest share of wrong answers among those that are not deferred: ``"5%"`` or ``0.05``."""
     calibration: str | Path | None = described(
-        None,
-        "Calibration that `madke calibrate` wrote.",
-        metavar="FILE",
-        type=Path | None,
-        by="run ask serve",
+        None, "Calibration that `madke calibrate` wrote.", PROTOCOL, metavar="FILE", type=_FILE, by=_DEBATES
     )
     """The file that ``madke calibrate`` wrote, for ``error_at_most``."""
     prompts: str | Path | None = described(
-        None,
-        "Folder of your own protocols.",
-        PROTOCOL,
-        metavar="DIR",
-        type=Path | None,
-        by="run ask serve experiment",
+        None, "Folder of your own protocols.", PROTOCOL, metavar="DIR", type=_FILE, by=_ALL
     )
     """A folder of your own protocols, searched first."""
     pools: str | Path | None = described(
@@ -160,36 +163,21 @@ class RunRequest:
         "Pool file. Default: retrieve, and write OUT/pools.jsonl.",
         KNOWLEDGE,
         metavar="FILE",
-        type=Path | None,
+        type=_FILE,
         by="run",
     )
     """A pool file. None: pools are built into the run. Without ``sources``, all sources of the file are used if it
     lacks one of the protocol's. A recipe takes several files."""
     first_round: str | Path | None = described(
-        None,
-        "Take the first round from here, see below.",
-        PROTOCOL,
-        metavar="FILE|DIR",
-        type=Path | None,
-        by="run",
+        None, "Take the first round from here, see below.", PROTOCOL, metavar="FILE|DIR", type=_FILE, by="run"
     )
     """Given first-round stances: a file of them, or a run. An arm of a recipe names another arm."""
     answer_scorer: str | None = described(
-        None,
-        "Program that scores candidates (finish: rerank).",
-        PROTOCOL,
-        metavar="COMMAND",
-        type=str | None,
-        by="run ask serve experiment",
+        None, "Program that scores candidates (finish: rerank).", PROTOCOL, metavar="COMMAND", type=_TEXT, by=_ALL
     )
     """The command of an answer scorer, for ``finish: rerank``."""
     dataset: str | DatasetReader | None = described(
-        None,
-        "Format of the questions; see `madke datasets`.",
-        QUESTIONS,
-        metavar="NAME",
-        type=str | None,
-        by="run",
+        None, "Format of the questions; see `madke datasets`.", QUESTIONS, metavar="NAME", type=_TEXT, by="run"
     )
     """The published dataset whose format the file has, or a function from a path to questions. None: a question file of
     your own."""
@@ -198,7 +186,7 @@ class RunRequest:
         "Columns with other names, e.g. question=Frage,answers=Antwort.",
         QUESTIONS,
         metavar="FIELD=COLUMN,...",
-        type=str | None,
+        type=_TEXT,
         by="run experiment",
     )
     """Field of a question -> its column in a file of your own, if the names differ: ``{"question": "Frage"}``."""
@@ -207,12 +195,12 @@ class RunRequest:
         "Use these ids: a file, one id per line, or a shipped list.",
         QUESTIONS,
         metavar="LIST",
-        type=str | None,
+        type=_TEXT,
         by="run experiment",
     )
     """Only the questions of this list: a file of ids, or the name of a shipped list."""
     limit: int | None = described(
-        None, "Use the first N questions.", metavar="N", least=1, type=int | None, by="run experiment"
+        None, "Use the first N questions.", metavar="N", least=1, type=_INT, by="run experiment"
     )
     """Maximum number of questions: the first ones, or with ``sample_seed`` a random sample. None: all."""
     sample_seed: int | None = described(
@@ -220,7 +208,7 @@ class RunRequest:
         "Draw the --limit questions at random, with this seed.",
         QUESTIONS,
         metavar="SEED",
-        type=int | None,
+        type=_INT,
         by="run experiment",
     )
     """Seed of that sample."""
@@ -230,23 +218,17 @@ class RunRequest:
         PROTOCOL,
         metavar="N",
         least=1,
-        type=int | None,
+        type=_INT,
         by="run experiment",
     )
     """Number of debates per question."""
     seed: int | None = described(
-        0,
-        "Sampling seed. Below 0: set by the server.",
-        PROTOCOL,
-        metavar="N",
-        type=int,
-        by="run ask serve experiment",
+        0, "Sampling seed. Below 0: set by the server.", PROTOCOL, metavar="N", type=int, by=_ALL
     )
     """Sampling seed; each call derives its own. None: the server chooses."""
 
     def __post_init__(self) -> None:
-        check_least(self)
-        paths_from_texts(self)
+        _check(self)
 
 
 def requested(questions: Data | RunRequest, asked: Mapping[str, Any]) -> RunRequest:
@@ -263,7 +245,6 @@ def askable(asker: Asker) -> list[str]:
 
 def takes_request(asker: Asker) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorator of a function with ``**asked``: its signature names the fields of a request instead."""
-    names = askable(asker)
     types, default = RunRequest.__annotations__, defaults(RunRequest)
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
@@ -276,10 +257,71 @@ def takes_request(asker: Asker) -> Callable[[Callable[P, T]], Callable[P, T]]:
         taken = {each.name for each in own}
         own += [
             Parameter(name, Parameter.KEYWORD_ONLY, default=default[name], annotation=types[name])
-            for name in names
+            for name in askable(asker)
             if name not in taken
         ]
         call.__signature__ = shown.replace(parameters=own)  # type: ignore[attr-defined]
         return call
 
     return decorate
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How a run executes; no option changes a result. Each field is a command line option of the same name.
+
+    A text is accepted for a path.
+    """
+
+    concurrency: int = described(16, "Questions and model calls at a time.", MODELS, least=1, metavar="N", type=int)
+    base_url: str | None = described(None, "Endpoint of openai/ and azure/ models.", MODELS, metavar="URL", type=_TEXT)
+    models_file: Path | None = described(
+        None, "Names of endpoints. Default: MADKE_MODELS, or ./models.yaml.", MODELS, metavar="FILE", type=_FILE
+    )
+    sources_file: Path | None = described(
+        None, "Names of sources. Default: MADKE_SOURCES, or ./sources.yaml.", KNOWLEDGE, metavar="FILE", type=_FILE
+    )
+    rpm: int | None = described(
+        None, "Maximum calls per minute to each endpoint.", MODELS, least=1, metavar="N", type=_INT
+    )
+    tpm: int | None = described(
+        None, "Maximum tokens per minute to each endpoint.", MODELS, least=1, metavar="N", type=_INT
+    )
+    prefix: Prefix = described(
+        "auto", "Whether calls that begin alike wait for the first of them.", MODELS, type=Prefix
+    )
+    prices: Path | None = described(None, "Prices per million tokens, as YAML.", COST, metavar="FILE", type=_FILE)
+    max_cost: float | None = described(
+        None, "Start no question at or above this cost.", COST, least=0, metavar="X", type=float | None
+    )
+    token_budget: int | None = described(
+        None, "Start no question at or above this many tokens.", COST, least=1, metavar="N", type=_INT
+    )
+    deadline: str | None = described(
+        None, "Start no call after this time: 45m, 06:30, ...", COST, metavar="TIME", type=_TEXT
+    )
+    engine: Literal["local", "ray"] = described(
+        "local", "Call models from this machine or from a Ray cluster.", CLUSTER, type=Literal["local", "ray"]
+    )
+    address: str | None = described(
+        None,
+        "Cluster's HOST:PORT, or auto. Default: RAY_ADDRESS, or start one.",
+        CLUSTER,
+        metavar="ADDRESS",
+        type=_TEXT,
+    )
+    replay: bool = described(False, "Rebuild transcripts from stored calls, offline.", RESUME, flags="--replay")
+    retry_failed: bool = described(
+        True, "Whether to run failed questions again.", RESUME, flags="--retry-failed/--keep-failed"
+    )
+    retry_degraded: bool = described(
+        False, "Also repeat failed calls of finished questions.", RESUME, flags="--retry-degraded"
+    )
+
+    def __post_init__(self) -> None:
+        _check(self)
+        if self.address is not None and self.engine != "ray":
+            raise UserError("--address is the address of a Ray cluster; it needs --engine ray")
+
+
+DEFAULTS = RunOptions()

@@ -1,4 +1,4 @@
-"""The batch runner: a job and a directory, from the first pool to the last transcript."""
+"""The batch runner: a spec and a directory, from the first pool to the last transcript."""
 
 import asyncio
 import gc
@@ -24,12 +24,11 @@ from madke.retrieval.pools.building import depth
 from madke.retrieval.pools.live_search import LiveSearch
 from madke.runs.directory import RunDirectory
 from madke.runs.guard import Guard, allow_connections, debate_services
-from madke.runs.job import Job
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, account
-from madke.runs.options import RunOptions
-from madke.runs.pool_stages import StageBuild, priced, staged
-from madke.runs.run_pools import RunPools, own_pools
-from madke.runs.spec import RunFiles, RunSpec, endpoints_before, read_spec, tokens_of_sessions
+from madke.runs.pools import RunPools, StageBuild, own_pools, priced, staged
+from madke.runs.record import RunFiles, RunRecord, endpoints_before, read_run, tokens_of_sessions
+from madke.runs.request import RunOptions
+from madke.runs.spec import RunSpec
 from madke.runs.stopping import drained, until_limit, until_stopped
 
 _log = logging.getLogger(__name__)
@@ -39,7 +38,7 @@ COLLECTING = (20_000, 20, 20)
 
 
 async def execute(
-    job: Job,
+    spec: RunSpec,
     path: Path,
     options: RunOptions,
     *,
@@ -57,11 +56,11 @@ async def execute(
         that have no outcome as a result.
     """
     with RunDirectory(path, replay=options.replay) as directory:
-        return await _execute(job, directory, options, shared, listen, signals=signals)
+        return await _execute(spec, directory, options, shared, listen, signals=signals)
 
 
 async def _execute(
-    job: Job,
+    spec: RunSpec,
     directory: RunDirectory,
     options: RunOptions,
     shared: Account | None,
@@ -74,30 +73,30 @@ async def _execute(
     own = shared or account(options)
     calls = own.calls or directory.path / "calls.sqlite"
     own = replace(own, calls=calls)
-    knowledge, wanted = job.protocol.knowledge, staged(job.protocol.knowledge)
-    pending = directory.pending(job.questions, job.spec.repeats, options)
+    knowledge, wanted = spec.protocol.knowledge, staged(spec.protocol.knowledge)
+    pending = directory.pending(spec.questions, spec.record.repeats, options)
     # A replay and a finished run need no weights and no keys.
     no_calls = options.replay or not pending
     if not options.replay:
-        own.budget.check(priced(job))
-    with _models(job, options, no_calls=no_calls) as models:
-        if "human" in job.spec.models.values():
+        own.budget.check(priced(spec))
+    with _models(spec, options, no_calls=no_calls) as models:
+        if "human" in spec.record.models.values():
             options = replace(options, concurrency=1)  # a person follows one debate at a time
-        answer_scorer = AnswerScorer(job.spec.answer_scorer, replay=no_calls) if job.spec.answer_scorer else None
-        pools = None if knowledge is None else job.pools
+        answer_scorer = AnswerScorer(spec.record.answer_scorer, replay=no_calls) if spec.record.answer_scorer else None
+        pools = None if knowledge is None else spec.pools
         if knowledge is not None and pools is None:
 
             async def add_stages(file: Path) -> None:
-                model, seed = models.get(RETRIEVER), job.spec.seed
-                build = StageBuild(wanted=wanted, retriever=model, sources=job.sources(), options=options, seed=seed)
+                model, seed = models.get(RETRIEVER), spec.record.seed
+                build = StageBuild(wanted=wanted, retriever=model, sources=spec.sources(), options=options, seed=seed)
                 await build.write(file, file, own, signals=signals)
 
             stage = add_stages if wanted else None
-            pools = await own_pools(job, directory, tell, replay=options.replay, stage=stage)
-        before = read_spec(directory.path) if directory.begun else None
-        found = RunPools(pools, knowledge, job.questions, before)
-        live = live_search(job, before, tell, replay=options.replay)
-        spec = job.spec.model_copy(
+            pools = await own_pools(spec, directory, tell, replay=options.replay, stage=stage)
+        before = read_run(directory.path) if directory.begun else None
+        found = RunPools(pools, knowledge, spec.questions, before)
+        live = live_search(spec, before, tell, replay=options.replay)
+        record = spec.record.model_copy(
             update={
                 "models": {role: model.name for role, model in models.items()},
                 "sources": found.sources,
@@ -108,9 +107,11 @@ async def _execute(
         endpoints = endpoints_of(models.values())
         if before is not None and not no_calls and (line := relocations(endpoints_before(directory.path), endpoints)):
             _log.warning("%s", line)
-        directory.begin(spec, endpoints, RunFiles(calls=calls, pools=pools), work=bool(pending))
+        directory.begin(record, endpoints, RunFiles(calls=calls, pools=pools), work=bool(pending))
         with CallStore(calls) as store:
-            run = _Run(job=job, directory=directory, options=options, own=own, store=store, pools=found, models=models)
+            run = _Run(
+                spec=spec, directory=directory, options=options, own=own, store=store, pools=found, models=models
+            )
             run.tell = tell
             run.services = debate_services(run.guard.service, live, answer_scorer, knowledge)
             await run.to_the_end(pending, signals=signals)
@@ -119,7 +120,7 @@ async def _execute(
 
 @dataclass(kw_only=True)
 class _Run:
-    job: Job
+    spec: RunSpec
     directory: RunDirectory
     options: RunOptions
     own: Account
@@ -134,7 +135,7 @@ class _Run:
         options = self.options
         limits = Limits(options.concurrency, options.rpm, options.tpm, prefix=options.prefix)
         self.meter = Meter(
-            total=len(self.job.questions) * self.job.spec.repeats,
+            total=len(self.spec.questions) * self.spec.record.repeats,
             budget=None if options.replay else self.own.budget,
             limits=limits,
             max_failed=max(MAX_FAILED_IN_A_ROW, 2 * options.concurrency),
@@ -150,7 +151,7 @@ class _Run:
         if meter.stopped:
             # A limit is reached before the start, so a retried question would lose its outcome.
             options = replace(options, retry_failed=False, retry_degraded=False)
-            pending = self.directory.pending(self.job.questions, self.job.spec.repeats, options)
+            pending = self.directory.pending(self.spec.questions, self.spec.record.repeats, options)
         self.directory.resume(options)
         meter.resumed = len(self.directory.done)
         collections = gc.get_threshold()
@@ -178,14 +179,14 @@ class _Run:
             if not await until_stopped(batch, drain, seconds=self.own.seconds, signals=signals):
                 meter.ended = meter.ended or "--deadline"
         finally:
-            await self.job.close_models(self.models)
+            await self.spec.close_models(self.models)
 
     async def _debate(self, cast: Mapping[str, ChatModel], pair: tuple[Question, int]) -> None:
         question, repeat = pair
         self.directory.check_lock()
         pool = self.pools.of(question)
         self.tell(PoolReady(question=question.id, repeat=repeat, pool=pool))
-        scene = self.job.scene(question, cast, pool, repeat=repeat, listen=self.tell, **self.services)
+        scene = self.spec.scene(question, cast, pool, repeat=repeat, listen=self.tell, **self.services)
         transcript = await hold_debate(scene)
         if self.directory.write(transcript):
             self.meter.done += 1
@@ -199,25 +200,25 @@ class _Run:
         self.directory.end(meter.session() if worked else None, left, endpoints_of(self.models.values()))
 
 
-def _models(job: Job, options: RunOptions, *, no_calls: bool) -> AbstractContextManager[Mapping[str, ChatModel]]:
+def _models(spec: RunSpec, options: RunOptions, *, no_calls: bool) -> AbstractContextManager[Mapping[str, ChatModel]]:
     """Role -> model, on this machine or on the nodes of a cluster."""
     if options.engine == "local" or no_calls:
-        return nullcontext(job.open_models(options, replay=no_calls))
-    if job.own_models:
-        own = next(iter(job.own_models))
+        return nullcontext(spec.open_models(options, replay=no_calls))
+    if spec.own_models:
+        own = next(iter(spec.own_models))
         raise UserError(f"--engine ray opens models by name on every node, but {own} is an object")
-    from madke.runs.ray_cast import ray_models
+    from madke.runs.ray_models import ray_models
 
-    return ray_models(job.spec.models, options)
+    return ray_models(spec.record.models, options)
 
 
 def live_search(
-    job: Job, before: RunSpec | None = None, tell: Listener = silent, *, replay: bool = False
+    spec: RunSpec, before: RunRecord | None = None, tell: Listener = silent, *, replay: bool = False
 ) -> LiveSearch | None:
     """The search service of debaters; None if they may not search. A replay reads the sources from the run."""
-    knowledge = job.protocol.knowledge
+    knowledge = spec.protocol.knowledge
     if knowledge is None or not knowledge.allow_search:
         return None
-    opened = [] if replay else job.sources(tell)
+    opened = [] if replay else spec.sources(tell)
     served_by = before.searched if replay and before else {source.name: source.description for source in opened}
     return LiveSearch(served_by, opened, depth(knowledge))

@@ -1,243 +1,408 @@
-"""The description of a run, and ``run.json``: this description, the endpoints of its models, and its sessions."""
+"""A resolved run: its record, with the questions, prompts, models and sources that the record names."""
 
 from __future__ import annotations
 
-import json
+import logging
+import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
+from typing import cast as typing_cast
 
-from pydantic import BaseModel, Field
-
-from madke._util.files import refuse_special, short_hash, write_file
-from madke._util.versions import versions
-from madke.core.chat import fields_of
-from madke.core.errors import UserError
+from madke._util.yaml_file import read_json
+from madke.core.chat import ChatModel, writable
+from madke.core.errors import UserError, unknown
+from madke.core.events import Listener, SourceOpened, SourceOpening, silent
+from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
+from madke.core.registry import Scope
+from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
+from madke.data.dataset import is_sample_data, sample_of
 from madke.data.first_round import Draw
-from madke.engine.deferral import Deferring
+from madke.data.formats import READERS, DatasetReader
+from madke.data.questions import questions_of_records
+from madke.engine.debate import check_needs
+from madke.engine.deferral import CALIBRATION_FORMAT, Calibration, Deferring
+from madke.engine.prose import check_task
 from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import role_key
+from madke.engine.scene import Scene
+from madke.models.chat_models import as_chat_model, close, open_model
+from madke.models.endpoint import ModelEntries, read_models, refuse_two_addresses, refuse_unreachable
+from madke.models.model_names import forms_with_endpoint, has_endpoint, names_code
+from madke.retrieval import named
+from madke.retrieval.named import open_source
+from madke.retrieval.pools.pool_file import pool_records, sources_in
+from madke.retrieval.source import close_sources
+from madke.runs.directory import read_transcripts
+from madke.runs.record import RunRecord, question_hashes
+from madke.runs.request import Model, RunOptions, RunRequest, Sources
+from madke.tasks import TASKS, code_of, get_task
+from madke.variants import Variant, load_variant
 
-RUN_FORMAT = 2
-"""Format version of ``run.json``. The first format had no number."""
-
-_BY_QUESTION = ("questions", "pools", "first_round")
-"""Fields with one entry per question; they grow when a run is extended."""
+_log = logging.getLogger(__name__)
 
 
-class RunSpec(BaseModel, extra="forbid", frozen=True):
-    """Everything that can change the results of a run, frozen in its ``run.json``. Equal specs mean the same run.
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """The description of a run with the objects that it names. Make one with :func:`resolve`."""
 
-    ``pools`` and ``sources`` are empty until the pools are frozen.
-    """
+    record: RunRecord
+    """The description, without pools."""
+    questions: Sequence[Question]
+    variant: Variant
+    pools: Path | None = None
+    """The pool file; None: the run builds its own."""
+    first_round: FirstRounds | None = None
+    own_models: Mapping[str, ChatModel] = field(default_factory=dict)
+    """Name -> model, for models passed as objects."""
+    own_sources: Mapping[str, Source] = field(default_factory=dict)
+    """Name -> source, for sources passed as objects."""
+    opened: list[Source] = field(default_factory=list)
+    """The sources that are open so far."""
+    scope: Scope = field(default_factory=Scope)
+    """The task, and the dataset reader, that were passed as objects."""
 
-    data: str
-    """The dataset's file name, for display."""
-    dataset: str | None = None
-    """The published format of the file; None for madke's own."""
-    task: str | None = None
-    """The task requested for questions that name none."""
-    tasks: Mapping[str, str] = {}
-    """Custom task -> its code and a fingerprint of its prompt texts."""
-    questions: Mapping[str, str]
-    """Id -> hash of the question with all its fields, in order; see :func:`question_hash`."""
-    sample_seed: int | None = None
-    """Seed of the sample; None: the first questions."""
-    variant: str
-    protocol: Protocol
-    prompts_sha256: Mapping[str, str]
-    """Fingerprint of every prompt file."""
-    models: Mapping[str, str]
-    """Role -> name of its model. Addresses are not part of the spec; see ``endpoints`` in run.json."""
-    source_specs: Mapping[str, str | None]
-    """Source name -> requested specification; None for the name's default, or a pool file."""
-    sources: Mapping[str, str] = {}
-    """Source name -> its description when the pools were built, with the index fingerprint."""
-    pools: Mapping[str, str] = {}
-    """Question id -> hash of its line in the pool file; empty without knowledge."""
-    searched: Mapping[str, str] = {}
-    """Source name -> its description for searches of debaters; empty if they may not search."""
-    first_round: Mapping[str, str] = {}
-    """Question id -> hash of its first-round stances, if they were supplied."""
-    first_round_draw: Annotated[Draw | None, Field(exclude_if=lambda value: value is None)] = None
-    """How they were drawn from another arm's stances; None: they were not."""
-    answer_scorer: str | None = None
-    """The command of the answer scorer."""
-    seed: int | None = None
-    """Sampling seed; None: the servers choose their own."""
-    repeats: int = 1
-    deferring: Annotated[Deferring | None, Field(exclude_if=lambda value: value is None)] = None
-    """Which answers are left to a person; None: none."""
+    def sources(self, listen: Listener = silent) -> Sequence[Source]:
+        """The protocol's sources, each opened once; ``listen`` gets an event before and after each is opened."""
+        for name, spec in list(self.record.source_specs.items())[len(self.opened) :]:
+            listen(SourceOpening(name=name, spec=spec))
+            source = open_source(name, self.own_sources.get(name, spec))
+            self.opened.append(source)
+            listen(SourceOpened(name=name, spec=spec, description=source.description))
+        return self.opened
 
-    def differences(self, other: RunSpec) -> list[str]:
-        """The differences, as ``field: mine, not theirs``. Questions of only one spec are ignored: runs can grow."""
-        mine, theirs = self.model_dump(mode="json"), other.model_dump(mode="json")
-        for name in _BY_QUESTION:
-            both = [id_ for id_ in mine[name] if id_ in theirs[name]]
-            for record in (mine, theirs):
-                record[name] = {id_: record[name][id_] for id_ in both}
-        return list(_differences("", mine, theirs))
+    def close(self) -> None:
+        """Close the sources opened by name; the caller closes its own objects."""
+        close_sources(source for source in self.opened if source.name not in self.own_sources)
 
-    def extended(self, before: RunSpec) -> RunSpec:
-        """The same run, extended by the questions of an earlier command."""
-        both = {name: {**getattr(before, name), **getattr(self, name)} for name in _BY_QUESTION}
-        return self.model_copy(update=both)
+    def open_models(self, options: RunOptions, *, replay: bool = False) -> dict[str, ChatModel]:
+        """Role -> model; opens models given by name, see :func:`madke.runs.spec.open_models`."""
+        names = {role: name for role, name in self.record.models.items() if name not in self.own_models}
+        entries = read_models(options.models_file)
+        opened = open_models(names, base_url=options.base_url, replay=replay, models=entries)
+        return {role: opened.get(role) or self.own_models[name] for role, name in self.record.models.items()}
+
+    def scene(
+        self,
+        question: Question,
+        cast: Mapping[str, ChatModel],
+        pool: KnowledgePool,
+        *,
+        repeat: int = 0,
+        **services: Any,
+    ) -> Scene:
+        """One debate with the wrapped models in ``cast``; ``services`` are further fields of :class:`Scene`."""
+        with self.scope.active():
+            task = get_task(question.task)
+        return Scene(
+            question,
+            self.protocol,
+            cast,
+            pool,
+            task=task,
+            prompts=self.variant,
+            repeat=repeat,
+            seed=self.record.seed,
+            first_round=self.first_round.of(question.id, repeat) if self.first_round else (),
+            settle=self.record.deferring.settle(task) if self.record.deferring else None,
+            clock=time.monotonic,
+            **services,
+        )
+
+    async def close_models(self, models: Mapping[str, ChatModel]) -> None:
+        """Close the models opened by name; the caller closes its own objects."""
+        for model in {*models.values()} - {*self.own_models.values()}:
+            await close(model)
 
     @property
-    def first_round_sha256(self) -> str | None:
-        """Fingerprint of all supplied first-round stances; None without any."""
-        return short_hash(json.dumps(dict(self.first_round), sort_keys=True).encode()) if self.first_round else None
+    def protocol(self) -> Protocol:  # noqa: D102
+        return self.variant.protocol
 
 
-def question_hash(question: Question) -> str:
-    """The hash of a question with all its fields; independent of the format of its file."""
-    known = fields_of(question)
-    if not question.instructions:
-        del known["instructions"]  # runs without instructions keep the hashes that earlier versions wrote
-    return short_hash(json.dumps(known, sort_keys=True).encode())
+def resolve(request: RunRequest) -> RunSpec:
+    """Read and check everything that a run needs, before any call."""
+    scope = Scope()
+    with scope.active():
+        questions, given = questions_of(request), request.first_round is not None
+        spec = spec_of(
+            request,
+            questions,
+            data=writable(Path(request.questions).name) if isinstance(request.questions, str | Path) else "",
+            dataset=name_of_dataset(request.dataset),
+            task=None if request.task is None else TASKS.name_of(request.task),
+            first_round_given=given,
+        )
+        check_needs(spec.protocol, questions, given=given, scored=request.answer_scorer is not None)
+        for name in {question.task for question in questions}:
+            check_task(spec.protocol, get_task(name))
+        if request.answer_scorer is not None and spec.record.answer_scorer is None:
+            raise UserError(
+                f"--answer-scorer is for finish = rerank; this protocol has finish = {spec.protocol.finish}"
+            )
+        if request.first_round is not None:
+            spec = with_first_rounds(spec, _first_rounds(Path(request.first_round), spec))
+        return replace(spec, scope=scope)
 
 
-def question_hashes(questions: Sequence[Question]) -> dict[str, str]:
-    """Id -> hash, in order."""
-    return {question.id: question_hash(question) for question in questions}
+def _first_rounds(path: Path, spec: RunSpec) -> FirstRounds:
+    if path.is_dir():
+        return first_rounds(read_transcripts(path), spec.questions, spec.record.repeats, path)
+    return read_first_rounds(path, spec.questions, spec.protocol)
 
 
-def _differences(path: str, mine: Any, theirs: Any) -> Iterator[str]:
-    if isinstance(mine, dict) and isinstance(theirs, dict):
-        for key in [*mine, *(key for key in theirs if key not in mine)]:
-            yield from _differences(f"{path}.{key}" if path else key, mine.get(key), theirs.get(key))
-    elif isinstance(mine, list) and isinstance(theirs, list) and len(mine) == len(theirs):
-        for number, (own, other) in enumerate(zip(mine, theirs, strict=True)):
-            yield from _differences(f"{path}.{number}", own, other)
-    elif mine != theirs:
-        shown = "protocol" if path == "variant" else path  # as the option is called
-        yield f"{shown}: {_short(mine)}, not {_short(theirs)}"
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunFiles:
-    """Files of a run that may be outside its directory."""
-
-    calls: Path
-    """The call store; the arms of an experiment share one."""
-    pools: Path | None
-    """The pool file; None without knowledge."""
-
-
-def read_spec(path: Path) -> RunSpec:
-    """The description of the run in a directory; UserError (like all of this module) if ``run.json`` is invalid."""
-    try:
-        return RunSpec.model_validate(_record(path)["spec"])
-    except (ValueError, KeyError):
-        raise UserError("does not describe a run", file=path / "run.json") from None
-
-
-def run_files(path: Path) -> RunFiles:
-    """Paths of a run's calls and pools in its last session; the files may have been moved or removed since."""
-    sessions = sessions_of(path)
-    files = sessions[-1].get("files", {}) if sessions else {}
-    calls, pools = files.get("calls", "calls.sqlite"), files.get("pools")
-    return RunFiles(calls=path / str(calls), pools=None if pools is None else path / str(pools))
-
-
-def endpoints_before(path: Path) -> Mapping[str, Any]:
-    """The recorded endpoints of the run: model name -> ``address`` and ``dialect``."""
-    return dict(_record(path)["endpoints"])
-
-
-def sessions_of(path: Path) -> Sequence[Mapping[str, Any]]:
-    """The work of each command, oldest first: :meth:`madke.runs.meter.Meter.session`, or only the start if killed."""
-    return list(_record(path)["sessions"])
-
-
-def tokens_of_sessions(path: Path) -> int:
-    """Total prompt and completion tokens of all commands."""
-    counted = (session.get(name) for session in sessions_of(path) for name in ("prompt_tokens", "completion_tokens"))
-    return sum(count for count in counted if isinstance(count, int))
-
-
-def begin_session(path: Path, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles) -> None:
-    """Write the present description, and a new session that starts now."""
-    record: Mapping[str, Any] = _record(path) if (path / "run.json").is_file() else {"endpoints": {}, "sessions": []}
-    pools = None if files.pools is None else os.path.relpath(files.pools, path)
-    session = {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "files": {"calls": os.path.relpath(files.calls, path), "pools": pools},
-        "versions": versions(),
-    }
-    written = {
-        "format": RUN_FORMAT,
-        "spec": spec.model_dump(mode="json"),
-        "endpoints": {**record["endpoints"], **endpoints},
-        "sessions": [*record["sessions"], session],
-    }
-    write_record(path / "run.json", written)
-
-
-def update_spec(path: Path, spec: RunSpec) -> None:
-    """Replace the description; the sessions stay."""
-    write_record(path / "run.json", {**_record(path), "spec": spec.model_dump(mode="json")})
-
-
-def end_session(path: Path, session: Mapping[str, Any] | None, endpoints: Mapping[str, Any]) -> None:
-    """Complete the last session; None removes it, for a command that had nothing to do."""
-    record = _record(path)
-    *before, last = record["sessions"]
-    sessions = before if session is None and before else [*before, {**last, **(session or {})}]
-    # Dialects are detected while the run makes calls.
-    write_record(path / "run.json", {**record, "endpoints": {**record["endpoints"], **endpoints}, "sessions": sessions})
-
-
-def _record(path: Path) -> dict[str, Any]:
-    record = read_record(path / "run.json", RUN_FORMAT, "a run")
-    if not _is_sound(record):
-        raise UserError("does not describe a run", file=path / "run.json")
-    return record
-
-
-def _is_sound(record: Mapping[str, Any]) -> bool:
-    """Whether the fields other than the spec have the expected types."""
-    sessions = record.get("sessions")
-    if not isinstance(record.get("endpoints"), dict) or not isinstance(sessions, list):
-        return False
-    return all(
-        isinstance(session, dict)
-        and isinstance(files := session.get("files", {}), dict)
-        and isinstance(files.get("calls", ""), str)
-        and isinstance(files.get("pools"), str | None)
-        and isinstance(session.get("versions", {}), dict)
-        and all(isinstance(session.get(name, 0), int | float) for name in ("calls", "failed_calls", "seconds"))
-        for session in sessions
+def spec_of(
+    request: RunRequest,
+    questions: Sequence[Question],
+    *,
+    data: str,
+    dataset: str | None,
+    task: str | None,
+    first_round_given: bool = False,
+) -> RunSpec:
+    """A run of these questions, without its first round; ``data``, ``dataset``, ``task``: see :class:`RunRecord`."""
+    protocol = request.protocol
+    prompts = None if request.prompts is None else Path(request.prompts)
+    variant = _variant(protocol, prompts) if isinstance(protocol, str | Path) else protocol
+    specs, own_sources = source_specs(request.sources, variant.protocol.sources)
+    pools = None if request.pools is None else Path(request.pools)
+    if request.sources is None and pools is not None:
+        specs = dict.fromkeys(_sources_of(pools, variant.protocol.sources))
+    settings = {**request.settings, "first_round_given": True} if first_round_given else request.settings
+    if list(specs) != list(variant.protocol.sources):
+        variant = variant.with_sources(list(specs), settings)
+    elif settings:
+        variant = variant.with_settings(settings)
+    specs = {name: specs.get(name) for name in variant.protocol.sources}
+    by_role = dict(request.model) if isinstance(request.model, Mapping) else {"*": request.model}
+    own_models: dict[str, ChatModel] = {}
+    names = {role: _model_name(value, own_models) for role, value in {**by_role, **request.cast}.items()}
+    default = names.pop("*", "offline")
+    record = RunRecord(
+        data=data,
+        dataset=dataset,
+        task=task,
+        tasks=code_of(question.task for question in questions),
+        questions=question_hashes(questions),
+        sample_seed=request.sample_seed,
+        variant=variant.name,
+        protocol=variant.protocol,
+        prompts_sha256=variant.files,
+        models=role_models(variant.protocol, default, names),
+        source_specs=specs,
+        answer_scorer=request.answer_scorer if variant.protocol.needs_answer_scorer else None,
+        seed=request.seed,
+        repeats=request.repeats or 1,
+        deferring=deferring_of(request.calibration, request.error_at_most),
+    )
+    if record.deferring is not None:
+        tasks = [question.task for question in questions]
+        warn_of_shift(record.deferring.calibration, record.variant, tasks, record.models)
+    own_sources = {name: source for name, source in own_sources.items() if name in specs}
+    return RunSpec(
+        record=record, questions=questions, variant=variant, pools=pools, own_models=own_models, own_sources=own_sources
     )
 
 
-def read_record(file: Path, version: int, what: str) -> dict[str, Any]:
-    """The JSON object in a file of this format version; UserError if there is none, or not of ``what``."""
-    refuse_special(file)
+def name_of_dataset(dataset: str | DatasetReader | None) -> str | None:
+    """The name of a published dataset, or of the caller's function that reads a file."""
+    return None if dataset is None else READERS.name_of(dataset)
+
+
+def questions_of(request: RunRequest) -> list[Question]:
+    """The selected questions of a file, or of the caller's own records."""
+    data, task = request.questions, None if request.task is None else TASKS.name_of(request.task)
+    limit, seed = request.limit, request.sample_seed
+    if isinstance(data, str) and " " in data and not os.path.exists(data):
+        raise UserError(f"{data!r} is not a file; to ask a question, pass a list of texts")
+    if isinstance(data, str | Path):
+        dataset = name_of_dataset(request.dataset)
+        return read_dataset(
+            Path(data),
+            dataset=dataset,
+            task=task,
+            columns=request.columns,
+            ids=request.ids,
+            limit=limit,
+            sample_seed=seed,
+        )
+    questions = questions_of_records(data, task=task, columns=request.columns)
+    return sample_of(questions, limit, seed, lambda question: question.id)
+
+
+def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
+    """Load a variant by name, or from its folder."""
+    folder = Path(protocol)
+    if prompts is None and len(folder.parts) > 1 and (folder / "protocol.yaml").is_file():
+        return load_variant(folder.name, folder.parent)
+    return load_variant(str(protocol), prompts)
+
+
+def source_specs(sources: Sources | None, default: Sequence[str]) -> tuple[dict[str, str | None], dict[str, Source]]:
+    """Source name -> specification, and name -> source for sources passed as objects."""
+    if sources is None or isinstance(sources, str):
+        return named.parse_sources(sources, default), {}
+    if hasattr(sources, "search"):
+        sources = [typing_cast(Source, sources)]
+    all_of: dict[str, str | Source | None] = {}
+    all_of.update(sources if isinstance(sources, Mapping) else {getattr(one, "name", str(one)): one for one in sources})
+    own = {name: source for name, source in all_of.items() if source is not None and not isinstance(source, str)}
+    for name, source in own.items():
+        for needed in ("name", "description", "search"):
+            if not hasattr(source, needed):
+                raise UserError(f"the source {name!r} has no {needed!r}; expected name, description and search")
+    specs: dict[str, str | None] = {name: spec if isinstance(spec, str) else None for name, spec in all_of.items()}
+    specs |= {name: f"object {type(source).__module__}.{type(source).__qualname__}" for name, source in own.items()}
+    return specs, own
+
+
+def refuse_sample(questions: Sequence[Question], specs: Mapping[str, str | None]) -> None:
+    """UserError if one of these sources, which nobody named, is the shipped sample and the questions are not its own.
+
+    ``specs``: source name -> specification.
+    """
+    samples = [name for name, spec in specs.items() if named.is_sample(name, spec)]
+    if samples and not is_sample_data(questions):
+        raise UserError(
+            f"source {samples[0]!r} would be the shipped sample, which covers only the sample questions; give your "
+            f"sources, for example --sources docs=./docs,notes=./notes, or --sources {samples[0]} for the sample"
+        )
+
+
+def _sources_of(pools: Path, default: Sequence[str]) -> Sequence[str]:
+    """The protocol's ``default`` sources, or all of the pool file if it lacks one of them."""
+    if not default:
+        return default
+    held = list(sources_in(record for _, record in pool_records(pools)))
+    if set(default) <= set(held):
+        return default
+    wanted, found = ", ".join(default), ", ".join(held)
+    _log.warning("%s lacks a source of the protocol (%s): using its own, %s", pools, wanted, found)
+    return held
+
+
+def _model_name(model: Model, own: dict[str, ChatModel]) -> str:
+    """The name of a model; a model passed as an object is added to ``own``."""
+    if isinstance(model, str):
+        return model
+    chat = as_chat_model(model)
+    if own.setdefault(chat.name, chat) != chat:
+        raise UserError(f"two models have the name {chat.name!r}; give them different names")
+    return chat.name
+
+
+def with_questions(spec: RunSpec, questions: Sequence[Question]) -> RunSpec:
+    """The same spec with some of its questions."""
+    hashes = {question.id: spec.record.questions[question.id] for question in questions}
+    return replace(spec, questions=questions, record=spec.record.model_copy(update={"questions": hashes}))
+
+
+def with_first_rounds(spec: RunSpec, given: FirstRounds, draw: Draw | None = None) -> RunSpec:
+    """The same spec with the given first rounds. ``draw``: how they were drawn from another arm's stances."""
+    update = {"first_round": given.hashes, "first_round_draw": draw}
+    return replace(spec, first_round=given, record=spec.record.model_copy(update=update))
+
+
+def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) -> dict[str, str]:
+    """Role -> name of its model: from ``overrides``, else from the protocol, else ``model``.
+
+    Roles match regardless of case, spaces, hyphens and underscores: ``debater-1`` is ``Debater 1``. A protocol that
+    names code (``module:object``) is refused, since a prompt folder may come from an untrusted source.
+    """
+    for debater in protocol.cast:
+        if debater.model and names_code(debater.model):
+            raise UserError(
+                f"the protocol names code as the model of {debater.name}, {debater.model!r}; if you trust it, remove "
+                f"it from the protocol and pass --cast {role_key(debater.name)}={debater.model}"
+            )
+    own = {debater.name: debater.model for debater in protocol.cast if debater.model}
+    names = {role: own.get(role, model) for role in protocol.roles}
+    by_key = {role_key(role): role for role in protocol.roles}
+    for role, name in overrides.items():
+        if role_key(role) not in by_key:
+            raise unknown("role", role, protocol.roles)
+        names[by_key[role_key(role)]] = name
+    return names
+
+
+def open_models(
+    names: Mapping[str, str],
+    *,
+    base_url: str | None = None,
+    replay: bool = False,
+    models: ModelEntries | None = None,
+    probed: bool = True,
+) -> dict[str, ChatModel]:
+    """Role -> model; roles with the same model name share a model. Close each with ``close``.
+
+    Under ``replay`` models are not called and need no endpoint and no key. Otherwise endpoints are probed, unless
+    ``probed`` is False, so that an unreachable one is detected before any cost.
+    """
+    opened: dict[str, ChatModel] = {}
+    remote = [name for name in names.values() if has_endpoint(name)]
+    if base_url is not None and not remote:
+        given = ", ".join(names.values())
+        raise UserError(f"--base-url is for {forms_with_endpoint('and')}, but the models are {given}")
+    for name in names.values():
+        if name not in opened:
+            opened[name] = open_model(name, base_url=base_url if name in remote else None, replay=replay, models=models)
+    refuse_two_addresses(opened.values())
+    if probed and not replay:
+        refuse_unreachable(opened.values())
+    return {role: opened[name] for role, name in names.items()}
+
+
+_log = logging.getLogger(__name__)
+
+
+def read_calibration(path: Path) -> Calibration:
+    """The calibration in a file; UserError if it holds none, or one of another format."""
+    found = read_json(path, Calibration, "is not a calibration that `madke calibrate` wrote")
+    if found.format != CALIBRATION_FORMAT:
+        raise UserError(
+            f"has format {found.format}; this version of madke reads format {CALIBRATION_FORMAT}", file=path
+        )
+    return found
+
+
+def level_of(text: str | float, option: str = "--error-at-most") -> float:
+    """A level from ``5%`` or ``0.05``; UserError, which names the ``option``, if it is not between 0 and 1."""
     try:
-        record = json.loads(file.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=file) from None
-    except (ValueError, RecursionError):
-        record = None
-    if not isinstance(record, dict):
-        raise UserError(f"does not describe {what}", file=file)
-    if (found := record.get("format", 1)) != version:
-        expected = f"this version of madke reads format {version}; choose another --out"
-        raise UserError(f"has format {found!r}, but {expected}", file=file)
-    return record
+        given = str(text).strip()
+        level = float(given.removesuffix("%")) / (100 if given.endswith("%") else 1)
+    except ValueError:
+        level = math.nan
+    if not 0 < level < 1:
+        raise UserError(f"{option} {text!r}: expected a share such as 5% or 0.05")
+    return level
 
 
-def write_record(file: Path, record: Mapping[str, Any]) -> None:
-    """Write a JSON object atomically."""
-    # A path that is not UTF-8 has lone surrogates: the handler writes their JSON escapes.
-    content = json.dumps(record, ensure_ascii=False, indent=2).encode("utf-8", "backslashreplace")
-    write_file(file, content + b"\n")
+def deferring_of(path: str | Path | None, level: str | float | None) -> Deferring | None:
+    """The calibration in a file with a level; None without both. UserError if no threshold passes at this level."""
+    if path is None and level is None:
+        return None
+    if path is None or level is None:
+        raise UserError("--error-at-most and --calibration need each other: expected a share and a file")
+    found = Deferring(level=level_of(level), calibration=read_calibration(Path(path)))
+    calibration = found.calibration
+    if calibration.threshold(found.level) is None:
+        shown = f"an error of at most {100 * found.level:g} %"
+        n, least = len(calibration.points), calibration.fewest(found.level)
+        why = f"{n} questions are too few, at least {least} are needed" if n < least else "too many answers were wrong"
+        raise UserError(f"cannot show {shown}: {why}", file=Path(path))
+    return found
+
+
+def warn_of_shift(calibration: Calibration, variant: str, tasks: Iterable[str], models: Mapping[str, str]) -> None:
+    """Warn where a run is not like the calibration's: then its bound says nothing."""
+    pairs = {
+        "protocol": (calibration.variant, variant),
+        "tasks": (", ".join(calibration.tasks), ", ".join(sorted(set(tasks)))),
+        "models": (", ".join(calibration.models), ", ".join(sorted(set(models.values())))),
+    }
+    for what, (then, now) in pairs.items():
+        if then != now:
+            _log.warning("the calibration is of other %s (%s, now %s): its bound does not hold here", what, then, now)

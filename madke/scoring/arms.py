@@ -21,7 +21,7 @@ from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcome
 from madke.engine.parse import answer_of, without_reasoning
 from madke.runs.directory import read_transcripts
-from madke.runs.spec import RunSpec, read_spec
+from madke.runs.record import RunRecord, read_run
 from madke.scoring.debate_rows import (
     NO_EXTERNAL_SCORES,
     DebateRow,
@@ -53,7 +53,7 @@ class Results:
     name: str
     path: Path
     """The run directory or the predictions file."""
-    config: RunSpec | None
+    config: RunRecord | None
     """None for predictions from elsewhere."""
     transcripts: Callable[[], Iterator[Transcript]]
     """Returns an iterator over all transcripts; each call reads a run's transcripts again."""
@@ -97,7 +97,7 @@ def _opened(path: Path, name: str, questions: Sequence[Question] | None) -> Resu
             raise UserError("no such run directory or file", file=path)
         if not (path / "run.json").is_file():
             raise UserError("is not a run directory: run.json is missing", file=path)
-        return Results(name=name, path=path, config=read_spec(path), transcripts=partial(read_transcripts, path))
+        return Results(name=name, path=path, config=read_run(path), transcripts=partial(read_transcripts, path))
     if questions is None:
         expected = "expected a run directory; for predictions, give the questions with --data"
         raise UserError(f"found a file, {expected}", file=path)

@@ -23,7 +23,7 @@ from madke.models.prices import Prices, billed_as, cost, cost_saved, price_of
 from madke.models.store import CallStore
 from madke.runs.directory import is_being_written
 from madke.runs.meter import Budget
-from madke.runs.spec import endpoints_before, run_files, sessions_of
+from madke.runs.record import endpoints_before, run_files, sessions_of
 from madke.scoring.arms import ArmValues, Results, open_runs
 from madke.scoring.outside import (
     EXTERNAL,

@@ -19,12 +19,10 @@ from madke.retrieval.named import is_sample, open_source
 from madke.retrieval.pools.building import retrieve
 from madke.retrieval.pools.loading import pool_of
 from madke.retrieval.source import NamedSource, close_sources
-from madke.runs.cast import open_models
-from madke.runs.job import Job, resolved, source_specs
 from madke.runs.meter import account
-from madke.runs.options import RunOptions
-from madke.runs.request import RunRequest
-from madke.runs.spec import RunSpec
+from madke.runs.record import RunRecord
+from madke.runs.request import RunOptions, RunRequest
+from madke.runs.spec import RunSpec, open_models, resolve, source_specs
 from madke.serve.refusals import Refusal
 from madke.serve.served_run import ServedRun, Shared
 from madke.variants import Variant, load_variant, variant_folders
@@ -93,7 +91,7 @@ class Offers:
         self._opening = asyncio.Lock()
         self.left_out: dict[str, str] = {}
         """Protocol -> why it cannot run with the models, sources and settings of this server."""
-        self._jobs = self._possible_jobs()
+        self._specs_of = self._possible_specs()
         for alias, name in options.aliases.items():
             if name not in self.variants:
                 raise UserError(f"--alias {alias}={name}: {unknown('protocol', name, self.variants)}")
@@ -112,9 +110,9 @@ class Offers:
             raise Refusal(404, message, param="model", code="model_not_found")
         return self.variants[name]
 
-    def spec(self, name: str) -> RunSpec:
+    def spec(self, name: str) -> RunRecord:
         """What a run of this protocol is made of; Refusal if it is not served."""
-        return self._jobs[self.variant(name).name].spec
+        return self._specs_of[self.variant(name).name].record
 
     def check(self, ask: Ask) -> None:
         """Refusal if it cannot be debated."""
@@ -168,19 +166,19 @@ class Offers:
             if key in self._runs:
                 return
             try:
-                job = self._job(ask)
+                spec = self._spec(ask)
             except UserError as error:  # the client chose sources with which the protocol cannot run
                 raise Refusal(400, str(error), param="sources") from None
-            named = job.spec.models
-            self._models |= job.own_models
+            named = spec.record.models
+            self._models |= spec.own_models
             if new := {*named.values()} - self._models.keys():
                 run = self._options.run
                 names, entries = {name: name for name in new}, read_models(run.models_file)
                 self._models |= await asyncio.to_thread(open_models, names, base_url=run.base_url, models=entries)
-            sources = await asyncio.to_thread(self._open_sources, job.spec.source_specs, job.own_sources)
+            sources = await asyncio.to_thread(self._open_sources, spec.record.source_specs, spec.own_sources)
             models = {role: self._models[name] for role, name in named.items()}
-            job = replace(job, own_sources=sources)  # so the job does not close them
-            self._runs[key] = ServedRun(self._options.out, job, models, self.shared)
+            spec = replace(spec, own_sources=sources)  # so the spec does not close them
+            self._runs[key] = ServedRun(self._options.out, spec, models, self.shared)
 
     def _open_sources(self, specs: Mapping[str, str | None], objects: Mapping[str, Source]) -> dict[str, Source]:
         for name, spec in specs.items():
@@ -205,29 +203,29 @@ class Offers:
         specs, objects = source_specs(self._options.request.sources, default)
         return {**specs, **objects}
 
-    def _possible_jobs(self) -> dict[str, Job]:
+    def _possible_specs(self) -> dict[str, RunSpec]:
         """Protocol -> its run; others are left out. UserError if one of them was named, or if none is left."""
-        jobs: dict[str, Job] = {}
+        specs: dict[str, RunSpec] = {}
         failed: dict[str, UserError] = {}
         for name in self.variants:
             try:
-                jobs[name] = self._job(Ask(protocol=name, question="?"))
+                specs[name] = self._spec(Ask(protocol=name, question="?"))
             except UserError as error:
                 failed[name] = error
         for name, reason in failed.items():
-            if not jobs:
+            if not specs:
                 raise reason
             if self._options.protocols:
                 raise UserError(f"the protocol {name!r} cannot be served: {reason}") from None
             del self.variants[name]
             self.left_out[name] = str(reason)
-        return jobs
+        return specs
 
-    def _job(self, ask: Ask) -> Job:
+    def _spec(self, ask: Ask) -> RunSpec:
         variant, request = self.variant(ask.protocol), self._options.request
         roles = {role_key(role) for role in variant.protocol.roles}
         cast = {role: model for role, model in request.cast.items() if role_key(role) in roles}
-        return resolved(
+        return resolve(
             replace(
                 request,
                 questions=["?"],

@@ -21,7 +21,7 @@ from madke.core.events import Event
 from madke.core.transcript import Transcript
 from madke.data import read_dataset
 from madke.retrieval.named import is_sample
-from madke.runs.spec import RunSpec
+from madke.runs.record import RunRecord
 from madke.serve.debates import Debates
 from madke.serve.offers import Ask
 from madke.serve.refusals import body_of
@@ -193,7 +193,7 @@ def _debate_json(found: FoundDebate) -> dict[str, Any]:
     return _json(found.transcript) | {"texts": texts, "protocol": found.spec.variant, "models": _models_of(found.spec)}
 
 
-def _offered(name: str, spec: RunSpec) -> dict[str, Any]:
+def _offered(name: str, spec: RunRecord) -> dict[str, Any]:
     """A protocol for the form, with questions that its sources can answer: those of the sample, if it is searched."""
     is_of_sample = any(is_sample(*source) for source in spec.source_specs.items())
     return {
@@ -205,7 +205,7 @@ def _offered(name: str, spec: RunSpec) -> dict[str, Any]:
     }
 
 
-def _models_of(spec: RunSpec) -> list[str]:
+def _models_of(spec: RunRecord) -> list[str]:
     """The models of all roles, each once."""
     return [*dict.fromkeys(spec.models.values())]
 

@@ -36,11 +36,11 @@ from madke.retrieval.pools.stages import LLM, SEARCH, PoolStages
 from madke.retrieval.source import served_by
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.guard import Guard, debate_services
-from madke.runs.job import Job
 from madke.runs.meter import Budget, Meter
-from madke.runs.options import RunOptions
-from madke.runs.pool_stages import guarded, open_rerankers, staged
-from madke.runs.spec import RunFiles, question_hash, read_spec
+from madke.runs.pools import guarded, open_rerankers, staged
+from madke.runs.record import RunFiles, question_hash, read_run
+from madke.runs.request import RunOptions
+from madke.runs.spec import RunSpec
 from madke.scoring.metrics import question_of
 from madke.serve.refusals import Refusal
 
@@ -60,18 +60,18 @@ class Shared:
 
 
 class ServedRun:
-    """An open run below ``out``, created or continued. The question of ``job`` stands for all."""
+    """An open run below ``out``, created or continued. The question of ``spec`` stands for all."""
 
-    def __init__(self, out: Path, job: Job, models: Mapping[str, ChatModel], shared: Shared) -> None:
-        self.job, self.shared, self.models = job, shared, models
-        self._knowledge = knowledge = job.protocol.knowledge
-        sources = job.sources()
+    def __init__(self, out: Path, spec: RunSpec, models: Mapping[str, ChatModel], shared: Shared) -> None:
+        self.spec, self.shared, self.models = spec, shared, models
+        self._knowledge = knowledge = spec.protocol.knowledge
+        sources = spec.sources()
         self._search = None
         if knowledge is not None:
             served = {source.name: source.description for source in sources}
             self._search = LiveSearch(served, sources, depth(knowledge))
         live = self._search if knowledge is not None and knowledge.allow_search else None
-        spec = job.spec.model_copy(
+        record = spec.record.model_copy(
             update={
                 "questions": {},
                 "models": {role: model.name for role, model in models.items()},
@@ -79,19 +79,19 @@ class ServedRun:
                 "searched": live.served_by if live else {},
             }
         )
-        content = json.dumps(spec.model_dump(mode="json"), sort_keys=True).encode()
-        self.name = f"{spec.variant}-{short_hash(content)[:8]}"
+        content = json.dumps(record.model_dump(mode="json"), sort_keys=True).encode()
+        self.name = f"{record.variant}-{short_hash(content)[:8]}"
         self._saving: asyncio.TimerHandle | None = None
         with ExitStack() as held:
             self._directory = held.enter_context(RunDirectory(out / self.name))
             path = self._directory.path
             if self._directory.begun:
-                before = read_spec(path)
-                spec = spec.extended(before).model_copy(update={"repeats": before.repeats})
-            self.spec = spec
+                before = read_run(path)
+                record = record.extended(before).model_copy(update={"repeats": before.repeats})
+            self.record = record
             self._store = held.enter_context(CallStore(path / "calls.sqlite"))
             files = RunFiles(calls=self._store.path, pools=path / "pools.jsonl" if knowledge else None)
-            self._directory.begin(spec, endpoints_of(models.values()), files)
+            self._directory.begin(record, endpoints_of(models.values()), files)
             self._directory.resume(shared.options)
             self._hashes = {each.id: question_hash(question_of(each)) for each in read_transcripts(path)}
             self._pools = _pool_lines(path / "pools.jsonl")
@@ -104,7 +104,7 @@ class ServedRun:
         self.meter = Meter(total=0, budget=self.shared.budget, limits=limits)
         self._guard = Guard(limits=limits, meter=self.meter, store=self._store, innermost=_Sent)
         self._cast = {role: self._leavable(self._guard.model(model)) for role, model in self.models.items()}
-        scorer = AnswerScorer(self.spec.answer_scorer) if self.spec.answer_scorer else None
+        scorer = AnswerScorer(self.record.answer_scorer) if self.record.answer_scorer else None
         self._services = debate_services(self._service, live, scorer, self._knowledge)
         wanted = staged(self._knowledge)
         self._rerankers = open_rerankers(wanted, self.shared.options)
@@ -113,12 +113,12 @@ class ServedRun:
             models[SEARCH] = self._service(self._search)
         if RETRIEVER in self._cast:
             models[LLM] = self._cast[RETRIEVER]
-        self._stages = PoolStages(wanted=wanted, models=models, seed=self.spec.seed)
+        self._stages = PoolStages(wanted=wanted, models=models, seed=self.record.seed)
 
     def question(self, text: str, instructions: str) -> Question:
         """The record of a served question. Without instructions it has the id that :func:`madke.run` gives the text."""
         whole = f"{text}\0{instructions}" if instructions else text
-        return Question(id=id_of(whole), question=text, task=self.job.questions[0].task, instructions=instructions)
+        return Question(id=id_of(whole), question=text, task=self.spec.questions[0].task, instructions=instructions)
 
     async def debate(
         self, question: Question, repeat: int, listen: Listener, *, deltas: bool
@@ -130,7 +130,7 @@ class ServedRun:
         self._directory.check_lock()
         pool = await self._pool(question)
         listen(PoolReady(question=question.id, repeat=repeat, pool=pool))
-        scene = self.job.scene(
+        scene = self.spec.scene(
             question, self._cast, pool, repeat=repeat, listen=listen, deltas=deltas, **self._services
         )
         transcript = await hold_debate(scene)
@@ -159,8 +159,8 @@ class ServedRun:
         role = next((role for role in ("summarizer", "judge") if role in self._cast), next(iter(self._cast)))
         key = id_of(json.dumps([[m.role, m.content] for m in messages]))
         purpose = Purpose(question=key, stage=name, agent=role, round=1)
-        limit = min(max_tokens or self.job.protocol.max_tokens, self.job.protocol.max_tokens)
-        seed = call_seed(self.spec.seed, purpose)
+        limit = min(max_tokens or self.spec.protocol.max_tokens, self.spec.protocol.max_tokens)
+        seed = call_seed(self.record.seed, purpose)
         stage = Stage(name=name, question=Question(question=asked)) if asked else None
         request = ChatRequest(
             messages=messages, purpose=purpose, temperature=0.0, max_tokens=limit, seed=seed, stage=stage
@@ -207,7 +207,7 @@ class ServedRun:
         repeats = max((repeat + 1 for _, repeat in self._directory.done), default=1)
         pools = {id_: self._pools.hashes[id_] for id_ in self._hashes if id_ in self._pools.hashes}
         grown = {"questions": self._hashes, "pools": pools, "repeats": repeats}
-        self._directory.extend(self.spec.model_copy(update=grown))
+        self._directory.extend(self.record.model_copy(update=grown))
 
 
 def _pool_lines(file: Path) -> PoolLines:

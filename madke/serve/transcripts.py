@@ -24,7 +24,7 @@ from madke.core.transcript import from_json as transcript_from_json
 from madke.retrieval.pools.loading import pool_of
 from madke.retrieval.pools.pool_file import record_from_json
 from madke.runs.directory import unsealed
-from madke.runs.spec import RunSpec, read_spec
+from madke.runs.record import RunRecord, read_run
 from madke.serve.refusals import Refusal
 from madke.serve.served_run import ServedRun
 
@@ -56,7 +56,7 @@ class FoundDebate:
 
     transcript: Transcript
     pool: KnowledgePool
-    spec: RunSpec
+    spec: RunRecord
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,7 +137,7 @@ class Transcripts:
             transcript = transcript_from_json(unsealed(sealed))
         except ValueError as error:
             raise UserError(f"is damaged: {error}", file=self._folder / run / "transcripts.jsonl") from None
-        spec = read_spec(self._folder / run)
+        spec = read_run(self._folder / run)
         knowledge = spec.protocol.knowledge
         line = files.pools.line(question) if knowledge else None
         pool = pool_of(record_from_json(line), knowledge) if line and knowledge else EMPTY_POOL

@@ -98,7 +98,7 @@ def test_the_same_debate_through_api_command_line_and_stream(tmp_path: Path, mon
     (from_cli,) = madke.api.batch.Run(tmp_path / "cli").transcripts()
     assert plain(from_run) == plain(from_cli) == plain(last.transcript) == plain(by_ask.transcript)
     assert from_run.answer == "Lake Baikal"
-    assert by_run.spec == madke.api.batch.Run(tmp_path / "cli").spec
+    assert by_run.record == madke.api.batch.Run(tmp_path / "cli").record
 
 
 def test_what_is_returned_is_shown_in_one_line_and_says_why_it_failed(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_function_reads_a_file_of_its_own_form(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("Which river leaves Lake Baikal?\tAngara\n")
     run = madke.run(tmp_path / "pairs.tsv", dataset=pairs, protocol="cot", model=lambda messages: "It is [Angara].")
     assert [transcript.id for transcript in run.transcripts()] == ["Angara"]
-    assert "pairs" in str(run.spec.dataset)
+    assert "pairs" in str(run.record.dataset)
     found = madke.build_pools(tmp_path / "pairs.tsv", tmp_path / "p.jsonl", dataset=pairs, sources=[Searching()])
     assert [count.asked for count in found.values()] == [1]
 
@@ -190,7 +190,7 @@ def test_a_larger_limit_goes_on_and_asks_only_for_what_is_new(tmp_path: Path, ca
     assert len(model.asked) == 2 * calls
     assert source.queries == questions
     assert (tmp_path / "out" / "transcripts.jsonl").read_bytes().startswith(kept)
-    assert [*run.spec.questions] == [transcript.id for transcript in run.transcripts()]
+    assert [*run.record.questions] == [transcript.id for transcript in run.transcripts()]
     assert run.scores == {}
     madke.run(questions, limit=1, **same)
     assert "holds a run of 4 questions, 1 are requested; scores cover all 4" in caplog.text

@@ -60,7 +60,7 @@ def known() -> Iterator[None]:
 @pytest.mark.usefixtures("known")
 def test_two_runs_keep_their_own_tasks_of_one_name(tmp_path: Path) -> None:
     strict, lax = measured(1, tmp_path / "strict"), measured(10, tmp_path / "lax")
-    assert strict.spec.task == lax.spec.task
+    assert strict.record.task == lax.record.task
     # In this order, so that the first run is scored after the second one was prepared.
     assert [run.scores["close"].value for run in (strict, lax)] == [0.0, 1.0]
     assert [madke.score(run).metrics["close"].value for run in (strict, lax)] == [0.0, 1.0]
@@ -68,7 +68,7 @@ def test_two_runs_keep_their_own_tasks_of_one_name(tmp_path: Path) -> None:
         assert "close" in run.table()
         assert run.report(tmp_path / "page.html").exists()
     with pytest.raises(UserError, match=r"is code that only a file names.*use the Run that has it"):
-        get_task(strict.spec.task)
+        get_task(strict.record.task)
     with pytest.raises(UserError, match="is code that only a file names"):
         madke.score(tmp_path / "lax")
 

@@ -92,10 +92,10 @@ def test_a_person_can_take_a_debaters_part(asking: Any) -> None:
 
 @pytest.mark.parametrize("interrupts", ["taken", "ignored"])
 def test_a_person_who_leaves_ends_the_command(asking: Any, interrupts: str) -> None:
-    """Also in a background job of a script, which inherits that interrupts are ignored."""
-    job = ("sh", "-c", 'trap "" INT; exec "$@"', "sh") if interrupts == "ignored" else ()
+    """Also in a background spec of a script, which inherits that interrupts are ignored."""
+    spec = ("sh", "-c", 'trap "" INT; exec "$@"', "sh") if interrupts == "ignored" else ()
     done = subprocess.run(
-        [*job, *command(*asking, "--cast", "Debater 2=human", "--json")],
+        [*spec, *command(*asking, "--cast", "Debater 2=human", "--json")],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

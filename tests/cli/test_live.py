@@ -14,16 +14,16 @@ from madke.core.chat import ChatRequest, Purpose
 from madke.core.knowledge import EMPTY_POOL
 from madke.core.transcript import Round, Stance, Turn, Verdict
 from madke.report.debate_text import closing_lines
-from madke.runs.job import resolved
 from madke.runs.request import RunRequest
+from madke.runs.spec import resolve
 from tests.cli.test_progress import frames, terminal_of
 from tests.report.run_folders import debate
 from tests.support.cli import madke
 
 
-def job_of(**changes: Any) -> Any:
+def spec_of(**changes: Any) -> Any:
     asked = [{"id": "ask", "question": "Which lake is the deepest?"}]
-    return resolved(RunRequest(questions=asked, **{"sources": "none", **changes}))
+    return resolve(RunRequest(questions=asked, **{"sources": "none", **changes}))
 
 
 def call(agent: str, stage: str = "speak") -> Any:
@@ -58,7 +58,7 @@ def test_replies_are_seen_while_they_are_streamed_and_then_printed_whole(
 ) -> None:
     terminal = both_streams(monkeypatch, columns)
     first, second = call("Debater 1"), call("Debater 2")
-    with LiveDebate(job_of(), debate=True) as live:
+    with LiveDebate(spec_of(), debate=True) as live:
         assert live.redrawn
         live.hear(events.DebateStarted(question="ask", pool=EMPTY_POOL))
         for purpose in (first, second):
@@ -78,7 +78,7 @@ def test_replies_are_seen_while_they_are_streamed_and_then_printed_whole(
 
 def test_a_streamed_text_cannot_steer_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = both_streams(monkeypatch, 80)
-    with LiveDebate(job_of(), debate=True) as live:
+    with LiveDebate(spec_of(), debate=True) as live:
         live.hear(started(call("Debater 1")))
         live.hear(events.CallDelta(question="ask", purpose=call("Debater 1"), text="\x1b]0;owned\x07 [red]x[/red]"))
         live.hear(said("Debater 2", "x"))
@@ -88,7 +88,7 @@ def test_a_streamed_text_cannot_steer_the_terminal(monkeypatch: pytest.MonkeyPat
 
 def test_a_person_who_types_has_a_terminal_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = both_streams(monkeypatch, 80)
-    with LiveDebate(job_of(cast={"debater-2": "human"}), debate=True) as live:
+    with LiveDebate(spec_of(cast={"debater-2": "human"}), debate=True) as live:
         live.hear(started(call("Debater 2")))
         live.hear(said("Debater 1", "It is [Baikal]."))
         assert "Baikal" not in terminal.getvalue()  # prompts tell what others said
@@ -97,7 +97,7 @@ def test_a_person_who_types_has_a_terminal_that_stands_still(monkeypatch: pytest
 
 
 def test_the_header_says_what_answers_and_how_to_take_something_else(capsys: pytest.CaptureFixture[str]) -> None:
-    with LiveDebate(job_of(sources="wiki,docs=./mine"), debate=True) as live:
+    with LiveDebate(spec_of(sources="wiki,docs=./mine"), debate=True) as live:
         live.hear(opening("docs", "./mine"))
         assert capsys.readouterr().err == ""  # a wrong source is one line of error
         live.hear(opening("wiki"))
@@ -116,7 +116,7 @@ def test_a_pipe_gets_the_debate_and_the_other_the_progress(capsys: pytest.Captur
     verdict = Verdict(consensus=True, text="[SAME]")
     stance = Stance(text="It is [Baikal].", answer="Baikal")
     entry = Round(n=1, order=("A",), turns=(Turn(agent="A", stance=stance),), verdict=verdict)
-    with LiveDebate(job_of(), debate=True) as live:
+    with LiveDebate(spec_of(), debate=True) as live:
         live.hear(events.DebateStarted(question="ask", pool=EMPTY_POOL))
         live.hear(events.RoundStarted(question="ask", n=1))
         live.hear(said("A", "It is [Baikal]."))

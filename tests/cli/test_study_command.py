@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from madke.runs.directory import read_transcripts
-from madke.runs.spec import read_spec
+from madke.runs.record import read_run
 from tests.support.cli import madke, refused
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server
@@ -76,7 +76,7 @@ def test_all_arms_read_one_pool_votes_cost_what_the_debate_does_and_nothing_is_p
     out = folder / "runs" / "study-questions"
     found = arms(out)
     assert sorted(found) == sorted(ARMS)
-    assert read_spec(out / "arms" / "debate").source_specs == {"wiki": "./wiki"}
+    assert read_run(out / "arms" / "debate").source_specs == {"wiki": "./wiki"}
     pools = {name: [[entry.key for entry in each.pool] for each in held] for name, held in found.items()}
     assert pools["alone"] == [[], []]
     assert pools["rag"] == pools["debate"] == pools["votes"] != [[], []]

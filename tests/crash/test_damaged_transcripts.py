@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from madke.core.errors import UserError
 from madke.core.transcript import to_json
 from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts, sealed, unsealed
-from madke.runs.options import RunOptions
-from madke.runs.spec import read_spec
+from madke.runs.record import read_run
+from madke.runs.request import RunOptions
 from tests.support.cli import madke
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server
@@ -139,4 +139,4 @@ def test_a_description_of_deep_lists_is_refused(tmp_path: Path) -> None:
     write_run(tmp_path, DEBATE)
     (tmp_path / "run.json").write_text("[" * 100_000)
     with pytest.raises(UserError, match="does not describe a run"):
-        read_spec(tmp_path)
+        read_run(tmp_path)

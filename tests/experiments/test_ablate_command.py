@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from madke.runs.directory import read_transcripts
-from madke.runs.spec import read_spec
+from madke.runs.record import read_run
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import error, openai_server
@@ -75,7 +75,7 @@ def test_arms_share_every_call_that_is_the_same(tmp_path: Path) -> None:
     assert "Planned and made" in done.stdout
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert all(part in page for part in ("<h1>Sources</h1>", "gpt-9", "other model", "new calls planned"))
-    assert read_spec(tmp_path / "out" / "arms" / "wiki-one").sources.keys() == {"wiki"}
+    assert read_run(tmp_path / "out" / "arms" / "wiki-one").sources.keys() == {"wiki"}
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.experiments.load import Load, Pace, Planned, measured_pace
-from madke.runs.options import RunOptions
+from madke.runs.request import RunOptions
 from tests.support.cli import madke
 
 

@@ -18,8 +18,7 @@ from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.recipe import read_recipe
 from madke.models.store import CallStore
 from madke.runs.meter import account
-from madke.runs.options import DEFAULTS
-from madke.runs.request import RunRequest, askable
+from madke.runs.request import DEFAULTS, RunRequest, askable
 from tests.support.dataset import write_dataset
 
 WIKI = "{name: wiki, protocol: rag, sources: wiki}"

@@ -11,8 +11,8 @@ from madke.core.knowledge import Hits, Passage
 from madke.experiments.ablation import ablate
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
-from madke.runs.options import RunOptions
-from madke.runs.spec import read_spec
+from madke.runs.record import read_run
+from madke.runs.request import RunOptions
 from tests.support.cli import madke, refused
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server
@@ -84,7 +84,7 @@ def test_a_larger_limit_pays_only_for_the_further_questions_and_keeps_what_is_th
     assert {name: {id_: found[id_] for id_ in before[name]} for name, found in after.items()} == before
     assert (lakes / "out" / "pools.jsonl").read_bytes().startswith(pools)
     assert len((lakes / "out" / "pools.jsonl").read_text().splitlines()) == 5
-    assert {*read_spec(arms / "after").first_round} == {f"q{n}" for n in range(5)}
+    assert {*read_run(arms / "after").first_round} == {f"q{n}" for n in range(5)}
 
 
 @pytest.mark.slow

@@ -18,8 +18,8 @@ from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import read_recipe, recipe_files
 from madke.models.scripted import ScriptedChat
-from madke.runs.job import with_first_rounds
 from madke.runs.request import RunRequest
+from madke.runs.spec import with_first_rounds
 from madke.tasks import get_task
 
 SCORED = RunRequest(answer_scorer="answer_scorer")
@@ -189,11 +189,11 @@ def test_every_arm_can_run_and_its_calls_are_those_of_its_formula(name: Any) -> 
 def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(name: str, order: Any) -> None:
     experiment_spec = ExperimentSpec(recipe=RECIPES["position-audit"], data="", questions=QUESTIONS[:1])
     arms = {arm.name: arm for arm in experiment_spec.arms}
-    speakers = [debater.name for debater in experiment_spec.job(arms["stances"]).protocol.cast]
+    speakers = [debater.name for debater in experiment_spec.spec(arms["stances"]).protocol.cast]
     said = [Turn(agent=agent, stance=Stance(text=f"Said <{n}>.", answer="it")) for n, agent in enumerate(speakers)]
     given = FirstRounds(rounds={"q0": {0: tuple(said)}}).reordered(arms[name].first_round.order)
-    job = with_first_rounds(experiment_spec.job(arms[name]), given)
-    protocol, model = job.protocol, ScriptedChat(lambda request: "(it)")
+    spec = with_first_rounds(experiment_spec.spec(arms[name]), given)
+    protocol, model = spec.protocol, ScriptedChat(lambda request: "(it)")
     cast = dict.fromkeys(protocol.roles, model)
     played = hold_debate(
         Scene(
@@ -202,8 +202,8 @@ def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(n
             cast,
             EMPTY_POOL,
             task=get_task("short_answer"),
-            prompts=job.variant,
-            first_round=job.first_round.of("q0", 0),
+            prompts=spec.variant,
+            first_round=spec.first_round.of("q0", 0),
         )
     )
     asyncio.run(played)

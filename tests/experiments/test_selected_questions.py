@@ -16,7 +16,7 @@ from madke.data.first_round import Draw
 from madke.experiments.recipe import Recipe
 from madke.models.scripted import ScriptedChat
 from madke.runs.directory import read_transcripts
-from madke.runs.spec import read_spec
+from madke.runs.record import read_run
 
 QUESTIONS = [Question(id=f"q{n}", question=f"What is lake number {n}?", answers=("Baikal",)) for n in range(4)]
 
@@ -48,7 +48,7 @@ def test_an_arm_gets_only_the_questions_that_another_answered_wrongly(tmp_path: 
     assert made.unfinished == {}
     assert ids(tmp_path / "out", "first") == {"q0", "q1", "q2"}
     assert (
-        ids(tmp_path / "out", "again") == set(read_spec(tmp_path / "out" / "arms" / "again").questions) == {"q0", "q2"}
+        ids(tmp_path / "out", "again") == set(read_run(tmp_path / "out" / "arms" / "again").questions) == {"q0", "q2"}
     )
     # The same command finds nothing to do; more questions are selected in the same way.
     again = ablate(recipe(FIRST, AGAIN), QUESTIONS[:3], out=tmp_path / "out", model=right_for(1))
@@ -86,7 +86,7 @@ def test_first_rounds_are_drawn_from_all_repeats_in_three_orders(tmp_path: Path)
     drawn: dict[str, dict[tuple[str, int], list[str]]] = {}
     for order, expected in orders.items():
         held = [*read_transcripts(tmp_path / "out" / "arms" / order)]
-        draw = read_spec(tmp_path / "out" / "arms" / order).first_round_draw
+        draw = read_run(tmp_path / "out" / "arms" / order).first_round_draw
         assert draw == Draw.model_validate({"each": 2, "order": order, "read": 3})
         assert {(t.id, t.repeat) for t in held} == {(f"q{n}", repeat) for n in range(3) for repeat in range(2)}
         for transcript in held:

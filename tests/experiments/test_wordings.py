@@ -14,7 +14,7 @@ from madke.experiments.own_choice import with_wordings
 from madke.experiments.recipe import read_recipe
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
-from madke.runs.options import RunOptions
+from madke.runs.request import RunOptions
 from madke.variants import load_variant
 from madke.variants.skeleton import copy_variant
 from tests.support.cli import madke, refused

@@ -21,12 +21,12 @@ from madke.core.transcript import to_json
 from madke.models.openai_client import OpenAIChat
 from madke.models.retry import Retrying, RetryPolicy
 from madke.models.transport import MAX_REPLY, Transport
-from madke.runs import cast, guard
+from madke.runs import guard
+from madke.runs import spec as run_spec
 from madke.runs.directory import read_transcripts
-from madke.runs.job import resolved
-from madke.runs.options import RunOptions
-from madke.runs.request import RunRequest
+from madke.runs.request import RunOptions, RunRequest
 from madke.runs.runner import execute
+from madke.runs.spec import resolve
 from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import LastWords, chat, error, openai_server
 
@@ -172,10 +172,10 @@ def debated(
     with openai_server(reply) as server:
         model = OpenAIChat("m", base_url=server.url, transport=transport, timeout=wrong.timeout if wrong else 20.0)
         policy = RetryPolicy(attempts=ATTEMPTS, rejections=ATTEMPTS)
-        monkeypatch.setattr(cast, "open_model", lambda *_, **__: model)
+        monkeypatch.setattr(run_spec, "open_model", lambda *_, **__: model)
         monkeypatch.setattr(guard, "Retrying", partial(Retrying, policy=policy, sleep=no_sleep))
-        job = resolved(RunRequest(questions=questions, model="openai/m", pools=pools))
-        asyncio.run(execute(job, folder / "out", RunOptions(concurrency=3)))
+        spec = resolve(RunRequest(questions=questions, model="openai/m", pools=pools))
+        asyncio.run(execute(spec, folder / "out", RunOptions(concurrency=3)))
         transcripts = {t.id: json.loads(to_json(t)) for t in read_transcripts(folder / "out")}
         return transcripts, len(hits), server
 

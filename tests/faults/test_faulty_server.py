@@ -14,12 +14,12 @@ import pytest
 
 from madke.models.openai_client import OpenAIChat
 from madke.models.retry import Retrying
-from madke.runs import cast, guard
+from madke.runs import guard
+from madke.runs import spec as run_spec
 from madke.runs.directory import read_transcripts
-from madke.runs.job import resolved
-from madke.runs.options import RunOptions
-from madke.runs.request import RunRequest
+from madke.runs.request import RunOptions, RunRequest
 from madke.runs.runner import execute
+from madke.runs.spec import resolve
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import Reply, chat, error, openai_server
 
@@ -80,10 +80,10 @@ def run(folder: Any, faulty: Any, monkeypatch: pytest.MonkeyPatch, **again: Any)
         faulty.server = server
         model = OpenAIChat("m", base_url=server.url, timeout=2.0)
         model.name = "openai/m"  # a server has another port each time
-        monkeypatch.setattr(cast, "open_model", lambda *_, **__: model)
+        monkeypatch.setattr(run_spec, "open_model", lambda *_, **__: model)
         monkeypatch.setattr(guard, "Retrying", partial(Retrying, sleep=no_sleep))
-        job = resolved(RunRequest(questions=questions, model="openai/m", pools=pools))
-        asyncio.run(execute(job, folder / "out", RunOptions(concurrency=8, **again)))
+        spec = resolve(RunRequest(questions=questions, model="openai/m", pools=pools))
+        asyncio.run(execute(spec, folder / "out", RunOptions(concurrency=8, **again)))
     return {t.id: t for t in read_transcripts(folder / "out")}
 
 

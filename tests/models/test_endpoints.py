@@ -17,7 +17,7 @@ from madke.models.endpoint import endpoints_of, read_models, refuse_unreachable,
 from madke.models.limiter import Limits
 from madke.models.openai_client import OpenAIChat
 from madke.models.scripted import ScriptedChat
-from madke.runs.cast import open_models
+from madke.runs.spec import open_models
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, openai_server
 

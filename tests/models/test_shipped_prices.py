@@ -12,7 +12,7 @@ from madke.models.endpoint import ModelEntries, ModelEntry
 from madke.models.prices import Price, price_of
 from madke.models.shipped_prices import providers, shipped_prices
 from madke.runs.meter import account, planned_prices, prices_of
-from madke.runs.options import RunOptions
+from madke.runs.request import RunOptions
 from tests.support.cli import madke
 
 MINI = "openai/gpt-5-mini"

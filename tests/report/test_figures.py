@@ -27,7 +27,7 @@ from madke.report.figures import (
     page_svg,
     style,
 )
-from madke.runs.spec import RunSpec
+from madke.runs.record import RunRecord
 from madke.scoring.arms import Results, read_arm
 from madke.scoring.scores import scores_of
 from tests.support.transcripts import transcript
@@ -65,7 +65,7 @@ def debates(right: int = 3, n: int = 4, rounds: Any = ("xy", "xx"), **changes: A
 
 def config(data: str = "nq.jsonl", model: str = "openai/m", **protocol: Any) -> Any:
     made = Protocol(source="test", **protocol)
-    return RunSpec(
+    return RunRecord(
         data=data,
         questions={"q0": data},
         variant="madke",

@@ -15,8 +15,8 @@ from madke.engine.protocol_parts import Knowledge, Rerank
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.named import open_source
 from madke.retrieval.pools.pool_file import PoolRecord, read_pools
-from madke.runs.options import RunOptions
-from madke.runs.pool_stages import build_pool_file
+from madke.runs.pools import build_pool_file
+from madke.runs.request import RunOptions
 from tests.support.openai_server import Reply, openai_server
 from tests.support.pools import load_pool
 from tests.support.tiny_reranker import save_tiny_reranker

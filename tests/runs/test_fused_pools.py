@@ -11,7 +11,7 @@ from madke.core.chat import Purpose
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.retrieval.pools.live_search import LiveSearch, searching
-from madke.runs.run_pools import RunPools
+from madke.runs.pools import RunPools
 from madke.variants import load_variant
 from madke.variants.load import setting
 

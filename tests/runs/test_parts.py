@@ -12,10 +12,10 @@ from madke.core.chat import Completion, Purpose, Usage, call_seed
 from madke.core.errors import CallError, UserError
 from madke.core.question import Question
 from madke.retrieval.pools.building import depth
-from madke.runs.cast import role_models
 from madke.runs.meter import Meter
-from madke.runs.run_pools import RunPools
-from madke.runs.spec import question_hashes
+from madke.runs.pools import RunPools
+from madke.runs.record import question_hashes
+from madke.runs.spec import role_models
 from madke.variants import load_variant
 
 
@@ -52,7 +52,7 @@ def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_pa
     ]
     (tmp_path / "pools.jsonl").write_text("\n\n  \n".join(reversed(lines)))
     knowledge = load_variant("madke").with_settings({"knowledge.sources": ["wiki"]}).protocol.knowledge
-    known: Any = None  # the fields of a RunSpec that are read
+    known: Any = None  # the fields of a RunRecord that are read
     if checked_before:
         first = RunPools(tmp_path / "pools.jsonl", knowledge, questions)
         known = SimpleNamespace(questions=question_hashes(questions), pools=first.hashes, sources=first.sources)

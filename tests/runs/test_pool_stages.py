@@ -17,9 +17,9 @@ from madke.engine.protocol_parts import Knowledge
 from madke.models.scripted import ScriptedChat
 from madke.models.store import CallStore
 from madke.retrieval.pools.pool_file import read_pools
-from madke.runs.options import RunOptions
-from madke.runs.pool_stages import build_pool_file, calls_beside
-from madke.runs.spec import read_spec
+from madke.runs.pools import build_pool_file, calls_beside
+from madke.runs.record import read_run
+from madke.runs.request import RunOptions
 from tests.support.openai_server import Reply, openai_server
 
 QUESTIONS = [madke.Question(id=f"q{n}", question=f"Question {n}?", answers=("a",)) for n in range(3)]
@@ -98,7 +98,7 @@ def test_a_run_with_a_listwise_reranker_debates_over_the_reranked_pool(tmp_path:
         stages = [call.purpose.stage for call in store.recorded()]
     assert stages.count("rerank") == 3  # the run's own store: its cost is the run's
     assert madke.score(done).usage["rerank"].calls == 3
-    assert read_spec(tmp_path / "out").models["retriever"] == "scripted"
+    assert read_run(tmp_path / "out").models["retriever"] == "scripted"
 
 
 def test_further_queries_are_searched_in_one_batch_and_joined(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 import madke
 from madke.cli import ablate, ask, run, serve
-from madke.runs.options import descriptions
-from madke.runs.request import Asker, askable
+from madke.runs.request import Asker, askable, descriptions
 
 ASKED_BY: dict[Asker, tuple[Any, Any]] = {
     "run": (madke.run, run.command),

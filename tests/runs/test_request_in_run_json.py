@@ -12,7 +12,7 @@ import pytest
 import madke
 from madke.engine.deferral import Calibration, Weight
 from madke.experiments.recipe import Changes
-from madke.runs.job import resolved
+from madke.runs.spec import resolve
 from madke.variants import variant_folders
 
 QUESTIONS = [
@@ -82,7 +82,6 @@ VALUES: dict[str, Callable[[Path], Any]] = {
     "task": lambda _: "math",
     "cast": lambda _: {"debater-2": "openai/m"},
     "settings": lambda _: {"rounds": 2},
-    "cite": lambda _: True,
     "error_at_most": lambda _: 0.1,
     "calibration": lambda folder: calibration(folder / "other.json", fitted_on=60),
     "prompts": own_prompts,
@@ -116,13 +115,13 @@ def fitting(name: str, folder: Path) -> madke.RunRequest:
 def test_a_field_alone_changes_what_run_json_freezes(name: str, tmp_path: Path) -> None:
     request = fitting(name, tmp_path)
     changed = replace(request, **{name: VALUES[name](tmp_path)})
-    assert resolved(changed).spec != resolved(request).spec
+    assert resolve(changed).record != resolve(request).record
 
 
 def test_a_list_of_ids_chooses_the_questions(tmp_path: Path) -> None:
     request = replace(BASE, questions=question_file(tmp_path))
     chosen = replace(request, ids=str(written(tmp_path / "ids.txt", "sea\n")))
-    assert [*resolved(chosen).spec.questions] == ["sea"]
+    assert [*resolve(chosen).record.questions] == ["sea"]
 
 
 def test_run_json_freezes_the_passages_of_the_pool_file(tmp_path: Path) -> None:
@@ -131,7 +130,7 @@ def test_run_json_freezes_the_passages_of_the_pool_file(tmp_path: Path) -> None:
         records = [{**each, "passages": [{"source": "notes", "text": text}]} for each in QUESTIONS]
         pools = written(tmp_path / "pools.jsonl", "".join(f"{json.dumps(each)}\n" for each in records))
         request = replace(BASE, sources="notes", pools=str(pools), model=Silent())
-        frozen[text] = madke.run(request, out=tmp_path / text).spec.pools
+        frozen[text] = madke.run(request, out=tmp_path / text).record.pools
     one, other = frozen.values()
     assert [*one] == [*other] == [each["id"] for each in QUESTIONS]
     assert one != other

@@ -23,10 +23,10 @@ from madke.core.knowledge import Hits
 from madke.core.question import Question
 from madke.models.limiter import Limited, Limits
 from madke.runs.directory import RunDirectory, read_transcripts
-from madke.runs.job import resolved
 from madke.runs.meter import Meter, seconds_until
+from madke.runs.pools import own_pools
 from madke.runs.request import RunRequest
-from madke.runs.run_pools import own_pools
+from madke.runs.spec import resolve
 from madke.runs.stopping import drained, until_limit, until_stopped
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke, started
@@ -290,8 +290,8 @@ def test_a_run_that_was_stopped_while_it_retrieved_goes_on_where_it_was(tmp_path
 
     def retrieve(source: Any) -> None:
         with RunDirectory(out) as directory:
-            job = resolved(RunRequest(questions=questions, sources=[source]))
-            asyncio.run(own_pools(job, directory, replay=False))
+            spec = resolve(RunRequest(questions=questions, sources=[source]))
+            asyncio.run(own_pools(spec, directory, replay=False))
 
     with pytest.raises(KeyboardInterrupt):
         retrieve(Interrupted())

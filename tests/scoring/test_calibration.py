@@ -11,7 +11,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.engine.deferral import Calibration, Deferring, Weight, binomial_tail, fewest, threshold
 from madke.engine.signals import SIGNALS, signals
-from madke.runs.calibration_file import deferring_of, level_of
+from madke.runs.spec import deferring_of, level_of
 from madke.scoring.calibration import JudgedDebate, aurc, evaluated, fitted, judged, quality, risk_coverage
 from madke.tasks import get_task
 from tests.support.transcripts import transcript

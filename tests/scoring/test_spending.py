@@ -11,13 +11,13 @@ from madke.core.chat import ChatRequest, Completion, Message, Outcome, Purpose, 
 from madke.engine.protocol import Protocol
 from madke.models.prices import Price
 from madke.models.store import CallStore, Stored
-from madke.runs.spec import RunSpec
+from madke.runs.record import RunRecord
 from madke.scoring.scored import run_spending
 
 
 def write_run(directory: Path, calls: str, *models: str) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
-    config = RunSpec(
+    config = RunRecord(
         data="q.jsonl",
         questions={"1": ""},
         variant="madke",

@@ -16,8 +16,7 @@ from typing import Any
 import openai
 
 from madke.core.knowledge import Hits, Passage
-from madke.runs.options import RunOptions
-from madke.runs.request import RunRequest
+from madke.runs.request import RunOptions, RunRequest
 from madke.serve.debates import Debates
 from madke.serve.gate import Access
 from madke.serve.offers import ServeOptions

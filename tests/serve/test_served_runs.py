@@ -34,9 +34,9 @@ def test_score_and_report_read_every_run(upstream: Upstream, tmp_path: Path) -> 
     assert [path.parent.name.rpartition("-")[0] for path in runs] == ["cot", "madke"]
     for path in runs:
         run = madke.Run(path.parent)
-        assert len(run.spec.questions) == len(run.spec.pools) == 4
+        assert len(run.record.questions) == len(run.record.pools) == 4
         assert {transcript.answer for transcript in run.transcripts()} == {f"Author {n}" for n in range(4)}
-    assert madke.Run(runs[1].parent).spec.repeats == 2
+    assert madke.Run(runs[1].parent).record.repeats == 2
     scored = commands.madke("score", *(path.parent for path in runs), "--json")
     assert scored.returncode == 0, scored.stderr
     reported = commands.madke("report", *(path.parent for path in runs), "--out", tmp_path / "page.html")
@@ -63,8 +63,8 @@ def test_ids_and_keys_are_those_of_a_run_of_the_same_question(tmp_path: Path) ->
             keys.append({call.purpose for call in store.recorded()})
     assert keys[0] == keys[1]
     assert len(keys[0]) == 6
-    assert madke.Run(served).spec.questions == run.spec.questions
-    assert madke.Run(served).spec.sources == run.spec.sources
+    assert madke.Run(served).record.questions == run.record.questions
+    assert madke.Run(served).record.sources == run.record.sources
 
 
 def test_a_server_goes_on_with_the_runs_of_an_earlier_one(upstream: Upstream, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_run_json_follows_while_the_server_runs(
     with serving(tmp_path, upstream) as server:
         ask(server, "Who wrote book 1?")
         (run,) = tmp_path.glob("madke-*")
-        wait_for(lambda: len(madke.Run(run).spec.questions) == 1)
+        wait_for(lambda: len(madke.Run(run).record.questions) == 1)
         assert madke.Run(run).failures == {}
 
 

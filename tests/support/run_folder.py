@@ -9,7 +9,7 @@ from typing import Any
 
 from madke.core.transcript import Transcript, to_json
 from madke.retrieval.pools.pool_file import PoolLines
-from madke.runs.spec import RunSpec
+from madke.runs.record import RunRecord
 from madke.variants import load_variant
 
 
@@ -38,7 +38,7 @@ def write_run(folder: Path, *transcripts: Transcript, pools: Path | None = None,
     }
     record = {
         "format": 2,
-        "spec": RunSpec(**{**fields, **changes}).model_dump(mode="json"),
+        "spec": RunRecord(**{**fields, **changes}).model_dump(mode="json"),
         "endpoints": {},
         "sessions": [
             {

@@ -34,8 +34,7 @@ from madke.experiments.ablation import run_experiment
 from madke.experiments.experiment import CALLS, FILE, Experiment, is_experiment
 from madke.experiments.experiment_spec import read_experiment_spec
 from madke.experiments.recipe import Arm, Recipe, read_recipe
-from madke.runs.options import RunOptions
-from madke.runs.request import RunRequest
+from madke.runs.request import RunOptions, RunRequest
 
 FOLDER = Path(__file__).parent
 SIZES = {"qwen-0.5b": 600, "qwen-1.5b": 200}

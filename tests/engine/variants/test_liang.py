@@ -11,7 +11,7 @@ import pytest
 
 from madke.core.chat import ChatRequest
 from madke.core.question import Question
-from madke.runs.cast import role_models
+from madke.runs.spec import role_models
 from madke.tasks import TASKS
 from madke.variants import load_variant
 from tests.support.debates import asked, play, shown

@@ -16,8 +16,8 @@ from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError
 from madke.models.chat_models import open_model
 from madke.runs.meter import Meter
-from madke.runs.options import RunOptions
-from madke.runs.ray_cast import ray_models
+from madke.runs.ray_models import ray_models
+from madke.runs.request import RunOptions
 from tests.support.dataset import debating
 from tests.support.installed import needs
 from tests.support.openai_server import OpenAIServer, Seen, chat, openai_server, without_streaming

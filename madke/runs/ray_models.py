@@ -27,8 +27,8 @@ from madke.models.chat_models import OwnModel
 from madke.models.endpoint import OPENAI_URL, AtEndpoint, ModelEntries, endpoints_of, read_models
 from madke.models.model_names import kind_of
 from madke.models.offline import OfflineChat
-from madke.runs.cast import open_models
-from madke.runs.options import RunOptions
+from madke.runs.request import RunOptions
+from madke.runs.spec import open_models
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ _PATIENCE = 30.0
 
 @contextmanager
 def ray_models(names: Mapping[str, str], options: RunOptions) -> Iterator[dict[str, ChatModel]]:
-    """Role -> model, like :func:`madke.runs.cast.open_models`, open on the nodes of a cluster while the block runs.
+    """Role -> model, like :func:`madke.runs.spec.open_models`, open on the nodes of a cluster while the block runs.
 
     If a model is ``hf/`` and there are GPUs, each GPU has one worker; otherwise each node with CPUs has one. All calls
     of a question go to the same worker, for the prefix cache of its server. A worker whose process ends is not started
@@ -149,7 +149,7 @@ def _start(ray: Any, names: Mapping[str, ChatModel], options: RunOptions, declar
             check()
             from madke.core.errors import UserError
             from madke.models.endpoint import ModelEntries, ModelEntry, endpoints_of
-            from madke.runs.cast import open_models
+            from madke.runs.spec import open_models
 
             known = ModelEntries(entries={name: ModelEntry(**each) for name, each in entries.items()}, named=named)
             try:
