@@ -12,5 +12,5 @@ def test_a_step_that_fails_is_named_below_its_error(tmp_path: Path) -> None:
     *_, reason, empty, last = done.stderr.splitlines()
     assert "cannot be written" in reason
     assert empty == ""
-    assert last.startswith("demo: this step ended with status 2, see above: madke pool build ")
+    assert last.startswith("demo: this step ended with status 2, see above: madke study ")
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)

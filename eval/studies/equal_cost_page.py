@@ -70,12 +70,50 @@ class ReadAnew:
 
 
 def write_page(studies: Sequence[ReadAnew], page: Path) -> None:
-    """Write the page, and its figure ``NAME.svg`` next to it."""
+    """Write the page, and next to it its figure ``NAME.svg`` and the picture of the README."""
     results = {study.now.model: Results(study=study.now) for study in studies}
     figure = page.with_suffix(".svg")
     if results:
         write_file(figure, drawn(results))
+        write_file(page.with_name("accuracy_and_calls.svg"), accuracy_and_calls(results))
     write_file(page, page_text(results, figure.name, studies).encode())
+
+
+_FIRST_PAGE = {"standard": "one call, no passages", "rag": "one call with passages", "mad": "mad", "madke": "madke"}
+"""Arms in the picture of the README -> their labels."""
+
+
+def accuracy_and_calls(results: Mapping[str, Results]) -> bytes:
+    """The picture of the README as SVG: accuracy against calls, a panel for each model."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    style = {
+        "svg.hashsalt": "accuracy",
+        "svg.fonttype": "none",
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+    }
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(8, 3), layout="constrained")
+        panels = figure.subplots(1, len(results), sharey=True, squeeze=False)[0]
+        for panel, (model, found) in zip(panels, results.items(), strict=True):
+            votes = [(vote.per_question("calls"), 100 * mean.value) for vote in found.votes if (mean := vote.mean())]
+            panel.plot(*zip(*votes, strict=True), "-", color="0.55", linewidth=1.2, label="votes of 1 to 16 samples")
+            for name, label in _FIRST_PAGE.items():
+                arm = found.arms[name]
+                mean = arm.mean()
+                if mean is not None:
+                    ends = [[100 * (mean.value - mean.low)], [100 * (mean.high - mean.value)]]
+                    panel.errorbar(arm.per_question("calls"), 100 * mean.value, ends, fmt="o", capsize=2, label=label)
+            panel.set_title(f"{model_name(model)}, n = {found.questions}", fontsize=9)
+            panel.set_xlabel("calls per question")
+        panels[0].set_ylabel("correct (match), %")
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+        file = io.BytesIO()
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return re.sub(rb"[ \t]+\n", b"\n", file.getvalue())
 
 
 def page_text(results: Mapping[str, Results], figure: str, studies: Sequence[ReadAnew]) -> str:
