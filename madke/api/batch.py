@@ -102,7 +102,7 @@ class Run:
     def table(self) -> str:
         """The scores as a plain-text table."""
         from madke._util.terminal import as_text
-        from madke.report.score_tables import score_table
+        from madke.report.scores import score_table
 
         return as_text(score_table([(self.path.name or str(self.path), self._scored)]))
 

@@ -57,7 +57,7 @@ def command(
     """Compare runs on their shared questions: answers, scores and paired tests."""
     from madke.report.comparison import compare_runs
     from madke.report.finding import finding
-    from madke.report.reliability import oddities
+    from madke.report.scores import oddities
 
     results = open_arms(paths, data, dataset, task, columns=columns)
     if len(results) < 2:
@@ -123,7 +123,7 @@ def _show_tables(
 ) -> None:
     from madke.report.comparison import BY_DATASET, NOT_ON_TERMINALS, paired_table
     from madke.report.debate_text import pair_table, question_table
-    from madke.report.score_tables import score_table
+    from madke.report.scores import score_table
     from madke.report.tables import rich_table
 
     screen = console()

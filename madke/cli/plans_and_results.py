@@ -161,10 +161,8 @@ def _how_far(out: Path) -> str:
 
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, max_tokens: int) -> None:
-    from madke.report.finding import all_failed
     from madke.report.html import write_report
-    from madke.report.score_details import cut_note, prefix_advice, prompt_line
-    from madke.report.score_tables import score_table
+    from madke.report.scores import all_failed, cut_note, prefix_advice, prompt_line, score_table
     from madke.scoring.scored import kept_scores, score_run
 
     page, metrics = out / "report.html", out / "metrics.json"
@@ -279,7 +277,7 @@ def _show_results(done: Experiment) -> None:
     from madke.report.comparison import NOT_ON_TERMINALS
     from madke.report.html import write_report
     from madke.report.reproduction import claims_table, figures, reproduction_tables
-    from madke.report.score_tables import score_table
+    from madke.report.scores import score_table
     from madke.report.spending import spending_table
     from madke.report.tables import rich_table
     from madke.scoring.arms import open_results

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -41,6 +42,14 @@ _LARGE = 20_000_000
 """Bytes of transcripts, of some seconds: a second process then helps to write the page."""
 
 
+class TableForm(StrEnum):
+    """Forms of table files."""
+
+    csv = "csv"
+    parquet = "parquet"
+    tex = "tex"
+
+
 EPILOG = flags.epilog(
     PREDICTION_FILES,
     flags.TASK_NAMES,
@@ -66,7 +75,8 @@ def command(
         Literal["pdf", "svg", "png"] | None, option("Also write figures/ next to the page.", panel=OUTPUT)
     ] = None,
     tables: Annotated[
-        Literal["csv", "parquet", "tex"] | None, option("Also write tables/ next to the page.", panel=OUTPUT)
+        list[TableForm] | None,
+        option("Also write tables/ next to the page, in this form. Repeatable.", panel=OUTPUT),
     ] = None,
     answers: Annotated[Path | None, option("Also write all answers: .jsonl, .csv or .parquet.", "FILE", OUTPUT)] = None,
     watch: Annotated[
@@ -92,10 +102,9 @@ def command(
         _print_debates(results, question, conflicts=conflicts, as_json=as_json)
         return
     from madke.cli.retrieval import pools_table
-    from madke.report.answer_files import write_answers
+    from madke.report.files import write_answers, write_table
     from madke.report.html import write_report
     from madke.report.reproduction import SINGLE_FIGURES
-    from madke.report.tables import write_table
 
     if figures is not None:
         require("figures need", "report", "matplotlib")
@@ -107,9 +116,10 @@ def command(
         raise UserError("is read-only; give the page another place: --out FILE", file=folder)
     page = out or folder / "report.html"
     written = {"the page" if out is None else "--out": page, "--answers": answers}
-    own_tables = ["scores", "tests", "tests_by_dataset", "wrong_answers", "published"]
-    names = [*own_tables, *(["retrieval"] if qrels else [])] if tables else []
-    written |= {f"--tables {name}": page.parent / "tables" / f"{name}.{tables}" for name in names}
+    names = ["scores", "stages", "datasets", "tests", "tests_by_dataset", "wrong_answers", "published", "retrieval"]
+    forms = tables or ()
+    paths_of_tables = [page.parent / "tables" / f"{name}.{form}" for name in names for form in forms]
+    written |= {f"--tables {path.name}": path for path in paths_of_tables}
     written |= {f"--figures {path.name}": path for path in (page.parent / "figures").glob(f"*.{figures}")}
     refuse_overwriting(written, [*paths, *question_files(data), qrels], own="report.html")
     if watch:
@@ -125,10 +135,11 @@ def command(
     say(f"report: {page}")
     if figures is not None:
         _write_figures(drawn, page, figures, one=len(results) == 1)
-    for name, table in (own | published | retrieval).items() if tables is not None else ():
-        path = page.parent / "tables" / f"{name}.{tables}"
-        write_table(table, path)
-        say(f"table: {path}")
+    for name, table in (own | published | retrieval).items():
+        for form in forms:
+            path = page.parent / "tables" / f"{name}.{form}"
+            write_table(table, path)
+            say(f"table: {path}")
     if answers is not None:
         write_answers(results, answers)
         say(f"answers: {answers}")

@@ -9,7 +9,8 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import read_dataset
-from madke.report.tables import NO_FIGURE, Cell, Table, count_cell, percent_cell, rich_table, write_table
+from madke.report.files import write_table
+from madke.report.tables import NO_FIGURE, Cell, Table, count_cell, percent_cell, rich_table
 from madke.retrieval.fusion import DEPTH, fuse
 from madke.retrieval.named import known_sources, resolve
 from madke.retrieval.pools.building import retrieve

@@ -88,9 +88,8 @@ def command(
     """Compute and print the scores of runs or prediction files. Update metrics.json of each run."""
     from madke._util.files import write_file
     from madke.models.prices import read_prices
-    from madke.report.answer_files import write_answers
-    from madke.report.score_tables import score_table_of
-    from madke.report.tables import ANSWER_FILES, TABLE_FILES, check_ending, write_table
+    from madke.report.files import ANSWER_FILES, TABLE_FILES, check_ending, write_answers, write_table
+    from madke.report.scores import score_table_of
     from madke.runs.meter import Budget
     from madke.scoring.outside import graders_of
     from madke.scoring.scored import score_run, scores_by_dataset
@@ -151,10 +150,8 @@ def _show_agreement(arms: Sequence[Results]) -> None:
 
 
 def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:
-    from madke.report.score_details import score_details
-    from madke.report.score_tables import row_name, score_table
+    from madke.report.scores import row_name, score_details, score_table, stage_table, wrong_answers_table
     from madke.report.tables import rich_table
-    from madke.report.wrong_answers_table import models_of, wrong_answers_table
     from madke.scoring.shadow import changed_note
 
     named = [(row_name(arm, dataset), found) for arm, each in rows.items() for dataset, found in each.items()]
@@ -166,8 +163,10 @@ def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, 
         say_wrapped(note)
     for told in sorted({arm.corrected for arm in arms if arm.corrected}):
         say_wrapped(f"{told}. metrics.json keeps the scores without them.")
-    if (misled := wrong_answers_table(scores, models_of(arms))) is not None:
+    if (misled := wrong_answers_table(scores, arms)) is not None:
         console().print(rich_table(misled))
+    if details:
+        console().print(rich_table(stage_table(scores)))
     for arm in arms if details else ():
         say_wrapped(f"{arm.path}\n{score_details(scores[arm.name])}")
         say("")

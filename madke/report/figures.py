@@ -1,14 +1,13 @@
-"""Figures for report pages and papers, drawn by matplotlib, which is imported on demand.
+"""Figures for pages and papers, drawn by matplotlib, which is imported on demand.
 
-There are three kinds: accuracy by arm, against its cost; by setting, over arms that differ only in it;
-and by step: what retrieval, further calls and talk add. One drawing serves light and dark pages and papers.
+There are three kinds: accuracy by arm, against its calls or tokens; by setting, over arms that differ only in it;
+and by step: what retrieval, further calls and talk add.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,6 @@ from math import ceil, floor
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-from xml.etree import ElementTree
 
 from madke._util.files import write_file
 from madke._util.terminal import printable
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
 
 
 INK = "#1b1f24"
-"""Colour of text, axes and intervals. Pages replace it by the colour of the surrounding text."""
+"""Colour of text, axes and intervals."""
 
 COLOURS = ("#1f80c3", "#e69f00", "#cc79a7", "#56b4e9", "#8c8c8c", "#7a6cb8")
 """Colours of Okabe and Ito for colour-blind readers, without green and red: on the page they mean right and wrong."""
@@ -48,9 +46,6 @@ MARKERS = "osD^vPXp"
 
 PAPER_WIDTH = 6.4
 """Text width of most papers, in inches."""
-
-PAGE_WIDTH = 4.8
-"""Width of figures on the page, in inches: a phone shows them whole, with readable text."""
 
 _INK_PARTS = "text.color axes.edgecolor axes.labelcolor axes.titlecolor xtick.color ytick.color grid.color"
 
@@ -112,16 +107,19 @@ def draw(results: Sequence[Results], scores: Mapping[str, Scores], values: Seque
 
     If a grader graded all arms, it decides what is right by arm and by setting, as in the figures of Wang et al.
     """
+    if len(results) < 2:
+        return []
     arms = arms_of(results, scores, values)
     graded = [
         replace(arm, scores=replace(arm.scores, correct=arm.scores.metrics[GRADER]))
         for arm in arms
         if GRADER in arm.scores.metrics
     ]
-    is_graded = bool(arms) and len(graded) == len(arms)
+    is_graded = len(graded) == len(arms)
     compared = graded if is_graded else arms
     with style():
-        drawings = [accuracy_by_tokens(compared), *(by_setting(compared, setting) for setting in SETTINGS)]
+        drawings = [accuracy_by_cost(compared, "calls"), accuracy_by_cost(compared, "tokens")]
+        drawings += [by_setting(compared, setting) for setting in SETTINGS]
         note = " The grader says which answers are right." if is_graded else ""
         noted = [replace(each, caption=each.caption + note) for each in drawings if each is not None]
         step = gain_by_step(arms)
@@ -151,29 +149,42 @@ def arms_of(results: Sequence[Results], scores: Mapping[str, Scores], values: Se
 # By arm
 
 
-def accuracy_by_tokens(arms: Sequence[DrawnArm]) -> Drawing | None:
-    """Accuracy against mean tokens per question, a point for each arm that has both."""
-    costs = [arm.scores.total.tokens / max(1, arm.scores.transcripts) for arm in arms]
-    points = [(a, cost, a.scores.correct) for a, cost in zip(arms, costs, strict=True) if a.scores.correct and cost > 0]
+Cost = Literal["calls", "tokens"]
+
+
+def mean_cost(scores: Scores, cost: Cost) -> float:
+    """Mean calls or tokens of a debate; 0 for predictions from files."""
+    total = scores.total.calls if cost == "calls" else scores.total.tokens
+    return total / max(1, scores.transcripts)
+
+
+def accuracy_by_cost(arms: Sequence[DrawnArm], cost: Cost) -> Drawing | None:
+    """Accuracy against mean calls or tokens per question, a point for each arm that has both."""
+    costs = [(arm, mean_cost(arm.scores, cost)) for arm in arms]
+    points = [(arm, spent, arm.scores.correct) for arm, spent in costs if arm.scores.correct and spent > 0]
     if len(points) < 2:
         return None
     shown, found = [arm for arm, _, _ in points], [value for _, _, value in points]
     figure = new_figure(3.6)
     axis = figure.add_subplot()
-    for arm, cost, value in points:
-        interval_line(axis, cost, value, colour=arm.colour)
-        axis.plot(cost, value.value, arm.marker, color=arm.colour, zorder=3)
+    for arm, spent, value in points:
+        interval_line(axis, spent, value, colour=arm.colour)
+        axis.plot(spent, value.value, arm.marker, color=arm.colour, zorder=3)
     percent_axis(axis, found)
-    cost_axis(axis, [cost for _, cost, _ in points])
+    cost_axis(axis, [spent for _, spent, _ in points])
     axis.set_ylabel("Accuracy (%)")
-    axis.set_xlabel("Tokens per question")
+    axis.set_xlabel(f"{cost.capitalize()} per question")
     line_key(figure, [(arm.label, arm.colour, arm.marker) for arm in shown])
-    estimated = ", partly estimated" if any(arm.scores.total.estimated for arm in shown) else ""
-    caption = f"Accuracy of the final answers against the mean tokens of a debate (prompts and completions{estimated})."
-    return Drawing("accuracy-by-tokens", "Accuracy against tokens", caption + _notes(shown, found), figure)
+    estimated = " (partly estimated)" if cost == "tokens" and any(arm.scores.total.estimated for arm in shown) else ""
+    caption = f"Accuracy of the final answers against the mean {cost} of a debate{estimated}."
+    return Drawing(f"accuracy-by-{cost}", f"Accuracy against {cost}", caption + _notes(shown, found), figure)
 
 
 # By setting
+
+_NO_KNOWLEDGE, _KNOWLEDGE = "protocol.knowledge", "protocol.knowledge."
+_BY_SOURCE = tuple(_KNOWLEDGE + name for name in ("sources", "per_source", "weights", "per_debater_sources"))
+_BASELINE = "no knowledge"
 
 
 class Setting(NamedTuple):
@@ -187,10 +198,6 @@ class Setting(NamedTuple):
     """Its value in an arm; None for an arm that is not compared."""
 
 
-def _sources(config: RunRecord) -> str:
-    return " + ".join(config.protocol.sources) or "no knowledge"
-
-
 def _selection(config: RunRecord) -> str | None:
     knowledge = config.protocol.knowledge
     if knowledge is None:
@@ -199,28 +206,24 @@ def _selection(config: RunRecord) -> str | None:
     return named.get(knowledge.select, f"{knowledge.select}, at most {knowledge.max_selected}")
 
 
-def _models(config: RunRecord) -> str:
-    return " + ".join(sorted(set(config.models.values())))
-
-
 def _stances(config: RunRecord) -> str | None:
     return None if config.first_round_draw is None else str(config.first_round_draw.read)
 
 
-_KNOWLEDGE = "protocol.knowledge"
-_SOURCES = f"{_KNOWLEDGE}.sources"
-
-_BY_SOURCE = tuple(f"{_KNOWLEDGE}.{name}" for name in ("sources", "per_source", "weights", "per_debater_sources"))
-
 SETTINGS = (
-    Setting("source-ablation", "Sources of knowledge", (_KNOWLEDGE,), _sources),
+    Setting(
+        "source-ablation",
+        "Sources of knowledge",
+        _BY_SOURCE,
+        lambda spec: " + ".join(spec.protocol.sources) or _BASELINE,
+    ),
     Setting(
         "selection-ablation",
         "Selection of knowledge",
-        (f"{_KNOWLEDGE}.select", f"{_KNOWLEDGE}.max_selected"),
+        (f"{_KNOWLEDGE}select", f"{_KNOWLEDGE}max_selected"),
         _selection,
     ),
-    Setting("models", "Models", ("models.",), _models),
+    Setting("models", "Models", ("models.",), lambda spec: " + ".join(sorted(set(spec.models.values())))),
     Setting("agents", "Number of debaters", ("protocol.debaters",), lambda spec: str(len(spec.protocol.cast))),
     Setting("rounds", "Maximum number of rounds", ("protocol.rounds",), lambda spec: str(spec.protocol.rounds)),
     Setting("stances", "Stances read", ("questions", "first_round.", "first_round_draw.read"), _stances),
@@ -230,6 +233,9 @@ _IGNORED = {"prompts_sha256", "sources", "source_specs", "pools", "searched", "r
 """Fields that follow from other settings or do not change the experiment."""
 _NOT_SHOWN = ("questions", "first_round_sha256", "protocol.source")
 """Settings that distinguish arms but mean nothing to readers."""
+
+_Group = tuple[dict[str, str], list[tuple[str, DrawnArm]]]
+"""The settings that arms share, and the arms with their values."""
 
 
 def by_setting(arms: Sequence[DrawnArm], setting: Setting) -> Drawing | None:
@@ -261,42 +267,33 @@ def by_setting(arms: Sequence[DrawnArm], setting: Setting) -> Drawing | None:
     return Drawing(setting.name, setting.title, f"Accuracy of the final answers, all else equal.{notes}", figure)
 
 
-def _groups(arms: Sequence[DrawnArm], setting: Setting) -> list[tuple[dict[str, str], list[tuple[str, DrawnArm]]]]:
-    """Groups of arms with equal other settings: these, and the arms with their values, in the order of the values."""
+def _groups(arms: Sequence[DrawnArm], setting: Setting) -> list[_Group]:
+    """Groups of arms with equal other settings, the arms in the order of their values."""
     found: dict[tuple[tuple[str, str], ...], list[tuple[str, DrawnArm]]] = {}
+    baselines: list[tuple[dict[str, str], tuple[str, DrawnArm]]] = []
     for arm in arms:
         if arm.config is None or (label := setting.label(arm.config)) is None:
             continue
-        paths: tuple[str, ...] = setting.paths
+        shared = {path: value for path, value in facts(arm.config).items() if not path.startswith(setting.paths)}
+        if label == _BASELINE:
+            baselines.append((_without_knowledge(shared), (label, arm)))
+        else:
+            found.setdefault(tuple(sorted(shared.items())), []).append((short_line(label), arm))
+    groups = []
+    for settings, members in found.items():
         # An arm without knowledge is the baseline of every selection.
-        if setting.paths == (_KNOWLEDGE,) and arm.config.protocol.knowledge is not None:
-            paths = tuple(
-                f"{_KNOWLEDGE}.{name}" for name in ("sources", "per_source", "weights", "per_debater_sources")
-            )
-        shared = {path: value for path, value in facts(arm.config).items() if not path.startswith(paths)}
-        found.setdefault(tuple(sorted(shared.items())), []).append((short_line(label), arm))
-    groups = [(dict(shared), members) for shared, members in found.items()]
-    if setting.paths == (_KNOWLEDGE,):
-        groups = _with_baselines(groups)
-    return [(shared, sorted(members, key=lambda each: _natural(each[0]))) for shared, members in groups]
+        base = [each for shared, each in baselines if shared == _without_knowledge(dict(settings))]
+        groups.append((dict(settings), sorted([*base, *members], key=lambda each: _natural(each[0]))))
+    return groups
 
 
-def _with_baselines(
-    groups: Sequence[tuple[dict[str, str], list[tuple[str, DrawnArm]]]],
-) -> list[tuple[dict[str, str], list[tuple[str, DrawnArm]]]]:
-    def rest(shared: Mapping[str, str]) -> dict[str, str]:
-        return {path: value for path, value in shared.items() if not path.startswith(_KNOWLEDGE)}
-
-    informed = [each for each in groups if rest(each[0]) != each[0]]
-    base = {tuple(shared.items()): members for shared, members in groups if rest(shared) == shared}
-    return [(shared, [*base.get(tuple(rest(shared).items()), ()), *members]) for shared, members in informed]
+def _without_knowledge(shared: Mapping[str, str]) -> dict[str, str]:
+    return {path: value for path, value in shared.items() if not path.startswith(_NO_KNOWLEDGE)}
 
 
-def _natural(label: str) -> tuple[float, int, str]:
+def _natural(label: str) -> tuple[float, int]:
     """Sort key of a value: numbers by size; sources by their number, none first."""
-    if label.isdecimal():
-        return float(label), 0, label
-    return 0.0, 0 if label == "no knowledge" else 1 + label.count(" + "), ""
+    return (float(label), 0) if label.isdecimal() else (0.0, 0 if label == _BASELINE else 1 + label.count(" + "))
 
 
 def facts(config: RunRecord) -> dict[str, str]:
@@ -309,18 +306,20 @@ def facts(config: RunRecord) -> dict[str, str]:
     return found | {f"models.{role}": model for role, model in config.models.items() if role not in names}
 
 
-def _flat(path: str, value: Any) -> list[tuple[str, str]]:
+def _flat(path: str, value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict) and value:
-        return [pair for key, each in value.items() for pair in _flat(f"{path}.{key}" if path else key, each)]
-    return [(path, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))]
+        for key, each in value.items():
+            yield from _flat(f"{path}.{key}" if path else key, each)
+    else:
+        yield path, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def headings(settings: Sequence[Mapping[str, str]]) -> list[str]:
     """One line for each list of settings: those in which the lists differ; empty if they do not differ."""
     paths = dict.fromkeys(path for one in settings for path in one if not path.startswith(_NOT_SHOWN))
-    varied = [path for path in paths if len({one[path] for one in settings if path in one}) > 1]
-    if any(_KNOWLEDGE in one for one in settings) and any(_SOURCES in one for one in settings):
-        varied = [*(path for path in varied if path != _SOURCES), _SOURCES, _KNOWLEDGE]
+    varied = [path for path in paths if len({one.get(path) for one in settings}) > 1]
+    if any(_NO_KNOWLEDGE in one for one in settings):  # of the others, only the sources are named
+        varied = [path for path in varied if not path.startswith(_KNOWLEDGE) or path == f"{_KNOWLEDGE}sources"]
     # One model of all roles is named once.
     texts = [", ".join(dict.fromkeys(_shown(path, one[path]) for path in varied if path in one)) for one in settings]
     return [short_line(text, 72) if text else "" for text in texts]
@@ -329,14 +328,11 @@ def headings(settings: Sequence[Mapping[str, str]]) -> list[str]:
 def _shown(path: str, value: str) -> str:
     if path in ("data", "variant", "task") or path.startswith("models."):
         return value.removesuffix(".jsonl")
-    if path == _KNOWLEDGE:
-        return "no knowledge"
-    if path == _SOURCES:
+    if path == _NO_KNOWLEDGE:
+        return _BASELINE
+    if path == f"{_KNOWLEDGE}sources":
         return " + ".join(json.loads(value))
-    if path == "protocol.debaters":
-        return f"{value if value.isdecimal() else len(json.loads(value))} debaters"
-    name = path.removeprefix("protocol.").removeprefix("knowledge.").replace(".", " ").replace("_", " ")
-    return f"{value} {name}" if name == "rounds" else f"{name} {value}"
+    return f"{path.rpartition('.')[2].replace('_', ' ')} {value}"
 
 
 # By step
@@ -517,7 +513,7 @@ def line_key(figure: Figure, lines: Sequence[tuple[str, str, str]]) -> None:
 
     handles = [Line2D([], [], color=colour, marker=marker, markersize=4) for _, colour, marker in lines]
     # Approximate points per entry and per character.
-    columns = int(72 * PAGE_WIDTH / (36 + 5 * max(len(label) for label, _, _ in lines)))
+    columns = int(72 * PAPER_WIDTH / (36 + 5 * max(len(label) for label, _, _ in lines)))
     rows = ceil(len(lines) / max(1, min(columns, len(lines))))
     # matplotlib fills columns from top to bottom; avoid empty columns.
     columns = ceil(len(lines) / rows)
@@ -562,9 +558,6 @@ def _notes(arms: Iterable[DrawnArm], found: Iterable[Estimate]) -> str:
 
 _NO_METADATA = {"png": ("Software",), "pdf": ("Creator", "Producer", "CreationDate"), "svg": ("Creator", "Date")}
 """Metadata that would make files of equal figures differ."""
-_SVG = "{http://www.w3.org/2000/svg}"
-_LINK = "{http://www.w3.org/1999/xlink}href"
-_REFERENCE = re.compile(r"url\(#(.+)\)")
 
 
 def write_figures(drawings: Sequence[Drawing], folder: Path, format: ImageFormat = "pdf") -> list[Path]:
@@ -593,58 +586,3 @@ def file_bytes(drawing: Drawing, form: ImageFormat) -> bytes:
             metadata=dict.fromkeys(_NO_METADATA[form]),
         )
     return out.getvalue()
-
-
-def page_svg(drawing: Drawing) -> str:
-    """The figure as an ``<svg>`` element without a size, with title and caption for screen readers.
-
-    It has no style sheet, which would affect the whole page, and no ``style``, which the page's security policy
-    forbids. Ids start with ``figure-NAME-``.
-    """
-    drawing.figure.set_figwidth(PAGE_WIDTH)
-    try:
-        root = ElementTree.fromstring(file_bytes(drawing, "svg"))
-    finally:
-        drawing.figure.set_figwidth(PAPER_WIDTH)
-    prefix = f"figure-{drawing.name}-"
-    for parent in list(root.iter()):
-        for child in [*parent.iterfind(f"{_SVG}metadata"), *parent.iterfind(f"{_SVG}style")]:
-            parent.remove(child)
-    for element in root.iter():
-        _make_plain(element, prefix)
-    for name in ("width", "height", "version"):
-        root.attrib.pop(name, None)
-    root.attrib |= {
-        "xmlns": _SVG[1:-1],
-        "role": "img",
-        "aria-labelledby": f"{prefix}title",
-        "aria-describedby": f"{prefix}caption",
-        # From matplotlib's style sheet.
-        "stroke-linejoin": "round",
-        "stroke-linecap": "butt",
-    }
-    root[:0] = [ElementTree.Element("title", id=f"{prefix}title"), ElementTree.Element("desc", id=f"{prefix}caption")]
-    root[0].text, root[1].text = drawing.title, drawing.caption
-    return ElementTree.tostring(root, encoding="unicode")
-
-
-def _make_plain(element: ElementTree.Element, prefix: str) -> None:
-    """Remove namespaces and styles, prefix ids and references, and replace ink by the current text colour."""
-    element.tag = element.tag.removeprefix(_SVG)
-    attributes = dict(element.attrib)
-    # Each part of a style becomes an SVG attribute, except the font.
-    for part in filter(None, attributes.pop("style", "").split(";")):
-        name, value = part.split(":", 1)
-        if name.strip() != "font-family":
-            attributes[name.strip()] = value.strip()
-    if link := attributes.pop(_LINK, ""):
-        attributes["href"] = f"#{prefix}{link[1:]}"
-    if "id" in attributes:
-        attributes["id"] = prefix + attributes["id"]
-    for name, value in attributes.items():
-        if found := _REFERENCE.fullmatch(value):
-            attributes[name] = f"url(#{prefix}{found[1]})"
-        elif value == INK:
-            attributes[name] = "currentColor"
-    element.attrib.clear()
-    element.attrib.update(attributes)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from madke.report.reliability import readable_difference
+from madke.report.scores import all_failed, readable_difference
 from madke.report.tables import one_line, p_value, value_cell
 from madke.scoring.arms import ArmValues, shared_questions
 from madke.scoring.metrics import METRICS, common_metric, correct_by, heading_of, is_binary
@@ -67,7 +67,8 @@ def _equal(p: float) -> str:
 def _score(arm: ArmValues, scores: Scores) -> str:
     found = scores.correct
     if found is None:
-        why = "no question has a gold answer and a result" if not all_failed(scores) else _all(scores)
+        failed = f"all {scores.failed:,} debates failed"
+        why = failed if all_failed(scores) else "no question has a gold answer and a result"
         return f"{arm.name}: no score, because {why}."
     shown = _Shown(arm.first_metric, arm.first_metric)
     return f"{arm.name}: {shown.value(found.value)}, {shown.interval(found)}, n = {found.n}."
@@ -148,19 +149,3 @@ class _Shown:
 
     def _figure(self, value: float) -> str:
         return value_cell(self.metric, value).text
-
-
-def all_failed(scores: Scores) -> bool:
-    """Whether every debate of a run failed, so that it has no score."""
-    return 0 < scores.failed == scores.transcripts
-
-
-def _all(scores: Scores) -> str:
-    return f"all {scores.failed:,} debates failed"
-
-
-def cause(name: str, scores: Scores) -> str:
-    """Why all debates of a run failed, the most frequent reasons first."""
-    reasons = [f"{count:,} x {reason}" for reason, count in scores.failures.items()]
-    more = f"; {len(reasons) - _NAMED} more reasons" if len(reasons) > _NAMED else ""
-    return one_line(f"{name}: {_all(scores)}: {'; '.join(reasons[:_NAMED])}{more}")

@@ -3,7 +3,6 @@
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from importlib.resources import files
@@ -15,15 +14,22 @@ from madke._util.files import atomic_write
 from madke._util.terminal import printable
 from madke.core.errors import count_of
 from madke.report import figures
+from madke.report.chart import charts, key_of
 from madke.report.comparison import BY_DATASET, family, paired_table
-from madke.report.finding import all_failed, cause, finding
+from madke.report.finding import finding
 from madke.report.page_data import packing
-from madke.report.page_tables import bars, page_table
+from madke.report.page_tables import debates_link, page_table
 from madke.report.protocol_text import changed_settings
-from madke.report.score_details import score_details
-from madke.report.score_tables import table_of_arms
+from madke.report.scores import (
+    all_failed,
+    cause,
+    dataset_table,
+    score_details,
+    stage_table,
+    table_of_arms,
+    wrong_answers_table,
+)
 from madke.report.tables import ORACLE, Cell, Table
-from madke.report.wrong_answers_table import models_of, wrong_answers_table
 from madke.runs.record import sessions_of
 from madke.scoring.arms import ArmValues, Results, open_runs
 from madke.scoring.metrics import common_metric, heading_of
@@ -33,8 +39,8 @@ from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
 
 _SCRIPTS = (
-    "dom", "data", "search", "list", "matrix", "quotes", "pool", "agreement", "conflicts", "calls",
-    "debate", "beside", "summary", "theme", "app", "reload",
+    "dom", "data", "search", "list", "matrix", "quotes", "pool", "agreement", "calls", "debate", "beside", "summary",
+    "theme", "app", "reload",
 )  # fmt: skip
 """Joined to one script in this order."""
 
@@ -52,6 +58,7 @@ def write_report(
     scores: Sequence[Scores] = (),
     title: str | None = None,
     source: str | None = None,
+    verdict: Sequence[str] = (),
     tables: Sequence[Table] = (),
     reload: int | None = None,
     second_process: bool = False,
@@ -60,35 +67,38 @@ def write_report(
 
     The page is self-contained: debates and passages are compressed in it, and its security policy allows only its own
     script and no requests. Data is written in pieces; memory holds a small row per debate and passage. Known ``scores``
-    are not computed again. ``source`` is a line below the title; ``tables`` follow the page's own.
+    are not computed again. ``verdict``: the first lines of the page, by default the finding. ``source`` is a line below
+    them; ``tables`` follow the page's own.
     ``reload``: the open page reloads itself after so many seconds, for runs that are under way.
     ``second_process``: another process packs the debates while this one scores them; the arms must be runs.
 
     Returns:
-        The page's own tables by name: ``scores``, with two or more runs ``tests``, and over several datasets
-        ``tests_by_dataset``, as in ``madke compare``, and ``wrong_answers`` if questions list some; its figures; and
-        its finding.
+        The page's own tables by name: ``scores``, ``stages``, with two or more runs ``tests``, over several datasets
+        ``datasets`` and ``tests_by_dataset``, and ``wrong_answers`` if questions list some; its figures; its finding.
     """
     results = open_runs(runs)
     with packing(results, second_process=second_process) as elements:
         read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
         named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
         tests, within = family(arms)
-        own = {"scores": table_of_arms(arms, named, tests)}
+        own = {"scores": table_of_arms(arms, named, tests), "stages": stage_table(named)}
         own |= {"tests": paired_table(tests)} if tests else {}
-        own |= {"tests_by_dataset": paired_table(within, BY_DATASET)} if within else {}
-        misled = wrong_answers_table(named, models_of(results))
-        own |= {"wrong_answers": misled} if misled else {}
-        drawings = figures.draw(results, named, arms) if figures.available() else None
+        further = {
+            "datasets": dataset_table(arms, within),
+            "tests_by_dataset": paired_table(within, BY_DATASET) if within else None,
+            "wrong_answers": wrong_answers_table(named, results),
+        }
+        own |= {name: table for name, table in further.items() if table is not None}
+        drawings = figures.draw(results, named, arms) if figures.available() else []
         shared, different = _settings(results)
         script = _asset(*(f"script/{name}.js" for name in _SCRIPTS))
-        scored, replies = own["scores"].split()
         sentence = finding(arms, named, tests)
+        key = key_of(named)
         pieces = _template(arms, named).generate(
             reload=reload,
             title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
             source=source,
-            finding=sentence,
+            verdict=verdict or [sentence],
             lead=_lead(results, named),
             worth=[
                 (name if len(named) > 1 else "", each.shadow.sentence, each.shadow.price)
@@ -98,17 +108,13 @@ def write_report(
             reader=_reader(results),
             alerts=[*_alerts(named), *dict.fromkeys(f"{arm.corrected}." for arm in results if arm.corrected)],
             incomplete=any(each.incomplete for each in named.values()),
-            bars=[*bars(named)] if any(each.correct for each in named.values()) else [],
-            warnings=[
-                f"{name}: {ORACLE} in {each.read_golds} of {each.transcripts} debates."
-                for name, each in named.items()
-                if each.read_golds
-            ],
-            scores=None if all(map(all_failed, named.values())) else scored,
-            replies=replies and replace(replies, title="Questions, calls and readable replies"),
+            key=key,
+            charts=[*charts(named, key)],
+            scores=None if all(map(all_failed, named.values())) else own["scores"],
+            stages=own["stages"],
             tests=_by_value(arms, tests),
             against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
-            tables=[*(own[name] for name in ("tests_by_dataset", "wrong_answers") if name in own), *tables],
+            tables=[*(own[name] for name in further if name in own), *tables],
             figures=drawings,
             shared=shared,
             different=different,
@@ -120,7 +126,7 @@ def write_report(
         )
         with atomic_write(Path(out)) as file:
             file.writelines(piece.encode("utf-8", "replace") for piece in pieces)
-    return own, drawings or [], sentence
+    return own, drawings, sentence
 
 
 def _template(arms: Sequence[ArmValues], scores: Mapping[str, Scores]) -> Template:
@@ -129,8 +135,15 @@ def _template(arms: Sequence[ArmValues], scores: Mapping[str, Scores]) -> Templa
     environment.trim_blocks = environment.lstrip_blocks = True
     first = common_metric(arm.first_metric for arm in arms)
     of_page = partial(page_table, runs=[*scores], first=heading_of(first))
-    environment.filters.update(printable=printable, page_table=of_page, svg=figures.page_svg, unbroken=unbroken)
+    filters = {"printable": printable, "page_table": of_page, "image": _image, "unbroken": unbroken}
+    environment.filters.update(filters)
+    environment.globals["debates_link"] = debates_link
     return environment.get_template("report.html.j2")
+
+
+def _image(drawing: figures.Drawing) -> str:
+    """The figure as the address of an image."""
+    return f"data:image/svg+xml;base64,{b64encode(figures.file_bytes(drawing, 'svg')).decode()}"
 
 
 _UNBROKEN = re.compile(r"(?<=\w) (?=%)|(?<=\b[np]) (?=[=<])|(?<=[=<]) (?=[\d.])")
@@ -180,6 +193,8 @@ def _reader(results: Sequence[Results]) -> str:
 def _alerts(scores: Mapping[str, Scores]) -> Iterator[str]:
     yield from (f"Incomplete: {name}, {found.incomplete}." for name, found in scores.items() if found.incomplete)
     for name, found in scores.items():
+        if found.read_golds:
+            yield f"{name}: {ORACLE} in {found.read_golds} of {found.transcripts} debates."
         if all_failed(found):
             yield cause(name, found)
         elif found.failed and found.correct_if_failed:

@@ -29,7 +29,8 @@ from madke.core.errors import UserError, count_of
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.signals import stated_answer
-from madke.report.tables import Cell, Table, TableRow, count_cell, csv_cell, percent_cell, score_cell, table_of
+from madke.report.files import csv_cell
+from madke.report.tables import Cell, Table, TableRow, count_cell, percent_cell, score_cell, table_of
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct, over_repeats
 from madke.scoring.metrics import METRICS, heading_of, is_binary, metrics_of, question_of

@@ -22,10 +22,9 @@ from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Called, Transcript
 from madke.core.transcript import to_json as transcript_to_json
 from madke.models.store import CallStore, Recorded
-from madke.report.conflict_text import map_of
 from madke.report.debate_text import agreement_in
 from madke.report.tables import ORACLE
-from madke.retrieval.pools.pool_file import PoolLines, PoolRecord
+from madke.retrieval.pools.pool_file import PoolLines
 from madke.runs.record import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
 from madke.scoring.debate_rows import gold_numbers
@@ -114,13 +113,9 @@ class PassageTexts:
         self._frozen, self._lines = frozen, lines
         return "held"
 
-    def record(self, transcript: Transcript) -> PoolRecord | None:
-        """The pool of a debate, if it is available."""
-        return self._lines.record(transcript.id) if self._lines is not None else None
-
-    def of(self, transcript: Transcript, record: PoolRecord | None) -> list[int | None]:
+    def of(self, transcript: Transcript) -> list[int | None]:
         """The number of ``[text, url, date]`` of each passage in its pool; None if the pool file lacks it."""
-        if record is None:
+        if self._lines is None or (record := self._lines.record(transcript.id)) is None:
             return []
         held = {(passage.source, passage.key): passage for passage in reversed(record.passages)}
         passages = [held.get((entry.source, entry.key)) for entry in transcript.pool]
@@ -270,8 +265,7 @@ def _pack(blocks: Path, results: Sequence[Results]) -> Index:
             for transcript in one.transcripts():
                 index.add(transcript)
                 made = calls.get((transcript.id, transcript.repeat), ())
-                record = texts.record(transcript)
-                bodies.add(_body(transcript, texts.of(transcript, record), record if few else None, made))
+                bodies.add(_body(transcript, texts.of(transcript), made))
                 file.write(bodies.full() + texts.blocks.full() + prompts.blocks.full())
         file.write(bodies.full(rest=True) + texts.blocks.full(rest=True) + prompts.blocks.full(rest=True))
     return index
@@ -292,19 +286,14 @@ class _Prompts:
         return self._numbers[key]
 
 
-def _body(
-    transcript: Transcript, texts: Sequence[int | None], record: PoolRecord | None, calls: Sequence[PageCall]
-) -> bytes:
+def _body(transcript: Transcript, texts: Sequence[int | None], calls: Sequence[PageCall]) -> bytes:
     """One debate: its transcript without default values, and what the page adds.
 
-    Added: numbers of its passages, scores of its answers, gold, calls, and its map if several answers were given.
+    Added: numbers of its passages, scores of its answers, gold passages and calls.
     """
     own: dict[str, Any] = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript)}
     own["calls"] = calls
     known = replace(transcript, agreement=agreement_in(transcript))
-    conflicts = map_of(known, record) if len(_given(transcript)) > 1 else None
-    if conflicts is not None and conflicts.is_conflict:
-        own["map"] = conflicts
     return transcript_to_json(known, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
 
 
@@ -313,13 +302,8 @@ def _scores(transcript: Transcript) -> dict[str, float]:
         return {}
     question = question_of(transcript)
     metric = METRICS[metrics_of(get_task(transcript.task))[0]]
-    given = _given(transcript) | ({transcript.answer} if transcript.answer else set())
-    return {answer: metric(answer, question) for answer in sorted(given)}
-
-
-def _given(transcript: Transcript) -> set[str]:
-    """The answers of all debaters in all rounds."""
-    return {turn.stance.answer for entry in transcript.rounds for turn in entry.turns if turn.stance.answer}
+    given = {transcript.answer, *(turn.stance.answer for entry in transcript.rounds for turn in entry.turns)}
+    return {answer: metric(answer, question) for answer in sorted(filter(None, given))}
 
 
 MOST_DEBATES = 1_000

@@ -1,20 +1,11 @@
-"""Tables for terminals, pages and files (CSV, Parquet, LaTeX)."""
+"""Tables for terminals and pages."""
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import compress
-from pathlib import Path
-from typing import Any
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 
-from madke._util.assets import require
-from madke._util.files import write_file
 from madke._util.terminal import FittedTable, printable
-from madke.core.errors import UserError
 from madke.scoring.statistics import Estimate
 from madke.scoring.value_units import is_share
 
@@ -70,19 +61,22 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     """Explanations for readers, one sentence each."""
-    aside: tuple[str, ...] = ()
-    """Headings of secondary columns: a separate table on pages, left out of papers."""
+    file_only: tuple[str, ...] = ()
+    """Headings of columns that only CSV and Parquet files have."""
 
-    def split(self) -> tuple[Table, Table | None]:
-        """The table without secondary columns, and a table of the first and the secondary columns, if any."""
-        secondary = [heading in self.aside for heading in self.columns]
+    def shown(self) -> Table:
+        """The table without the columns that only files have."""
+        kept = [n for n, heading in enumerate(self.columns) if heading not in self.file_only]
+        rows = tuple(tuple(row[n] for n in kept) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[n] for n in kept), rows=rows, file_only=())
 
-        def selected(which: Sequence[bool], notes: tuple[str, ...]) -> Table:
-            rows = tuple(tuple(compress(row, which)) for row in self.rows)
-            return Table(title=self.title, columns=tuple(compress(self.columns, which)), rows=rows, notes=notes)
-
-        rest = selected([True, *secondary[1:]], ()) if any(secondary) else None
-        return selected([not one for one in secondary], self.notes), rest
+    def best(self, column: int) -> str:
+        """The highest share of a column as it is printed; empty if there is none, or all are equal."""
+        cells = [row[column] for row in self.rows if row[column].value is not None]
+        if not cells or not self.columns[column].endswith("%"):
+            return ""
+        best = max(cells, key=lambda cell: cell.value or 0.0).text
+        return best if any(cell.text != best for cell in cells) else ""
 
     def has_figures(self, column: int) -> bool:
         """Whether the column with this index has figures or ranges, which are right-aligned."""
@@ -173,153 +167,3 @@ def rich_table(
 def _on_terminals(cell: Cell, *, details: bool) -> str:
     text = cell.whole if details else cell.with_interval
     return "\n".join(map(one_line, text.split("\n"))) + cell.mark
-
-
-# The last four are full-width forms, which spreadsheets of some locales treat the same.
-_STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-
-
-def csv_cell(text: str) -> str:
-    """Untrusted text for a spreadsheet: printable, with an apostrophe before anything that looks like a formula.
-
-    A formula starts with ``=``, ``+``, ``-``, ``@``, a tab or a newline and is not a number (OWASP, "CSV Injection").
-    """
-    clean = printable(text)
-    return f"'{clean}" if clean.startswith(_STARTS_FORMULA) and not _NUMBER.fullmatch(clean) else clean
-
-
-_Column = tuple[str, Sequence[str | float | None]]
-
-TABLE_FILES, ANSWER_FILES = (".csv", ".parquet", ".tex"), (".jsonl", ".csv", ".parquet")
-
-
-def check_ending(path: Path, endings: Sequence[str]) -> None:
-    """UserError if the file's name has none of these endings."""
-    if path.suffix not in endings:
-        raise UserError(f"expected a file name ending in {' or '.join(endings)}", file=path)
-
-
-def write_table(table: Table, path: Path) -> None:
-    """Write a table as ``.csv`` (UTF-8), ``.parquet`` or ``.tex``, atomically.
-
-    UserError: another suffix, the file cannot be written, or pyarrow is missing for Parquet.
-    """
-    check_ending(path, TABLE_FILES)
-    texts = {".csv": table_csv, ".tex": table_latex}
-    write_file(path, texts[path.suffix](table).encode() if path.suffix in texts else _parquet(table))
-
-
-def table_csv(table: Table) -> str:
-    """The table as CSV with headings and CRLF line ends (RFC 4180), without notes.
-
-    Columns of figures have unrounded numbers. Columns ``HEADING low``, ``HEADING high`` and ``HEADING mark`` follow if
-    there are intervals and marks. A missing figure is an empty cell.
-    """
-    columns = _columns(table)
-    file = io.StringIO()
-    writer = csv.writer(file)
-    writer.writerow([csv_cell(heading) for heading, _ in columns])
-    for row in zip(*(cells for _, cells in columns), strict=True):
-        writer.writerow([csv_cell(cell) if isinstance(cell, str) else cell for cell in row])
-    return file.getvalue()
-
-
-def table_latex(table: Table) -> str:
-    """The table as LaTeX for a paper that loads booktabs, with the title as caption and notes below.
-
-    Secondary columns are left out. Intervals are in small type below their figures. All text is escaped.
-    """
-    table, _ = table.split()
-    figures = [table.has_figures(n) for n in range(len(table.columns))]
-    lines = [
-        r"\begin{table}",
-        r"\centering\footnotesize\setlength{\tabcolsep}{2pt}",
-        rf"\caption{{{latex(table.title)}}}",
-        rf"\begin{{tabular}}{{{''.join('r' if figure else 'l' for figure in figures)}}}",
-        r"\toprule",
-        " & ".join(map(latex, table.columns)) + r" \\",
-        r"\midrule",
-        *(line for row in table.rows for line in _latex_row(row)),
-        r"\bottomrule",
-        r"\end{tabular}",
-        *(rf"\par\footnotesize {latex(note)}" for note in table.notes),
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _latex_row(row: Sequence[Cell]) -> Iterator[str]:
-    yield " & ".join(latex(f"{cell.text}{cell.mark}") for cell in row) + r" \\"
-    within = [cell.interval for cell in row]
-    if any(within):
-        # With a dash, unless a sign could be mistaken for one.
-        ranges = (each if "+" in each or "-" in each else each.replace(" to ", "--") for each in within)
-        small = (rf"{{\scriptsize {latex(each)}}}" if each else "" for each in ranges)
-        yield " & ".join(small) + r" \\"
-        yield r"\addlinespace"
-
-
-_SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    **{special: f"\\{special}" for special in "&%$#_"},
-}
-_SPECIALS = re.compile("[" + re.escape("".join(_SPECIAL)) + "]")
-
-
-def latex(text: str) -> str:
-    """The text escaped for LaTeX, on one line."""
-    escaped = _SPECIALS.sub(lambda found: _SPECIAL[found[0]], one_line(text))
-    # LaTeX would read a row that starts so as an argument of the \\ before it.
-    return f"{{{escaped}}}" if escaped.startswith(("[", "*")) else escaped
-
-
-def _parquet(table: Table) -> bytes:
-    pyarrow, parquet = arrow()
-    columns = _columns(table)
-
-    def array(cells: Sequence[str | float | None]) -> Any:
-        figures = any(isinstance(cell, int | float) for cell in cells)
-        return pyarrow.array(cells, None if figures else pyarrow.string())
-
-    data = pyarrow.table(
-        [array(cells) for _, cells in columns],
-        names=[heading for heading, _ in columns],
-        metadata={"title": table.title, "notes": "\n".join(table.notes)},
-    )
-    file = io.BytesIO()
-    parquet.write_table(data, file)
-    return file.getvalue()
-
-
-def _columns(table: Table) -> list[_Column]:
-    """All columns with headings: words, or figures followed by intervals and marks. A missing value is None."""
-    found: list[_Column] = []
-    for n, heading in enumerate(table.columns):
-        cells: list[Cell] = [row[n] for row in table.rows]
-        if all(cell.value is None for cell in cells):
-            found.append((heading, [None if cell is NO_FIGURE else cell.text for cell in cells]))
-            continue
-        found.append((heading, [cell.value for cell in cells]))
-        if any(cell.low is not None for cell in cells):
-            found.append((f"{heading} low", [cell.low for cell in cells]))
-            found.append((f"{heading} high", [cell.high for cell in cells]))
-        if any(cell.mark for cell in cells):
-            found.append((f"{heading} mark", [cell.mark.strip() for cell in cells]))
-    return found
-
-
-def arrow() -> tuple[Any, Any]:
-    """The modules ``pyarrow`` and ``pyarrow.parquet``; UserError if they are missing."""
-    require("Parquet files need", "report", "pyarrow")
-    import pyarrow
-    from pyarrow import parquet
-
-    return pyarrow, parquet

@@ -18,6 +18,7 @@ from madke.core.transcript import Final
 from madke.report.html import without_folders, write_report
 from madke.report.tables import Cell, Table
 from madke.scoring.arms import open_results
+from madke.scoring.scored import score_run
 from tests.report.run_folders import PASSAGES, debate, write_run
 
 RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
@@ -158,10 +159,39 @@ def test_finding_scores_and_tests_stand_in_it_as_markup(tmp_path: Path) -> None:
     bad = write_run(tmp_path / "bad", [debate(f"q{n}", [WRONG, WRONG]) for n in range(10)])
     page = write(tmp_path / "report.html", good, bad)
     assert '<p class="finding">good beats bad by 100.0 points' in page
-    assert '<b style="left:72.25%;right:0.00%"></b>' in page
+    assert '<b style="left:92.59%;bottom:72.25%;top:0.0%"></b>' in page
     assert "<small>72.2 to 100.0</small>" in page
     assert "Paired comparisons" in page
     assert "madke 0.0.test" in page
+
+
+def test_the_numbers_on_the_page_are_those_of_metrics_json(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [debate(f"q{n}", [RIGHT if n % 3 else WRONG] * 2) for n in range(10)])
+    score_run(run)
+    metrics = json.loads((run / "metrics.json").read_text())
+    page = write(tmp_path / "report.html", run)
+    table = page.partition('<h2 id="scores">')[2].partition("</table>")[0]
+    headings = re.findall(r"<button[^>]*>([^<]*)</button>", table)
+    cells = re.findall(r"<td[^>]*>(?:<a[^>]*>)?([^<]*)(?:</a>)?(?: <small>([^<]*)</small>)?", table)
+    shown = dict(zip(headings[1:], cells, strict=True))
+
+    def percent(found: dict[str, float]) -> tuple[str, str]:
+        value, low, high = (f"{100 * found[name]:.1f}" for name in ("value", "low", "high"))
+        return value, f"{low} to {high}"
+
+    assert shown["correct (match) %"] == percent(metrics["correct"])
+    assert shown["EM %"] == percent(metrics["metrics"]["em"])
+    assert shown["F1 %"] == percent(metrics["metrics"]["f1"])
+    assert shown["Cons %"] == percent(metrics["cons_judge"])
+    assert shown["calls"][0] == str(sum(used["calls"] for used in metrics["usage"].values()))
+
+
+def test_the_verdict_of_a_study_replaces_the_finding_as_the_first_lines(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
+    write_report([run], tmp_path / "page.html", verdict=["Talking does not pay.", "It <costs> more."])
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert re.findall('<p class="finding">([^<]*)', page) == ["Talking does not pay.", "It &lt;costs&gt; more."]
+    assert page.index("Talking does not pay.") < page.index('class="lead"') < page.index('id="scores"')
 
 
 def test_it_warns_of_debates_that_failed(tmp_path: Path) -> None:
@@ -178,9 +208,9 @@ def test_a_title_a_source_and_further_tables_stand_in_it(tmp_path: Path) -> None
     table = Table(title="More <b>", columns=("arm", "n"), rows=((Cell(text="one"), Cell(text="7", value=7)),))
     write_report([run], tmp_path / "page.html", title="Lakes <i>", source="a test", tables=[table])
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "<h1>Lakes &lt;i&gt;</h1>" in page
+    assert '<h1><a class="brand" href="#summary">Lakes &lt;i&gt;</a></h1>' in page
     assert "<title>Lakes &lt;i&gt;</title>" in page
-    assert '<p class="source">a test</p>' in page
+    assert "a test</p>" in page
     assert "<h2>More &lt;b&gt;</h2>" in page
 
 
@@ -191,7 +221,7 @@ def test_a_banner_names_the_runs_that_the_offline_reader_answered(tmp_path: Path
     record["spec"]["models"] = {"debater-1": "offline/extractive-5"}
     (runs[0] / "run.json").write_text(json.dumps(record))
     some = write(tmp_path / "report.html", *runs)
-    assert "The answers of read come from offline, the built-in reader" in some.partition("<noscript>")[0]
+    assert "The answers of read come from offline, the built-in reader" in some.partition('<h2 id="scores">')[0]
     assert "These answers come from offline" in write(tmp_path / "report.html", runs[0])
 
 

@@ -1,234 +1,355 @@
-"""The report page as people use it, in Debian's Chromium, offline."""
+"""The report page as people use it, in Debian's Chromium, offline: a few whole journeys."""
 
+import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from madke.core.transcript import Final
+import madke
+from madke.core.chat import ChatRequest, Completion
+from madke.core.transcript import Final, Selection
 from madke.report.html import write_report
 from tests.report.run_folders import PASSAGES, debate, write_run
-from tests.support.browser import browser, expect, needs_browser
+from tests.support.browser import expect, needs_browser, one_page
 
 pytestmark = needs_browser
 
 RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
 HOSTILE = (
     "<script>window.hacked = 1</script></script><img src=x onerror='window.hacked = 1'>"
-    "{{7*7}} [Yes] \u2028 \u202eabc\u202c \x1b[31m " + "w" * 300
+    "{{7*7}} [Yes] \u2028 \u202eabc\u202c \x1b[31m [0] " + "w" * 300
 )
-MARKUP = "<img src=x onerror='window.hacked=1'>"
-"""A folder's name, which stands in tables, figures and controls."""
+MARKUP = "beta <img src=x onerror='window.hacked=1'>"
+"""A folder's name, which stands in tables, charts, figures and controls."""
 CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069\x00-\x08\x0b-\x1f]")
+COUNT = 130
+"""Questions: more than the page draws at first."""
+FAILED = Final(by="summarizer", status="failed", error="no connection to the server")
+QUOTE = "Lake Baikal is 1,642 metres deep."
 
 
-LENGTHY = "a reply " * 100_000
-
-
-def hostile() -> Any:
-    """A debate in which everything that comes from outside is hostile."""
-    made = debate("</script>/?#", [HOSTILE, HOSTILE], golds=(HOSTILE,), final=Final(by="summarizer", text=HOSTILE))
-    return debate(made.id, [HOSTILE, HOSTILE], golds=(HOSTILE,), question=HOSTILE, choices=(HOSTILE,), final=made.final)
-
-
-def lakes(answer: Any) -> Any:
-    """Ninety debates and more, so that the list has more than it draws at first."""
-    return [debate(f"n{n:02}", [answer, answer]) for n in range(80)] + [
-        debate("corrected", [WRONG, WRONG], [RIGHT, RIGHT]),
-        debate("collapsed", [RIGHT, RIGHT], [WRONG, WRONG]),
-        debate("divided", [RIGHT, WRONG], consensus=False, question="Is Baikal or Tanganyika the deepest?"),
-        debate("abstained", [RIGHT, RIGHT], answer=None),
-        debate("failed", [RIGHT, RIGHT], status="failed", answer=None),
-        debate("degraded", [RIGHT, RIGHT], degraded=True),
-        debate("rivers", [RIGHT, RIGHT], dataset="rivers"),
-        debate("again", [RIGHT, RIGHT]),
-        debate("again", [WRONG, WRONG], repeat=1),
-        debate("lengthy", [RIGHT, RIGHT], final=Final(by="summarizer", answer=RIGHT, text=LENGTHY)),
-        debate("elsewhere", [RIGHT, RIGHT], usage={}),
-    ]
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder = tmp_path_factory.mktemp("report")
-    passages = [
-        {"source": "wiki", "key": "baikal-1", "title": HOSTILE, "text": HOSTILE, "url": "javascript:window.hacked=1"}
-    ]
-    paths = [
-        write_run(folder / "good run", lakes(RIGHT)),
-        write_run(folder / MARKUP, lakes(WRONG), passages=PASSAGES[:2]),
-        write_run(folder / "hostile", [hostile()], passages=passages),
-    ]
-    (folder / MARKUP / "pools.jsonl").unlink()
-    write_report(paths, folder / "report.html")
-    return folder / "report.html"
+def lakes(run: str) -> Any:
+    """Alpha errs on every tenth question, beta on every fifth, gamma on the first two."""
+    every = {"alpha": 10, MARKUP: 5}
+    wrong = {n for n in range(COUNT) if n % every[run] == 0} if run in every else {0, 1}
+    made = [debate(f"n{n:03}", [WRONG if n in wrong else RIGHT] * 2) for n in range(COUNT)]
+    if run == "alpha":
+        made[3] = debate("n003", [WRONG, RIGHT], [RIGHT, RIGHT])
+        said = replace(made[3].rounds[0].turns[0].stance, text=f'As [0] says: "{QUOTE}" Heliotropes grow there.')
+        turn = replace(made[3].rounds[0].turns[0], stance=said, selection=Selection(ids=(0, 1), text="I select [0]."))
+        rounds = (replace(made[3].rounds[0], turns=(turn, made[3].rounds[0].turns[1])), made[3].rounds[1])
+        made[3] = replace(made[3], rounds=rounds, metadata={"dataset": "lakes", "gold_passages": ["baikal-1"]})
+        made[4] = debate("n004", [RIGHT, RIGHT], answer=None)
+        made[5] = debate("n005", [RIGHT, RIGHT], status="failed", answer=None, final=FAILED)
+    if run == "gamma":
+        final = Final(by="summarizer", text=HOSTILE)
+        hostile = {"question": HOSTILE, "choices": (HOSTILE,), "final": final, "pool_partial": {HOSTILE: HOSTILE}}
+        made.append(debate("</script>/?#", [HOSTILE, HOSTILE], golds=(HOSTILE,), **hostile))
+    return made
 
 
 @pytest.fixture(scope="module")
-def launched() -> Iterator[Any]:
-    with browser() as made:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """``three.html`` of three runs, ``stopped.html`` of an incomplete one, ``gone.html`` of one that failed."""
+    made = tmp_path_factory.mktemp("report")
+    hostile = [{"source": "wiki", "key": "baikal-1", "title": HOSTILE, "text": HOSTILE, "url": "javascript:hacked=1"}]
+    runs = [
+        write_run(made / name, lakes(name), passages=PASSAGES[:1] + hostile if name == "gamma" else PASSAGES)
+        for name in ("alpha", MARKUP, "gamma")
+    ]
+    stopped = write_run(made / "stopped", [debate(f"n{n:02}", [RIGHT, RIGHT]) for n in range(42)])
+    record = json.loads((stopped / "run.json").read_text())
+    record["spec"]["questions"] = {f"n{n:02}": f"{n}" for n in range(60)}
+    record["sessions"] = [{**(record["sessions"] or [{}])[-1], "ended": "--max-cost"}]
+    (stopped / "run.json").write_text(json.dumps(record))
+    failed = [debate(f"n{n}", [RIGHT], status="failed", answer=None, final=FAILED) for n in range(3)]
+    pages = {"three": runs, "stopped": [stopped, runs[0]], "gone": [write_run(made / "gone", failed)]}
+    for name, paths in pages.items():
+        write_report(paths, made / f"{name}.html")
+    return made
+
+
+@pytest.fixture(scope="module")
+def shared_page() -> Iterator[Any]:
+    with one_page() as made:
         yield made
 
 
 @pytest.fixture
-def opened(launched: Any, report: Any) -> Iterator[Any]:
-    """Open the page at an address within it. No error and no request may come of anything that a test does there."""
-    troubles, contexts = [], []
+def opened(shared_page: Any, folder: Path) -> Iterator[Any]:
+    """Open a page at an address. No error and no request may come of anything that a test does there."""
+    page, troubles = shared_page
 
-    def load(address: str = "", **options: Any) -> Any:
-        contexts.append(launched.new_context(offline=True, **{"viewport": {"width": 1280, "height": 800}, **options}))
-        contexts[-1].set_default_timeout(5000)
-        page = contexts[-1].new_page()
-        page.on("console", lambda message: troubles.append(message.text))
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on("request", lambda request: request.url.startswith("file:") or troubles.append(request.url))
-        page.goto(f"{report.as_uri()}{address}")
+    def load(address: str = "#summary", *, of: str = "three", size: tuple[int, int] = (1280, 900)) -> Any:
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        page.goto("about:blank")
+        page.goto(f"{(folder / of).as_uri()}.html{address}")
         page.wait_for_selector("html.ready")
+        page.mouse.move(0, 0)
         return page
 
     yield load
-    for context in contexts:
-        context.close()
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate("window.hacked") is None
     assert troubles == []
 
 
-GOOD, BAD = "good%20run", quote(MARKUP)
+PHONE = (390, 844)
 
 
-def rows(page: Any) -> Any:
-    return page.locator("#rows > li")
+def counted(page: Any, text: str) -> None:
+    expect(page.locator("#count")).to_have_text(text)
 
 
-def combobox(page: Any, name: Any) -> Any:
+def heading(page: Any) -> Any:
+    return page.get_by_role("heading", level=2)
+
+
+def combobox(page: Any, name: str) -> Any:
     return page.get_by_role("combobox", name=name, exact=True)
 
 
-def wide(page: Any) -> Any:
-    """How many pixels the page is wider than the window."""
-    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-
-
-def lightness(page: Any) -> Any:
-    """Of the page's ground, up to 765."""
-    colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-    return sum(map(int, re.findall(r"\d+", colour)[:3]))
-
-
-def test_it_opens_with_scores_and_figures(opened: Any) -> None:
+def test_the_summary_shows_the_finding_then_accuracy_against_cost_then_scores(opened: Any) -> None:
     page = opened()
-    expect(page.get_by_role("heading", name="3 runs")).to_be_visible()
-    table = page.get_by_role("region", name="Scores")
-    expect(table.get_by_role("rowheader", name=MARKUP)).to_be_visible()
-    page.locator("#figures > summary").click()
-    expect(page.locator("#figures svg").first).to_be_visible()
-    expect(page.locator("#debate")).to_be_hidden()
+    expect(page.locator("main .finding").first).to_contain_text("gamma (98.5 % correct by match) is best of 3 runs")
+    parts = [
+        page.locator(each).bounding_box()["y"] for each in (".finding", "#chart", "#scores", "#questions", "#tests")
+    ]
+    assert parts == sorted(parts)
+    key = page.locator(".key li")
+    expect(key).to_have_count(3)
+    expect(key.nth(1)).to_contain_text(
+        re.compile(r"B\s*beta <img .*2 calls\s+80\.0\s+72\.3 to 86\.0"), use_inner_text=True
+    )
+    combobox(page, "Cost of a question").select_option("tokens")
+    expect(key.nth(1)).to_contain_text("1,100 tokens")
+    expect(page.locator("#chart > .plot:visible i")).to_have_count(3)
+    # The right third of a wide window has the key; on a phone the chart is on the first screen.
+    assert key.first.bounding_box()["x"] > 1280 * 0.6
+    page = opened(size=PHONE)
+    plot = page.locator("#chart > .plot").first.bounding_box()
+    assert plot["y"] + plot["height"] < PHONE[1]
+    assert page.locator("#figures img").count() == 0  # the runs differ in nothing but their names
 
 
-@pytest.mark.parametrize(
-    ("outcome", "count"),
-    [
-        ("right", 87),
-        ("wrong", 2),
-        ("corrected", 1),
-        ("collapsed", 2),
-        ("divided", 1),
-        ("abstained", 1),
-        ("failed", 1),
-        ("degraded", 1),
-    ],
-)
-def test_debates_are_filtered_by_how_they_came_out(opened: Any, outcome: str, count: int) -> None:
-    page = opened(f"#debates?run={GOOD}")
-    combobox(page, "Outcome").select_option(outcome)
-    expect(page.locator("#count")).to_have_text(f"{count} of 91 debates")
-    expect(rows(page)).to_have_count(min(count, 60))
+def test_a_table_is_sorted_and_each_figure_opens_its_debates(opened: Any) -> None:
+    page = opened()
+    table = page.locator("#scores + figure")
+    correct = table.locator("th").filter(has_text="correct (match) %").locator("button")
+    correct.click()
+    assert table.locator("tbody th").all_inner_texts() == ["gamma", "alpha", MARKUP]
+    correct.press("Enter")
+    assert table.locator("tbody th").all_inner_texts() == [MARKUP, "alpha", "gamma"]
+    expect(table.locator("td.best").first).to_have_css("font-weight", "700")
+    row = table.locator("tbody tr").filter(has=page.get_by_role("rowheader", name="alpha", exact=True))
+    row.locator("td").first.get_by_role("link").click()
+    counted(page, f"{COUNT - 15} of {COUNT} debates")
+    expect(combobox(page, "Run")).to_have_value("alpha")
+    page.go_back()
+    page.locator("#entry").get_by_role("link", name="questions on which runs differ").click()
+    expect(combobox(page, "Questions")).to_have_value("differ")
 
 
-def test_search_finds_all_words_in_questions_answers_and_texts(opened: Any) -> None:
-    # Only the last counts are waited for: matches in texts join the others after a moment.
-    page = opened(f"#debates?run={GOOD}")
-    search = page.get_by_role("searchbox")
-    search.fill("tanganyika DEEPEST")
-    expect(page.locator("#count")).to_have_text("91 of 91 debates, 88 of them in debates or passages")
-    search.fill("tanganyika is or")
-    expect(page.locator("#count")).to_have_text("2 of 91 debates, 1 of them in debates or passages")
-    search.fill("no such lake")
+def test_incomplete_and_failed_runs_say_so_first(opened: Any) -> None:
+    page = opened(of="stopped")
+    expect(page.locator("header h1")).to_have_text("2 runs incomplete")
+    expect(page.locator(".banner li").first).to_contain_text("Incomplete: stopped, 42 of 60 (stopped at --max-cost;")
+    expect(page.locator(".key li").first).to_contain_text("42 of 60")
+    page = opened(of="gone")
+    expect(page.locator(".finding")).to_contain_text("all 3 debates failed")
+    expect(page.locator(".banner")).to_contain_text("all 3 debates failed: 3 x no connection to the server")
+    expect(page.locator("#scores, #chart")).to_have_count(0)
+
+
+def test_a_row_of_the_matrix_opens_a_debate_and_so_does_each_cell(opened: Any) -> None:
+    page = opened("#debates?show=differ")
+    rows = page.locator("#cells > [role=row]")
+    counted(page, f"27 of {COUNT + 1} questions")
+    # Anywhere in the row: the debate of the best run.
+    box = rows.nth(1).bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.4, box["y"] + box["height"] - 6)
+    expect(heading(page)).to_contain_text("survey n004")
+    expect(page.locator(".crumbs")).to_contain_text("gamma")
+    page.go_back()
+    cell = rows.nth(2).locator("[data-column='1']")
+    expect(cell).to_have_attribute("title", f"{MARKUP}: wrong, {WRONG}")
+    cell.click()
+    expect(page.locator(".crumbs")).to_contain_text("beta <img")
+    expect(page.locator(".steps .facts")).to_have_text("3 of 27")
+    page.get_by_role("link", name="Next").click()
+    expect(heading(page)).to_contain_text("n010")
+    page.go_back()
+    page.go_back()
+    expect(cell).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(":focus")).to_have_attribute("title", "alpha: abstained")
+    page.keyboard.press("Enter")
+    expect(heading(page)).to_contain_text("survey n004")
+
+
+def test_columns_sort_and_filter_and_rows_come_as_they_are_scrolled_to(opened: Any) -> None:
+    page = opened("#debates?show=all")
+    rows = page.locator("#cells > [role=row]")
+    expect(rows).to_have_count(60)
+    page.locator("#more").scroll_into_view_if_needed()
+    expect(rows).to_have_count(120)
+    # Nothing but the page scrolls.
+    assert page.evaluate("document.getElementById('grid').scrollHeight <= document.getElementById('grid').clientHeight")
+    page.get_by_role("button", name="alpha").press("Enter")
+    assert page.evaluate("location.hash") == "#debates?show=all&sort=wrong%3Aalpha"
+    expect(rows.nth(1)).to_contain_text("survey n010")
+    combobox(page, "Outcome in alpha").select_option("right")
+    counted(page, f"{COUNT - 15} of {COUNT + 1} questions")
+    combobox(page, f"Outcome in {MARKUP}").select_option("wrong")
+    counted(page, f"12 of {COUNT + 1} questions")
+    page = opened(page.evaluate("location.hash"))
+    counted(page, f"12 of {COUNT + 1} questions")
+
+
+def test_the_list_of_a_run_is_filtered_searched_and_used_by_keyboard(opened: Any) -> None:
+    page = opened("#debates?run=alpha")
+    rows = page.locator("#rows > li")
+    for outcome, count in {"corrected": 1, "failed": 1, "abstained": 1, "wrong": 13}.items():
+        combobox(page, "Outcome").select_option(outcome)
+        counted(page, f"{count} of {COUNT} debates")
+    combobox(page, "Outcome").select_option("")
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type("HELIOTROPE")
+    counted(page, f"1 of {COUNT} debates, 1 of them in debates or passages")
+    expect(rows.first.locator(".excerpt mark")).to_have_text("Heliotrope")
+    page.get_by_role("searchbox").fill("survey n00")
+    counted(page, f"10 of {COUNT} debates")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("j")
+    expect(rows.nth(1).get_by_role("link")).to_be_focused()
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    expect(heading(page)).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(heading(page)).to_contain_text("survey n002")
+    page.keyboard.press("Escape")
+    expect(rows.nth(2).get_by_role("link")).to_be_focused()
+    page.get_by_role("searchbox").fill("no such lake")
     expect(page.get_by_text("No debate matches")).to_be_visible()
 
 
-def test_a_debate_is_read_from_question_to_tokens(opened: Any) -> None:
-    page = opened(f"#debates?run={GOOD}&outcome=corrected")
-    rows(page).first.click()
-    expect(page.get_by_role("heading", level=2)).to_have_text("Which lake is the deepest, in survey corrected?")
+def test_a_debate_is_read_with_its_passages_and_quotes(opened: Any) -> None:
+    page = opened("#alpha/n003")
     chosen = page.locator(".passage.chosen").first
-    expect(chosen).to_contain_text("Lake Baikal is 1,642 metres deep.")
-    expect(chosen.locator(".chips")).to_have_text("chosen by Debater 1rounds 1, 2")
-    first = page.locator(".round").first.locator(".turn").first
-    expect(first).to_contain_text("In round 1 I say [Lake Tanganyika].")
-    expect(first.locator(".mark")).to_have_class("mark wrong")
+    expect(chosen.locator(".chips")).to_contain_text("Debater 1rounds 1, 2")
+    expect(chosen.locator("mark")).to_have_text(QUOTE)
+    expect(chosen.locator("mark")).to_have_attribute("title", "quoted by Debater 1 in round 1")
+    turn = page.locator(".turn").first
+    expect(turn.locator("h4 .mark")).to_have_class("mark wrong")
     expect(page.get_by_text("Judge: no consensus")).to_be_visible()
-    expect(page.get_by_text("Judge: consensus")).to_be_visible()
-    expect(page.locator(".golds")).to_contain_text("Lake Baikal")
+    number, card = turn.locator("> .prose").get_by_role("button", name="[0]", exact=True), turn.locator(".here")
+    number.click()
+    expect(card).to_be_focused()
+    expect(card).to_contain_text("★ gold")
+    page.keyboard.press("Escape")
+    expect(card).to_have_count(0)
     expect(page.locator(".result")).to_contain_text("1,100 tokens")
     page.locator("#debate").get_by_text("Tokens by stage").click()
     expect(page.locator("#debate").get_by_role("cell", name="1,000")).to_be_visible()
-    page.go_back()
-    expect(page.locator("#count")).to_have_text("1 of 91 debates")
+    # Side by side with another run: one pool, and each run's answers.
+    page.get_by_role("link", name="side by side with gamma").click()
+    expect(page.locator(".names .run")).to_have_text(["alpha", "gamma"])
+    expect(page.locator("#pool .passage").first.locator(".chips .run")).to_have_text(["alpha", "gamma"])
 
 
-def test_it_is_used_by_keyboard_alone(opened: Any) -> None:
-    page = opened(f"#debates?run={GOOD}")
-    page.keyboard.press("/")
-    expect(page.get_by_role("searchbox")).to_be_focused()
-    page.keyboard.type("survey n0")
-    expect(rows(page)).to_have_count(10)
-    page.keyboard.press("ArrowDown")
-    expect(rows(page).nth(0).get_by_role("link")).to_be_focused()
-    page.keyboard.press("j")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("k")
-    expect(rows(page).nth(1).get_by_role("link")).to_be_focused()
-    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=2)).to_contain_text("survey n01")
-    expect(page.get_by_role("heading", level=2)).to_be_focused()
-    page.keyboard.press("j")
-    page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("heading", level=2)).to_contain_text("survey n03")
+def test_on_a_phone_the_pool_is_a_drawer_whose_button_covers_no_text(opened: Any) -> None:
+    page = opened("#alpha/n003", size=PHONE)
+    pool, button = page.locator("#pool"), page.get_by_role("button", name="Pool: 3 passages, 3 chosen, 1 gold")
+    expect(pool).to_be_hidden()
+    assert button.evaluate("(each) => getComputedStyle(each).position") == "static"
+    button.press("Enter")
+    expect(pool.get_by_role("button", name="close")).to_be_focused()
     page.keyboard.press("Escape")
-    expect(page.locator("#count")).to_have_text("10 of 91 debates")
-    expect(rows(page).nth(3).get_by_role("link")).to_be_focused()
+    expect(pool).to_be_hidden()
+    expect(button).to_be_focused()
 
 
-@pytest.mark.parametrize(
-    "address", ["", "#debates", f"#{GOOD}/corrected?with={BAD}", "#hostile/%3C%2Fscript%3E%2F%3F%23"]
-)
-def test_nothing_is_wider_than_a_phone(opened: Any, address: str) -> None:
-    page = opened(address, viewport={"width": 360, "height": 740})
-    assert wide(page) == 0
-
-
-def test_colours_follow_the_system_until_they_are_chosen(opened: Any) -> None:
-    page = opened(color_scheme="dark")
-    assert lightness(page) < 200
-    button = page.get_by_role("button", name="Colours")
-    button.click()
-    assert lightness(page) > 600
-    page.reload()
-    page.wait_for_selector("html.ready")
-    expect(button).to_contain_text("Light")
-    assert lightness(page) > 600
+@pytest.mark.parametrize("size", [(360, 740), PHONE, (768, 1024), (1280, 900)])
+def test_nothing_is_wider_than_the_window(opened: Any, size: tuple[int, int]) -> None:
+    beside = f"#alpha/n003?with={quote(MARKUP)}&with=gamma"
+    for address in ("", "#debates?show=all", "#debates?run=gamma", beside, "#gamma/%3C%2Fscript%3E%2F%3F%23"):
+        page = opened(address, size=size)
+        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+        assert page.evaluate("document.documentElement.scrollWidth") == size[0], address
 
 
 def test_hostile_text_is_shown_as_text_and_does_nothing(opened: Any) -> None:
-    page = opened("#debates?run=hostile")
-    rows(page).first.click()
-    expect(page.get_by_role("heading", level=2)).to_contain_text("<script>window.hacked = 1</script>")
+    page = opened("#debates?run=gamma&q=hacked")
+    page.locator("#rows > li").first.click()
+    expect(heading(page)).to_contain_text("<script>window.hacked = 1</script>")
+    page.locator(".prose .pick").first.click()
     shown = page.locator("#debate").inner_text()
     assert shown.count("</script><img src=x onerror='window.hacked = 1'>{{7*7}} [Yes]") > 5
     assert not CONTROLS.search(shown)
     assert page.locator("#debate img, #debate script, #debate a[href^=javascript]").count() == 0
-    expect(page.locator(".passage .origin").first).to_contain_text("javascript:window.hacked=1")
-    assert page.evaluate("window.hacked") is None
+
+
+def contrasts(page: Any) -> list[float]:
+    """Contrast of each text colour with the ground (WCAG 2.2)."""
+    names = ("ink", "soft", "right", "wrong", "partly", "abstained", "failed", "selected", "gold", "accent")
+    grounds = ("paper", "raised")
+    script = """(names) => names.map((name) => {
+      const probe = Object.assign(document.createElement("i"), { style: `color: var(--${name})` });
+      document.body.append(probe);
+      return getComputedStyle(probe).color.match(/\\d+/g).map(Number);
+    })"""
+
+    def luminance(colour: list[int]) -> float:
+        parts = [part / 255 for part in colour[:3]]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    texts, behind = ([luminance(each) for each in page.evaluate(script, [*of])] for of in (names, grounds))
+    return [(max(one, other) + 0.05) / (min(one, other) + 0.05) for one in texts for other in behind]
+
+
+def test_every_colour_is_readable_in_light_and_dark_which_the_reader_may_choose(opened: Any) -> None:
+    page = opened()
+    assert min(contrasts(page)) >= 4.5
+    page.emulate_media(color_scheme="dark")
+    assert min(contrasts(page)) >= 4.5
+    ground = "getComputedStyle(document.documentElement).backgroundColor"
+    dark = page.evaluate(ground)
+    page.get_by_role("button", name="Colours").click()
+    assert page.evaluate(ground) != dark
+    page.reload()
+    page.wait_for_selector("html.ready")
+    assert page.evaluate(ground) != dark
+    page.evaluate("localStorage.clear()")
+
+
+class Speaking:
+    """Says its stage and round."""
+
+    name = "speaking"
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        said = f"In {request.purpose.stage} {request.purpose.round} I say so. The answer is Lake Baikal."
+        return Completion(text=said)
+
+
+def test_a_click_shows_prompts_and_raw_replies_if_the_store_is_there(opened: Any, folder: Path) -> None:
+    question = madke.Question(id="q1", question="Which lake is the deepest?", answers=(RIGHT,))
+    run = madke.run([question], protocol="mad", settings={"rounds": 2}, model=Speaking(), out=folder / "run").path
+    write_report([run], folder / "calls.html")
+    turn = opened("#run/q1", of="calls").locator(".turn").nth(1)
+    expect(turn.locator(".call")).to_have_count(0)
+    turn.get_by_text("Prompt and raw reply").click()
+    expect(turn.locator(".call .message").nth(1)).to_contain_text("Which lake is the deepest?")
+    expect(turn.locator(".message.raw")).to_have_text("In speak 1 I say so. The answer is Lake Baikal.")
+    (run / "calls.sqlite").unlink()
+    write_report([run], folder / "calls.html")
+    page = opened("#run/q1", of="calls")
+    expect(page.get_by_text("Prompt and raw reply")).to_have_count(0)

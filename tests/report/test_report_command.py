@@ -22,11 +22,13 @@ def run(tmp_path: Path) -> Any:
 
 def test_the_page_of_runs_stands_in_the_first_of_them(tmp_path: Path, run: Any) -> None:
     other = shutil.copytree(run, tmp_path / "other")
-    done = madke("report", run, other, "--tables", "csv", "--answers", tmp_path / "answers.csv")
+    done = madke("report", run, other, "--tables", "csv", "--tables", "tex", "--answers", tmp_path / "answers.csv")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == f"report: {run / 'report.html'}"
     assert (run / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert {path.name for path in (run / "tables").iterdir()} == {"scores.csv", "tests.csv"}
+    assert {path.name for path in (run / "tables").iterdir()} == {
+        f"{name}.{form}" for name in ("scores", "stages", "tests") for form in ("csv", "tex")
+    }
     assert (tmp_path / "answers.csv").read_text().count("\n") == 5
     assert not (other / "report.html").exists()
 
@@ -53,7 +55,7 @@ def test_an_experiment_is_all_of_its_arms_and_its_reference_comes_first(tmp_path
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert re.findall(r'<th scope="row"><span class="name">(\w+)<', page)[:2] == ["two", "one"]
-    assert "<h1>Lakes</h1>" in page
+    assert 'href="#summary">Lakes</a>' in page
     assert "Published and ours: EM" in page
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from madke.experiments.recipe import Recipe, read_recipe, recipe_files
+from madke.report.files import table_csv, table_latex
 from madke.report.reproduction import Figure, averages, figures, published_files, reproduction_tables
-from madke.report.tables import interval, table_csv, table_latex
+from madke.report.tables import interval
 from madke.scoring.outside import answers_of, keep_scores
 from madke.scoring.statistics import Estimate, estimate, wilson
 from madke.scoring.value_units import GRADER

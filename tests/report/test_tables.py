@@ -1,4 +1,4 @@
-"""Tables: what stands in them, and that text of others is text in every form."""
+"""Tables of scores, tests and spending: what they say, and that text of others is text in every form."""
 
 import csv
 import io
@@ -11,25 +11,30 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from madke._util.terminal import printable
-from madke.report import tables
-from madke.report.answer_files import write_answers
+from madke._util.terminal import FittedTable, as_text, printable
+from madke.core.chat import Usage
+from madke.core.transcript import Final, StageUsage
+from madke.experiments.load import Load, Planned
+from madke.models.prices import Price
+from madke.models.store import Paid
 from madke.report.comparison import comparison_of, paired_table
-from madke.report.score_tables import score_table, score_table_of
-from madke.report.tables import (
-    Cell,
-    Table,
-    csv_cell,
-    latex,
-    p_value,
-    rich_table,
-    table_csv,
-    table_latex,
-    write_table,
+from madke.report.debate_text import pair_table, question_table
+from madke.report.files import csv_cell, latex, table_csv, table_latex, write_answers, write_table
+from madke.report.scores import (
+    dataset_table,
+    prompt_line,
+    score_details,
+    score_table,
+    score_table_of,
+    stage_table,
 )
-from madke.scoring.arms import Results
-from madke.scoring.scores import scores_of
+from madke.report.spending import spending_table
+from madke.report.tables import NO_FIGURE, Cell, Table, p_value, rich_table
+from madke.scoring.arms import Results, read_arm
+from madke.scoring.scores import Spending, scores_of
+from madke.scoring.statistics import Estimate
 from tests.report.test_compare import shown
+from tests.scoring import hand_made
 from tests.support.transcripts import transcript
 
 BAIKAL = "Lake Baikal"
@@ -71,7 +76,6 @@ def test_a_score_table_has_a_row_an_arm() -> None:
     assert (correct.low, correct.high) == pytest.approx((6.149, 79.234), abs=1e-3)
     assert table.columns[:5] == ("arm", "correct (match) %", "abst.", "failed", "EM %")
     assert "match %" not in table.columns
-    assert cell(table, 0, "readable: speak %").value == pytest.approx(100 * (1 + 1 + 0 + 0.5) / 4)
     assert cell(table, 0, "rounds").whole == "1.00 (1.00 to 1.00)"
     assert "sd over repeats" not in table.columns
     assert all(len(row) == len(table.columns) for row in table.rows)
@@ -97,7 +101,7 @@ def test_what_answers_from_elsewhere_took_is_unknown() -> None:
     scores = {each.name: scores_of(each.transcripts()) for each in arms}
     table = scored(*arms)
     for name in ("rounds", "calls", "paid", "tokens"):
-        assert cell(table, 1, name) is tables.NO_FIGURE
+        assert cell(table, 1, name) == NO_FIGURE
         assert cell(table, 0, name).value is not None
     lines = shown(score_table(list(scores.items())), 200).splitlines()
     headings = next(line for line in lines if line.split()[:1] == ["run"])
@@ -106,24 +110,13 @@ def test_what_answers_from_elsewhere_took_is_unknown() -> None:
         assert unknown[: headings.index(name) + len(name)].split()[-1] == "-"
 
 
-def test_a_note_says_how_intervals_over_several_datasets_are_made() -> None:
-    debates = [
-        transcript(name, said=["x"], consensus=False, answer="x", metadata={"dataset": name})
-        for name in ("fever", "hotpotqa", "nq_open")
-    ]
-    said = {n: " ".join(scored(arm("pooled", debates[:n])).notes) for n in (1, 2, 3)}
-    for n in (2, 3):
-        assert "Several datasets are pooled as one sample" in said[n]
-    assert "dataset" not in said[1]
-
-
 def test_runs_with_repeats_have_an_interval_over_repeats() -> None:
     repeats = [*debates(BAIKAL, "x"), *debates(BAIKAL, BAIKAL, repeat=1)]
     table = scored(arm("one", repeats), arm("two", debates(BAIKAL, "x")))
     over = cell(table, 0, "over repeats %")
     # Means of 50 and 100; t with one degree of freedom is wider than all shares.
     assert (over.value, over.low, over.high) == (75, 0, 100)
-    assert cell(table, 1, "over repeats %") == tables.NO_FIGURE
+    assert cell(table, 1, "over repeats %") == NO_FIGURE
 
 
 def test_a_mark_that_failed_debates_could_undo_is_withheld_and_said() -> None:
@@ -169,20 +162,13 @@ def paired() -> Any:
     return paired_table(comparison_of(runs, said).tests(["em", "comet"]))
 
 
-def test_every_share_of_a_debate_is_compared_in_percent_and_a_count_is_not() -> None:
-    runs = {"one": debates(BAIKAL, "x"), "two": debates(BAIKAL, BAIKAL)}
-    table = paired_table(comparison_of(runs).tests(["cons_matcher", "disagreement", "rounds"]))
-    assert [cell(table, row, "value").text for row in range(3)] == ["cons_matcher %", "disagreement %", "rounds"]
-    assert [cell(table, row, "of second").value for row in range(3)] == [100.0, 0.0, 1.0]
-
-
 def test_a_table_of_tests_has_each_value_in_its_own_unit() -> None:
     table = paired()
     assert [cell(table, row, "value").text for row in range(2)] == ["EM %", "comet"]
     assert cell(table, 0, "difference").value == pytest.approx(-100 * 7 / 9)
     assert (cell(table, 0, "only first").value, cell(table, 0, "only second").value) == (8, 1)
     assert cell(table, 1, "difference").value == pytest.approx(1.0)
-    assert cell(table, 1, "only first") == tables.NO_FIGURE
+    assert cell(table, 1, "only first") == NO_FIGURE
     assert cell(table, 0, "p").value == pytest.approx(0.0390625)
     assert cell(table, 0, "p (Holm)").mark == "*"
     assert {"McNemar, exact: EM.", "paired permutation: comet."} < set(table.notes)
@@ -260,6 +246,25 @@ def test_latex_shows_text_of_others_and_runs_none(hostile: Any) -> None:
     assert r"score \% & =n \\" in text
 
 
+def test_datasets_are_columns_with_intervals_and_the_best_is_bold() -> None:
+    def of(right: str) -> Any:
+        given = {"nq": right, "fever": "x"}
+        return [
+            replace(each, id=f"{name}-{each.id}", metadata={"dataset": name})
+            for name, answer in given.items()
+            for each in debates(*[answer] * 12)
+        ]
+
+    runs = {"rag": of("x"), "debate": of(BAIKAL)}
+    tests = comparison_of(runs).dataset_tests()
+    table = dataset_table([read_arm(name, each) for name, each in runs.items()], tests)
+    assert table.columns == ("arm", "nq (match) %", "fever (match) %", "all %")
+    assert [row[1].whole + row[1].mark for row in table.rows] == ["0.0 (0.0 to 24.2)", "100.0 (75.8 to 100.0)*"]
+    assert r"debate & \textbf{100.0*} & 0.0 & \textbf{50.0} \\" in table_latex(table)
+    assert "nq (match) % low" in table_csv(table).splitlines()[0]
+    assert dataset_table([read_arm("one", debates(BAIKAL))], []) is None
+
+
 @pytest.mark.parametrize(
     ("text", "escaped"), [("[1pt] x", "{[1pt] x}"), ("*best", "{*best}"), ("a_b", r"a\_b"), ("5 %", r"5 \%")]
 )
@@ -311,3 +316,141 @@ def test_answers_as_parquet(answers: Any) -> None:
         ("q0", [BAIKAL], BAIKAL, 1.0),
         ("q1", [BAIKAL], None, 0.0),
     ]
+
+
+# On terminals
+
+
+def runs(*names: str) -> Any:
+    return {name: debates(*(BAIKAL if n % (k + 2) else "x" for n in range(12))) for k, name in enumerate(names)}
+
+
+def table_lines(text: str) -> list[str]:
+    """The lines of the rows, without title and notes."""
+    lines = text.splitlines()
+    (rule,) = [n for n, line in enumerate(lines) if line.strip() and set(line.strip()) == {"─"}]
+    end = next(n for n in range(rule, len(lines)) if not lines[n].strip())
+    return lines[rule + 1 : end]
+
+
+@pytest.mark.parametrize("width", [60, 80, 110, 140])
+def test_no_table_of_score_and_compare_breaks_a_word_or_a_figure(width: int) -> None:
+    held = runs("no-knowledge", "wiki", "wiki+google")
+    found = comparison_of(held)
+    tables = (question_table(found.questions), pair_table(found.pairs), paired_table(found.tests()))
+    for table in (score_table([(name, scores_of(each)) for name, each in held.items()]), *map(rich_table, tables)):
+        wide, narrow = as_text(table, 1000), as_text(table, width)
+        assert all(len(line) <= width for line in narrow.splitlines())
+        assert {word for line in table_lines(narrow) for word in line.split()} <= set(wide.split())
+        # Every row keeps its first words and, with its figures, one line.
+        assert [line.split()[0] for line in table_lines(wide)] == [
+            line.split()[0] for line in table_lines(narrow) if line[1] != " "
+        ]
+
+
+def test_columns_that_do_not_fit_are_named() -> None:
+    headings = [f"column{n}" for n in range(10)]
+    text = as_text(FittedTable(headings, [["12345678"] * 10], headings, notes=["n: a note."]), 60)
+    assert text.splitlines()[1].split() == ["column0", "column1", "column2", "column3", "column4", "column5"]
+    assert text.endswith("n: a note.\nNot shown at this width: column6, column7, column8, column9.\n")
+
+
+@pytest.mark.parametrize(
+    ("low", "figure", "note"),
+    [
+        (0.4, "60.0 ±20", "±: half of the 95 % interval; brackets have its ends.\n"),
+        (0.3, "60.0 [30 to 80]", "Brackets: the 95 % interval.\n"),
+    ],
+)
+def test_a_note_explains_the_signs_of_intervals(low: float, figure: str, note: str) -> None:
+    correct = Estimate(value=0.6, low=low, high=0.8, n=20)
+    text = as_text(score_table([("run", replace(scores_of(runs("run")["run"]), correct=correct))]))
+    assert figure in text
+    assert note in text
+    assert text.count("95 % interval") == 1
+
+
+def test_incomplete_and_failed_runs_say_so() -> None:
+    good = scores_of(runs("good")["good"])
+    stopped = replace(good, incomplete="12 of 40 (stopped at --deadline; ...)")
+    text = as_text(score_table([("run", stopped)]))
+    assert "12 of 40  " in text
+    assert "run: 12 of 40 (stopped at --deadline; ...)." in text
+    errors = ["HTTP 401: no such key"] * 11 + ["timeout"]
+    lost = [
+        replace(each, status="failed", answer=None, final=Final(by="summarizer", status="failed", error=error))
+        for each, error in zip(debates(*[None] * 12), errors, strict=True)
+    ]
+    text = as_text(score_table([("good", good), ("bad", scores_of(lost))]))
+    assert text.startswith("bad: all 12 debates failed: 11 x HTTP 401: no such key; 1 x timeout\n")
+    assert [line.split()[0] for line in table_lines(text)] == ["good"]
+    alone = as_text(score_table([("bad", replace(scores_of(lost), incomplete="12 of 40 (interrupted)"))]))
+    assert alone.splitlines() == [text.splitlines()[0], "bad: 12 of 40 (interrupted)."]
+
+
+# Stages, details and spending
+
+
+def figures_of(table: Table) -> list[dict[str, str]]:
+    return [dict(zip(table.columns, (cell.text for cell in row), strict=True)) for row in table.rows]
+
+
+def test_stages_have_their_readable_share_calls_tokens_and_cost() -> None:
+    used = StageUsage(calls=2, paid=1, prompt_tokens=2000, cached_tokens=500, completion_tokens=30, bound=1)
+    played = [hand_made.debate([BAIKAL, None], usage={"speak": used})]
+    scores = replace(scores_of(played), spending=Spending(cost={"speak": 1.5}))
+    (row,) = [each for each in figures_of(stage_table({"one": scores})) if each["stage"] == "speak"]
+    assert (row["run"], row["readable %"], row["cost"]) == ("one", "50.0", "1.5000")
+    assert (row["calls"], row["paid"], row["bound by a schema"], row["cached"]) == ("2", "1", "1", "500")
+    assert "retried" not in row
+
+
+def line(details: str, start: str) -> str:
+    (found,) = (each for each in details.splitlines() if each.startswith(start))
+    return found
+
+
+def test_details_give_values_of_debates_rounds_repeats_and_cost_in_their_own_units() -> None:
+    right, wrong = hand_made.RIGHT, hand_made.WRONG
+    pool = hand_made.pool(("wiki", "w0", "Lake Baikal"), ("\x1b[2J", "g1", "Lakes"))
+    selected = [[(0,), (0, 1)], [(0,), ()]]
+    scores = scores_of([hand_made.debate([wrong, right], [right, right], selected=selected, pool=pool)])
+    details = score_details(replace(scores, spending=Spending(cost={"speak": 1.5}, unpriced=("hf/\x1b[2J",))))
+    assert "corrected 100.0, collapsed 0.0, oracle 100.0" in line(details, "of the debates: ")
+    assert "no found 25.0, selected ids 1.00" in details
+    assert "accuracy 0.0 > 100.0, right 50.0 > 100.0" in line(details, "round by round: ")
+    assert line(details, "cost ") == "cost 1.5000"
+    assert line(details, "without a price").startswith("without a price, excluded from the cost: hf/")
+    assert "\x1b" not in details
+    played = [
+        hand_made.debate([right, right], answer=right if (n, k) != (0, 0) else wrong, id_=f"q{n}", repeat=k)
+        for n in range(2)
+        for k in range(2)
+    ]
+    details = score_details(scores_of(played, {"grader": {("q1", 0): 1.0, ("q1", 1): 1.0, ("q0", 0): 0.0}}))
+    assert line(details, "over 2 repeats").startswith("over 2 repeats, for these questions: correct 75.0 (0.0 to 100.0")
+    assert line(details, "Co2 by the grader").startswith("Co2 by the grader by the judge -, by the matcher 50.0")
+    assert "with them it is between 50.0 % (all wrong) and 75.0 % (all right)" in line(details, "grade: ")
+
+
+def test_prompt_tokens_are_sent_distinct_and_cached() -> None:
+    used = StageUsage(calls=2, paid=2, prompt_tokens=2000, cached_tokens=500, distinct_tokens=1200)
+    scores = scores_of([hand_made.debate([BAIKAL], usage={"speak": used, "judge": used})])
+    assert prompt_line(scores) == "prompt tokens: 4,000 sent, 2,400 distinct, 1,000 reported as cached (25%)"
+    assert prompt_line(replace(scores, spending=Spending(saved=0.25))).endswith("(25%), which saved 0.2500")
+    assert prompt_line(scores_of([hand_made.debate([BAIKAL], usage={"speak": replace(used, estimated=2)})])) is None
+
+
+def test_each_arm_shows_planned_and_actual_spending() -> None:
+    most = Load(calls=1200, paid=10, prompt_tokens=9000, completion_tokens=500)
+    least = Load(calls=10, paid=10, prompt_tokens=1000, completion_tokens=500)
+    plans = [Planned(name=name, debates=2, least=least, most=most) for name in ("one", "two")]
+    scores = {"one": scores_of(debates(BAIKAL, BAIKAL))}
+    million = Usage(prompt_tokens=1_000_000, completion_tokens=100)
+    paid = {("one", "m"): Paid(4, million), ("one", "n"): Paid(1, Usage())}
+    table = spending_table(plans, scores, paid, {"m": Price(prompt=2, completion=0)})
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["one", "10 to 1,200", "4", "10", "5", "1,500 to 9,500", "1,000,100", "2.0000"],
+        ["two", "10 to 1,200", "0", "10", "0", "1,500 to 9,500", "0", "-"],
+    ]
+    assert "cost" not in spending_table(plans, scores, paid, {}).columns

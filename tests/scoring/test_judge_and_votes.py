@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from madke.core.transcript import Transcript
-from madke.report.reliability import judge_notes
+from madke.report.scores import judge_notes
 from madke.scoring.judge import JudgeCounts, judge_counts, judge_values
 from madke.scoring.scores import scores_of
 from madke.scoring.votes import correct_votes, effective_votes

@@ -7,8 +7,8 @@ import pytest
 
 from madke.core.question import Question
 from madke.core.transcript import Transcript
+from madke.report.scores import wrong_answers_table
 from madke.report.tables import Table
-from madke.report.wrong_answers_table import wrong_answers_table
 from madke.scoring.debate_rows import row
 from madke.scoring.metrics import METRICS
 from madke.scoring.rounds import round_rows
@@ -79,13 +79,13 @@ def test_nobody_resists_what_nobody_shows() -> None:
 
 def test_the_table_has_a_row_for_each_round_and_the_final_answers() -> None:
     debates = [debate([WRONG, RIGHT], [RIGHT, RIGHT], metadata=LISTED, pool=POOL, id_=str(n)) for n in range(4)]
-    table = wrong_answers_table({"mad": scores_of(debates), "other": scores_of([debate([RIGHT])])}, {"mad": "m-1"})
+    table = wrong_answers_table({"mad": scores_of(debates), "other": scores_of([debate([RIGHT])])})
     assert isinstance(table, Table)
     texts = [dict(zip(table.columns, (cell.text for cell in row), strict=True)) for row in table.rows]
-    assert [(each["run"], each["model"], each["round"], each["n"]) for each in texts] == [
-        ("mad", "m-1", "1", "4"),
-        ("mad", "m-1", "2", "4"),
-        ("mad", "m-1", "final", "4"),
+    assert [(each["run"], each["round"], each["n"]) for each in texts] == [
+        ("mad", "1", "4"),
+        ("mad", "2", "4"),
+        ("mad", "final", "4"),
     ]
     assert [each["adopted %"] for each in texts] == ["50.0", "0.0", "0.0"]
     assert [each["given up %"] for each in texts] == ["-", "100.0", "-"]

@@ -266,7 +266,6 @@ function finalPart(part) {
     reply(final, write),
     callsPart(record, ofFinal),
     agreementPart(part),
-    conflictsPart(part),
   ];
 }
 

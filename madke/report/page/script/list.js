@@ -194,8 +194,7 @@ async function searchOn(turn) {
     if (turn !== list.turn) return;
     for (const item of found) list.searched.add(item);
     list.shown.push(...found);
-    if (filters.run === null) growMatrix();
-    else if (list.drawn < PAGE) draw();
+    if (list.drawn < PAGE) draw();
     else byId("more").hidden = list.drawn === list.shown.length;
     tell(share);
   }
@@ -231,10 +230,13 @@ function showRows() {
   draw();
 }
 
-/** Draw the next rows, at least up to row `upTo`. */
-function draw(upTo = 0) {
-  const until = Math.max(list.drawn + PAGE, upTo + 1);
-  byId("rows").append(...list.shown.slice(list.drawn, until).map(row));
+/** Draw the next rows; with `upTo`, no more than are needed for that row. */
+function draw(upTo = null) {
+  if (upTo !== null && upTo < list.drawn) return;
+  const until = Math.max(list.drawn + PAGE, (upTo ?? 0) + 1);
+  const next = list.shown.slice(list.drawn, until);
+  if (filters.run === null) byId("cells").append(...next.map(matrixRow));
+  else byId("rows").append(...next.map(row));
   list.drawn = Math.min(until, list.shown.length);
   byId("more").hidden = list.drawn === list.shown.length;
 }

@@ -1,4 +1,4 @@
-// The matrix of question by run: the first view of the debates of several runs. Only the rows in sight are elements.
+// The matrix of question by run: the first view of the debates of several runs. Rows are drawn as they come in sight.
 
 const rightIn = (run) => run.debates.filter((number) => is(number, "right")).length / Math.max(1, run.count);
 
@@ -15,7 +15,6 @@ const SHOWN = {
   "all-right": "all runs right",
   all: "all questions",
 };
-const BEYOND = 6; // Rows that are drawn beyond the edges.
 
 const answerOf = (number) => debates.answer[number]?.toLowerCase();
 
@@ -50,8 +49,6 @@ const slots = runs.flatMap((run) => {
   const repeats = new Set(run.debates.map((number) => debates.repeat[number]));
   return [...repeats].sort((a, b) => a - b).map((repeat) => ({ run, repeat }));
 });
-const matrix = { rows: new Map(), at: { row: 0, column: 0 }, top: 0, height: 0 };
-
 const inSlot = ({ run, repeat }, question) =>
   (run.byQuestion.get(question) ?? []).find((number) => debates.repeat[number] === repeat) ?? null;
 
@@ -80,65 +77,37 @@ function rankIn({ kind, run }, question) {
 }
 
 function showMatrix() {
-  const grid = byId("grid");
-  grid.style.setProperty("--runs", runs.length);
-  grid.ariaColCount = 1 + slots.length;
+  byId("grid").style.setProperty("--runs", runs.length);
+  byId("grid").classList.toggle("wide", runs.length > 6);
+  byId("grid").ariaColCount = 1 + slots.length;
   byId("columns").replaceChildren(el("span", { role: "columnheader" }, "Question"), ...runs.map(columnHead));
   byId("cells").replaceChildren();
-  matrix.rows.clear();
-  matrix.at = { row: 0, column: 0 };
-  if (matrix.top > 0) grid.scrollTop = matrix.top = 0;
-  if (!matrix.height) fitMatrix();
-  growMatrix();
+  draw();
 }
 
-/** Make room for all questions that are shown, and draw those in sight. */
-function growMatrix() {
-  byId("cells").style.height = `${matrix.height * list.shown.length}px`;
-  byId("grid").ariaRowCount = 1 + list.shown.length;
-  drawMatrix();
-}
-
-function drawMatrix() {
-  const from = Math.max(0, Math.floor(matrix.top / matrix.height) - BEYOND);
-  const until = Math.min(list.shown.length, Math.ceil((matrix.top + innerHeight) / matrix.height) + BEYOND);
-  const inSight = (place) => (place >= from && place < until) || place === matrix.at.row;
-  for (const [place, row] of matrix.rows) {
-    if (inSight(place)) continue;
-    row.remove();
-    matrix.rows.delete(place);
-  }
-  const missing = Array.from({ length: until - from }, (_, n) => from + n);
-  if (matrix.at.row < list.shown.length) missing.push(matrix.at.row);
-  for (const place of missing) {
-    if (matrix.rows.has(place)) continue;
-    matrix.rows.set(place, matrixRow(place));
-    byId("cells").append(matrix.rows.get(place));
-  }
-}
-
-function matrixRow(place) {
-  const question = list.shown[place];
+/** A row. Its question opens the debate of the best run; a cell opens that of its run. */
+function matrixRow(question) {
   const gold = questions.gold[question];
   const text = questions.text[question];
+  const best = [...bestTwo, ...runs].map((run) => debateOn(run, question)).find((number) => number !== null);
   const asked = el(
     "div",
     { role: "rowheader", class: "asked" },
-    el("span", { class: "text", dir: "auto", title: text }, text),
+    el("a", { class: "text", dir: "auto", title: text, href: address(best), tabindex: "-1" }, text),
     excerptIn(question) ?? (gold && goldPart(gold)),
   );
   const cells = runs.map((run) => {
-    const links = slots.map((slot, column) => slot.run === run && matrixCell(slot, question, place, column));
+    const links = slots.map((slot, column) => slot.run === run && matrixCell(slot, question, column));
     return el("div", { role: "gridcell", class: "cell" }, links);
   });
-  return el("div", { role: "row", "aria-rowindex": place + 2, style: `top: ${place * matrix.height}px` }, asked, cells);
+  return el("div", { role: "row" }, asked, cells);
 }
 
 /** One debate: its sign, and the answer if it is not right and there is room. */
-function matrixCell(slot, question, place, column) {
+function matrixCell(slot, question, column) {
   const number = inSlot(slot, question);
-  const here = place === matrix.at.row && column === matrix.at.column;
-  const shared = { "data-place": place, "data-column": column, tabindex: here ? "0" : "-1" };
+  const first = column === 0 && question === list.shown[0];
+  const shared = { "data-column": column, tabindex: first ? "0" : "-1" };
   if (number === null) return el("span", { ...shared, title: `${slot.run.name}: not in this run` }, "");
   const kind = outcome(number);
   const [sign, word] = MARKS[kind];
@@ -203,65 +172,34 @@ if (runs.length > 1) byId("legend").replaceChildren(...Object.keys(MARKS).filter
 function toCell(row, column) {
   if (list.shown.length === 0) return;
   const clamped = (value, count) => Math.min(Math.max(value, 0), count - 1);
-  const link = () => byId("cells").querySelector(`[data-place="${matrix.at.row}"][data-column="${matrix.at.column}"]`);
-  link()?.setAttribute("tabindex", "-1");
-  matrix.at = { row: clamped(row, list.shown.length), column: clamped(column, slots.length) };
-  const [grid, top] = [byId("grid"), matrix.at.row * matrix.height];
-  const room = grid.clientHeight - byId("columns").offsetHeight - matrix.height;
-  if (top < grid.scrollTop) grid.scrollTop = top;
-  if (top > grid.scrollTop + room) grid.scrollTop = top - room;
-  drawMatrix();
-  link()?.setAttribute("tabindex", "0");
-  link()?.focus({ preventScroll: true });
-  link()?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  const place = clamped(row, list.shown.length);
+  draw(place);
+  const cell = byId("cells").children[place].querySelector(`[data-column="${clamped(column, slots.length)}"]`);
+  byId("cells").querySelector('[data-column][tabindex="0"]')?.setAttribute("tabindex", "-1");
+  cell.setAttribute("tabindex", "0");
+  cell.focus({ preventScroll: true });
+  cell.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
-const moveCell = (rows, columns) => toCell(matrix.at.row + rows, matrix.at.column + columns);
+function moveCell(rows, columns) {
+  const cell = document.activeElement.closest("[data-column]") ?? byId("cells").querySelector('[data-column][tabindex="0"]');
+  if (!cell) return;
+  toCell([...byId("cells").children].indexOf(cell.closest("[role=row]")) + rows, Number(cell.dataset.column) + columns);
+}
 
 /** Focus the cell of a debate. */
 function focusCell(number) {
   const column = slots.findIndex(({ run, repeat }) => run === runOf(number) && repeat === debates.repeat[number]);
-  const row = list.shown.indexOf(itemOf(number));
-  byId("grid").scrollTop = Math.max(0, (row - 3) * matrix.height);
-  toCell(row, column);
+  toCell(list.shown.indexOf(itemOf(number)), column);
+  document.activeElement.scrollIntoView({ block: "center" });
 }
 
-const STEPS = {
-  ArrowDown: () => moveCell(1, 0),
-  ArrowUp: () => moveCell(-1, 0),
-  ArrowRight: () => moveCell(0, 1),
-  ArrowLeft: () => moveCell(0, -1),
-  PageDown: () => moveCell(10, 0),
-  PageUp: () => moveCell(-10, 0),
-  Home: () => toCell(0, matrix.at.column),
-  End: () => toCell(list.shown.length - 1, matrix.at.column),
-};
+const STEPS = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1], PageDown: [10, 0], PageUp: [-10, 0] };
 
 byId("cells").addEventListener("keydown", (event) => {
   const step = STEPS[event.key];
   if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
   event.stopPropagation();
-  step();
+  moveCell(...step);
 });
-byId("cells").addEventListener("focusin", ({ target }) => {
-  const { place, column } = target.dataset;
-  if (place !== undefined) matrix.at = { row: Number(place), column: Number(column) };
-});
-byId("grid").addEventListener("scroll", () => {
-  matrix.top = byId("grid").scrollTop;
-  drawMatrix();
-});
-
-/** Measure the window and the rows, which are higher on a phone. Draw them anew if their height changed. */
-function fitMatrix() {
-  const before = matrix.height;
-  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
-  matrix.height = parseFloat(getComputedStyle(byId("cells")).getPropertyValue("--row")) * rem;
-  byId("grid").style.maxHeight = `max(60dvh, calc(100dvh - ${byId("grid").offsetTop}px - 1rem))`;
-  if (matrix.height === before || !before) return;
-  for (const [place, row] of matrix.rows) row.style.top = `${place * matrix.height}px`;
-  growMatrix();
-}
-
-new ResizeObserver(() => byId("matrix").checkVisibility() && fitMatrix()).observe(document.documentElement);

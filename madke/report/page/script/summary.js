@@ -1,4 +1,4 @@
-// The summary: the way to the debates, meanings of headings, and tables that are sorted by their headings.
+// The summary: the way to the debates, the cost of the chart, meanings of headings, and tables that sort.
 
 const ENTRIES = {
   ...(ranked ? { best: `on which the two best runs, ${bestTwo.map((run) => run.name).join(" and ")}, differ` } : {}),
@@ -94,19 +94,21 @@ for (const heading of document.querySelectorAll("#summary thead th")) {
   heading.firstElementChild.addEventListener("click", () => sort(heading));
 }
 
-/** One compared value at a time: its first is the one that decides what is right. */
-function chooseValue({ options, selectedIndex }) {
-  const tables = document.querySelectorAll("#tests > .value");
-  for (const [n, each] of tables.entries()) each.hidden = options.length > 1 && n !== selectedIndex;
+/** A choice of one of several elements, of which the others are hidden. The first is chosen first. */
+function choice(select, ...lists) {
+  const choose = () => {
+    for (const list of lists) for (const [n, each] of list.entries()) each.hidden = n !== select.selectedIndex;
+  };
+  select.selectedIndex = 0;
+  select.hidden = select.parentElement.hidden = false;
+  select.addEventListener("input", choose);
+  choose();
 }
 
-const valueChoice = byId("choose-value");
-if (valueChoice) {
-  const select = valueChoice.querySelector("select");
-  select.selectedIndex = 0;
-  select.addEventListener("input", () => chooseValue(select));
-  valueChoice.hidden = false;
-  chooseValue(select);
+if (byId("choose-value")) choice(byId("choose-value").querySelector("select"), document.querySelectorAll("#tests > .value"));
+if (byId("cost")) {
+  const spent = [...document.querySelectorAll(".key li")].map((entry) => entry.querySelectorAll(".spent"));
+  choice(byId("cost"), document.querySelectorAll("#chart > .plot"), ...spent);
 }
 
 // Print shows all parts.

@@ -1,0 +1,140 @@
+"""The first chart of the page: accuracy against the calls of a question, or on demand against its tokens or its cost.
+
+It is drawn by the page's own elements, so that text keeps its size on a phone, and needs no library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+
+from madke.report.tables import Cell, percent_cell
+from madke.scoring.scores import Scores
+from madke.scoring.statistics import Estimate
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LOGARITHMIC = 8
+"""The axis of costs is logarithmic if the highest is more than so many times the lowest."""
+_SAME_PLACE = 2.5
+"""Points that are closer than this, in percent of both axes, share a marker."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeyEntry:
+    """One run in the key of the charts."""
+
+    letter: str
+    name: str
+    share: Cell
+    note: str
+    """What limits the figure: an incomplete run, failed debates."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Marker:
+    """One or more runs at a place. Places are in percent of the axes, from the left and from below."""
+
+    letters: str
+    names: str
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chart:
+    """Accuracy against one kind of cost. Ticks: place in percent of the axis -> text."""
+
+    unit: str
+    markers: Sequence[Marker]
+    costs: Mapping[str, str]
+    """Letter -> cost per question."""
+    x_ticks: Mapping[float, str]
+    y_ticks: Mapping[float, str]
+
+
+def key_of(scores: Mapping[str, Scores]) -> list[KeyEntry]:
+    """The runs with a score, in order."""
+    entries = []
+    for name, found in scores.items():
+        if found.correct:
+            failed = f"{found.failed:,} of {found.transcripts:,} debates failed" if found.failed else ""
+            note = "; ".join(filter(None, ((found.incomplete or "").partition(" (")[0], failed)))
+            letter = _LETTERS[len(entries)] if len(entries) < len(_LETTERS) else str(len(entries) + 1)
+            entries.append(KeyEntry(letter=letter, name=name, share=percent_cell(found.correct), note=note))
+    return entries
+
+
+def charts(scores: Mapping[str, Scores], key: Sequence[KeyEntry]) -> Iterator[Chart]:
+    """A chart for calls, for tokens, and for money where all runs have prices; none for fewer than two runs."""
+    for unit in ("calls", "tokens", "cost"):
+        costs = {entry.letter: _cost(scores[entry.name], unit) for entry in key}
+        known = {letter: cost for letter, cost in costs.items() if cost > 0}
+        if len(known) > 1 and (unit != "cost" or len(known) == len(costs)):
+            shares = {e.letter: found for e in key if (found := scores[e.name].correct) and e.letter in known}
+            yield _chart(unit, shares, known, {entry.letter: entry.name for entry in key})
+
+
+def _cost(scores: Scores, unit: str) -> float:
+    totals = {"calls": scores.total.calls, "tokens": scores.total.tokens}
+    money = sum(scores.spending.cost.values()) if scores.spending else 0.0
+    return totals.get(unit, money) / max(1, scores.transcripts)
+
+
+def _chart(unit: str, shares: Mapping[str, Estimate], costs: Mapping[str, float], names: Mapping[str, str]) -> Chart:
+    low = floor(10 * min(each.low for each in shares.values()) + 1e-9) / 10
+    high = ceil(10 * max(each.high for each in shares.values()) - 1e-9) / 10
+    low, high = (min(low, 0.8), max(high, low + 0.2)) if high - low < 0.2 else (low, high)
+    least, most = min(costs.values()), max(costs.values())
+    is_log = most > _LOGARITHMIC * least
+    start, end = (log10(least / 1.3), log10(most * 1.3)) if is_log else (0.0, 1.08 * most)
+
+    def x(cost: float) -> float:
+        return round(100 * ((log10(cost) if is_log else cost) - start) / (end - start), 2)
+
+    def y(share: float) -> float:
+        return round(100 * (share - low) / (high - low), 2)
+
+    markers: list[Marker] = []
+    for letter, found in shares.items():
+        place = (x(costs[letter]), y(found.value))
+        near = [n for n, m in enumerate(markers) if max(abs(m.x - place[0]), abs(m.y - place[1])) < _SAME_PLACE]
+        before = markers.pop(near[0]) if near else None
+        markers.append(
+            Marker(
+                letters=f"{before.letters} {letter}" if before else letter,
+                names=f"{before.names}, {names[letter]}" if before else names[letter],
+                x=place[0],
+                y=place[1],
+                low=min(y(found.low), before.low) if before else y(found.low),
+                high=max(y(found.high), before.high) if before else y(found.high),
+            )
+        )
+    step = 0.1 if high - low <= 0.6 else 0.2
+    y_ticks = {y(low + n * step): f"{100 * (low + n * step):.0f}" for n in range(round((high - low) / step) + 1)}
+    x_ticks = {x(each): _short(each) for each in _round_numbers(least, most, is_log=is_log)}
+    return Chart(
+        unit=unit,
+        markers=markers,
+        costs={letter: _short(cost) for letter, cost in costs.items()},
+        x_ticks={place: text for place, text in x_ticks.items() if 0 <= place <= 100},
+        y_ticks={place: text for place, text in y_ticks.items() if place <= 100},
+    )
+
+
+def _round_numbers(least: float, most: float, *, is_log: bool) -> Iterator[float]:
+    if is_log:
+        for power in range(floor(log10(least)), ceil(log10(most)) + 1):
+            yield from (digit * 10.0**power for digit in (1, 2, 5))
+        return
+    step = 10.0 ** floor(log10(most / 2))
+    step *= next(factor for factor in (1, 2, 5) if most / (step * factor) <= 6)
+    yield from (n * step for n in range(int(1.08 * most / step) + 1))
+
+
+def _short(value: float) -> str:
+    if value >= 10_000:
+        return f"{value / 1000:,.0f}k"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
