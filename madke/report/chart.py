@@ -57,7 +57,7 @@ class Chart:
 
 def key_of(scores: Mapping[str, Scores]) -> list[KeyEntry]:
     """The runs with a score, in order."""
-    entries = []
+    entries: list[KeyEntry] = []
     for name, found in scores.items():
         if found.correct:
             failed = f"{found.failed:,} of {found.transcripts:,} debates failed" if found.failed else ""

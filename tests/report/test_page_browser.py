@@ -48,7 +48,7 @@ def lakes(run: str) -> Any:
         made[5] = debate("n005", [RIGHT, RIGHT], status="failed", answer=None, final=FAILED)
     if run == "gamma":
         final = Final(by="summarizer", text=HOSTILE)
-        hostile = {"question": HOSTILE, "choices": (HOSTILE,), "final": final, "pool_partial": {HOSTILE: HOSTILE}}
+        hostile: Any = {"question": HOSTILE, "choices": (HOSTILE,), "final": final, "pool_partial": {HOSTILE: HOSTILE}}
         made.append(debate("</script>/?#", [HOSTILE, HOSTILE], golds=(HOSTILE,), **hostile))
     return made
 

@@ -338,7 +338,8 @@ def test_no_table_of_score_and_compare_breaks_a_word_or_a_figure(width: int) -> 
     held = runs("no-knowledge", "wiki", "wiki+google")
     found = comparison_of(held)
     tables = (question_table(found.questions), pair_table(found.pairs), paired_table(found.tests()))
-    for table in (score_table([(name, scores_of(each)) for name, each in held.items()]), *map(rich_table, tables)):
+    shown_tables: list[Any] = [score_table([(name, scores_of(each)) for name, each in held.items()])]
+    for table in [*shown_tables, *map(rich_table, tables)]:
         wide, narrow = as_text(table, 1000), as_text(table, width)
         assert all(len(line) <= width for line in narrow.splitlines())
         assert {word for line in table_lines(narrow) for word in line.split()} <= set(wide.split())
