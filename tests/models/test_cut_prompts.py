@@ -140,7 +140,6 @@ def test_a_run_counts_such_calls_in_scores_and_report_and_replays_them(tmp_path:
     assert debate.total.server_cut == 1
     with CallStore(out / "calls.sqlite") as store:
         assert [call.completion.usage.server_cut for call in store.recorded()] == [True]
-    assert "1 prompt cut by the server" in madke("score", out, "--details").stdout
     assert "cut prompts" in madke("score", out).stdout
     assert madke("report", out, "--out", tmp_path / "page.html").returncode == 0
     assert "cut prompts" in (tmp_path / "page.html").read_text()
