@@ -21,8 +21,8 @@ from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
-from madke.models.limiter import Limited, Limits
-from madke.models.retry import Retrying
+from madke.models.limiter import Limits
+from madke.models.pipeline import CallPipeline
 from madke.tasks import get_task
 from madke.variants import load_variant
 
@@ -86,9 +86,8 @@ async def _simulated(
     concurrency = 4 if kind == "slots" else 8
     folder, settings = PROTOCOLS[name]
     variant = load_variant(folder).with_settings({**settings, "max_tokens": 512})
-    limits = Limits(concurrency, prefix=prefix)
-    guarded = Retrying(Limited(server, limits.of(server), limits.prefixes_of(server)))
-    cast = dict.fromkeys(variant.protocol.roles, guarded)
+    piped = CallPipeline(limits=Limits(concurrency, prefix=prefix)).model(server)
+    cast = dict.fromkeys(variant.protocol.roles, piped)
     left = iter(zip(questions, pools, strict=True))
 
     async def worker() -> None:

@@ -17,12 +17,12 @@ from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
 from madke.models.limiter import Limits
+from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer
 from madke.retrieval.named import use_files
 from madke.retrieval.pools.building import depth, retrieve
 from madke.retrieval.pools.loading import pool_of
-from madke.runs.guard import Guard, debate_services
-from madke.runs.pools import StageBuild, from_thread, staged
+from madke.runs.pools import StageBuild, debate_services, from_thread, staged
 from madke.runs.request import DEFAULTS, RunOptions, requested, takes_request
 from madke.runs.runner import live_search
 from madke.runs.spec import RunSpec, resolve
@@ -146,18 +146,18 @@ async def debated(
     (question,) = spec.questions
     answer_scorer = AnswerScorer(spec.record.answer_scorer) if spec.record.answer_scorer is not None else None
     limits = Limits(options.concurrency, options.rpm, options.tpm, prefix=options.prefix, interactive=True)
-    guard = Guard(limits=limits)
-    pool = await _pool(spec, options, models, guard, from_thread(tell))
+    pipeline = CallPipeline(limits=limits)
+    pool = await _pool(spec, options, models, pipeline, from_thread(tell))
     live = live_search(spec)
     tell(PoolReady(question=question.id, pool=pool))
-    cast = {role: guard.model(model) for role, model in models.items()}
+    cast = {role: pipeline.model(model) for role, model in models.items()}
     services = debate_services(lambda service: service, live, answer_scorer, spec.protocol.knowledge)
     scene = spec.scene(question, cast, pool, repeat=repeat, listen=tell, deltas=deltas, **services)
     return await hold_debate(scene)
 
 
 async def _pool(
-    spec: RunSpec, options: RunOptions, models: Mapping[str, ChatModel], guard: Guard, listen: Listener
+    spec: RunSpec, options: RunOptions, models: Mapping[str, ChatModel], pipeline: CallPipeline, listen: Listener
 ) -> KnowledgePool:
     knowledge = spec.protocol.knowledge
     if knowledge is None:
@@ -167,7 +167,7 @@ async def _pool(
     if knowledge.staged:
         model = models.get(RETRIEVER)
         build = StageBuild(wanted=staged(knowledge), retriever=model, sources=spec.sources(), options=options)
-        async with build.open(guard) as stages:
+        async with build.open(pipeline) as stages:
             record = await stages.add(record)
             stages.report(1)
     return pool_of(record, knowledge)

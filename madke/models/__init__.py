@@ -1,5 +1,5 @@
-"""Models and their calls: clients, the layers around a call (store, retries, limits), servers, prices.
+"""Models and their calls: clients, the one pipeline that every call goes through, servers, prices.
 
-A model stack is ``Stored(Retrying(Limited(open_model(name), limiter)), store)``. The store answers first. A call that
-waits for its next attempt holds no slot of the limiter.
+A model by its name is :func:`madke.models.chat_models.open_model`; its calls go through a
+:class:`madke.models.pipeline.CallPipeline`.
 """

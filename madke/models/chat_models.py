@@ -33,7 +33,7 @@ def open_model(
     """Open a model by its name; close it with :func:`close`. Weights of ``hf/`` and ``gguf/`` models are loaded.
 
     No server of others is called.
-    The model raises :class:`madke.core.errors.CallError` for a failed attempt: wrap it as :mod:`madke.models` says.
+    The model raises :class:`madke.core.errors.CallError` for a failed attempt: call it through a ``CallPipeline``.
 
     Args:
         name: A form of :data:`MODEL_KINDS`, ``openai/NAME@URL`` or ``azure/DEPLOYMENT@URL``; else an entry of

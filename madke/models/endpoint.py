@@ -179,6 +179,10 @@ class Endpoint:
         return tuple(value for value in (self.key, *self.headers.values()) if value and len(value) >= SECRET)
 
 
+Streams = Literal["until_fast", "for_listeners", "never"]
+"""Which replies of a server are streamed (:mod:`madke.models.timeouts`)."""
+
+
 @runtime_checkable
 class AtEndpoint(Protocol):
     """A model behind an endpoint."""
@@ -186,6 +190,18 @@ class AtEndpoint(Protocol):
     name: str
     endpoint: Endpoint
     dialect: Dialect
+
+
+@runtime_checkable
+class LearnsDialect(AtEndpoint, Protocol):
+    """A model that finds out while it is called what its endpoint takes."""
+
+    @property
+    def streams(self) -> Streams:
+        """Which replies are streamed."""
+
+    def start_from(self, dialect: Mapping[str, Any], *, streams: Streams) -> None:
+        """Start from what an earlier process learned. ValueError if ``dialect`` is none."""
 
 
 def openai_endpoint(
@@ -267,14 +283,28 @@ def origin(url: str) -> tuple[str, str, int]:
 
 
 def endpoints_of(models: Iterable[object]) -> dict[str, dict[str, object]]:
-    """Model name -> ``address`` (without secrets), ``dialect`` (non-default fields) and ``tier``, if it has one."""
+    """Model name -> ``address`` (without secrets), ``dialect`` (other than default); ``tier``, ``streams`` if known."""
     found: dict[str, dict[str, object]] = {}
     for model in models:
         if isinstance(model, AtEndpoint):
             found[model.name] = {"address": model.endpoint.shown, "dialect": model.dialect.stated()}
             if (tier := model.endpoint.entry.tier) is not None:
                 found[model.name]["tier"] = tier
+            if isinstance(model, LearnsDialect) and model.streams != "until_fast":
+                found[model.name]["streams"] = model.streams
     return found
+
+
+def start_from(models: Iterable[object], before: Mapping[str, Mapping[str, Any]]) -> None:
+    """Start from what an earlier process of the run learned of the endpoints (:func:`endpoints_of`).
+
+    A model at another address starts anew. ValueError if a record is damaged.
+    """
+    for model in models:
+        if isinstance(model, LearnsDialect):
+            known = before.get(model.name, {})
+            if known.get("address") == model.endpoint.shown:
+                model.start_from(known.get("dialect", {}), streams=known.get("streams", "until_fast"))
 
 
 def relocations(before: Mapping[str, Mapping[str, object]], now: Mapping[str, Mapping[str, object]]) -> str | None:

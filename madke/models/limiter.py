@@ -1,6 +1,7 @@
 """Limits on concurrent calls, and on calls and tokens per minute."""
 
 import asyncio
+import resource
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -8,8 +9,8 @@ from dataclasses import dataclass, fields, replace
 from heapq import heappop, heappush
 from itertools import count
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Prefix, takes_schemas
-from madke.core.errors import CallError
+from madke.core.chat import Prefix
+from madke.core.errors import CallError, UserError
 from madke.models.endpoint import AtEndpoint
 from madke.models.prefixes import Prefixes
 from madke.models.timeouts import time_limit
@@ -21,6 +22,8 @@ _QUESTIONS = 10_000
 """Questions whose turn is remembered."""
 _SHORTEST = 1e-6
 """Shorter waits, in seconds, are rounding errors."""
+_OTHER_FILES = 256
+"""Upper bound on open files other than connections: indexes, the call store, libraries."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -34,22 +37,23 @@ class LimiterState:
     peak: int = 0
     """Highest number of calls in flight; ``lowest`` is the lowest limit."""
     lowest: int = 0
-    episodes: int = 0
-    """Number of overloads; each one halved the limit."""
+    rejections: int = 0
+    """Calls that were rejected or timed out; each one lowered the limit by half a call."""
     paused_seconds: float = 0.0
 
 
 class Limiter:
     """The limit that all calls to one endpoint share: additive increase, multiplicative decrease.
 
-    It grows by one for each successful call while others wait, from ``start`` up to ``concurrency`` (TCP's slow start).
-    A rejected call (429, 503) or one that timed out halves it; calls that began before a cut do not cut again. After
-    that it grows by one for each round of calls. Questions that made a call before others go first, so that they find
-    their prompts in the server's cache.
+    It grows by one for each successful call while others wait, from ``start`` up to ``concurrency`` (TCP's slow start),
+    and after the first rejection (429, 503) or time-out by one for each round of calls. Each rejected call lowers it by
+    one half: a server that rejects a whole round halves it, and one that rejects a few calls at random costs little.
+    Questions that made a call before others go first, so that they find their prompts in the server's cache.
 
-    A wait that the server names delays every call; one longer than :data:`LONGEST_PAUSE` means a used-up quota, which a
-    failed call reports at once. Rates are token buckets that hold one second's worth. The tokens of a call are known
-    only afterwards: an overdrawn bucket refills before the next call starts.
+    A server may name a wait. When it rejects two calls in a row, the wait delays every call; a single rejection delays
+    only its own. A wait longer than :data:`LONGEST_PAUSE` means a used-up quota, which a failed call reports at once.
+    Rates are token buckets that hold one second's worth. The tokens of a call are known only afterwards: an overdrawn
+    bucket refills before the next call starts.
 
     ``concurrency`` is the maximum number of calls in flight, ``rpm`` of calls per minute, ``tpm`` of prompt and
     completion tokens per minute. ``start`` is ``concurrency`` for local models, which have no other clients.
@@ -75,6 +79,7 @@ class Limiter:
         self._paused_until = 0.0
         self._growth = 0
         """Number of further successes that raise the limit: the calls in flight when a call last had to wait."""
+        self._rejected_in_a_row = 0
         self._closed = False
         self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
         """A heap: the turn of the call's question, a number, and the call's slot."""
@@ -92,16 +97,14 @@ class Limiter:
         """Count the tokens of a finished call."""
         self._tokens.take(tokens)
 
-    def back_off(self, began: int) -> None:
-        """Halve the limit for a rejected call, unless it began before the last cut: with fewer overloads than now."""
-        if began == self._state.episodes:
-            self._state.episodes += 1
-            self._limit = max(1.0, min(self._limit, self._state.in_flight) / 2)
-            self._state.lowest = min(self._state.lowest, int(self._limit))
-
-    def pause(self, seconds: float) -> None:
-        """Start no call for ``seconds``; ignored if that is longer than :data:`LONGEST_PAUSE`."""
-        if 0 < seconds <= LONGEST_PAUSE:
+    def rejected(self, failure: CallError) -> None:
+        """Lower the limit for a call that was rejected or timed out, and keep to the wait that the server names."""
+        self._state.rejections += 1
+        self._limit = max(1.0, min(self._limit, self._state.in_flight + 1) - 0.5)
+        self._state.lowest = min(self._state.lowest, int(self._limit))
+        self._rejected_in_a_row += 1
+        seconds = failure.retry_after or 0.0
+        if self._rejected_in_a_row > 1 and seconds <= LONGEST_PAUSE:
             now = self._clock()
             self._state.paused_seconds += max(0.0, now + seconds - max(now, self._paused_until))
             self._paused_until = max(self._paused_until, now + seconds)
@@ -117,8 +120,8 @@ class Limiter:
             await self._idle.wait()
 
     @asynccontextmanager
-    async def slot(self, question: str) -> AsyncIterator[int]:
-        """A slot for a call of a question; gives the number of overloads so far."""
+    async def slot(self, question: str) -> AsyncIterator[None]:
+        """A slot for a call of a question. The limit grows if the block raises nothing."""
         slot = asyncio.get_running_loop().create_future()
         number = next(self._numbers)
         if len(self._turns) >= _QUESTIONS:
@@ -134,12 +137,13 @@ class Limiter:
                 self._leave()
             raise
         try:
-            yield self._state.episodes
+            yield
+            self._rejected_in_a_row = 0
             if self._queue and self._state.in_flight >= int(self._limit):
                 self._growth = self._state.in_flight
             if self._growth and self._limit < self._concurrency:
                 self._growth -= 1
-                self._limit += 1 / int(self._limit) if self._state.episodes else 1
+                self._limit += 1 / int(self._limit) if self._state.rejections else 1
         finally:
             self._leave()
 
@@ -176,6 +180,18 @@ class Limiter:
         self._admit()
 
 
+def allow_connections(concurrency: int) -> None:
+    """Raise the soft limit of open files of this process if ``concurrency`` connections need it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = concurrency + _OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        why = f"needs {needed} open files, but this system allows {hard} (ulimit -Hn)"
+        raise UserError(f"--concurrency {concurrency} {why}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
 class Limits:
     """The limiters of a run: one for each endpoint, one for all models on this machine, one for services.
 
@@ -200,12 +216,15 @@ class Limits:
 
     def of(self, model: object) -> Limiter:
         """The limiter of a model's calls."""
-        concurrency, rpm, tpm = self._default
-        if not isinstance(model, AtEndpoint):
-            return self._limiters.setdefault(None, Limiter(concurrency, rpm, tpm, start=concurrency))
-        own = model.endpoint.entry
-        limiter = Limiter(own.concurrency or concurrency, own.rpm or rpm, own.tpm or tpm)
-        return self._limiters.setdefault(model.endpoint.limited_as, limiter)
+        key = model.endpoint.limited_as if isinstance(model, AtEndpoint) else None
+        if key not in self._limiters:
+            concurrency, rpm, tpm = self._default
+            if isinstance(model, AtEndpoint):
+                own = model.endpoint.entry
+                self._limiters[key] = Limiter(own.concurrency or concurrency, own.rpm or rpm, own.tpm or tpm)
+            else:
+                self._limiters[key] = Limiter(concurrency, rpm, tpm, start=concurrency)
+        return self._limiters[key]
 
     def prefixes_of(self, model: object) -> Prefixes | None:
         """The gate of a model's calls; None for models on this machine, which batch their calls themselves."""
@@ -241,39 +260,6 @@ class Limits:
     @property
     def _all(self) -> list[Limiter]:
         return [*self._limiters.values(), self.services]
-
-
-class Limited:
-    """A model whose calls wait for a leader, if there is a gate, and for a limiter; they report to both."""
-
-    def __init__(self, model: ChatModel, limiter: Limiter, prefixes: Prefixes | None = None) -> None:
-        self.name = model.name
-        self.takes_schemas = takes_schemas(model)
-        self._model = model
-        self._limiter = limiter
-        self._prefixes = prefixes
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        """Wait for a slot, call the model, count the tokens."""
-        if self._prefixes is None:
-            async with self._limiter.slot(request.purpose.question) as began:
-                return await self._attempt(request, began)
-        async with self._prefixes.call(request) as call:
-            async with self._limiter.slot(request.purpose.question) as began:
-                completion = await self._attempt(call.sent(), began)
-            self._prefixes.note_reply(call, completion)
-            return completion
-
-    async def _attempt(self, request: ChatRequest, began: int) -> Completion:
-        try:
-            completion = await self._model.complete(request)
-        except CallError as error:
-            if error.overloaded or error.timed_out:
-                self._limiter.back_off(began)
-                self._limiter.pause(error.retry_after or 0.0)
-            raise
-        self._limiter.spend(completion.usage.prompt_tokens + completion.usage.completion_tokens)
-        return completion
 
 
 class _Bucket:

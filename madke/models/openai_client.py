@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from madke.core.addresses import public_url, without_path_secrets
-from madke.core.chat import BoundForm, ChatRequest, Completion
+from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, unknown
 from madke.models.cut_prompts import CutPrompts, cut_warning
 from madke.models.dialect import REFUSALS, Dialect
-from madke.models.endpoint import Endpoint, checked_url, key_from_environment, openai_endpoint, origin
+from madke.models.endpoint import Endpoint, Streams, checked_url, key_from_environment, openai_endpoint, origin
 from madke.models.openai_wire import (
     assembled,
     delta_text,
@@ -116,6 +116,21 @@ class OpenAIChat:
             raise CallError(**{**vars(error), "reason": self._redacted(error.reason)}) from None
         return completion if completion.error is None else replace(completion, error=self._redacted(completion.error))
 
+    @property
+    def streams(self) -> Streams:
+        """Which replies are streamed."""
+        return self._timeout.streams
+
+    def start_from(self, dialect: Mapping[str, Any], *, streams: Streams) -> None:
+        """Start from what an earlier process learned of the endpoint, unless a call has shown more since.
+
+        What the model's entry states wins. ValueError if ``dialect`` is none.
+        """
+        if not self._has_answered:
+            stated = self.endpoint.entry.dialect.model_dump(exclude_unset=True)
+            self.dialect = self._reported = Dialect.model_validate({**self.dialect.stated(), **dialect, **stated})
+            self._timeout = AdaptiveTimeout(self._timeout.seconds, streams=streams)
+
     async def aclose(self) -> None:
         """Close the connections. Another event loop can use the model afterwards."""
         client, self._client = self._client, None
@@ -126,7 +141,7 @@ class OpenAIChat:
         import openai
 
         started, original, tier = time.monotonic(), request, self.endpoint.entry.tier
-        requests, stream = 0, self._timeout.wants_stream
+        requests, stream, spent = 0, self._timeout.wants_stream, Usage()
         stream = stream or (request.on_token is not None and self._timeout.can_stream)
         while True:
             dialect = self.dialect
@@ -144,44 +159,61 @@ class OpenAIChat:
                 if tier and self.endpoint.entry.fall_back and no_resources(refusal):
                     tier = None
                     continue
-                if requests <= _ADAPTATIONS:
-                    if self._adapted(refusal, dialect, sent, request):
-                        continue
-                    bound = sent.get(dialect.max_tokens)
-                    if bound and (free := free_tokens(refusal, bound)):
-                        request = replace(request, max_tokens=free)
-                        continue
-                    if current.bound is not None and not current.bound.required and unexplained(refusal):
-                        request = request.in_form(bound=False)
-                        continue
-                at_tier = "service_tier" in sent
-                return read_refusal(refusal, error.response, attempts=requests, at_tier=at_tier)
+                other = self._after_refusal(refusal, dialect, sent, request) if requests <= _ADAPTATIONS else None
+                if other is None:
+                    at_tier = "service_tier" in sent
+                    return read_refusal(refusal, error.response, attempts=requests, at_tier=at_tier)
+                request = other
+                continue
             self._has_answered = True
             self._report_dialect()
             self._note_slots(body)
-            read = self._read_stream if "stream" in sent else self._read
-            completion = read(body, current, seconds=time.monotonic() - started, attempts=requests)
-            self._timeout.finished(completion.seconds)
-            # A server that names no tier has used the one that was current for.
-            at_flex = (completion.tier or sent.get("service_tier")) == FLEX
-            completion = replace(completion, tier=FLEX if at_flex else "")
-            if not is_utf8(body):
-                completion = replace(completion, usage=replace(completion.usage, not_utf8=True))
+            completion = self._completion(body, sent, current, seconds=time.monotonic() - started, attempts=requests)
             if request.max_tokens != original.max_tokens:
                 completion = replace(completion, max_tokens=request.max_tokens)
             completion = completion if dialect.stop else _stopped(completion, request.stop)
-            return completion if original.bound is None else self._bound(completion, original.bound, current)
+            if original.bound is None:
+                return completion
+            if current.bound is not None and ignores_schema(completion):
+                # Only the first calls are asked in this form, so their replies would differ from all others.
+                self._refuse_schemas(required=current.bound.required)
+                spent, request = spent + completion.usage, request.in_form(bound=False)
+                continue
+            if current.bound is None and self.dialect.json_schema:
+                # The free form was sent after a refusal without a reason: the schema was the reason.
+                self._refuse_schemas(required=False)
+            return replace(completion, bound=current.bound is not None, usage=spent + completion.usage)
 
-    def _bound(self, completion: Completion, form: BoundForm, current: ChatRequest) -> Completion:
-        """The completion, with whether the request was sent with its schema; the dialect keeps what it shows."""
-        bound = current.bound is not None
-        # A free form is sent in spite of the dialect after a refusal without a reason: the schema was the reason.
-        if self.dialect.json_schema and (not bound or ignores_schema(completion)):
-            self.dialect = self.dialect.model_copy(update={"json_schema": False})
-            self._report_dialect()
-            if form.required:
-                raise CallError(IGNORED, retryable=False)
-        return replace(completion, bound=bound)
+    def _after_refusal(
+        self, refusal: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest
+    ) -> ChatRequest | None:
+        """The request to send after a refusal, perhaps in another dialect; None if the refusal is final."""
+        if self._adapted(refusal, dialect, sent, request):
+            return request
+        limit = sent.get(dialect.max_tokens)
+        if limit and (free := free_tokens(refusal, limit)):
+            return replace(request, max_tokens=free)
+        bound = request.bound if dialect.json_schema else None
+        return request.in_form(bound=False) if bound and not bound.required and unexplained(refusal) else None
+
+    def _completion(
+        self, body: bytes, sent: Mapping[str, Any], request: ChatRequest, *, seconds: float, attempts: int
+    ) -> Completion:
+        read = self._read_stream if "stream" in sent else self._read
+        completion = read(body, request, seconds=seconds, attempts=attempts)
+        self._timeout.finished(completion.seconds)
+        # A server that names no tier has used the one that was asked for.
+        at_flex = (completion.tier or sent.get("service_tier")) == FLEX
+        if not is_utf8(body):
+            completion = replace(completion, usage=replace(completion.usage, not_utf8=True))
+        return replace(completion, tier=FLEX if at_flex else "")
+
+    def _refuse_schemas(self, *, required: bool) -> None:
+        """Note that the server takes no schemas, or ignores them; its reply to such a request counts for nothing."""
+        self.dialect = self.dialect.model_copy(update={"json_schema": False})
+        self._report_dialect()
+        if required:
+            raise CallError(IGNORED, retryable=False)
 
     def _body(self, dialect: Dialect, request: ChatRequest, *, stream: bool) -> dict[str, Any]:
         return dialect.body(self._model, request, stream=stream)

@@ -63,7 +63,10 @@ def _property(each: SchemaField, limits: bool) -> dict[str, Any]:
 
 
 def readable(on_delta: Callable[[str], None]) -> Callable[[str], None]:
-    """A listener for the parts of a bound reply, which passes on the text of its reasoning; other text as it is."""
+    """A listener for the parts of a bound reply, which passes on the text of its reasoning.
+
+    Nothing of a reply that ignores the schema: the request is sent again, without it.
+    """
     said, told, done = "", 0, False
 
     def hear(text: str) -> None:
@@ -71,15 +74,12 @@ def readable(on_delta: Callable[[str], None]) -> Callable[[str], None]:
         if done:
             return
         said += text
-        if said.lstrip() and not said.lstrip().startswith("{"):
-            on_delta(said[told:])  # the server ignored the schema
-            told = len(said)
-        elif found := _REASONING.match(said):
+        if found := _REASONING.match(said):
             reasoning = _decoded(found[1])
             if new := reasoning[told:]:
                 on_delta(new)
             told, done = len(reasoning), bool(found[2])
-        done = done or (len(said) > _READ and said.lstrip().startswith("{"))
+        done = done or len(said) > _READ
 
     return hear
 

@@ -24,18 +24,16 @@ from typing import Any, NamedTuple
 from madke._util.files import disk_full
 from madke.core.chat import (
     LISTENERS,
-    ChatModel,
     ChatRequest,
     Completion,
     Message,
     Purpose,
     Usage,
     fields_of,
-    takes_schemas,
 )
 from madke.core.errors import UserError
 from madke.core.schema import Schema
-from madke.models.prices import billed_as, plain_name
+from madke.models.prices import plain_name
 
 _log = logging.getLogger(__name__)
 
@@ -121,7 +119,7 @@ class CallStore(AbstractContextManager["CallStore"]):
     def __init__(self, path: Path) -> None:
         self.path = path
         self.in_flight: dict[str, asyncio.Future[Completion]] = {}
-        """Calls in flight of the :class:`Stored` models of this process, by key."""
+        """Calls of this process that are being made, by key."""
         self._waiting: list[tuple[tuple[Any, ...], dict[bytes, bytes], asyncio.Future[None]]] = []
         self._is_damaged = False
         with self._errors():
@@ -357,59 +355,3 @@ def _record(row: Sequence[Any]) -> dict[str, Any] | None:
 
 def _completion(record: Mapping[str, Any]) -> Completion:
     return Completion(**{**record["completion"], "usage": Usage(**record["completion"]["usage"])})
-
-
-class Stored:
-    """A model whose calls go through a call store.
-
-    A stored completion with outcome ``ok`` answers; any other call is made again. Under ``replay`` the last stored
-    completion answers, errors included. A completion is ``paid`` if ``payer``, this run among those that share the
-    store, made the call. Concurrent calls with equal keys become one.
-
-    A request with a bound form is looked up in this form first, then in the free one, in which its call was stored if
-    the endpoint takes no schema. Another run's free call does not answer it: that run may not have wanted a schema.
-    """
-
-    def __init__(self, model: ChatModel, store: CallStore, *, replay: bool = False, payer: str = "") -> None:
-        self.name = model.name
-        self.takes_schemas = takes_schemas(model)
-        self._model = model
-        self._store = store
-        self._replay = replay
-        self._payer = payer
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        """Answer from the store, or call the model and store its completion."""
-        key, in_flight = call_key(self.name, request), self._store.in_flight
-        while True:
-            known = self._known(request, key)
-            if known is not None:
-                return known
-            if self._replay:
-                return Completion(outcome="failed", error="not in the call store", attempts=0, paid=False)
-            if key not in in_flight:
-                break
-            running = in_flight[key]
-            await asyncio.wait([running])
-            if not running.cancelled():
-                return replace(running.result(), paid=False)
-        running = in_flight[key] = asyncio.get_running_loop().create_future()
-        try:
-            completion = await self._model.complete(request)
-            sent = request.in_form(bound=bool(completion.bound))
-            billed = billed_as(self.name, completion.tier)
-            await self._store.write(call_key(self.name, sent), billed, sent, completion, payer=self._payer)
-            running.set_result(completion)
-            return completion
-        finally:
-            del in_flight[key]
-            # Without a result (Ctrl-C, a bug) the waiting tasks must call the model themselves.
-            running.cancel()
-
-    def _known(self, request: ChatRequest, key: str) -> Completion | None:
-        found = self._store.find(key, payer=self._payer, only_ok=not self._replay)
-        if found is not None or request.bound is None:
-            return found
-        free = call_key(self.name, request.in_form(bound=False))
-        found = self._store.find(free, payer=self._payer, only_ok=not self._replay)
-        return found if found is not None and (found.paid or found.bound is not None) else None

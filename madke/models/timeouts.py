@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from madke.core.errors import UserError
-from madke.models.endpoint import ModelEntry
+from madke.models.endpoint import ModelEntry, Streams
 
 TIMEOUT = 300.0
 FLEX_TIMEOUT = 900.0
@@ -36,27 +36,35 @@ _MEMORY = 0.9
 
 
 class AdaptiveTimeout:
-    """The limits on the calls of one model at one server, in one event loop; ``timeout`` is in seconds."""
+    """The limits on the calls of one model at one server, in one event loop; ``timeout`` is in seconds.
 
-    def __init__(self, timeout: float) -> None:
-        self._timeout = timeout
+    ``streams`` is what an earlier process found out.
+    """
+
+    def __init__(self, timeout: float, *, streams: Streams = "until_fast") -> None:
+        self.seconds = timeout
         self._last_sign: dict[object, float] = {}
         """Calls in flight, in the order of their start -> when the server last sent something for it, or before it."""
-        self._pace: float | None = None
+        self._pace: float | None = None if streams == "until_fast" else 0.0
         """Seconds of the slowest recent call; None before the first."""
-        self._streams = True
+        self._streams = streams != "never"
         self._failed_streams = 0
         """Consecutive ones."""
 
     @property
     def whole(self) -> float:
         """Limit on a call in seconds, whatever it receives."""
-        return _WHOLE * self._timeout
+        return _WHOLE * self.seconds
 
     @property
     def wants_stream(self) -> bool:
         """Whether the next call should be streamed, though nobody listens to its reply."""
-        return self._streams and not self._is_fast
+        return self._streams and not self.is_fast
+
+    @property
+    def streams(self) -> Streams:
+        """Which replies are streamed: all, until the server is known to be fast; those with a listener; none."""
+        return "never" if not self._streams else "for_listeners" if self.is_fast else "until_fast"
 
     @property
     def can_stream(self) -> bool:
@@ -82,13 +90,13 @@ class AdaptiveTimeout:
         loop, call = asyncio.get_running_loop(), object()
         began = self._last_sign[call] = loop.time()
         # Without a stream nothing arrives before the end.
-        silence = self.whole if self._is_slow and not streamed else _FIRST * self._timeout
+        silence = self.whole if self._is_slow and not streamed else _FIRST * self.seconds
 
-        timer = loop.call_at(began + min(self._timeout, silence), lambda: check())
+        timer = loop.call_at(began + min(self.seconds, silence), lambda: check())
 
         def alive() -> None:
             nonlocal silence
-            silence = self._timeout
+            silence = self.seconds
             self._last_sign[call] = loop.time()
 
         def check() -> None:
@@ -103,19 +111,20 @@ class AdaptiveTimeout:
             async with asyncio.timeout(None) as scope:
                 yield alive
         except TimeoutError:
-            self.finished(self._timeout)
+            self.finished(self.seconds)
             raise
         finally:
             timer.cancel()
             self._leave(call)
 
     @property
-    def _is_fast(self) -> bool:
+    def is_fast(self) -> bool:
+        """Whether the recent calls were so short that no limit matters to them."""
         return self._pace is not None and not self._is_slow
 
     @property
     def _is_slow(self) -> bool:
-        return self._pace is not None and self._pace >= _FAST * self._timeout
+        return self._pace is not None and self._pace >= _FAST * self.seconds
 
     def _sign_before(self, call: object) -> float:
         """The last sign of life for a call or for one before it."""
@@ -129,7 +138,7 @@ class AdaptiveTimeout:
     def _leave(self, call: object) -> None:
         """Forget a call; those behind it keep its last sign of life."""
         sign, behind = self._last_sign[call], False
-        if len(self._last_sign) > 1 and not self._is_fast:
+        if len(self._last_sign) > 1 and not self.is_fast:
             for each, own in self._last_sign.items():
                 behind = behind or each is call
                 if behind and own < sign:

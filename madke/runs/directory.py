@@ -28,9 +28,20 @@ from madke._util.files import (
 from madke.core.errors import UserError, count_of
 from madke.core.question import Question
 from madke.core.transcript import Transcript, from_json, to_json
+from madke.models.endpoint import endpoints_of, start_from
 from madke.retrieval.pools.building import asking_folder
 from madke.retrieval.pools.pool_file import MORE
-from madke.runs.record import RunFiles, RunRecord, begin_session, end_session, read_run, run_files, update_run
+from madke.runs.record import (
+    RunFiles,
+    RunRecord,
+    begin_session,
+    end_session,
+    endpoints_before,
+    note_endpoints,
+    read_run,
+    run_files,
+    update_run,
+)
 from madke.runs.request import RunOptions
 
 T = TypeVar("T")
@@ -91,11 +102,13 @@ class RunDirectory:
         both = ((question, repeat) for repeat in range(repeats) for question in questions)
         return [(question, repeat) for question, repeat in both if (question.id, repeat) not in done]
 
-    def begin(self, spec: RunRecord, endpoints: Mapping[str, Any], files: RunFiles, *, work: bool = True) -> None:
+    def begin(self, spec: RunRecord, models: Iterable[object], files: RunFiles, *, work: bool = True) -> None:
         """Check that the directory belongs to this run, and begin a session in ``run.json``; next, :meth:`resume`.
 
-        The run may have more or fewer questions than the directory. Without ``work`` nothing is written.
+        The run may have more or fewer questions than the directory. ``models`` start from what earlier sessions learned
+        of their endpoints. Without ``work`` nothing is written.
         """
+        models = list(models)
         if self.begun:
             before = read_run(self.path)
             _refuse_other(self.path, before, spec)
@@ -104,9 +117,25 @@ class RunDirectory:
                 effect = "the new ones are added" if held < requested else f"scores cover all {held}"
                 _log.warning("%s holds a run of %d questions, %d are requested; %s", self.path, held, requested, effect)
             spec = spec.extended(before)
+            try:
+                start_from(models, endpoints_before(self.path))
+            except (ValueError, TypeError, AttributeError):
+                raise UserError("does not describe a run: damaged endpoints", file=self.path / "run.json") from None
+        self._endpoints = endpoints_of(models)
         self._writes_session = self._replayed is None and (work or not self.begun)
         if self._writes_session:
-            begin_session(self.path, spec, endpoints, files)
+            begin_session(self.path, spec, self._endpoints, files)
+
+    def note_model(self, model: object) -> None:
+        """Record what a reply has shown of the model's endpoint, before the reply is used: a resumed run starts there.
+
+        Otherwise it would try again what an endpoint takes, and ask in another form than the run that was not stopped.
+        """
+        shown = endpoints_of([model])
+        if self._writes_session and any(self._endpoints.get(name) != endpoint for name, endpoint in shown.items()):
+            self._endpoints |= shown
+            self.check_lock()
+            note_endpoints(self.path, self._endpoints)
 
     def extend(self, spec: RunRecord) -> None:
         """Write the description with further questions into ``run.json``, for a run that gets them one by one."""
@@ -127,12 +156,12 @@ class RunDirectory:
             self._answered = {line.key for line in self._lines if line and not line.failed}
             self._file = self._replayed.open("wb")
 
-    def end(self, session: Mapping[str, Any] | None, left: Sequence[Key], endpoints: Mapping[str, Any]) -> None:
+    def end(self, session: Mapping[str, Any] | None, left: Sequence[Key]) -> None:
         """Complete the session in ``run.json``; list questions without an outcome in ``unfinished.jsonl``."""
         if not self._writes_session:
             return  # a replay makes no calls, and may be refused at the end
         self.check_lock()
-        end_session(self.path, session, endpoints)
+        end_session(self.path, session)
         if left:
             with atomic_write(self.path / "unfinished.jsonl") as file:
                 file.writelines(json.dumps({"id": id_, "repeat": n}).encode() + b"\n" for id_, n in left)

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Usage, takes_schemas
-from madke.core.errors import CallError, UserError
+from madke.core.chat import Completion, Usage
+from madke.core.errors import UserError
 from madke.core.events import Listener, RunProgress
 from madke.engine.parse import TRUNCATED
 from madke.models.endpoint import read_models
@@ -201,8 +201,8 @@ class Meter:
         self.cached_tokens += completion.usage.cached_tokens
         self.completion_tokens += completion.usage.completion_tokens
 
-    def count_retry(self, failure: CallError, wait: float) -> None:
-        """Count a failed attempt that will be retried."""
+    def count_retry(self) -> None:
+        """Count an attempt that is followed by another one."""
         self.retries += 1
 
     @property
@@ -254,23 +254,6 @@ class Meter:
             "concurrency": asdict(self.limits.state()) if self.limits is not None else None,
             **self._counts(),
         }
-
-
-class Metered:
-    """A model whose calls are counted; ``service`` as in :meth:`Meter.count`."""
-
-    def __init__(self, model: ChatModel, meter: Meter, *, service: bool = False) -> None:
-        self.name = model.name
-        self.takes_schemas = takes_schemas(model)
-        self._model = model
-        self._meter = meter
-        self._service = service
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        """Forward the request and count its completion."""
-        completion = await self._model.complete(request)
-        self._meter.count(self.name, completion, service=self._service)
-        return completion
 
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?", re.ASCII)

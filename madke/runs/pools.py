@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from madke._util.concurrency import finished
 from madke._util.files import atomic_write
@@ -24,11 +25,12 @@ from madke.models.chat_models import close
 from madke.models.endpoint import read_models, refuse_unreachable
 from madke.models.limiter import Limits
 from madke.models.model_names import has_endpoint
+from madke.models.pipeline import CallPipeline
 from madke.models.rerank_endpoint import open_rerank_endpoint
-from madke.models.services import CrossEncoderReranker
+from madke.models.services import AnswerScorer, CrossEncoderReranker, answer_scoring
 from madke.models.store import CallStore
 from madke.retrieval.pools.building import depth, in_search_thread, retrieve_pools
-from madke.retrieval.pools.live_search import LiveSearch
+from madke.retrieval.pools.live_search import LiveSearch, searching
 from madke.retrieval.pools.loading import pool_of
 from madke.retrieval.pools.pool_file import (
     PoolLines,
@@ -41,7 +43,6 @@ from madke.retrieval.pools.pool_file import (
 from madke.retrieval.pools.stages import LLM, LOCAL, SEARCH, PoolStages
 from madke.retrieval.source import served_by
 from madke.runs.directory import RunDirectory
-from madke.runs.guard import Guard
 from madke.runs.meter import Account, Meter, account
 from madke.runs.record import RunRecord, question_hash, run_files
 from madke.runs.request import DEFAULTS, RunOptions
@@ -87,9 +88,24 @@ def open_rerankers(wanted: Iterable[Knowledge], options: RunOptions) -> dict[str
     return opened
 
 
-def guarded(models: Mapping[str, ChatModel], guard: Guard) -> dict[str, ChatModel]:
-    """The opened models of pool stages, wrapped; rerankers in this process are services."""
-    return {name: guard.service(m) if name.startswith(LOCAL) else guard.model(m) for name, m in models.items()}
+def stage_models(models: Mapping[str, ChatModel], pipeline: CallPipeline) -> dict[str, ChatModel]:
+    """The opened models of pool stages behind the pipeline; rerankers in this process are services."""
+    return {name: pipeline.service(m) if name.startswith(LOCAL) else pipeline.model(m) for name, m in models.items()}
+
+
+def debate_services(
+    wrap: Callable[[ChatModel], ChatModel],
+    live: LiveSearch | None,
+    answer_scorer: AnswerScorer | None,
+    knowledge: Knowledge | None,
+) -> dict[str, Any]:
+    """``retrieve`` and ``score_answers`` of a debate; ``wrap`` puts a service behind the call pipeline."""
+    services: dict[str, Any] = {}
+    if live is not None and knowledge is not None:
+        services["retrieve"] = searching(wrap(live), knowledge)
+    if answer_scorer is not None:
+        services["score_answers"] = answer_scoring(wrap(answer_scorer))
+    return services
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,19 +122,19 @@ class StageBuild:
     seed: int | None = None
 
     @asynccontextmanager
-    async def open(self, guard: Guard) -> AsyncIterator[PoolStages]:
+    async def open(self, pipeline: CallPipeline) -> AsyncIterator[PoolStages]:
         """The stages, with their models open."""
         options = self.options
         opened = open_rerankers(self.wanted, options)
         if isinstance(self.retriever, str):
             at = options.base_url if has_endpoint(self.retriever) else None
             opened |= open_models({LLM: self.retriever}, base_url=at, models=read_models(options.models_file))
-        models = guarded(opened, guard)
+        models = stage_models(opened, pipeline)
         if self.retriever is not None and not isinstance(self.retriever, str):
-            models[LLM] = guard.model(self.retriever)
+            models[LLM] = pipeline.model(self.retriever)
         if any(each.query != "none" for each in self.wanted):
             served = {source.name: served_by(source) for source in self.sources}
-            models[SEARCH] = guard.service(LiveSearch(served, self.sources, max(self.k, *map(depth, self.wanted))))
+            models[SEARCH] = pipeline.service(LiveSearch(served, self.sources, max(self.k, *map(depth, self.wanted))))
         try:
             yield PoolStages(wanted=self.wanted, models=models, seed=self.seed)
         finally:
@@ -150,7 +166,7 @@ class StageBuild:
         meter = Meter(total=0, budget=own.budget, limits=limits)
         with CallStore(own.calls) as store:
             own.budget.catch_up(store)
-            async with self.open(Guard(limits=limits, meter=meter, store=store, payer=own.payer)) as pools:
+            async with self.open(CallPipeline(limits=limits, meter=meter, store=store, payer=own.payer)) as pools:
                 await in_search_thread(search)
 
                 async def batch() -> None:

@@ -187,13 +187,18 @@ def update_run(path: Path, spec: RunRecord) -> None:
     write_record(path / "run.json", {**_record(path), "spec": spec.model_dump(mode="json")})
 
 
-def end_session(path: Path, session: Mapping[str, Any] | None, endpoints: Mapping[str, Any]) -> None:
+def note_endpoints(path: Path, endpoints: Mapping[str, Any]) -> None:
+    """Add what is known of endpoints (:func:`madke.models.endpoint.endpoints_of`)."""
+    record = _record(path)
+    write_record(path / "run.json", {**record, "endpoints": {**record["endpoints"], **endpoints}})
+
+
+def end_session(path: Path, session: Mapping[str, Any] | None) -> None:
     """Complete the last session; None removes it, for a command that had nothing to do."""
     record = _record(path)
     *before, last = record["sessions"]
     sessions = before if session is None and before else [*before, {**last, **(session or {})}]
-    # Dialects are detected while the run makes calls.
-    write_record(path / "run.json", {**record, "endpoints": {**record["endpoints"], **endpoints}, "sessions": sessions})
+    write_record(path / "run.json", {**record, "sessions": sessions})
 
 
 def _record(path: Path) -> dict[str, Any]:

@@ -17,15 +17,15 @@ from madke.core.question import Question
 from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
 from madke.models.endpoint import endpoints_of, relocations
-from madke.models.limiter import Limits
+from madke.models.limiter import Limits, allow_connections
+from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer
 from madke.models.store import CallStore
 from madke.retrieval.pools.building import depth
 from madke.retrieval.pools.live_search import LiveSearch
 from madke.runs.directory import RunDirectory
-from madke.runs.guard import Guard, allow_connections, debate_services
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, account
-from madke.runs.pools import RunPools, StageBuild, own_pools, priced, staged
+from madke.runs.pools import RunPools, StageBuild, debate_services, own_pools, priced, staged
 from madke.runs.record import RunFiles, RunRecord, endpoints_before, read_run, tokens_of_sessions
 from madke.runs.request import RunOptions
 from madke.runs.spec import RunSpec
@@ -107,13 +107,13 @@ async def _execute(
         endpoints = endpoints_of(models.values())
         if before is not None and not no_calls and (line := relocations(endpoints_before(directory.path), endpoints)):
             _log.warning("%s", line)
-        directory.begin(record, endpoints, RunFiles(calls=calls, pools=pools), work=bool(pending))
+        directory.begin(record, models.values(), RunFiles(calls=calls, pools=pools), work=bool(pending))
         with CallStore(calls) as store:
             run = _Run(
                 spec=spec, directory=directory, options=options, own=own, store=store, pools=found, models=models
             )
             run.tell = tell
-            run.services = debate_services(run.guard.service, live, answer_scorer, knowledge)
+            run.services = debate_services(run.pipeline.service, live, answer_scorer, knowledge)
             await run.to_the_end(pending, signals=signals)
     return run.meter
 
@@ -141,7 +141,14 @@ class _Run:
             max_failed=max(MAX_FAILED_IN_A_ROW, 2 * options.concurrency),
         )
         replay, payer = options.replay, self.own.payer
-        self.guard = Guard(limits=limits, meter=self.meter, store=self.store, replay=replay, payer=payer)
+        self.pipeline = CallPipeline(
+            limits=limits,
+            meter=self.meter,
+            store=self.store,
+            replay=replay,
+            payer=payer,
+            note_model=self.directory.note_model,
+        )
 
     async def to_the_end(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
         """Debate the pending questions; on every exit, complete the session in the directory."""
@@ -171,8 +178,8 @@ class _Run:
 
     async def _debate_all(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
         meter = self.meter
-        cast = {role: self.guard.model(model) for role, model in self.models.items()}
-        drain = partial(drained, self.guard.limits)
+        cast = {role: self.pipeline.model(model) for role, model in self.models.items()}
+        drain = partial(drained, self.pipeline.limits)
         workers, quietly = self.options.concurrency, partial(drain, log=False)
         batch = until_limit(meter, pending, partial(self._debate, cast), workers=workers, drain=quietly)
         try:
@@ -197,7 +204,7 @@ class _Run:
         left = [(question.id, repeat) for question, repeat in pending if (question.id, repeat) not in done]
         meter.left_over = len(left)
         worked = meter.calls or meter.done or left
-        self.directory.end(meter.session() if worked else None, left, endpoints_of(self.models.values()))
+        self.directory.end(meter.session() if worked else None, left)
 
 
 def _models(spec: RunSpec, options: RunOptions, *, no_calls: bool) -> AbstractContextManager[Mapping[str, ChatModel]]:

@@ -33,9 +33,9 @@ from madke.core.transcript import Transcript
 from madke.models.chat_models import close, open_model
 from madke.models.endpoint import refuse_unreachable
 from madke.models.limiter import Limits
+from madke.models.pipeline import CallPipeline
 from madke.models.store import CallStore
 from madke.runs.directory import Key
-from madke.runs.guard import Guard
 from madke.runs.meter import Budget, Meter
 from madke.runs.stopping import drained, until_limit, until_stopped
 from madke.scoring.arms import ArmValues, Results, read_arm
@@ -261,11 +261,11 @@ def grade(
     meter = Meter(total=len(requests), limits=limits, budget=budget)
     failed: dict[tuple[str, str], str] = {}
     with CallStore(store) as calls, watch() as listen:
-        guarded = Guard(limits=limits, store=calls, meter=meter).model(model)
+        piped = CallPipeline(limits=limits, store=calls, meter=meter).model(model)
 
         async def work(asked: tuple[tuple[str, str], ChatRequest]) -> None:
             prompt, request = asked
-            completion = await guarded.complete(request)
+            completion = await piped.complete(request)
             found = read_grade(completion.text) if completion.outcome == "ok" else None
             if found is not None:
                 known[prompt] = found

@@ -25,8 +25,8 @@ from madke.core.events import Listener
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Transcript
 from madke.engine.parse import without_reasoning
+from madke.models.limiter import allow_connections
 from madke.models.store import CallStore
-from madke.runs.guard import allow_connections
 from madke.runs.stopping import GRACE
 from madke.serve.offers import Ask, Offers, ServeOptions
 from madke.serve.refusals import Refusal

@@ -6,8 +6,8 @@ has gone, the calls that wait are not made; those under way finish and are store
 
 import asyncio
 import json
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +24,8 @@ from madke.data.questions import id_of
 from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
 from madke.models.chat_models import close
-from madke.models.endpoint import endpoints_of
 from madke.models.limiter import Limits
+from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer, service_request
 from madke.models.store import CallStore
 from madke.retrieval.pools.building import depth
@@ -35,9 +35,8 @@ from madke.retrieval.pools.pool_file import PoolLines, record_from_json, record_
 from madke.retrieval.pools.stages import LLM, SEARCH, PoolStages
 from madke.retrieval.source import served_by
 from madke.runs.directory import RunDirectory, read_transcripts
-from madke.runs.guard import Guard, debate_services
 from madke.runs.meter import Budget, Meter
-from madke.runs.pools import guarded, open_rerankers, staged
+from madke.runs.pools import debate_services, open_rerankers, stage_models, staged
 from madke.runs.record import RunFiles, question_hash, read_run
 from madke.runs.request import RunOptions
 from madke.runs.spec import RunSpec
@@ -91,7 +90,7 @@ class ServedRun:
             self.record = record
             self._store = held.enter_context(CallStore(path / "calls.sqlite"))
             files = RunFiles(calls=self._store.path, pools=path / "pools.jsonl" if knowledge else None)
-            self._directory.begin(record, endpoints_of(models.values()), files)
+            self._directory.begin(record, models.values(), files)
             self._directory.resume(shared.options)
             self._hashes = {each.id: question_hash(question_of(each)) for each in read_transcripts(path)}
             self._pools = _pool_lines(path / "pools.jsonl")
@@ -102,13 +101,16 @@ class ServedRun:
         """Put models and services behind limiter, meter and call store."""
         limits = self.shared.limits
         self.meter = Meter(total=0, budget=self.shared.budget, limits=limits)
-        self._guard = Guard(limits=limits, meter=self.meter, store=self._store, innermost=_Sent)
-        self._cast = {role: self._leavable(self._guard.model(model)) for role, model in self.models.items()}
+        note = self._directory.note_model
+        self._pipeline = CallPipeline(
+            limits=limits, meter=self.meter, store=self._store, note_model=note, sending=_sending
+        )
+        self._cast = {role: self._leavable(self._pipeline.model(model)) for role, model in self.models.items()}
         scorer = AnswerScorer(self.record.answer_scorer) if self.record.answer_scorer else None
         self._services = debate_services(self._service, live, scorer, self._knowledge)
         wanted = staged(self._knowledge)
         self._rerankers = open_rerankers(wanted, self.shared.options)
-        models = {name: self._leavable(model) for name, model in guarded(self._rerankers, self._guard).items()}
+        models = {name: self._leavable(model) for name, model in stage_models(self._rerankers, self._pipeline).items()}
         if self._search is not None:
             models[SEARCH] = self._service(self._search)
         if RETRIEVER in self._cast:
@@ -178,14 +180,14 @@ class ServedRun:
                 self._save()
             for model in self._rerankers.values():
                 await close(model)
-            self._directory.end(self.meter.session(), [], endpoints_of(self.models.values()))
+            self._directory.end(self.meter.session(), [])
 
     async def _pool(self, question: Question) -> KnowledgePool:
         if self._search is None or self._knowledge is None:
             return EMPTY_POOL
         if question.id not in self._pools.hashes:
             request = service_request(Purpose(question=question.id, stage="pool", agent="", round=1), question.question)
-            completion = await self._leavable(_Sent(self._search)).complete(request)
+            completion = await _Leavable(self._search, self.shared.landing, waits=False).complete(request)
             if completion.outcome != "ok":
                 raise UserError(f"the search for knowledge failed: {completion.error}")
             found = record_to_json(await self._stages.add(record_from_json(completion.text)))
@@ -196,7 +198,7 @@ class ServedRun:
         return pool_of(record, self._knowledge)
 
     def _service(self, service: ChatModel) -> ChatModel:
-        return self._leavable(self._guard.service(service))
+        return self._leavable(self._pipeline.service(service))
 
     def _leavable(self, model: ChatModel) -> ChatModel:
         """The model; its calls under way finish when their client has gone."""
@@ -232,18 +234,19 @@ _CALL: ContextVar[_Call] = ContextVar("call")
 class _Leavable:
     """A model, as debates see it: outside of call store, retries and limiter.
 
-    ``landing`` gets the calls under way whose clients have gone.
+    ``landing`` gets the calls under way whose clients have gone. Without ``waits`` calls are sent at once.
     """
 
-    def __init__(self, model: ChatModel, landing: set[asyncio.Task[Completion]]) -> None:
+    def __init__(self, model: ChatModel, landing: set[asyncio.Task[Completion]], *, waits: bool = True) -> None:
         self.name = model.name
         self.takes_schemas = takes_schemas(model)
         self._model = model
         self._landing = landing
+        self._waits = waits
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Forward the request. If the debate is cancelled, a call that was sent still finishes."""
-        call, context = _Call(), copy_context()
+        call, context = _Call(sent=not self._waits), copy_context()
         context.run(_CALL.set, call)
         task = asyncio.get_running_loop().create_task(self._model.complete(request), context=context)
         try:
@@ -262,22 +265,15 @@ class _Leavable:
             task.exception()  # nobody else asks for it
 
 
-class _Sent:
-    """A model inside of the limiter and of :class:`_Leavable`: a request that gets here is sent."""
-
-    def __init__(self, model: ChatModel) -> None:
-        self.name = model.name
-        self.takes_schemas = takes_schemas(model)
-        self._model = model
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        """Send the request; from now on it finishes."""
-        call = _CALL.get()
-        call.sent = True
-        try:
-            return await self._model.complete(request)
-        except CallError:
-            call.sent = False
-            if call.left:  # there is no next attempt for a client that has gone
-                raise asyncio.CancelledError from None
-            raise
+@contextmanager
+def _sending() -> Iterator[None]:
+    """Around each attempt of a call: the request is sent, and from now on it finishes."""
+    call = _CALL.get()
+    call.sent = True
+    try:
+        yield
+    except CallError:
+        call.sent = False
+        if call.left:  # there is no next attempt for a client that has gone
+            raise asyncio.CancelledError from None
+        raise

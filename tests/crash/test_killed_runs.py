@@ -136,6 +136,42 @@ def test_a_run_that_is_killed_twenty_times_ends_as_one_that_was_not(tmp_path: Pa
         assert sent_to_killed > calls // 2
 
 
+def ignoring_schemas(body: Any, n: Any = 0) -> Any:
+    """Debaters at a server that answers as if there was no schema; their words depend on the prompt."""
+    free = {name: value for name, value in body.items() if name != "response_format"}
+    reply = debating(free, n)
+    message = reply[2]["choices"][0]["message"]
+    message["content"] += f" This answers {len(body['messages'][-1]['content'])} characters."
+    return reply
+
+
+@pytest.mark.parametrize(("structured", "reply"), [("off", debating), ("auto", ignoring_schemas)])
+def test_a_killed_run_asks_as_one_that_was_not_because_it_knows_its_endpoint(
+    tmp_path: Path, structured: str, reply: Any
+) -> None:
+    """What the endpoint takes (schemas, streams) is in the run's directory, so it is not tried again."""
+
+    def command(out: str) -> Any:
+        return (*run(tmp_path, server, tmp_path / out, n=6), "--set", f"structured={structured}")
+
+    with openai_server(reply) as server:
+        assert madke(*command("calm")).returncode == 0
+        calm = [json.dumps(seen.body) for seen in server.requests]
+        server.requests.clear()
+        for _ in range(2):
+            before = len(server.requests)
+            with started(*command("out")) as process:
+                while len(server.requests) < before + 12 and process.poll() is None:
+                    time.sleep(0.003)
+                process.kill()
+                assert process.wait() == -9
+        assert madke(*command("out")).returncode == 0
+        sent = [json.dumps(seen.body) for seen in server.requests]
+    assert set(sent) <= set(calm)
+    assert len(calm) <= len(sent) <= len(calm) + 2 * CONCURRENCY
+    assert outcomes(tmp_path / "out") == outcomes(tmp_path / "calm")
+
+
 @pytest.mark.slow
 def test_a_second_process_is_refused_and_the_first_is_unhurt(tmp_path: Path) -> None:
     reached, go_on = threading.Event(), threading.Event()

@@ -12,9 +12,10 @@ from madke._util.files import write_file
 from madke.core.chat import Completion
 from madke.core.errors import UserError
 from madke.models.scripted import ScriptedChat
-from madke.models.store import CallStore, Stored
+from madke.models.store import CallStore
 from tests.crash.conftest import freeze
 from tests.support.chat_requests import chat_request
+from tests.support.pipelines import stored
 from tests.support.small_disk import fill_up
 
 
@@ -25,9 +26,9 @@ def long_reply(n: Any) -> Any:
 def test_a_full_disk_reaches_every_call_that_waits_and_nothing_is_lost_that_was_stored(small_disk: Path) -> None:
     path = small_disk / "calls.sqlite"
     with CallStore(path) as store:
-        asyncio.run(Stored(ScriptedChat([long_reply(0)]), store).complete(chat_request("0")))
+        asyncio.run(stored(ScriptedChat([long_reply(0)]), store).complete(chat_request("0")))
         filler = fill_up(small_disk, 100_000)
-        model = Stored(ScriptedChat([long_reply(n) for n in range(1, 9)]), store)
+        model = stored(ScriptedChat([long_reply(n) for n in range(1, 9)]), store)
 
         async def at_once() -> Any:
             calls = [model.complete(chat_request(str(n))) for n in range(1, 9)]
@@ -36,7 +37,7 @@ def test_a_full_disk_reaches_every_call_that_waits_and_nothing_is_lost_that_was_
         said = asyncio.run(at_once())
         assert all(isinstance(each, UserError) and "the disk is full" in str(each) for each in said)
         filler.unlink()
-        asyncio.run(Stored(ScriptedChat([long_reply(9)]), store).complete(chat_request("9")))
+        asyncio.run(stored(ScriptedChat([long_reply(9)]), store).complete(chat_request("9")))
         assert [call.completion for call in store.recorded()] == [long_reply(0), long_reply(9)]
     with CallStore(path) as store:
         assert [call.completion for call in store.recorded()] == [long_reply(0), long_reply(9)]

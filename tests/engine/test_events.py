@@ -28,9 +28,10 @@ from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.models.scripted import ScriptedChat
-from madke.models.store import CallStore, Stored
+from madke.models.store import CallStore
 from madke.tasks import get_task
 from madke.variants import load_variant
+from tests.support.pipelines import stored
 from tests.support.plain import QUESTION, play, sign
 
 POOL = KnowledgePool(
@@ -127,8 +128,8 @@ def test_a_callback_is_no_part_of_a_request() -> None:
 
 def test_parts_of_replies_pass_through_the_call_store(tmp_path: Path) -> None:
     with CallStore(tmp_path / "calls.sqlite") as store:
-        told, transcript, _ = heard(model=Stored(Streaming(), store), deltas=True, rounds=1)
+        told, transcript, _ = heard(model=stored(Streaming(), store), deltas=True, rounds=1)
         assert any(isinstance(event, CallDelta) for event in told)
-        again, same, _ = heard(model=Stored(Streaming(), store), deltas=True, rounds=1)
+        again, same, _ = heard(model=stored(Streaming(), store), deltas=True, rounds=1)
     assert not any(isinstance(event, CallDelta) for event in again)  # the store answers in one piece
     assert same.rounds == transcript.rounds

@@ -12,8 +12,9 @@ from madke.core.transcript import Transcript, Truncation
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.models.scripted import ScriptedChat
-from madke.models.store import CallStore, Stored
+from madke.models.store import CallStore
 from madke.tasks import TASKS
+from tests.support.pipelines import stored
 from tests.support.plain import (
     QUESTION,
     PlainPrompts,
@@ -79,7 +80,7 @@ def test_a_judge_loses_history_but_never_the_last_round() -> None:
 def test_a_debate_that_was_shortened_can_be_resumed_and_replayed(tmp_path: Path) -> None:
     rules = protocol(overflow="drop", **ALONE)
 
-    def played(model: Stored) -> Transcript:
+    def played(model: Any) -> Transcript:
         task = TASKS[QUESTION.task]
         return asyncio.run(
             hold_debate(
@@ -89,10 +90,10 @@ def test_a_debate_that_was_shortened_can_be_resumed_and_replayed(tmp_path: Path)
 
     with CallStore(tmp_path / "calls.sqlite") as store:
         model = window(at_most(65))
-        first = played(Stored(model, store))
+        first = played(stored(model, store))
         assert model.calls == 3
         # The refusals are asked again, what was answered is not.
-        resumed = played(Stored(model, store))
+        resumed = played(stored(model, store))
         assert model.calls == 5
-        replayed = played(Stored(ScriptedChat([]), store, replay=True))
+        replayed = played(stored(ScriptedChat([]), store, replay=True))
     assert first.rounds == resumed.rounds == replayed.rounds

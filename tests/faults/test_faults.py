@@ -19,9 +19,10 @@ import pytest
 from madke.core.chat import retry_seed
 from madke.core.transcript import to_json
 from madke.models.openai_client import OpenAIChat
-from madke.models.retry import Retrying, RetryPolicy
+from madke.models.pipeline import CallPipeline
+from madke.models.retry import RetryPolicy
 from madke.models.transport import MAX_REPLY, Transport
-from madke.runs import guard
+from madke.runs import runner
 from madke.runs import spec as run_spec
 from madke.runs.directory import read_transcripts
 from madke.runs.request import RunOptions, RunRequest
@@ -173,7 +174,7 @@ def debated(
         model = OpenAIChat("m", base_url=server.url, transport=transport, timeout=wrong.timeout if wrong else 20.0)
         policy = RetryPolicy(attempts=ATTEMPTS, rejections=ATTEMPTS)
         monkeypatch.setattr(run_spec, "open_model", lambda *_, **__: model)
-        monkeypatch.setattr(guard, "Retrying", partial(Retrying, policy=policy, sleep=no_sleep))
+        monkeypatch.setattr(runner, "CallPipeline", partial(CallPipeline, retries=policy, sleep=no_sleep))
         spec = resolve(RunRequest(questions=questions, model="openai/m", pools=pools))
         asyncio.run(execute(spec, folder / "out", RunOptions(concurrency=3)))
         transcripts = {t.id: json.loads(to_json(t)) for t in read_transcripts(folder / "out")}

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 import pytest
 
 from madke.models.openai_client import OpenAIChat
-from madke.models.retry import Retrying
-from madke.runs import guard
+from madke.models.pipeline import CallPipeline
+from madke.runs import runner
 from madke.runs import spec as run_spec
 from madke.runs.directory import read_transcripts
 from madke.runs.request import RunOptions, RunRequest
@@ -81,7 +81,7 @@ def run(folder: Any, faulty: Any, monkeypatch: pytest.MonkeyPatch, **again: Any)
         model = OpenAIChat("m", base_url=server.url, timeout=2.0)
         model.name = "openai/m"  # a server has another port each time
         monkeypatch.setattr(run_spec, "open_model", lambda *_, **__: model)
-        monkeypatch.setattr(guard, "Retrying", partial(Retrying, sleep=no_sleep))
+        monkeypatch.setattr(runner, "CallPipeline", partial(CallPipeline, sleep=no_sleep))
         spec = resolve(RunRequest(questions=questions, model="openai/m", pools=pools))
         asyncio.run(execute(spec, folder / "out", RunOptions(concurrency=8, **again)))
     return {t.id: t for t in read_transcripts(folder / "out")}

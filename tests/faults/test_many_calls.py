@@ -10,11 +10,12 @@ import psutil
 import pytest
 
 from madke.models.chat_models import close
-from madke.models.limiter import Limited, Limiter
+from madke.models.limiter import Limiter
 from madke.models.openai_client import OpenAIChat
 from madke.models.transport import Transport
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat
+from tests.support.pipelines import limited
 
 IN_FLIGHT = 1000
 CALLS = 1500
@@ -102,11 +103,11 @@ def test_a_thousand_calls_in_flight_take_a_thousand_sockets_and_give_them_back(
     async def run() -> Any:
         nonlocal most
         model = OpenAIChat("m", base_url=f"http://127.0.0.1:{port}/v1", transport=transport, timeout=120.0)
-        limited = Limited(model, limiter)
+        piped = limited(model, limiter)
 
         async def one(n: Any) -> Any:
             nonlocal most
-            said = await limited.complete(chat_request(str(n)))
+            said = await piped.complete(chat_request(str(n)))
             if n % 100 == 0:
                 most = max(most, sockets_to(port))
             return said.text

@@ -11,8 +11,9 @@ import pytest
 from madke.core.chat import Completion, Outcome, Usage
 from madke.core.errors import UserError
 from madke.models.scripted import ScriptedChat
-from madke.models.store import CallStore, Stored, call_key
+from madke.models.store import CallStore, call_key
 from tests.support.chat_requests import chat_request, purpose
+from tests.support.pipelines import stored
 
 GOOD = Completion(text="1,642 m", usage=Usage(prompt_tokens=9, completion_tokens=4), seconds=0.5, attempts=2)
 BAD = Completion(outcome="failed", error="HTTP 500: no")
@@ -32,15 +33,15 @@ def ask(model: Any, *requests: Any) -> Any:
 
 
 def test_a_call_stays_paid_for_the_run_that_made_it_and_for_no_other(store: Any) -> None:
-    ask(Stored(ScriptedChat([GOOD]), store, payer="one"), chat_request())
-    again = ask(Stored(ScriptedChat([]), store, payer="one"), chat_request())
-    other = ask(Stored(ScriptedChat([]), store, payer="two"), chat_request())
+    ask(stored(ScriptedChat([GOOD]), store, payer="one"), chat_request())
+    again = ask(stored(ScriptedChat([]), store, payer="one"), chat_request())
+    other = ask(stored(ScriptedChat([]), store, payer="two"), chat_request())
     assert (again, other) == ([GOOD], [replace(GOOD, paid=False)])
 
 
 def test_the_same_call_is_paid_once_and_answered_from_the_store_after(store: Any) -> None:
     model = ScriptedChat([GOOD])
-    first, second = ask(Stored(model, store), chat_request(), chat_request())
+    first, second = ask(stored(model, store), chat_request(), chat_request())
     assert first == GOOD
     assert second == GOOD
     assert model.calls == 1
@@ -66,7 +67,7 @@ def test_the_same_call_is_paid_once_and_answered_from_the_store_after(store: Any
 )
 def test_calls_that_differ_in_anything_are_two(store: Any, other: Any) -> None:
     model = ScriptedChat(["one", "two"])
-    said = ask(Stored(model, store), chat_request(), other)
+    said = ask(stored(model, store), chat_request(), other)
     assert [completion.text for completion in said] == ["one", "two"]
     assert all(completion.paid for completion in said)
 
@@ -74,23 +75,23 @@ def test_calls_that_differ_in_anything_are_two(store: Any, other: Any) -> None:
 @pytest.mark.parametrize("outcome", ["failed", "refused", "filtered", "empty", "too_long"])
 def test_only_a_good_outcome_answers_a_live_look_up(store: Any, outcome: Outcome) -> None:
     model = ScriptedChat([Completion(outcome=outcome, error="no"), "better"])
-    said = ask(Stored(model, store), chat_request(), chat_request(), chat_request())
+    said = ask(stored(model, store), chat_request(), chat_request(), chat_request())
     assert [completion.text for completion in said] == ["", "better", "better"]
     assert model.calls == 2
 
 
 def test_replay_returns_the_last_stored_reply_without_a_call(store: Any) -> None:
     refused = Completion(text="I'd rather not.", outcome="refused", error="the model refused")
-    ask(Stored(ScriptedChat([BAD, refused]), store), chat_request(), chat_request())
+    ask(stored(ScriptedChat([BAD, refused]), store), chat_request(), chat_request())
     model = ScriptedChat([])
-    (said,) = ask(Stored(model, store, replay=True), chat_request())
+    (said,) = ask(stored(model, store, replay=True), chat_request())
     assert said == refused
     assert model.calls == 0
 
 
 def test_what_replay_misses_is_a_failed_completion(store: Any) -> None:
     model = ScriptedChat(["never"])
-    (said,) = ask(Stored(model, store, replay=True), chat_request())
+    (said,) = ask(stored(model, store, replay=True), chat_request())
     assert (said.outcome, said.error, said.paid) == ("failed", "not in the call store", False)
     assert model.calls == 0
     assert list(store.recorded()) == []
@@ -98,7 +99,7 @@ def test_what_replay_misses_is_a_failed_completion(store: Any) -> None:
 
 def test_everything_is_recorded_in_order_whatever_its_outcome(store: Any) -> None:
     odd = chat_request("lone \ud83d surrogate, Zürich\n", about=purpose(agent="B"))
-    ask(Stored(ScriptedChat([GOOD, BAD]), store), chat_request(), odd)
+    ask(stored(ScriptedChat([GOOD, BAD]), store), chat_request(), odd)
     first, second = store.recorded()
     assert first == (chat_request().purpose, chat_request().messages, GOOD, "scripted")
     assert second == (odd.purpose, odd.messages, BAD, "scripted")
@@ -112,13 +113,13 @@ def stored_texts(store: Any) -> Any:
 
 def test_a_text_that_many_prompts_share_is_stored_once(store: Any) -> None:
     pool = "A long pool of passages. " * 400
-    ask(Stored(ScriptedChat(["yes"] * 20), store), *[chat_request(str(i), system=pool) for i in range(20)])
+    ask(stored(ScriptedChat(["yes"] * 20), store), *[chat_request(str(i), system=pool) for i in range(20)])
     assert stored_texts(store) == 20 + 1
 
 
 @pytest.mark.parametrize("text", ["", "\n", "\n\n\n", "a" * 60 + "\n", "x\r\ny\u2028z\n" * 9, "\0"])
 def test_a_text_comes_back_as_it_was_whatever_its_lines(store: Any, text: str) -> None:
-    ask(Stored(ScriptedChat([replace(GOOD, text=text)]), store), chat_request(text))
+    ask(stored(ScriptedChat([replace(GOOD, text=text)]), store), chat_request(text))
     (call,) = store.recorded()
     assert (call.messages[-1].content, call.completion.text) == (text, text)
 
@@ -138,7 +139,7 @@ def test_equal_calls_at_the_same_time_become_one(store: Any) -> None:
 
         model = ScriptedChat(slow)
         # Two wrappers, as two roles or two arms have them.
-        tasks = [asyncio.create_task(Stored(model, store).complete(chat_request())) for _ in range(2)]
+        tasks = [asyncio.create_task(stored(model, store).complete(chat_request())) for _ in range(2)]
         await asyncio.sleep(0)
         release.set()
         return model, await asyncio.gather(*tasks)
@@ -160,10 +161,10 @@ def test_a_call_that_is_cancelled_leaves_nothing_and_others_ask_for_themselves(s
             return GOOD
 
         model = ScriptedChat(hang_then_answer)
-        stored = Stored(model, store)
-        first = asyncio.create_task(stored.complete(chat_request()))
+        once = stored(model, store)
+        first = asyncio.create_task(once.complete(chat_request()))
         await asked.wait()
-        second = asyncio.create_task(stored.complete(chat_request()))
+        second = asyncio.create_task(once.complete(chat_request()))
         await asyncio.sleep(0)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -183,9 +184,9 @@ def test_a_waiting_call_that_is_cancelled_does_not_disturb_the_one_it_waits_for(
             await release.wait()
             return GOOD
 
-        stored = Stored(ScriptedChat(slow), store)
-        first = asyncio.create_task(stored.complete(chat_request()))
-        second = asyncio.create_task(stored.complete(chat_request()))
+        once = stored(ScriptedChat(slow), store)
+        first = asyncio.create_task(once.complete(chat_request()))
+        second = asyncio.create_task(once.complete(chat_request()))
         await asyncio.sleep(0)
         second.cancel()
         release.set()
@@ -196,8 +197,8 @@ def test_a_waiting_call_that_is_cancelled_does_not_disturb_the_one_it_waits_for(
 
 def test_two_processes_may_share_a_store(store: Any) -> None:
     with CallStore(store.path) as other:
-        ask(Stored(ScriptedChat([GOOD]), store), chat_request())
-        assert ask(Stored(ScriptedChat([]), other), chat_request())[0].text == GOOD.text
+        ask(stored(ScriptedChat([GOOD]), store), chat_request())
+        assert ask(stored(ScriptedChat([]), other), chat_request())[0].text == GOOD.text
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -243,7 +244,7 @@ def log_frames(store: Any) -> Any:
 
 def test_calls_that_end_together_are_one_transaction(store: Any) -> None:
     async def at_once() -> None:
-        model = Stored(ScriptedChat(["yes"] * 20), store)
+        model = stored(ScriptedChat(["yes"] * 20), store)
         await asyncio.gather(*[model.complete(chat_request(str(n))) for n in range(20)])
 
     before = log_frames(store)
@@ -254,7 +255,7 @@ def test_calls_that_end_together_are_one_transaction(store: Any) -> None:
 
 def test_a_call_is_in_the_file_before_it_is_answered(store: Any) -> None:
     async def look() -> Any:
-        model = Stored(ScriptedChat(["yes"] * 9), store)
+        model = stored(ScriptedChat(["yes"] * 9), store)
 
         async def seen_by_others(n: Any) -> Any:
             await model.complete(chat_request(str(n)))
@@ -273,22 +274,22 @@ def test_a_call_that_is_cancelled_while_it_is_written_is_not_lost(store: Any) ->
             return GOOD
 
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.create_task(Stored(ScriptedChat(answer), store).complete(chat_request()))
+            await asyncio.create_task(stored(ScriptedChat(answer), store).complete(chat_request()))
 
     asyncio.run(cancel())
-    assert ask(Stored(ScriptedChat([]), store), chat_request()) == [GOOD]
+    assert ask(stored(ScriptedChat([]), store), chat_request()) == [GOOD]
 
 
 def test_replay_takes_what_was_written_last(store: Any) -> None:
-    ask(Stored(ScriptedChat([BAD, "first", "second"]), store), *[chat_request()] * 2, chat_request("other"))
+    ask(stored(ScriptedChat([BAD, "first", "second"]), store), *[chat_request()] * 2, chat_request("other"))
     assert [call.completion.text for call in store.recorded()] == ["", "first", "second"]
-    assert ask(Stored(ScriptedChat([]), store, replay=True), chat_request())[0].text == "first"
+    assert ask(stored(ScriptedChat([]), store, replay=True), chat_request())[0].text == "first"
 
 
 def test_what_was_paid_is_added_up_by_payer_and_model_without_some_stages(store: Any) -> None:
     for payer, model in (("one", "m"), ("two", "m"), ("one", "n"), ("one", "m")):
-        ask(Stored(ScriptedChat([GOOD, BAD], name=model), store, payer=payer), chat_request(payer + model))
-        ask(Stored(ScriptedChat([GOOD], name=model), store, payer=payer), chat_request(about=purpose(stage="search")))
+        ask(stored(ScriptedChat([GOOD, BAD], name=model), store, payer=payer), chat_request(payer + model))
+        ask(stored(ScriptedChat([GOOD], name=model), store, payer=payer), chat_request(about=purpose(stage="search")))
     assert store.paid(without={"search"}) == {
         ("one", "m"): (1, GOOD.usage),
         ("two", "m"): (1, GOOD.usage),

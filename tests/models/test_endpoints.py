@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from madke.core.errors import UserError
+from madke.core.errors import CallError, UserError
 from madke.models.chat_models import close, open_model
 from madke.models.endpoint import endpoints_of, read_models, refuse_unreachable, relocations
 from madke.models.limiter import Limits
@@ -213,7 +213,8 @@ def test_limits_are_each_endpoints_own() -> None:
     assert limits.of(one) is limits.of(also_one)
     assert limits.of(one) is not limits.of(two)
     assert limits.of(here) is limits.of(ScriptedChat([])) is not limits.of(one)
-    limits.of(one).pause(60)
+    for _ in range(2):
+        limits.of(one).rejected(CallError("HTTP 429", retryable=True, retry_after=60.0, overloaded=True))
 
     async def others_go_on() -> None:
         async with asyncio.timeout(5):

@@ -14,12 +14,13 @@ import pytest
 
 from madke.models.chat_models import close
 from madke.models.endpoint import Endpoint, ModelEntry, read_models
-from madke.models.limiter import Limited, Limits
+from madke.models.limiter import Limits
 from madke.models.openai_client import OpenAIChat
 from tests.models.test_dialects import CHUNKS, events
 from tests.models.test_prefixes import sibling
 from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, openai_server
+from tests.support.pipelines import limited
 
 TIMINGS = {"cache_n": 12, "prompt_n": 8, "prompt_ms": 80.5, "predicted_n": 5}
 
@@ -99,9 +100,9 @@ def test_a_sibling_is_sent_after_the_leaders_first_token() -> None:
         prefixes = limits.prefixes_of(model)
         assert prefixes is not None
         prefixes._is_known = True  # as after the first reply of this server
-        limited = Limited(model, limits.of(model), prefixes)
+        piped = limited(model, limits.of(model), prefixes)
         try:
-            await asyncio.gather(*(limited.complete(sibling(n)) for n in range(2)))
+            await asyncio.gather(*(piped.complete(sibling(n)) for n in range(2)))
         finally:
             await close(model)
 

@@ -24,12 +24,13 @@ from madke.core.question import Question
 from madke.core.transcript import to_json
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
-from madke.models.limiter import Limited, Limiter
+from madke.models.limiter import Limiter
 from madke.models.prefixes import LOCAL_SECONDS, Prefixes
-from madke.models.store import CallStore, Stored
+from madke.models.store import CallStore
 from madke.tasks import get_task
 from madke.variants import load_variant
 from tests.support.chat_requests import chat_request, purpose
+from tests.support.pipelines import limited, stored
 
 POOL = "".join(f"Passage {n}: {'word ' * 40}\n" for n in range(24))
 """More than 1,024 tokens."""
@@ -41,9 +42,9 @@ def sibling(who: object, *, question: str = "q", pool: str = POOL, **fields: Any
     return chat_request(text, about=purpose(question=question, agent=str(who)), **fields)
 
 
-def gated(server: Any, *, concurrency: int = 64, **options: Any) -> tuple[Limited, Prefixes, Limiter]:
+def gated(server: Any, *, concurrency: int = 64, **options: Any) -> tuple[Any, Prefixes, Limiter]:
     prefixes, limiter = Prefixes(server, bound=BOUND, **options), Limiter(concurrency, start=concurrency)
-    return Limited(server, limiter, prefixes), prefixes, limiter
+    return limited(server, limiter, prefixes), prefixes, limiter
 
 
 def asked(server: Any, *requests: Any, **options: Any) -> list[Completion]:
@@ -125,7 +126,7 @@ def test_a_leader_that_fails_releases_all_at_once(failure: str) -> None:
 
     async def ask() -> None:
         gate, _, _ = gated(model, mode="on")
-        await asyncio.gather(*(gate.complete(sibling(n)) for n in range(4)), return_exceptions=True)
+        await asyncio.gather(*(gate.complete(sibling(n)) for n in range(4)))
 
     at_once(ask())
     assert model.began == {"0": 0.0, "1": 3.0, "2": 3.0, "3": 3.0}
@@ -197,11 +198,11 @@ def test_a_call_that_the_store_answers_neither_leads_nor_waits(tmp_path: Any) ->
     async def ask() -> float:
         with CallStore(tmp_path / "calls.sqlite") as store:
             gate, _, _ = gated(model, mode="on")
-            stored = Stored(gate, store)
-            await stored.complete(sibling(1))
-            leading = asyncio.create_task(stored.complete(sibling(0, pool=f"{POOL}{POOL}")))
+            kept = stored(gate, store)
+            await kept.complete(sibling(1))
+            leading = asyncio.create_task(kept.complete(sibling(0, pool=f"{POOL}{POOL}")))
             await asyncio.sleep(1.0)
-            known = await stored.complete(sibling(1))
+            known = await kept.complete(sibling(1))
             assert known.text == "I am 1."
             ended = asyncio.get_running_loop().time()
             await leading
@@ -339,15 +340,13 @@ def test_any_interleaving_ends_with_the_replies_that_it_has_without_waiting(
             await asyncio.sleep(comes)
             task = asyncio.create_task(gate.complete(sibling(n, question=question, pool=POOLS[pool])))
             if leaves is not None:
-                with suppress(TimeoutError, CallError):
+                with suppress(TimeoutError):
                     async with asyncio.timeout(leaves):
                         await asyncio.shield(task)
                 task.cancel()
                 return None  # whether it was done in time depends on others
-            try:
-                return (await task).text
-            except CallError as error:
-                return error.reason
+            said = await task
+            return said.text or said.error
 
         async with asyncio.timeout(100_000.0):
             found = list(await asyncio.gather(*(one(n, call) for n, call in enumerate(calls))))
@@ -421,7 +420,7 @@ def test_a_run_that_is_stopped_and_resumed_makes_no_finished_call_again(seconds:
         with CallStore(file) as store, suppress(TimeoutError):
             model, _, _ = gated(Counting(kind="slots", writes=written), concurrency=4)
             async with asyncio.timeout(limit):
-                await asyncio.gather(*map(hold_debate, scenes(Stored(model, store))))
+                await asyncio.gather(*map(hold_debate, scenes(stored(model, store))))
 
     with TemporaryDirectory() as folder:
         at_once(run(Path(folder) / "calls.sqlite", seconds))

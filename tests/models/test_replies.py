@@ -15,12 +15,12 @@ from madke.models.chat_models import close
 from madke.models.endpoint import endpoints_of
 from madke.models.openai_client import AzureChat, OpenAIChat
 from madke.models.prices import Price, cost
-from madke.models.retry import Retrying
 from madke.models.waits import stated_wait
 from tests.models.test_dialects import events
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke
 from tests.support.openai_server import Reply, chat, error, openai_server
+from tests.support.pipelines import retried
 
 
 def ask(reply: Any, request: Any = None, *, path: str = "/v1") -> Any:
@@ -328,7 +328,7 @@ def test_an_answer_in_the_reasoning_field_alone_fails_with_cause_and_cure_after_
     async def once(url: str) -> Completion:
         model = OpenAIChat("m", base_url=url)
         try:
-            return await Retrying(model).complete(chat_request())
+            return await retried(model).complete(chat_request())
         finally:
             await close(model)
 

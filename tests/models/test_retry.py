@@ -5,8 +5,10 @@ import pytest
 
 from madke.core.chat import Completion, Outcome, Usage
 from madke.core.errors import CallError
-from madke.models.retry import Retrying, RetryPolicy
+from madke.models.retry import RetryPolicy
 from madke.models.scripted import ScriptedChat
+from madke.runs.meter import Meter
+from tests.support import pipelines
 from tests.support.chat_requests import chat_request
 
 
@@ -21,12 +23,10 @@ def busy(retry_after: Any = None) -> Any:
     return CallError("HTTP 500: busy", retryable=True, retry_after=retry_after)
 
 
-def retried(
-    replies: Any, *, policy: Any = None, random: Any = lambda: 0.0, on_event: Any = None, seed: Any = None
-) -> Any:
+def retried(replies: Any, *, policy: Any = None, random: Any = lambda: 0.0, meter: Any = None, seed: Any = None) -> Any:
     """The completion, the model, and the waits."""
     waits, model = Waits(), ScriptedChat(replies)
-    patient = Retrying(model, policy or RetryPolicy(), sleep=waits, random=random, on_event=on_event)
+    patient = pipelines.retried(model, retries=policy or RetryPolicy(), sleep=waits, draw=random, meter=meter)
     return asyncio.run(patient.complete(chat_request(seed=seed))), model, waits
 
 
@@ -86,10 +86,10 @@ def test_a_retry_after_beyond_what_is_left_ends_the_call() -> None:
     assert (model.calls, waits) == (2, [100.0])
 
 
-def test_each_retry_is_told() -> None:
-    told = []
-    retried([busy(5.0), "yes"], on_event=lambda failure, wait: told.append((failure.reason, wait)))
-    assert told == [("HTTP 500: busy", 5.0)]
+def test_each_retry_is_counted_and_the_call_once() -> None:
+    meter = Meter(total=1)
+    retried([busy(5.0), nothing(), nothing(text="yes")], meter=meter)
+    assert (meter.retries, meter.calls, meter.prompt_tokens) == (2, 1, 20)
 
 
 def test_a_bug_is_no_failed_call() -> None:
@@ -147,11 +147,8 @@ def test_what_was_paid_for_replies_without_text_is_counted() -> None:
 
 
 def test_after_three_further_attempts_it_fails() -> None:
-    told = []
-    said, model, _ = retried(
-        [nothing(error="the reply is empty")] * 9, on_event=lambda failure, wait: told.append(wait)
-    )
-    assert (said.outcome, said.attempts, model.calls, told) == ("empty", 4, 4, [0.0] * 3)
+    said, model, waits = retried([nothing(error="the reply is empty")] * 9)
+    assert (said.outcome, said.attempts, model.calls, waits) == ("empty", 4, 4, [])
 
 
 def test_a_server_that_draws_its_own_seed_is_left_to_it() -> None:

@@ -14,10 +14,11 @@ from madke.core.chat import Completion, Usage
 from madke.core.errors import UserError
 from madke.models.chat_models import close
 from madke.models.endpoint import Endpoint, ModelEntry, read_models
-from madke.models.limiter import Limited, Limits
+from madke.models.limiter import Limits
 from madke.models.openai_client import OpenAIChat
+from madke.models.pipeline import CallPipeline
 from madke.models.prices import Price, cost, price_of
-from madke.models.retry import Retrying, RetryPolicy
+from madke.models.retry import RetryPolicy
 from madke.models.store import CallStore
 from madke.models.timeouts import FLEX_TIMEOUT, TIMEOUT, time_limit
 from madke.runs.directory import read_transcripts
@@ -26,6 +27,7 @@ from tests.support.chat_requests import chat_request
 from tests.support.cli import madke
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import OpenAIServer, Reply, chat, error, openai_server
+from tests.support.pipelines import retried
 
 PRICE = Price(prompt=1000, cached=100, completion=4000, flex={"prompt": 500, "cached": 80, "completion": 2000})
 FULL = error(429, "Flex has no capacity for this request.", code="resource_unavailable")
@@ -56,15 +58,14 @@ def test_a_tier_is_named_in_each_request_and_a_fifth_without_resources_costs_no_
     with openai_server(lambda body, n: FULL if n % 5 == 0 else chat()) as server:
         model = model_at(server.url)
         limits = Limits(64)
-        limited = Limited(model, limits.of(model))
-        replies = asked(Retrying(limited, sleep=sleep), 200, model)
+        replies = asked(CallPipeline(limits=limits, sleep=sleep).model(model), 200, model)
     assert [reply.outcome for reply in replies] == ["ok"] * 200
     assert {reply.tier for reply in replies} == {"flex"}
     assert {seen.body["service_tier"] for seen in server.requests} == {"flex"}
     assert len(server.requests) == 200 + len(waits)
     assert len(waits) >= 40
     state = limits.state()
-    assert (state.episodes, state.paused_seconds) == (0, 0.0)
+    assert (state.rejections, state.paused_seconds) == (0, 0.0)
     assert state.lowest == 16  # the limit that it began with
     assert state.limit > 16
 
@@ -78,7 +79,7 @@ def test_a_tier_is_waited_for_longer_than_an_error_and_not_without_end() -> None
     with openai_server(FULL) as server:
         model = model_at(server.url)
         policy = RetryPolicy(attempts=2, tier_wait=100.0, first_wait=10.0)
-        (reply,) = asked(Retrying(model, policy, sleep=sleep, random=lambda: 0.0), 1, model)
+        (reply,) = asked(retried(model, retries=policy, sleep=sleep, draw=lambda: 0.0), 1, model)
     assert reply.outcome == "failed"
     assert "exceeds the limit" in reply.error
     assert waits == [10.0, 20.0, 30.0, 30.0]
@@ -170,7 +171,7 @@ def test_a_run_at_a_tier_that_falls_back_loses_nothing_and_its_price_is_exact(tm
     (session,) = json.loads((tmp_path / "out" / "run.json").read_text())["sessions"]
     assert session["cost"] == pytest.approx(on_the_wire, rel=1e-12)
     assert (session["failed_calls"], session["calls"]) == (0, len(billed))
-    assert session["concurrency"]["episodes"] == 0
+    assert session["concurrency"]["rejections"] == 0
     assert len(list(read_transcripts(tmp_path / "out"))) == 4
     spending = score_run(tmp_path / "out", prices=prices).spending
     assert sum(spending.cost.values()) == pytest.approx(on_the_wire, rel=1e-12)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from madke.core.chat import Completion, Purpose, Usage, call_seed
-from madke.core.errors import CallError, UserError
+from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.retrieval.pools.building import depth
 from madke.runs.meter import Meter
@@ -90,6 +90,6 @@ def test_the_meter_counts_calls() -> None:
     now[0] = 4.0
     for outcome in ("ok", "ok", "failed"):
         meter.count("m", Completion(text="x", usage=Usage(prompt_tokens=10, completion_tokens=1), outcome=outcome))
-    meter.count_retry(CallError("busy", retryable=True), 1.0)
+    meter.count_retry()
     told = meter.progress()
     assert (told.calls, told.failed_calls, told.retries, told.prompt_tokens, told.at) == (3, 1, 1, 30, 4.0)

@@ -17,8 +17,9 @@ from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.engine.protocol_parts import Knowledge
 from madke.models.services import AnswerScorer, answer_scoring
-from madke.models.store import CallStore, Stored
+from madke.models.store import CallStore
 from madke.retrieval.pools.live_search import LiveSearch, searching
+from tests.support.pipelines import stored
 
 QUESTION = Question(id="q1", question="Wie tief ist der See?", task="translation")
 
@@ -103,10 +104,10 @@ def test_a_stored_search_is_answered_without_sources(tmp_path: Path) -> None:
     knowledge = Knowledge(sources=("wiki",), allow_search=True)
     wiki = Lakes("wiki")
     with CallStore(tmp_path / "calls.sqlite") as store:
-        before = search(Stored(live(wiki), store), knowledge, "depth")
-        assert search(Stored(live(wiki), store), knowledge, "depth") == before
+        before = search(stored(live(wiki), store), knowledge, "depth")
+        assert search(stored(live(wiki), store), knowledge, "depth") == before
         assert len(wiki.batches) == 1
-        replayed = Stored(LiveSearch({"wiki": "wiki"}, [], 10), store, replay=True)
+        replayed = stored(LiveSearch({"wiki": "wiki"}, [], 10), store, replay=True)
         assert search(replayed, knowledge, "depth") == before
         (unknown,) = search(replayed, knowledge, "width")
         assert unknown.error == "not in the call store"
@@ -150,5 +151,5 @@ def test_a_failing_command_is_a_reason_and_not_a_score(tmp_path: Path, longest_f
     with CallStore(tmp_path / "calls.sqlite") as store:
         for _ in range(2):  # a failure is stored, and asked anew
             with pytest.raises(UserError, match="no such language"):
-                estimate(Stored(AnswerScorer(longest_first), store), "poison")
+                estimate(stored(AnswerScorer(longest_first), store), "poison")
     assert len(starts(tmp_path)) == 2

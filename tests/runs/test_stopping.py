@@ -21,7 +21,7 @@ from madke.core.chat import Completion
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.core.question import Question
-from madke.models.limiter import Limited, Limits
+from madke.models.limiter import Limits
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.meter import Meter, seconds_until
 from madke.runs.pools import own_pools
@@ -32,6 +32,7 @@ from tests.support.chat_requests import chat_request
 from tests.support.cli import madke, started
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import error, openai_server
+from tests.support.pipelines import limited
 
 TOKENS_EACH = 25
 """Of one call to the loopback server."""
@@ -235,14 +236,14 @@ class _Answering:
 def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path: Path) -> None:
     """What they said is paid for: it is stored before the error ends them."""
     model, limits, said = _Answering(), Limits(4), []
-    limited = Limited(model, limits.of(model))
+    piped = limited(model, limits.of(model))
 
     async def play(number: int) -> None:
         if number == 3:
             await asyncio.sleep(0)
             asyncio.get_running_loop().call_later(0.05, model.free.set)
             raise UserError("the pool file was changed")
-        said.append((await limited.complete(chat_request())).text)
+        said.append((await piped.complete(chat_request())).text)
         await asyncio.Event().wait()  # for a call that no longer begins
 
     async def run() -> None:

@@ -10,9 +10,10 @@ import pytest
 from madke.core.chat import ChatRequest, Completion, Message, Outcome, Purpose, Usage
 from madke.engine.protocol import Protocol
 from madke.models.prices import Price
-from madke.models.store import CallStore, Stored
+from madke.models.store import CallStore
 from madke.runs.record import RunRecord
 from madke.scoring.scored import run_spending
+from tests.support.pipelines import stored
 
 
 def write_run(directory: Path, calls: str, *models: str) -> Path:
@@ -71,7 +72,7 @@ def made(
                     temperature=0,
                     max_tokens=9,
                 )
-                await Stored(Answering(model, outcome, usage), store, payer=payer).complete(request)
+                await stored(Answering(model, outcome, usage), store, payer=payer).complete(request)
 
     asyncio.run(ask())
 

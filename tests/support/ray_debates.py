@@ -17,8 +17,8 @@ from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.models.chat_models import close
 from madke.models.limiter import Limits
+from madke.models.pipeline import CallPipeline
 from madke.models.store import CallStore
-from madke.runs.guard import Guard
 from madke.runs.meter import Meter
 from madke.tasks import get_task
 from madke.variants import load_variant
@@ -50,8 +50,8 @@ def debated(models: Mapping[str, ChatModel], store_file: Path, count: int, meter
         )
 
     with CallStore(store_file) as store:
-        guard = Guard(limits=Limits(CONCURRENCY), store=store, meter=meter)
-        cast = {role: guard.model(model) for role, model in models.items()}
+        pipeline = CallPipeline(limits=Limits(CONCURRENCY), store=store, meter=meter)
+        cast = {role: pipeline.model(model) for role, model in models.items()}
         transcripts = [json.loads(line) for line in asyncio.run(play())]
     for transcript in transcripts:
         for usage in transcript["usage"].values():
