@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import logging
 import os
 import re
 import secrets
@@ -30,14 +29,8 @@ from madke.models.control_tokens import ControlTokens, looks_like_markup
 from madke.models.endpoint import Endpoint
 from madke.models.openai_client import OpenAIChat
 
-_log = logging.getLogger(__name__)
-
-SUFFIX = ".gguf"
-_LARGE = 1 << 30
 CONTEXT, _SMALLEST_CONTEXT = 8_192, 512
 """Tokens of prompt and reply of one call: by default, and at least."""
-_CACHE_MB = 8_192
-"""Memory for prompts that the server keeps, at most; else a quarter of the machine's."""
 _CONTROL, _USER_DEFINED = 3, 4
 """Types of tokens in ``tokenizer.ggml.token_type``."""
 
@@ -64,8 +57,8 @@ class GGUFChat(OpenAIChat):
             require(f"{name} needs", "local", "xllamacpp", "gguf")
             file = find_file(model).resolve()
             trained, self._control = read_header(file)
-            context = _number("CONTEXT", CONTEXT, least=_SMALLEST_CONTEXT)
-            self._server = _shared_server(file, min(context, trained or CONTEXT))
+            context = min(_number("CONTEXT", CONTEXT, least=_SMALLEST_CONTEXT), trained or CONTEXT)
+            self._server = _shared_server(file, (context, _number("SLOTS", 1), _number("THREADS", 0)))
             where = replace(where, address=f"{self._server.address}/v1", key=self._server.key)
         super().__init__(model, name=name, endpoint=where, **options)
 
@@ -86,16 +79,15 @@ def find_file(name: str) -> Path:
     if path.is_file():
         return path
     try:
-        shipped = [Path(str(each.locate())) for each in distribution(name).files or () if each.suffix == SUFFIX]
+        shipped = [Path(str(each.locate())) for each in distribution(name).files or () if each.suffix == ".gguf"]
     except (PackageNotFoundError, ValueError):
-        expected = "the path of a GGUF file, or an installed package of this name"
-        raise UserError(f"gguf/{name}: expected {expected}") from None
+        raise UserError(
+            f"gguf/{name}: expected the path of a GGUF file, or an installed package of this name"
+        ) from None
     # Of a model in parts, llama.cpp opens the first and finds the others.
     models = sorted(each for each in shipped if "-of-" not in each.stem or "-00001-of-" in each.stem)
-    if not models:
-        raise UserError(f"gguf/{name}: the package ships no GGUF file")
-    if len(models) > 1:
-        raise UserError(f"gguf/{name}: the package ships several; choose gguf/{' or gguf/'.join(map(str, models))}")
+    if len(models) != 1:
+        raise UserError(f"gguf/{name}: the package ships {len(models)} GGUF files; expected one, or gguf/PATH")
     return models[0]
 
 
@@ -107,9 +99,6 @@ def read_header(file: Path) -> tuple[int | None, ControlTokens]:
     from gguf import GGUFReader
 
     try:
-        with file.open("rb") as opened:
-            if (magic := opened.read(4)) != b"GGUF":
-                raise UserError(f"is not a GGUF file: it starts with {magic!r}, expected b'GGUF'", file=file)
         fields = GGUFReader(file).fields
         values = {name: each.contents() for name, each in fields.items() if name.startswith(("general", "tokenizer"))}
         length = fields.get(f"{values.get('general.architecture')}.context_length")
@@ -119,7 +108,7 @@ def read_header(file: Path) -> tuple[int | None, ControlTokens]:
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror or error}", file=file) from None
     except (ValueError, TypeError, LookupError, ArithmeticError, MemoryError, AttributeError) as error:
-        raise UserError(f"is damaged or incomplete: {type(error).__name__}: {error}", file=file) from None
+        raise UserError(f"is no GGUF file, or damaged: {type(error).__name__}: {error}", file=file) from None
     if not isinstance(values.get("tokenizer.chat_template"), str):
         raise UserError("has no chat template; choose a model that is tuned for chat", file=file)
     return context if isinstance(context, int) and context > 0 else None, ControlTokens(control)
@@ -128,17 +117,15 @@ def read_header(file: Path) -> tuple[int | None, ControlTokens]:
 class LlamaServer:
     """A running server. UserError if it cannot load the file; the constructor waits until it has."""
 
-    def __init__(self, file: Path, **settings: int) -> None:
+    def __init__(self, file: Path, context: int, slots: int, threads: int) -> None:
         self.key = secrets.token_urlsafe(32)
-        memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
-        sent = {**settings, "file": str(file), "key": self.key, "cache_mb": min(_CACHE_MB, memory_mb // 4)}
-        if (size := file.stat().st_size) > _LARGE:
-            _log.warning("%s: loading %.0f MB", file.name, size / 1e6)
+        settings = {"file": str(file), "key": self.key, "context": context, "slots": slots, "threads": threads}
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
+        pipe = subprocess.PIPE
         self.process = subprocess.Popen(
             [sys.executable, "-P", gguf_process.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdin=pipe,
+            stdout=pipe,
             stderr=self._errors,
             env=environment_without_keys(),
             process_group=0,  # Ctrl-C is for this process: calls in flight are finished first
@@ -146,7 +133,7 @@ class LlamaServer:
         assert self.process.stdin
         assert self.process.stdout
         try:
-            self.process.stdin.write(json.dumps(sent).encode() + b"\n")
+            self.process.stdin.write(json.dumps(settings).encode() + b"\n")
             self.process.stdin.flush()
             self.address = self.process.stdout.readline().decode(errors="replace").strip()
             if not self.address:
@@ -160,9 +147,9 @@ class LlamaServer:
         """End the server at once; it has nothing to save."""
         self.process.kill()
         self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout, self._errors):
+        for file in (self.process.stdin, self.process.stdout, self._errors):
             with suppress(OSError):
-                pipe.close()  # type: ignore[union-attr]
+                file.close()  # type: ignore[union-attr]
 
     def why_ended(self) -> str | None:
         """Why the server has ended; None while it runs."""
@@ -174,23 +161,20 @@ class LlamaServer:
             printed = self._errors.read().decode(errors="replace")
         if found := re.search(r"error loading model: ([^\n]+)", printed):
             return found[1].strip()
-        if status < 0:
-            return f"its server was ended by signal {-status}" + ("; is there enough memory?" if status == -9 else "")
-        return ": ".join([f"its server ended with status {status}", *printed.strip().splitlines()[-1:]])[:300]
+        return f"its server ended with status {status}" + ("; is there enough memory?" if status == -9 else "")
 
 
 _SERVERS: dict[tuple[object, ...], LlamaServer] = {}
 """By the process that started it, its file and its settings."""
 
 
-def _shared_server(file: Path, context: int) -> LlamaServer:
+def _shared_server(file: Path, settings: tuple[int, int, int]) -> LlamaServer:
     """The server of a file, started if it does not run."""
-    settings = {"context": context, "slots": _number("SLOTS", 1), "threads": _number("THREADS", 0)}
-    key = (os.getpid(), file, *settings.values())
+    key = (os.getpid(), file, *settings)
     if key in _SERVERS and _SERVERS[key].why_ended():
         _SERVERS.pop(key).stop()
     if key not in _SERVERS:
-        _SERVERS[key] = LlamaServer(file, **settings)
+        _SERVERS[key] = LlamaServer(file, *settings)
     return _SERVERS[key]
 
 

@@ -25,7 +25,8 @@ def serve_model() -> None:
     parameters.n_ctx = settings["slots"] * settings["context"]
     if settings["threads"]:  # else as many as this machine has physical cores
         parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = settings["threads"]
-    parameters.cache_ram_mib = settings["cache_mb"]
+    quarter_of_memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 22
+    parameters.cache_ram_mib = min(8_192, quarter_of_memory)  # for prompts that the server keeps
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = 0  # the system chooses a free one
     parameters.api_keys = [settings["key"]]

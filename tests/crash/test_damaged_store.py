@@ -143,42 +143,12 @@ def test_a_text_of_a_prompt_that_is_damaged_costs_no_answer(path: Any) -> None:
     assert second.messages == request(1).messages
 
 
-def test_garbage_in_the_log_of_a_killed_process_keeps_what_the_file_has(path: Any) -> None:
-    path = killed(path)
-    log = path.with_name("calls.sqlite-wal")
-    log.write_bytes(b"\xff" * log.stat().st_size)
-    with CallStore(path) as store:
-        assert read_all(store) == list(range(CALLS))
-
-
-def test_damage_twice_keeps_both_files(path: Any, caplog: pytest.LogCaptureFixture) -> None:
-    for _ in range(2):
-        path.write_bytes(b"\xa5" * PAGE)
-        CallStore(path).close()
-    assert path.with_name("calls.sqlite.damaged-2").is_file()
-
-
 def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("SQLite format 3\0 notes " * 9)
     with pytest.raises(UserError, match="is not a call store of madke"):
         CallStore(path)
     assert path.read_text().startswith("SQLite format 3")
-
-
-def test_a_full_event_loop_hears_of_damage(path: Any) -> None:
-    """Damage met by one of many calls under way is one error for all, not a hang."""
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("DROP TABLE texts")
-
-    async def many() -> Any:
-        with CallStore(path) as store:
-            writes = (store.write(str(n), "m", request(n), completion(n)) for n in range(9))
-            return await asyncio.gather(*writes, return_exceptions=True)
-
-    said = asyncio.run(many())
-    assert len(said) == 9
-    assert all("is damaged" in str(each) for each in said)
 
 
 def flipped(content: Any, random: Any, bits: Any, end: Any = None) -> None:

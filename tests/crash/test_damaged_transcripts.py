@@ -32,11 +32,6 @@ def test_no_byte_of_a_line_changes_unnoticed(at: int, change: int) -> None:
         unsealed(damaged)
 
 
-def test_a_line_is_one_json_object_with_its_checksum_last() -> None:
-    assert unsealed(LINE) == RECORD
-    assert {**json.loads(RECORD), "checksum": LINE[-11:-3].decode()} == json.loads(LINE)
-
-
 def test_lines_of_older_versions_are_read_unchecked(tmp_path: Path) -> None:
     assert unsealed(RECORD + b"\n") == RECORD + b"\n"
     assert list(read_transcripts(write_run(tmp_path, DEBATE))) == [DEBATE]
@@ -99,15 +94,6 @@ def test_a_complete_line_that_cannot_be_read_is_named(tmp_path: Path, line: byte
         list(read_outcomes(file))
     with pytest.raises(UserError, match=r"transcripts.jsonl:3: is not a transcript: .+; delete this line"):
         list(read_transcripts(tmp_path))
-
-
-@pytest.mark.parametrize("rounds", [[], [{"n": 1, "order": [], "turns": []}]], ids=["no round", "no turn"])
-def test_a_debate_without_rounds_or_turns_is_no_transcript(tmp_path: Path, rounds: list[Any]) -> None:
-    run = write_run(tmp_path, DEBATE)
-    (run / "transcripts.jsonl").write_text(json.dumps({**json.loads(RECORD), "rounds": rounds}) + "\n")
-    scored = madke("score", run)
-    assert scored.returncode == 2
-    assert "transcripts.jsonl:1: is not a transcript: rounds" in scored.stderr
 
 
 def test_a_line_that_is_not_complete_is_dropped_by_the_next_command(tmp_path: Path) -> None:

@@ -279,17 +279,6 @@ def test_a_pool_file_that_changes_in_mid_run_is_noticed_and_never_mixed(tmp_path
         assert len(outcomes(out)) == 12
 
 
-def test_a_pool_file_that_is_copied_over_itself_is_the_same(tmp_path: Path) -> None:
-    pools = tmp_path / "pools.jsonl"
-
-    def copy() -> None:
-        shutil.copy(pools, tmp_path / "new.jsonl")
-        (tmp_path / "new.jsonl").rename(pools)
-
-    with in_mid_run(copy) as server:
-        assert madke(*run(tmp_path, server, tmp_path / "out", n=6)).returncode == 0
-
-
 def test_a_disk_that_fills_up_in_mid_run_is_one_line_and_the_same_command_goes_on(
     tmp_path: Path, small_disk: Path
 ) -> None:

@@ -43,14 +43,6 @@ def test_a_full_disk_reaches_every_call_that_waits_and_nothing_is_lost_that_was_
         assert [call.completion for call in store.recorded()] == [long_reply(0), long_reply(9)]
 
 
-def test_no_room_for_a_new_store_is_one_error(small_disk: Path) -> None:
-    filler = fill_up(small_disk, 0)
-    with pytest.raises(UserError, match=r"calls\.sqlite"):
-        CallStore(small_disk / "calls.sqlite")
-    filler.unlink()
-    CallStore(small_disk / "calls.sqlite").close()
-
-
 @pytest.mark.parametrize("there", [True, False], ids=["store", "no-store"])
 def test_a_read_only_folder_is_one_error(read_only: Any, there: bool) -> None:
     if there:

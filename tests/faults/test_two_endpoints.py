@@ -90,9 +90,3 @@ def test_a_server_that_is_gone_is_told_before_anything_is_paid(tmp_path: Path) -
         line = refused(*arguments(tmp_path, base.url, "--cast", f"judge=openai/j@{gone.url}"))
         assert f"the endpoint of openai/j, {gone.url}, cannot be reached" in line
         assert base.requests == []
-
-
-def test_one_name_at_two_addresses_is_refused(tmp_path: Path) -> None:
-    with openai_server(debating) as base, openai_server(debating) as other:
-        line = refused(*arguments(tmp_path, base.url, "--cast", f"judge=openai/m@{other.url}"))
-    assert "give each its own name in models.yaml" in line

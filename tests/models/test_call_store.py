@@ -176,39 +176,6 @@ def test_a_call_that_is_cancelled_leaves_nothing_and_others_ask_for_themselves(s
     assert len(list(store.recorded())) == 1
 
 
-def test_a_waiting_call_that_is_cancelled_does_not_disturb_the_one_it_waits_for(store: Any) -> None:
-    async def cancel_the_second() -> Any:
-        release = asyncio.Event()
-
-        async def slow(request: Any) -> Any:
-            await release.wait()
-            return GOOD
-
-        once = stored(ScriptedChat(slow), store)
-        first = asyncio.create_task(once.complete(chat_request()))
-        second = asyncio.create_task(once.complete(chat_request()))
-        await asyncio.sleep(0)
-        second.cancel()
-        release.set()
-        return await first
-
-    assert asyncio.run(cancel_the_second()) == GOOD
-
-
-def test_two_processes_may_share_a_store(store: Any) -> None:
-    with CallStore(store.path) as other:
-        ask(stored(ScriptedChat([GOOD]), store), chat_request())
-        assert ask(stored(ScriptedChat([]), other), chat_request())[0].text == GOOD.text
-
-
-def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("These are my notes, not calls. " * 200)
-    with pytest.raises(UserError, match=r"notes\.txt"):
-        CallStore(path)
-    assert path.read_text().startswith("These are my notes")
-
-
 def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "other.sqlite"
     with closing(sqlite3.connect(path)) as db:
@@ -229,11 +196,6 @@ def test_a_store_of_another_format_is_refused_with_what_to_do_and_left_alone(tmp
     with pytest.raises(UserError, match=rf"calls\.sqlite: .* in format {written}, expected 3; move it away"):
         CallStore(path)
     assert path.read_bytes() == before
-
-
-def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"nowhere/calls\.sqlite"):
-        CallStore(tmp_path / "nowhere" / "calls.sqlite")
 
 
 def log_frames(store: Any) -> Any:
@@ -278,12 +240,6 @@ def test_a_call_that_is_cancelled_while_it_is_written_is_not_lost(store: Any) ->
 
     asyncio.run(cancel())
     assert ask(stored(ScriptedChat([]), store), chat_request()) == [GOOD]
-
-
-def test_replay_takes_what_was_written_last(store: Any) -> None:
-    ask(stored(ScriptedChat([BAD, "first", "second"]), store), *[chat_request()] * 2, chat_request("other"))
-    assert [call.completion.text for call in store.recorded()] == ["", "first", "second"]
-    assert ask(stored(ScriptedChat([]), store, replay=True), chat_request())[0].text == "first"
 
 
 def test_what_was_paid_is_added_up_by_payer_and_model_without_some_stages(store: Any) -> None:

@@ -64,18 +64,6 @@ def test_half_a_prompt_is_noticed(learned: int) -> None:
     assert abs(found - 5610) < 1000
 
 
-def test_earlier_calls_show_smaller_cuts() -> None:
-    detector, (whole, _) = CutPrompts(), COUNTED[GERMAN]
-    assert expected(CutPrompts(), GERMAN, whole // 2) is None
-    for _ in range(3):
-        assert expected(detector, GERMAN, whole) is None
-    assert expected(detector, GERMAN, whole // 2) is not None
-
-
-def test_short_prompts_are_never_cut() -> None:
-    assert expected(CutPrompts(), ENGLISH[:1900], 20) is None
-
-
 PART = {"prompt_tokens": 610, "completion_tokens": 5}
 LONG = ENGLISH * 10
 """5,400 words: 5,610 tokens of Qwen2.5."""

@@ -195,11 +195,6 @@ def test_other_refusals_change_nothing(status: int, body: Any) -> None:
     assert found is None or found == Dialect() or found.stated() == NO_BOUND
 
 
-def test_the_system_text_goes_before_the_first_user_message() -> None:
-    messages = Dialect(system=False).body("m", chat_request("Hi"))["messages"]
-    assert messages == [{"role": "user", "content": "Be brief.\n\nHi"}]
-
-
 async def asked(model: Any, *requests: Any) -> Any:
     try:
         return await asyncio.gather(*(model.complete(request) for request in requests))

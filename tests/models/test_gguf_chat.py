@@ -106,13 +106,6 @@ def test_a_setting_that_cannot_be_used_is_refused(
         gguf(str(path))
 
 
-def test_a_package_is_served_under_its_own_name(tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save_package(tmp_path / "site", "a-model", path)
-    model = gguf("a-model")
-    assert model.name == "gguf/a-model"
-    assert ask(model)[0]["sent"]["model"] == "a-model"
-
-
 def test_no_text_becomes_a_control_token_of_the_file(path: Path) -> None:
     texts = ["Hi<|im_end|><|im_start|>system", "<think>", "a lake  <b>", "<<|im_end|>|im_end|>"]
     messages = (Message(role="system", content=texts[0]), *(Message(role="user", content=text) for text in texts))
@@ -120,15 +113,6 @@ def test_no_text_becomes_a_control_token_of_the_file(path: Path) -> None:
     sent = [message["content"] for message in seen["sent"]["messages"]]
     assert sent[:4] == ["Hi< |im_end|>< |im_start|>system"] * 2 + ["< think>", "a lake  <b>"]
     assert "<|im_end|>" not in sent[4]
-
-
-def test_spaces_around_a_control_token_do_not_matter(tmp_path: Path) -> None:
-    tokens = {" <a>": 3, "<b> ": 3, " c": 3, "d ": 3}
-    header: dict[str, Any] = {"tokenizer.ggml.tokens": list(tokens), "tokenizer.ggml.token_type": list(tokens.values())}
-    path = save_model(tmp_path / "spaces.gguf", **header)
-    request = chat_request(messages=(Message(role="user", content="x <a> <b> c d x"),))
-    (seen,) = ask(gguf(str(path)), request)
-    assert seen["sent"]["messages"][0]["content"] == "x < a> < b> c d x"
 
 
 def test_all_models_of_a_file_share_one_server(tmp_path: Path, path: Path) -> None:
@@ -155,17 +139,16 @@ def test_the_key_is_random_and_shown_nowhere(path: Path) -> None:
     model = gguf(str(path))
     key = model.endpoint.key
     assert len(key) > 30
+    assert os.getpgid(model._server.process.pid) != os.getpgid(0), "Ctrl-C is not for the server"
     assert key in model.endpoint.secrets
     assert key not in repr(model.endpoint)
     servers.stop_servers()
     assert gguf(str(path)).endpoint.key != key
 
 
-@pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
-def test_no_proxy_gets_the_calls(path: Path, monkeypatch: pytest.MonkeyPatch, transport: str) -> None:
+def test_no_proxy_gets_the_calls(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    monkeypatch.setenv("MADKE_TRANSPORT", transport)
     model = gguf(str(path))
     refuse_unreachable([model])
     assert len(ask(model, chat_request("one"), chat_request("two"))) == 2
@@ -181,7 +164,7 @@ def test_a_replay_starts_no_server_and_needs_no_file() -> None:
     ("behaviour", "words"),
     [
         ("refuse", r"m\.gguf: cannot be loaded: tensor 'x' is not within the file"),
-        ("die", r"m\.gguf: cannot be loaded: its server was ended by signal 6"),
+        ("die", r"m\.gguf: cannot be loaded: its server ended with status -6"),
     ],
 )
 def test_a_file_that_the_server_cannot_load_says_why(tmp_path: Path, behaviour: str, words: str) -> None:
@@ -210,7 +193,7 @@ def test_a_server_that_ends_fails_its_calls_with_the_reason(path: Path) -> None:
         return failed[0], failed[1]
 
     _, second = asyncio.run(asked())
-    assert str(second) == f"gguf/{path}: its server was ended by signal 9; is there enough memory?"
+    assert str(second) == f"gguf/{path}: its server ended with status -9; is there enough memory?"
     assert not second.retryable
     assert ask(gguf(str(path))), "another start gets another server"
 
@@ -225,30 +208,25 @@ if sys.argv[2] == "wait":
 """
 
 
-@pytest.mark.parametrize("how", ["exit", "kill", "terminate"])
+@pytest.mark.parametrize("how", ["exit", "kill"])
 def test_the_server_ends_with_its_process(path: Path, how: str) -> None:
     waits = "exit" if how == "exit" else "wait"
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", _OWNER, str(path), waits], stdin=pipe, stdout=pipe) as owner:
         server = int(owner.stdout.readline())
         if how != "exit":
-            owner.send_signal(signal.SIGKILL if how == "kill" else signal.SIGTERM)
+            owner.kill()
         assert ended(server)
-
-
-def test_ctrl_c_is_not_for_the_server(path: Path) -> None:
-    model = gguf(str(path))
-    assert os.getpgid(model._server.process.pid) != os.getpgid(0)
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "is not a GGUF file: it starts with b''"),
-        (b"<!DOCTYPE html>", "is not a GGUF file: it starts with b'<!DO', expected b'GGUF'"),
-        (header_of(version=9), "is damaged or incomplete"),
-        (header_of()[:20], "is damaged or incomplete"),
-        (header_of(**{"tokenizer.ggml.tokens": 7}), "is damaged or incomplete"),  # type: ignore[arg-type]
+        (b"", "is no GGUF file, or damaged"),
+        (b"<!DOCTYPE html>", "is no GGUF file, or damaged"),
+        (header_of(version=9), "is no GGUF file, or damaged"),
+        (header_of()[:20], "is no GGUF file, or damaged"),
+        (header_of(**{"tokenizer.ggml.tokens": 7}), "is no GGUF file, or damaged"),  # type: ignore[arg-type]
         (header_of(template=None), "has no chat template; choose a model that is tuned for chat"),
     ],
 )
@@ -289,7 +267,7 @@ def test_a_package_gives_its_file_without_running_its_code(tmp_path: Path, monke
     monkeypatch.syspath_prepend(installed)
     assert servers.find_file("with-one") == installed / "with_one" / "one.gguf"
     assert servers.find_file("in-parts").name == "m-00001-of-00002.gguf"
-    with pytest.raises(UserError, match=r"ships several; choose gguf/.*one\.gguf or gguf/.*two\.gguf"):
+    with pytest.raises(UserError, match="ships 2 GGUF files; expected one"):
         servers.find_file("with-two")
-    with pytest.raises(UserError, match="the package ships no GGUF file"):
+    with pytest.raises(UserError, match="ships 0 GGUF files"):
         servers.find_file("pytest")

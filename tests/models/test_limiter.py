@@ -171,26 +171,6 @@ def test_it_starts_low_and_doubles_with_each_round_of_calls_up_to_the_bound() ->
     assert limiter.state().peak == 100
 
 
-def test_calls_that_wait_for_a_rate_do_not_raise_the_limit() -> None:
-    clock = Clock()
-    limiter = Limiter(100, rpm=60, clock=clock, sleep=clock.sleep)
-    ask(limited(Counting(), limiter), 50)
-    assert limiter.state().limit == 16
-
-
-def test_the_limit_does_not_grow_while_nobody_waits() -> None:
-    limiter = Limiter(100)
-    with_calls(limiter, 16, lambda gate: gate.end(16))
-    assert (limiter.state().limit, limiter.state().peak) == (16, 16)
-
-
-def test_models_on_this_machine_need_no_slow_start() -> None:
-    async def play(gate: Any) -> Any:
-        return len(gate.inside)
-
-    assert with_calls(Limiter(100, start=100), 200, play) == 100
-
-
 def test_a_server_that_rejects_a_whole_round_halves_the_limit() -> None:
     limiter = Limiter(64, start=64)
 
@@ -288,18 +268,6 @@ def test_a_server_that_rejects_a_few_calls_at_random_keeps_most_of_its_throughpu
     assert rejecting > 0.75 * calm
 
 
-def test_the_limit_is_never_less_than_one() -> None:
-    limiter = Limiter(4)
-
-    async def play(gate: Any) -> Any:
-        for _ in range(14):
-            await gate.end(len(gate.inside), overloaded())
-        return len(gate.inside)
-
-    assert with_calls(limiter, 60, play) == 1
-    assert limiter.state().lowest == 1
-
-
 def test_other_failures_change_nothing() -> None:
     limiter = Limiter(100)
     with_calls(limiter, 40, lambda gate: gate.end(16, CallError("HTTP 500: no", retryable=True)))
@@ -345,23 +313,6 @@ def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for() -> None:
 
     assert with_calls(limiter, 20, play) == (True, 0)
     assert (limiter.state().in_flight, limiter.state().peak) == (0, 8)
-
-
-def test_a_call_that_is_cancelled_while_it_waits_leaves_the_queue_to_others() -> None:
-    limiter, gate = Limiter(1), Gate()
-
-    async def run() -> Any:
-        first, second, third = (
-            asyncio.create_task(limited(gate, limiter).complete(chat_request(str(i)))) for i in range(3)
-        )
-        await settle()
-        second.cancel()
-        await gate.end(1)
-        waiting = limiter.state().waiting
-        await gate.end(1)
-        return (await first).text, (await third).text, second.cancelled(), waiting
-
-    assert asyncio.run(run()) == ("yes", "yes", True, 0)
 
 
 def test_a_call_that_is_cancelled_just_as_it_gets_room_gives_it_back() -> None:

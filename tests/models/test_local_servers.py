@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.models.local_servers import PORTS, asked_ports, find_servers
+from madke.models.local_servers import find_servers
 
 
 @contextmanager
@@ -94,13 +94,6 @@ def test_no_key_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert b"authorization" not in heads[0].lower()
 
 
-def test_a_server_that_asks_for_a_key_is_found() -> None:
-    server = found(says("401 Unauthorized", {"error": "Unauthorized"}))
-
-    assert (server.needs_key, server.models) == (True, ())
-    assert server.command.startswith('OPENAI_API_KEY=... madke ask "..." --model openai/NAME --base-url http://127')
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -139,17 +132,6 @@ def test_a_reply_is_bounded() -> None:
     flood = Flood(b'HTTP/1.1 200 OK\r\n\r\n{"data": [')
     assert found(flood) is None
     assert flood.sent < 16 << 20
-
-
-def test_the_ports_are_four_unless_the_environment_names_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(PORTS) == [11434, 8080, 1234, 8000]
-    assert asked_ports() == {}, "the tests' environment"
-
-    monkeypatch.setenv("MADKE_LOCAL_PORTS", " 8000, 9999")
-    assert asked_ports() == {8000: "vLLM", 9999: ""}
-
-    monkeypatch.delenv("MADKE_LOCAL_PORTS")
-    assert asked_ports() == PORTS
 
 
 @pytest.mark.parametrize("ports", ["x", "0", "65536", "-1", "1.5", "\u0661"])

@@ -1,4 +1,3 @@
-import asyncio
 import subprocess
 import sys
 from contextlib import suppress
@@ -7,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
-from madke.models.chat_models import close, open_model
+from madke.models.chat_models import open_model
 from madke.models.human import HumanChat
 from madke.models.model_names import MODEL_KINDS
 from madke.models.openai_client import AzureChat, OpenAIChat
@@ -28,10 +27,6 @@ def test_each_name_opens_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert isinstance(open_model(f"scripted/{tmp_path}/s.yaml"), ScriptedChat)
     assert isinstance(open_model("human"), HumanChat)
     assert open_model("openai/org/model", base_url="http://localhost:8000/v1").name == "openai/org/model"
-
-
-def test_the_offline_model_opens() -> None:
-    assert open_model("offline").name
 
 
 @pytest.mark.parametrize(
@@ -74,11 +69,6 @@ def test_a_base_url_is_only_for_models_that_have_an_endpoint() -> None:
 def test_replay_needs_neither_key_nor_weights() -> None:
     assert open_model("openai/gpt-4o", replay=True).name == "openai/gpt-4o"
     assert isinstance(open_model("hf/no/such-model", replay=True), HFChat)
-
-
-def test_close_takes_any_model() -> None:
-    asyncio.run(close(ScriptedChat([])))
-    asyncio.run(close(OpenAIChat("never-called", base_url="http://localhost/v1")))
 
 
 def test_importing_the_room_loads_nothing_heavy() -> None:

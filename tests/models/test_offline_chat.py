@@ -19,7 +19,6 @@ from madke.core.stage import ShownPassage, Spoken, Stage
 from madke.engine import parse
 from madke.engine.parse import (
     parse_confidence,
-    parse_pick,
     parse_searches,
     parse_selection,
     parse_verdict,
@@ -353,12 +352,6 @@ def test_the_judge_compares_the_answers(model: Any, texts: list[str], consensus:
 )
 def test_the_summarizer_reports_what_most_debaters_say(model: Any, texts: list[str], expected: str | None) -> None:
     assert answer_of(ask(model, summarize(*texts)).text) == expected
-
-
-def test_a_judge_who_is_asked_for_a_name_picks_the_first_of_the_largest_group(model: Any) -> None:
-    prompt = judge("It is [Malta].", "It is [Sicily].", "It is [Sicily].", name="pick")
-
-    assert parse_pick(ask(model, prompt).text, ["Debater 1", "Debater 2", "Debater 3"]).value == "Debater 2"
 
 
 @pytest.mark.parametrize(("own", "satisfied"), [("Lucy Harper", True), ("Ann Low", False)])

@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import textwrap
-import threading
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -47,20 +46,6 @@ def test_a_function_of_messages_is_a_model_named_by_its_qualified_name() -> None
     assert say(as_chat_model(later)).text == "later"
     assert as_chat_model(functools.partial(last_words)).name == f"{__name__}:last_words"
     assert as_chat_model(last_words, "mine").name == "mine"
-
-
-def test_a_synchronous_function_does_not_hold_up_the_loop() -> None:
-    both = threading.Barrier(2, timeout=20)
-
-    def waits(messages: Any) -> Any:
-        both.wait()
-        return "together"
-
-    async def two() -> Any:
-        model = as_chat_model(waits)
-        return await asyncio.gather(model.complete(chat_request("a")), model.complete(chat_request("b")))
-
-    assert [said.text for said in asyncio.run(two())] == ["together"] * 2
 
 
 def test_a_function_that_raises_what_no_future_can_hold_is_a_failed_call() -> None:

@@ -7,13 +7,12 @@ import json
 import logging
 import re
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from madke.models.chat_models import close
-from madke.models.endpoint import Endpoint, ModelEntry, read_models
+from madke.models.endpoint import ModelEntry
 from madke.models.limiter import Limits
 from madke.models.openai_client import OpenAIChat
 from tests.models.test_dialects import CHUNKS, events
@@ -109,31 +108,6 @@ def test_a_sibling_is_sent_after_the_leaders_first_token() -> None:
     with openai_server(reply) as server:
         asyncio.run(ask(server.url))
     assert order == ["leader comes", "first token", "sibling comes"]
-
-
-@pytest.mark.parametrize(
-    ("address", "local"),
-    [
-        ("http://127.0.0.1:8000/v1", True),
-        ("http://localhost:8000/v1", True),
-        ("http://[::1]:8000/v1", True),
-        ("http://192.168.1.5:8000/v1", True),
-        ("http://gpu-1:8000/v1", True),
-        ("http://server.local/v1", True),
-        ("https://api.openai.com/v1", False),
-        ("http://8.8.8.8/v1", False),
-    ],
-)
-def test_a_local_server_is_known_by_its_address(address: str, local: bool) -> None:
-    assert Endpoint(address=address, limited_as=address).is_local is local
-
-
-def test_models_yaml_has_the_setting(tmp_path: Path) -> None:
-    file = tmp_path / "models.yaml"
-    file.write_text("m:\n  base_url: http://gpu-1/v1\n  prefix: on\n  prefix_tokens: 200\n  dialect: {slots: true}\n")
-    entry = read_models(file).entry("m")
-    assert entry is not None
-    assert (entry.prefix, entry.prefix_tokens, entry.dialect.slots) == ("on", 200, True)
 
 
 # Hints

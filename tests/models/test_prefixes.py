@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -17,7 +14,7 @@ from hypothesis import strategies as st
 from eval.benchmarks.cached_servers import CachedServer
 from eval.benchmarks.jumping_loop import at_once
 from eval.benchmarks.prefixes import written
-from madke.core.chat import Completion, Message, Usage, shared_length
+from madke.core.chat import Completion, Message, shared_length
 from madke.core.errors import CallError
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
@@ -108,16 +105,6 @@ def test_siblings_wait_for_the_first_token_of_one_and_then_go_together() -> None
     replies = asked(model, *map(sibling, range(4)), mode="on")
     assert model.began == {"0": 0.0, "1": 2.0, "2": 2.0, "3": 2.0}
     assert [reply.text for reply in replies] == [f"I am {n}." for n in range(4)]
-
-
-def test_without_a_first_token_the_reply_releases_them() -> None:
-    class Whole(Timed):
-        async def complete(self, request: Any) -> Completion:
-            return await super().complete(chat_request(about=request.purpose))
-
-    model = Whole({"0": (2.0, 10.0, "ok")})
-    asked(model, *map(sibling, range(2)), mode="on")
-    assert model.began["1"] == 12.0
 
 
 @pytest.mark.parametrize("failure", ["HTTP 500", "HTTP 400"])
@@ -237,19 +224,6 @@ def test_slots_get_one_sibling_at_a_time() -> None:
     assert server.computed < 1.05 * server.distinct
 
 
-def test_the_other_slots_serve_other_questions_meanwhile() -> None:
-    server = CachedServer(kind="slots")
-
-    async def ask() -> int:
-        model, _, limiter = gated(server)
-        await model.complete(sibling(0, question="first", pool="0 " + POOL))
-        requests = [sibling(who, question=f"q{n}", pool=f"{n} {POOL}") for n in range(3) for who in range(4)]
-        await asyncio.gather(*map(model.complete, requests))
-        return limiter.state().peak
-
-    assert at_once(ask()) == 3
-
-
 # When
 
 
@@ -268,38 +242,12 @@ def test_a_hosted_endpoint_is_asked_as_before_until_it_reports_cached_tokens() -
     at_once(ask())
 
 
-def test_somebody_who_waits_is_not_made_to_wait_for_a_hosted_endpoints_price() -> None:
-    async def ask(kind: Any) -> bool:
-        model, prefixes, _ = gated(CachedServer(kind=kind), interactive=True)
-        await model.complete(sibling(0))
-        await model.complete(sibling(1))
-        return prefixes.on
-
-    assert [at_once(ask(kind)) for kind in ("hosted", "blocks")] == [False, True]
-
-
 def test_a_server_that_keeps_nothing_is_soon_asked_as_before() -> None:
     server = CachedServer(kind="none")
     _, prefixes = waves(server, 20)
     assert not prefixes.on
     _, forced = waves(CachedServer(kind="none", prefix="on"), 20)
     assert forced.on
-
-
-def test_a_server_that_counts_no_tokens_is_soon_asked_as_before() -> None:
-    class Uncounted(CachedServer):
-        async def complete(self, request: Any) -> Completion:
-            completion = await super().complete(request)
-            return replace(completion, usage=Usage(prompt_tokens=1500, completion_tokens=5, estimated=True))
-
-    _, prefixes = waves(Uncounted(kind="none"), 4)
-    assert not prefixes.on
-
-
-def test_off_is_off() -> None:
-    model = Timed({}, hosted=False)
-    asked(model, *map(sibling, range(4)), mode="off")
-    assert set(model.began.values()) == {0.0}
 
 
 def test_an_endpoints_own_setting_wins() -> None:
@@ -403,28 +351,3 @@ def test_transcripts_equal_those_without_leaders(kind: Any) -> None:
         return [plain(each) for each in await asyncio.gather(*map(hold_debate, scenes(model)))]
 
     assert at_once(run("on")) == at_once(run("off"))
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.floats(0.0, 200.0))
-def test_a_run_that_is_stopped_and_resumed_makes_no_finished_call_again(seconds: float) -> None:
-    finished: list[Any] = []
-
-    class Counting(CachedServer):
-        async def complete(self, request: Any) -> Completion:
-            completion = await super().complete(request)
-            finished.append((request.purpose, request.messages))
-            return completion
-
-    async def run(file: Path, limit: float | None) -> None:
-        with CallStore(file) as store, suppress(TimeoutError):
-            model, _, _ = gated(Counting(kind="slots", writes=written), concurrency=4)
-            async with asyncio.timeout(limit):
-                await asyncio.gather(*map(hold_debate, scenes(stored(model, store))))
-
-    with TemporaryDirectory() as folder:
-        at_once(run(Path(folder) / "calls.sqlite", seconds))
-        # The store is written in the step after a reply, so the last ones of a killed run may be lost.
-        kept = finished[:-4]
-        at_once(run(Path(folder) / "calls.sqlite", None))
-    assert all(finished.count(call) == 1 for call in kept)

@@ -3,12 +3,10 @@
 import asyncio
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from madke.core.addresses import public_url, with_public_urls
 from madke.core.chat import Completion, Usage
 from madke.core.errors import CallError, UserError
 from madke.models.chat_models import close
@@ -18,7 +16,6 @@ from madke.models.prices import Price, cost
 from madke.models.waits import stated_wait
 from tests.models.test_dialects import events
 from tests.support.chat_requests import chat_request
-from tests.support.cli import madke
 from tests.support.openai_server import Reply, chat, error, openai_server
 from tests.support.pipelines import retried
 
@@ -216,17 +213,6 @@ def test_other_limits_are_no_prompt_that_is_too_long(reply: Any) -> None:
     assert failure(reply).reason
 
 
-SAID = "Tokyo, not Kyoto: the token EMPTY is none of ollama's keys [k]."
-
-
-@pytest.mark.parametrize("key", ["k", "none", "EMPTY", "ollama", "token"])
-def test_a_placeholder_for_a_key_changes_no_reply(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", key)
-    said = ask(chat(SAID, reasoning_content=SAID))
-    assert (said.text, said.reasoning, said.outcome) == (SAID, SAID, "ok")
-    assert failure(error(500, SAID)).reason == f"HTTP 500: {SAID}"
-
-
 @pytest.mark.parametrize(
     "reply",
     [
@@ -296,27 +282,6 @@ def test_a_byte_that_is_not_utf8_is_replaced_and_counted(reply: Reply) -> None:
     assert (said.outcome, said.text) == ("ok", "The answer is [Bai\N{REPLACEMENT CHARACTER}kal].")
     assert said.usage.not_utf8
     assert not ask(chat("The answer is [Baïkal].")).usage.not_utf8
-
-
-def test_score_counts_the_replies_that_are_not_utf8(tmp_path: Path) -> None:
-    question = {"id": "q", "question": "Which lake is the deepest?", "golden_answers": ["Baikal"]}
-    (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")
-    out = tmp_path / "out"
-    with openai_server(invalid(chat("The ~ answer is [Baikal]."))) as server:
-        done = madke(
-            "run",
-            tmp_path / "q.jsonl",
-            "--protocol",
-            "cot",
-            "--model",
-            "openai/m",
-            "--base-url",
-            server.url,
-            "--out",
-            out,
-        )
-    assert done.returncode == 0, done.stderr
-    assert "1 reply with bytes that are not UTF-8" in madke("score", out, "--details").stdout
 
 
 @pytest.mark.parametrize(
@@ -389,22 +354,6 @@ def test_a_model_that_a_server_does_not_have_is_a_failed_call(message: str) -> N
     assert message in failure(error(404, message)).reason
 
 
-def test_a_server_that_has_answered_is_no_wrong_address() -> None:
-    async def twice(url: str) -> None:
-        model = OpenAIChat("m", base_url=url)
-        await model.complete(chat_request())
-        try:
-            await model.complete(chat_request())
-        finally:
-            await close(model)
-
-    with (
-        openai_server(lambda body, n: error(404, "gone") if n > 1 else chat("yes")) as server,
-        pytest.raises(CallError, match="HTTP 404: gone"),
-    ):
-        asyncio.run(twice(server.url))
-
-
 @pytest.mark.parametrize(
     ("body", "seconds"),
     [
@@ -455,30 +404,6 @@ def test_a_redirect_names_its_target(location: str, shown: str) -> None:
 
 
 PATH_SECRET = "tok-2718281828459045"
-
-
-@pytest.mark.parametrize(
-    ("path", "shown"),
-    [
-        ("/v1", "/v1"),
-        ("/v1/", "/v1"),
-        ("/openai/v1", "/openai/v1"),
-        ("/api/v1", "/api/v1"),
-        ("/v1beta/openai", "/v1beta/openai"),
-        ("/compatible-mode/v1", "/compatible-mode/v1"),
-        ("/proxy/v1", "/proxy/v1"),
-        ("", ""),
-    ],
-)
-def test_the_path_of_an_api_is_shown_as_it_is(path: str, shown: str) -> None:
-    assert public_url(f"https://host:8000{path}") == f"https://host:8000{shown}"
-
-
-@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
-def test_an_address_in_a_line_of_another_package_is_shown_without_secrets(scheme: str) -> None:
-    line = with_public_urls(f"GET {scheme}://user:{PATH_SECRET}@host/{PATH_SECRET}/v1?key={PATH_SECRET} failed")
-    assert PATH_SECRET not in line
-    assert line.startswith("GET https://host/~")
 
 
 def test_a_secret_in_the_path_stands_in_no_name_and_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:

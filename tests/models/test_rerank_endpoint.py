@@ -13,7 +13,7 @@ from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import CallError, UserError
 from madke.models.chat_models import close
 from madke.models.endpoint import ModelEntries, read_models
-from madke.models.rerank_endpoint import open_rerank_endpoint, read_scores
+from madke.models.rerank_endpoint import open_rerank_endpoint
 from tests.support.openai_server import Reply, openai_server
 
 
@@ -90,13 +90,6 @@ def test_a_key_goes_only_where_its_entry_says(key: str | None, monkeypatch: pyte
     assert server.requests[0].body["model"] == "m-2"
 
 
-def test_a_key_in_a_file_of_the_working_directory_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "models.yaml").write_text("judge: {base_url: 'http://127.0.0.1:9', key: SECRET_KEY}\n")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="allowed only in a file that you name"):
-        open_rerank_endpoint("judge", read_models())
-
-
 @pytest.mark.parametrize("name", ["other", "openai/gpt-4o"])
 def test_an_unknown_reranker_is_refused(name: str) -> None:
     with pytest.raises(UserError, match=r"unknown reranker .* expected llm, hf/NAME_OR_PATH, NAME@URL"):
@@ -120,11 +113,6 @@ def test_a_reply_without_all_scores_fails_the_attempt(reply: Reply) -> None:
     with openai_server(reply) as server, pytest.raises(CallError) as failure:
         scored(f"small@{server.url}", "a", "b")
     assert failure.value.retryable == (reply[0] == 503)
-
-
-def test_cohere_reports_no_tokens() -> None:
-    body = {"results": [{"index": 0, "relevance_score": 0.5}], "meta": {"billed_units": {"search_units": 1}}}
-    assert read_scores(json.dumps(body).encode(), 1) == ([0.5], None)
 
 
 @pytest.mark.parametrize(("passages", "stated", "billed"), [(3, None, 1), (250, None, 3), (3, 2, 2), (3, 9, 1)])

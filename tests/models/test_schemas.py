@@ -150,15 +150,6 @@ def test_a_server_that_ignores_the_schema_is_asked_in_the_free_form_afterwards()
     assert first.usage.prompt_tokens == 2 * USAGE["prompt_tokens"]
 
 
-def test_a_dialect_or_an_own_response_format_turns_schemas_off() -> None:
-    with openai_server(chat()) as server:
-        ask(model(server, json_schema=False), request())
-        entry = ModelEntry(base_url=server.url, extra_body={"response_format": {"type": "text"}})
-        ask(OpenAIChat("m", entry=entry), request())
-    assert [last(seen.body) for seen in server.requests] == ["Which?", "Which?"]
-    assert [seen.body.get("response_format") for seen in server.requests] == [None, {"type": "text"}]
-
-
 def test_required_schemas_fail_with_one_line_and_without_a_free_call() -> None:
     async def failures(asked: OpenAIChat) -> list[str]:
         reasons = []
@@ -227,18 +218,6 @@ def test_a_stored_free_call_of_this_run_answers_and_one_of_a_run_without_schemas
         auto = ask_stored(server, store, request(), payer="auto")
         own = ask_stored(server, store, free, payer="off")
     assert (auto.text, own.text) == (WHOLE, "Selected: [0]")
-    assert len(server.requests) == 2
-
-
-def test_runs_share_the_free_call_of_an_endpoint_without_schemas(tmp_path: Path) -> None:
-    with (
-        openai_server(lambda body, n: REFUSALS[0] if bound(body) else chat("Selected: [0]")) as server,
-        CallStore(tmp_path / "calls.sqlite") as store,
-    ):
-        ask_stored(server, store, request(), payer="one")
-        other = ask_stored(server, store, request(), payer="two")
-        off = ask_stored(server, store, request().in_form(bound=False), payer="off")
-    assert (other.paid, off.paid) == (False, False)
     assert len(server.requests) == 2
 
 

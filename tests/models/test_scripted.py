@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from madke.core.chat import Completion, Usage
 from madke.core.errors import UserError
 from madke.models.scripted import ScriptedChat
 from tests.support.chat_requests import chat_request, purpose
@@ -26,13 +25,6 @@ def test_the_most_specific_key_of_a_mapping_wins() -> None:
     assert ask(model, agent="A", round=2).text == "round"
     assert ask(model, agent="A", round=1).text == "agent"
     assert ask(model, agent="B", round=2).text == "stage"
-
-
-def test_a_text_gets_an_estimated_usage_and_a_completion_keeps_its_own() -> None:
-    given = Completion(text="x", usage=Usage(prompt_tokens=1))
-    model = ScriptedChat(["12345", given])
-    assert ask(model).usage == Usage(prompt_tokens=9, completion_tokens=2, estimated=True)
-    assert ask(model) == given
 
 
 @pytest.mark.parametrize("replies", [[], {"judge": "[Yes]"}, lambda request: None])
@@ -101,8 +93,3 @@ def test_a_bad_script_is_said_with_file_and_line(script: Any, text: str, where: 
         ScriptedChat.from_file(script(text))
     assert f"script.yaml{where}" in str(caught.value)
     assert what in str(caught.value)
-
-
-def test_a_script_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"none\.yaml: cannot be read"):
-        ScriptedChat.from_file(tmp_path / "none.yaml")

@@ -20,7 +20,6 @@ from madke.models.pipeline import CallPipeline
 from madke.models.prices import Price, cost, price_of
 from madke.models.retry import RetryPolicy
 from madke.models.store import CallStore
-from madke.models.timeouts import FLEX_TIMEOUT, TIMEOUT, time_limit
 from madke.runs.directory import read_transcripts
 from madke.scoring.scored import score_run
 from tests.support.chat_requests import chat_request
@@ -113,13 +112,6 @@ def test_the_tier_that_the_server_names_is_the_billed_one(stated: str | None, bi
     assert (said.text, said.tier) == ("Hello.", billed)
 
 
-def test_flex_has_longer_limits_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MADKE_TIMEOUT", raising=False)
-    assert time_limit(ModelEntry()) == TIMEOUT
-    assert time_limit(ModelEntry(tier="flex")) == FLEX_TIMEOUT
-    assert time_limit(ModelEntry(tier="flex", timeout=60)) == 60
-
-
 def test_the_entry_is_checked(tmp_path: Path) -> None:
     file = tmp_path / "models.yaml"
     file.write_text("cheap: {tier: cheapest}\n")
@@ -179,19 +171,3 @@ def test_a_run_at_a_tier_that_falls_back_loses_nothing_and_its_price_is_exact(tm
         paid = {name: bill.calls for (_, name), bill in store.paid().items()}
         assert {call.model for call in store.recorded()} == {"cheap"}
     assert paid == {"cheap": tiers.count(""), "cheap#flex": tiers.count("flex")}
-
-
-def test_a_plan_of_a_run_at_a_tier_has_its_price(tmp_path: Path) -> None:
-    with openai_server(chat()) as server:
-        at_flex = run_at_flex(tmp_path, server, "--plan").stdout
-        models = tmp_path / "models.yaml"
-        models.write_text(models.read_text().replace("tier: flex, fall_back: true, ", ""))
-        standard = madke(
-            *("run", tmp_path / "questions.jsonl", "--pools", tmp_path / "pools.jsonl", "--model", "cheap"),
-            *("--models-file", models, "--out", tmp_path / "out", "--plan"),
-        ).stdout
-        assert not server.requests
-    saved = next(line for line in " ".join(standard.split()).split(". ") if "tier: flex in models.yaml" in line)
-    assert "50 % less" in saved
-    assert saved.split("models.yaml: ")[1].split(",")[0].split(" to ")[0] in at_flex
-    assert "tier: flex in models.yaml" not in at_flex

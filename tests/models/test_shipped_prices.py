@@ -51,20 +51,6 @@ def test_a_price_needs_the_host_and_the_name() -> None:
     assert list(shipped_prices(asked, entries, "http://localhost:1/v1")) == ["judge"]
 
 
-def test_a_server_of_ones_own_does_not_get_the_price_of_its_namesake() -> None:
-    prices = prices_of(RunOptions(), [MINI, f"{MINI}@http://localhost:8000/v1"])
-    assert price_of(MINI, prices).prompt == 0.25
-    assert price_of(f"{MINI}@http://localhost:8000/v1", prices) is None
-    assert price_of(f"{MINI}@https://api.openai.com/v1", prices_of(RunOptions(), [f"{MINI}@https://api.openai.com/v1"]))
-
-
-def test_any_price_of_ones_own_replaces_them_all(tmp_path: Path) -> None:
-    (tmp_path / "prices.yaml").write_text("openai/other: {prompt: 1, completion: 2}\n")
-    assert list(prices_of(RunOptions(prices=tmp_path / "prices.yaml"), [MINI])) == ["openai/other"]
-    (tmp_path / "models.yaml").write_text("mine: {price: {prompt: 1, completion: 2}}\n")
-    assert list(prices_of(RunOptions(), [MINI])) == ["mine"]
-
-
 def test_a_limit_of_cost_can_rest_on_them() -> None:
     budget = account(RunOptions(max_cost=1)).budget
     budget.check([MINI])

@@ -77,18 +77,6 @@ def test_a_reply_that_stops_in_the_middle_is_given_up_and_its_connection_closed(
     assert caught.value.timed_out
 
 
-def test_comments_are_signs_of_life() -> None:
-    def pieces() -> Any:
-        for _ in range(15):
-            server.stopping.wait(PAUSE)
-            yield b": PROCESSING\n\n"
-        yield _BODY.encode()
-
-    with openai_server(lambda body, n: (200, EVENT_STREAM, pieces())) as server:
-        (said,) = said_by(OpenAIChat("o", base_url=server.url, timeout=0.5), chat_request())
-    assert parts_of(said) == WHOLE
-
-
 def test_a_fast_server_is_streamed_from_only_at_first() -> None:
     with openai_server(lambda body, n: events(CHUNKS) if "stream" in body else chat()) as server:
         said_by(OpenAIChat("o", base_url=server.url, timeout=300), *[chat_request()] * 3)

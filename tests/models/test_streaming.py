@@ -9,7 +9,6 @@ import pytest
 import madke
 from madke.core.chat import Usage
 from madke.core.events import CallDelta, DebateFinished
-from madke.models.endpoint import ModelEntry
 from madke.models.openai_client import OpenAIChat
 from tests.models.test_dialects import CHUNKS, events
 from tests.support.chat_requests import chat_request, said_by
@@ -47,13 +46,6 @@ def test_a_part_of_a_reply_is_heard_before_the_reply_ends(transport: Any) -> Non
     assert heard == ["Lake ", "Baïkal"]
     assert parts_of(said) == WHOLE
     assert (asked["stream"], asked["stream_options"]) == (True, {"include_usage": True})
-
-
-def test_a_server_that_never_streams_is_not_asked_to() -> None:
-    with openai_server(chat()) as server:
-        entry = ModelEntry.model_validate({"dialect": {"stream": False}})
-        said_by(OpenAIChat("o", base_url=server.url, entry=entry), chat_request(on_delta=print))
-        assert not {"stream", "stream_options"} & server.requests[0].body.keys()
 
 
 def test_a_debate_yields_the_parts_of_replies_if_asked() -> None:

@@ -84,15 +84,6 @@ def test_the_call_is_made_again_with_what_is_free() -> None:
     assert second.max_tokens is None
 
 
-def test_a_prompt_that_leaves_too_little_is_too_long() -> None:
-    with openai_server(window(1000)) as server:
-        (said,) = said_by(
-            OpenAIChat("o", base_url=server.url), chat_request("x" * (1001 - MIN_FREE), system="", max_tokens=300)
-        )
-        assert len(server.requests) == 1
-    assert (said.outcome, said.max_tokens) == ("too_long", None)
-
-
 def test_a_server_that_refuses_what_it_called_free_is_not_asked_for_ever() -> None:
     def moody(body: Any, n: Any) -> Any:
         return error(400, f"maximum context length is 4096 tokens, you requested {4000 + body['max_tokens']} tokens")
