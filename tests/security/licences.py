@@ -100,8 +100,8 @@ def lists() -> str:
     for name, extras in sorted(direct.items()):
         by_licence.setdefault(known[name], []).append(f"{name} ({', '.join(sorted(extras))})")
     all_direct = [f"- {terms}: {', '.join(names)}." for terms, names in sorted(by_licence.items())]
-    attention = "Read these before you redistribute them:\n\n" + "\n".join(watched)
-    return f"{attention}\n\nDirect dependencies by licence, with the extras that ask for them:\n\n" + "\n".join(all_direct)
+    heading = "Direct dependencies by licence, with the extras that ask for them:\n"
+    return "\n".join(["Read these before you redistribute them:\n", *watched, "", heading, *all_direct])
 
 
 def page() -> str:
