@@ -43,6 +43,7 @@ OUTSIDE = {
 }
 """Direct dependencies that may be missing where this is written."""
 
+
 def declared() -> dict[str, set[str]]:
     """Direct dependencies -> the extras that name them, ``core`` for none."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
