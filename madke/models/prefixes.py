@@ -28,12 +28,12 @@ HOSTED_TOKENS, LOCAL_TOKENS = 1024, 64
 """Default of ``prefix_tokens``: what providers cache at least, and what is worth a wait on a server of one's own."""
 HOSTED_SECONDS, LOCAL_SECONDS = 300.0, 30.0
 """Time after which a beginning that was not used counts as forgotten. A local server keeps few prompts."""
-_STEP = 64
+MIN_SAVED_TOKENS = 64
 """A wait must save at least so many tokens, and at least an eighth of ``tokens``."""
-_MISSES = 6
+MAX_MISSES = 6
 """More misses than hits of followers after which they wait for the reply, and after which ``auto`` gives up then."""
-_CHARACTERS = 4.0
-"""Of a token, until the server has counted a prompt."""
+CHARACTERS_PER_TOKEN = 4.0
+"""Until the server has counted a prompt."""
 
 
 @dataclass(eq=False, slots=True)
@@ -82,11 +82,9 @@ class Prefixes:
         self._seconds = LOCAL_SECONDS if self._is_local else HOSTED_SECONDS
         self.bound = bound
         self._is_known = not self._is_local
-        self._reads_late = False
-        """Whether the server has been seen to keep a prompt only once it has answered it."""
+        self._reads_late = self._reports_cache = False  # whether it keeps a prompt only once it has answered it
         self._misses = 0
-        self._reports_cache = False
-        self._characters = _CHARACTERS
+        self._characters = CHARACTERS_PER_TOKEN
         self._in_flight: dict[str, list[PrefixedCall]] = {}
         """Question -> its calls in flight."""
         self._read: OrderedDict[str, dict[tuple[Message, ...], float]] = OrderedDict()
@@ -97,7 +95,7 @@ class Prefixes:
         """Whether calls wait for a leader."""
         if self._mode != "auto":
             return self._mode == "on"
-        return self._misses < _MISSES and (self._is_local or (self._reports_cache and not self._interactive))
+        return self._misses < MAX_MISSES and (self._is_local or (self._reports_cache and not self._interactive))
 
     @property
     def waits_for_reply(self) -> bool:
@@ -148,7 +146,7 @@ class Prefixes:
         if completion.outcome == "ok" and call.expected:
             hit = usage.cached_tokens >= call.expected / 2
             self._misses = max(0, self._misses - 1) if hit else self._misses + 1
-            if self._misses >= _MISSES and not self.waits_for_reply:
+            if self._misses >= MAX_MISSES and not self.waits_for_reply:
                 self._reads_late, self._misses = True, 0
 
     def _leader(self, request: ChatRequest) -> PrefixedCall | None:
@@ -156,7 +154,7 @@ class Prefixes:
         # Slots do not share what they have read: siblings go one after the other.
         known = 0 if self._model.dialect.slots else self._known(request)
         least = self._characters * self._tokens
-        least = max(least, known + max(_STEP, self._tokens / 8) * self._characters)
+        least = max(least, known + max(MIN_SAVED_TOKENS, self._tokens / 8) * self._characters)
         leader = None
         for call in self._in_flight.get(request.purpose.question, ()):
             shared = 0 if call.is_read.done() else shared_length(request.messages, call.request.messages)

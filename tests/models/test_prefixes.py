@@ -272,7 +272,7 @@ calls = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(calls, st.sampled_from(["on", "auto"]), st.booleans(), st.sampled_from([1, 2, 64]))
 def test_any_interleaving_ends_with_the_replies_that_it_has_without_waiting(
     calls: Any, mode: Any, hosted: bool, concurrency: int

@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.support.loopback import serving
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,20 +84,9 @@ def published_server(files: dict[str, bytes]) -> Iterator[PublishedServer]:
         def log_message(self, *_: object) -> None:
             pass
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_: object) -> None:  # a client that went away is no news
-            pass
-
-    httpd = Server(("127.0.0.1", 0), Handler)
-    server = PublishedServer(url=f"http://127.0.0.1:{httpd.server_port}", files=files)
-    thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.stopping.set()
-        httpd.shutdown()
-        httpd.server_close()
-        thread.join()
+    with serving(Handler) as address:
+        server = PublishedServer(url=address, files=files)
+        try:
+            yield server
+        finally:
+            server.stopping.set()

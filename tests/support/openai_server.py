@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
-import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+
+from tests.support.loopback import serving
 
 Reply = tuple[int, Mapping[str, str], Any]
 """Status, extra headers, body: bytes, text, pieces of bytes (written one by one), or anything that is JSON."""
@@ -139,27 +140,9 @@ def openai_server(
         def log_message(self, *_: Any) -> None:
             pass
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        request_queue_size = 256
-
-        def handle_error(self, *_: Any) -> None:  # a client that went away is no news
-            pass
-
-    httpd = Server(("127.0.0.1", 0), Handler)
-    if certificate is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        # The handshake waits for the handler's thread: one that fails there does not stop the server.
-        httpd.socket = context.wrap_socket(httpd.socket, server_side=True, do_handshake_on_connect=False)
-    scheme = "http" if certificate is None else "https"
-    server = OpenAIServer(url=f"{scheme}://127.0.0.1:{httpd.server_port}/v1")
-    thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.stopping.set()
-        httpd.shutdown()
-        httpd.server_close()
-        thread.join()
+    with serving(Handler, certificate=certificate) as address:
+        server = OpenAIServer(url=f"{address}/v1")
+        try:
+            yield server
+        finally:
+            server.stopping.set()
