@@ -15,6 +15,7 @@ from madke._version import __version__
 if TYPE_CHECKING:
     from madke.api.batch import Run, arun, build_pools, compare, run, score
     from madke.api.one_question import Debate, aask, ask, stream
+    from madke.api.study import Study, study
     from madke.core import events
     from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, Usage
     from madke.core.errors import CallError, UserError
@@ -52,6 +53,7 @@ guard_http_logs()
 _MODULES = {
     "madke.api.one_question": "Debate aask ask stream",
     "madke.api.batch": "Run arun build_pools compare run score",
+    "madke.api.study": "Study study",
     "madke.core.chat": "ChatModel ChatRequest Completion Message Purpose Usage",
     "madke.core.errors": "CallError UserError",
     "madke.core.knowledge": "Hits KnowledgePool Passage Source SourceCounts",
@@ -74,60 +76,12 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
-    "BaseTask",
-    "CallError",
-    "ChatModel",
-    "ChatRequest",
-    "Comparison",
-    "Completion",
-    "Debate",
-    "Digest",
-    "Estimate",
-    "Final",
-    "Hits",
-    "KnowledgePool",
-    "Message",
-    "Metric",
-    "Passage",
-    "PoolEntry",
-    "Protocol",
-    "Purpose",
-    "Question",
-    "Reflection",
-    "Round",
-    "Run",
-    "RunOptions",
-    "RunRecord",
-    "RunRequest",
-    "Scores",
-    "Search",
-    "Selection",
-    "Source",
-    "SourceCounts",
-    "StageUsage",
-    "Stance",
-    "Task",
-    "Transcript",
-    "Truncation",
-    "Turn",
-    "Usage",
-    "UserError",
-    "Verdict",
-    "__version__",
-    "aask",
-    "ablate",
-    "adebate",
-    "arun",
-    "ask",
-    "build_index",
-    "build_pools",
-    "compare",
-    "debate",
-    "events",
-    "metric",
-    "run",
-    "score",
-    "stream",
+    "BaseTask", "CallError", "ChatModel", "ChatRequest", "Comparison", "Completion", "Debate", "Digest", "Estimate",
+    "Final", "Hits", "KnowledgePool", "Message", "Metric", "Passage", "PoolEntry", "Protocol", "Purpose", "Question",
+    "Reflection", "Round", "Run", "RunOptions", "RunRecord", "RunRequest", "Scores", "Search", "Selection", "Source",
+    "SourceCounts", "StageUsage", "Stance", "Study", "Task", "Transcript", "Truncation", "Turn", "Usage", "UserError",
+    "Verdict", "__version__", "aask", "ablate", "adebate", "arun", "ask", "build_index", "build_pools", "compare",
+    "debate", "events", "metric", "run", "score", "stream", "study",
 ]  # fmt: skip
 
 

@@ -103,6 +103,15 @@ def refuse_unplanned(options: RunOptions) -> None:
     refuse_limits(options)
 
 
+def refuse_overwritten(out: Path, data: Sequence[str], spec: ExperimentSpec, options: RunOptions) -> None:
+    """Refuse inputs that the experiment would overwrite."""
+    from madke.retrieval.named import source_paths
+
+    files = [file for text in data for file in question_files(Path(text.rpartition("=")[2]))]
+    files += [*source_paths(spec.all_specs), *spec.pools]
+    refuse_own_files(out, [*files, *filter(None, (options.prices, spec.file))])
+
+
 def plan_or_run(
     experiment_spec: ExperimentSpec,
     data: Sequence[str],
@@ -118,12 +127,9 @@ def plan_or_run(
 ) -> None:
     """Show the plan of an experiment, or run it into ``out`` once ``start`` has returned."""
     from madke.cli.plans_and_results import graders_for, pace_of, run_arms, show_experiment_plan
-    from madke.retrieval.named import source_paths
 
     if out is not None and not plan:
-        files = [file for text in data for file in question_files(Path(text.rpartition("=")[2]))]
-        files += [*source_paths(experiment_spec.all_specs), *experiment_spec.pools]
-        refuse_own_files(out, [*files, *filter(None, (options.prices, experiment_spec.file))])
+        refuse_overwritten(out, data, experiment_spec, options)
     experiment_spec.check(options)
     graders = graders_for(grader, options)
     pace = pace_of(options, call_seconds, out)

@@ -148,7 +148,7 @@ def show_run(request: RunRequest, out: Path, options: RunOptions, graders: Seque
         show_spent(done.spec.opened)
     if graders:
         with resumable():
-            ungraded = _grade([out], graders, done.meter.budget)
+            ungraded = grade_answers([out], graders, done.meter.budget)
     _show_scores(out, done.meter, prices_of(options, priced(done.spec)), options, done.spec.protocol.max_tokens)
     _show_ungraded(ungraded)
 
@@ -237,7 +237,7 @@ def run_arms(
             )
         show_spent(done.sources.values())
         if graders:
-            ungraded = _grade([*done.arms.values()], graders, done.account.budget)
+            ungraded = grade_answers([*done.arms.values()], graders, done.account.budget)
         _show_results(done)
     _show_unfinished(done, options)
     _show_ungraded(ungraded)
@@ -264,7 +264,7 @@ def _show_ungraded(ungraded: int) -> None:
         raise typer.Exit(1)
 
 
-def _grade(folders: Sequence[Path], graders: Sequence[Grader], budget: Budget | None) -> int:
+def grade_answers(folders: Sequence[Path], graders: Sequence[Grader], budget: Budget | None) -> int:
     """Grade the answers of runs, within the limits of the command. Return the number without a grade."""
     from madke.scoring.arms import open_results
     from madke.scoring.scored import ask_outside

@@ -1,34 +1,43 @@
-"""``madke study``: one call, retrieval, votes and a debate, compared on the user's questions and documents."""
+"""``madke study``: does a debate pay on the user's questions and documents?"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from madke._util.terminal import say
+from madke._util.terminal import console, say, say_json, say_wrapped
 from madke.cli import flags
-from madke.cli.ablate import plan_or_run, refuse_unplanned
-from madke.core.errors import UserError
-from madke.runs.request import RunOptions, RunRequest
+from madke.core.errors import count_of
+from madke.runs.request import NOTHING, RunOptions, RunRequest
+
+if TYPE_CHECKING:
+    from madke.api.study import Study
+    from madke.experiments.experiment import Experiment
+    from madke.experiments.experiment_spec import ExperimentSpec
+    from madke.scoring.outside import Grader
 
 EPILOG = flags.epilog(
-    "It is the shipped recipe `study`, run as `madke ablate` runs it: all arms have the same questions, pools and call "
-    "store, and votes make as many calls as the debate. eval/recipes/study.yaml is to be copied for other arms.",
-    "The plan comes first, with the cost if there are --prices. On a terminal the command then asks whether to start.",
+    "Examples:",
+    "  madke study questions.csv ./docs --model openai/gpt-4o-mini --plan",
+    "  madke study questions.csv ./docs --model openai/gpt-4o-mini --max-cost 5",
+    "Four arms answer the same questions over the same passages: one call without and one with documents, a debate, "
+    "and a vote of as many calls. Yes: the debate is better than the vote and than one call with documents. No: it is "
+    "worse than one of them, or gains less than --margin over it for sure. Questions come in blocks, in a random "
+    "order, and the command ends as soon as it knows; its intervals hold however often it looks.",
+    "The plan comes first. On a terminal the command then asks whether to start. eval/recipes/study.yaml has the arms; "
+    "`madke ablate` runs a copy with others.",
     "Without DOCUMENTS, --sources or --pools, only the sample questions are accepted: the sample covers no others.",
     flags.EXIT_STATUS,
     flags.PRICES,
     flags.LIMITS,
-    "Examples:",
-    "  madke study questions.csv ./docs --model openai/gpt-4o-mini --plan",
-    "  madke study questions.csv ./docs --model openai/gpt-4o-mini --prices prices.yaml",
 )
 
 
-@flags.request_options("experiment", without="engine address retry_failed retry_degraded")
+@flags.request_options("experiment", without="engine address retry_failed retry_degraded answer_scorer prefix")
 def command(
     request: RunRequest,
     options: RunOptions,
@@ -47,49 +56,102 @@ def command(
     out: Annotated[
         Path | None, flags.option("Folder. The same command resumes it. Default: runs/study-QUESTIONS.", "DIR")
     ] = None,
+    margin: Annotated[float, flags.option("The smallest gain that is worth a debate, in points.", "POINTS")] = 10,
+    whole: Annotated[bool, flags.switch("--all", "Ask all questions, whatever is known before.")] = False,
     sources: Annotated[
         str | None, flags.option("Sources instead of DOCUMENTS, as for madke run.", "NAME=SPEC,...", flags.KNOWLEDGE)
     ] = None,
     pools: flags.PoolFiles = None,
     grader: flags.GraderOption = None,
     plan: flags.Plan = False,
-    reply_tokens: flags.ReplyTokens = 150,
-    call_seconds: flags.CallSeconds = None,
     yes: Annotated[bool, flags.switch("--yes", "Start without asking.")] = False,
+    as_json: Annotated[bool, flags.switch("--json", "Print one JSON object.")] = False,
 ) -> None:
     """Compare one call, one call with passages, a debate and votes on your questions and documents.
 
-    All read the same pools. A report says whether the debate pays.
+    The verdict says whether the debate pays.
     """
-    from madke.experiments.experiment_spec import read_experiment_spec
-    from madke.retrieval.named import known_sources
+    from madke.api.study import checked_margin, read_study, studies
+    from madke.cli.ablate import refuse_overwritten, refuse_unplanned
+    from madke.cli.plans_and_results import grade_answers, graders_for
+    from madke.cli.progress import listening, resumable, show_spent
+    from madke.runs.meter import account
 
-    if documents and sources is not None:
-        raise UserError("--sources is given with DOCUMENTS; leave out one")
-    for text in documents or ():
-        if "=" not in text and not Path(text).expanduser().exists():
-            named = f"; a source is given by its name as --sources {text}" if text in known_sources() else ""
-            raise UserError(f"no such file or folder; expected documents{named}", file=Path(text))
+    share = checked_margin(margin / 100)
     if plan:
         refuse_unplanned(options)
-    chosen = sources if documents is None else ",".join(map(_as_path, documents))
-    experiment_spec = read_experiment_spec(
-        "study", [questions], request, model=model, pools=pools or (), sources={} if chosen is None else chosen
-    )
+    where: Any = NOTHING if sources is None else sources
+    spec = read_study(questions, documents or (), request, model=model, sources=where, pools=pools or ())
     folder = out or Path("runs") / f"study-{Path(questions.rpartition('=')[2]).stem}"
+    if not plan:
+        refuse_overwritten(folder, [questions], spec, options)
+    spec.check(options)
+    graders = graders_for(grader, options)
     begun = any(folder.glob("arms/*/run.json"))
+    if plan or not (yes or begun or as_json):
+        _show_plan(spec, folder, options, graders, margin, as_json=as_json)
+    if plan:
+        return
+    if not (yes or begun) and sys.stdin.isatty() and sys.stderr.isatty():
+        _ask_to_start()
+    account(options).budget.check([each.model for each in graders])
+    ungraded = 0
 
-    def start() -> None:
-        asks = not (yes or begun) and sys.stdin.isatty() and sys.stderr.isatty()
-        if asks and not typer.confirm("Start?", default=True, err=True):
-            say("madke: not started", err=True)
-            raise typer.Exit(1)
+    def grade(experiment: Experiment) -> None:
+        nonlocal ungraded
+        folders = [*experiment.arms.values()]
+        ungraded = grade_answers(folders, graders, experiment.account.budget) if graders else 0
 
-    plan_or_run(
-        experiment_spec, [questions], folder, options, grader, reply_tokens, call_seconds, plan=plan, start=start
-    )
+    def on_block(done: int, given: int) -> None:
+        say(f"up to question {done:,} of {given:,}", err=True)
+
+    with resumable(), listening() as listen:
+        rules: dict[str, Any] = {"margin": share, "whole": whole, "grade": grade, "on_block": on_block}
+        *_, study = studies(spec, folder, options, listen=listen, signals=True, **rules)
+    show_spent(study.experiment.sources.values())
+    _show(study, as_json=as_json)
+    failed = sum(scores.failed for scores in study.scores.values())
+    if failed:
+        say(f"madke: {count_of(failed, 'debate')} failed; the same command retries them", err=True)
+    if ungraded:
+        lost = count_of(ungraded, "answer has", "answers have")
+        say(f"madke: {lost} no grade; the same command retries them", err=True)
+    if failed or ungraded or study.limit:
+        raise typer.Exit(1)
 
 
-def _as_path(document: str) -> str:
-    """A folder that is named like a source is a folder here."""
-    return document if "=" in document or "/" in document else f"./{document}"
+def _ask_to_start() -> None:
+    if not typer.confirm("Start?", default=True, err=True):
+        say("madke: not started", err=True)
+        raise typer.Exit(1)
+
+
+def _show_plan(
+    spec: ExperimentSpec, folder: Path, options: RunOptions, graders: Sequence[Grader], margin: float, *, as_json: bool
+) -> None:
+    from madke.cli.plans_and_results import pace_of, show_experiment_plan
+    from madke.experiments.plan import REPLY_TOKENS
+    from madke.scoring.verdict import planned_questions
+
+    show_experiment_plan(spec, options, REPLY_TOKENS, pace_of(options, None, folder), graders, as_json=as_json)
+    if not as_json:
+        count = count_of(planned_questions(margin / 100), "question")
+        say_wrapped(
+            f"A gain of {margin:g} points takes about {count} to show, if the arms differ on three of ten questions. "
+            "The study ends as soon as it knows."
+        )
+
+
+def _show(study: Study, *, as_json: bool) -> None:
+    from madke.report.tables import rich_table
+
+    if as_json:
+        say_json(study.record())
+    else:
+        first, *others = study.lines()
+        say_wrapped(first)
+        say("")
+        for line in others:
+            say_wrapped(line)
+        console().print(rich_table(study.table))
+    say(f"report: {study.report()}", err=as_json)

@@ -17,7 +17,7 @@ from madke.experiments.experiment_spec import ExperimentSpec, QuestionSets, read
 from madke.experiments.load import Planned
 from madke.experiments.plan import REPLY_TOKENS, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
-from madke.runs.meter import account, planned_prices
+from madke.runs.meter import Account, account, planned_prices
 from madke.runs.pools import priced_models
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest, takes_request
 
@@ -82,29 +82,39 @@ def run_experiment(
     options: RunOptions,
     *,
     listen: Listener = silent,
-    on_plans: Callable[[Sequence[Planned]], None] = lambda plans: None,
+    on_plans: Callable[[Sequence[Planned]], None] | None = None,
     on_arm: Callable[[int, Arm], None] = lambda number, arm: None,
     reply_tokens: int = REPLY_TOKENS,
+    own: Account | None = None,
+    sources: dict[str, Source] | None = None,
     signals: bool = False,
 ) -> Experiment:
     """Run or resume every arm that can run; see :func:`ablate`.
 
-    ``on_plans`` gets the plans of all arms before the first arm starts; ``on_arm`` gets each arm before it runs, with
-    its number from 1. Plans assume ``reply_tokens`` per reply. With ``signals``, SIGINT, SIGTERM and SIGHUP end the
-    experiment without losing paid calls.
+    ``on_plans`` gets the plans of all arms before the first arm starts; without it nothing is planned. ``on_arm`` gets
+    each arm before it runs, with its number from 1. Plans assume ``reply_tokens`` per reply. ``own``: the account of
+    several experiments. ``sources``: the sources that an earlier one has opened, and new ones. With ``signals``,
+    SIGINT, SIGTERM and SIGHUP end the experiment without losing paid calls.
     """
     experiment_spec.check(options)
-    own = account(options)
+    own = own or account(options)
     own.budget.check([*experiment_spec.models, *priced_models(experiment_spec.staged)])
     tell = never_raising(listen)
     experiment = Experiment(
-        path=out, experiment_spec=experiment_spec, options=options, account=own, tell=tell, signals=signals
+        path=out,
+        experiment_spec=experiment_spec,
+        options=options,
+        account=own,
+        tell=tell,
+        signals=signals,
+        sources={} if sources is None else sources,
     )
     with experiment.opened():
-        pools = experiment.pools if experiment.pools.exists() else None
-        planner = Planner(prices=planned_prices(own.budget.prices, options), reply_tokens=reply_tokens)
-        experiment.plans.extend(planned(experiment_spec, planner, pools, debaters=experiment.debaters))
-        on_plans(experiment.plans)
+        if on_plans is not None:
+            pools = experiment.pools if experiment.pools.exists() else None
+            planner = Planner(prices=planned_prices(own.budget.prices, options), reply_tokens=reply_tokens)
+            experiment.plans.extend(planned(experiment_spec, planner, pools, debaters=experiment.debaters))
+            on_plans(experiment.plans)
         wrong: list[UserError] = []
         for number, arm in enumerate(experiment_spec.arms, start=1):
             if reason := experiment.waits_for(arm):

@@ -278,7 +278,7 @@ class Experiment:
             done, failed = _outcomes(self.path, needed)
             if not done or done < self.debates(needed):
                 return f"it needs arm {needed.name}, which is not finished"
-            if failed:
+            if failed and (arm.first_round is not None or arm.selects):
                 why = f"it needs arm {needed.name}, in which {count_of(failed, 'debate')} failed"
                 return f"{why}; if they fail again, remove their questions from --data and choose another --out"
         return None
@@ -295,7 +295,8 @@ class Experiment:
 
 def _mean(folder: Path, what: str) -> float:
     """Mean calls or tokens per debate of an arm."""
-    counts: list[float] = [getattr(transcript.total, what) for transcript in read_transcripts(folder)]
+    finished = (transcript for transcript in read_transcripts(folder) if transcript.status != "failed")
+    counts: list[float] = [getattr(transcript.total, what) for transcript in finished]
     if not sum(counts):
         raise UserError(f"arm {folder.name!r} has made no calls, so its cost cannot be matched")
     return sum(counts) / len(counts)
@@ -323,6 +324,11 @@ def _tidy(path: Path, *, made: bool) -> None:
 def is_experiment(path: Path) -> bool:
     """Whether a folder holds an experiment."""
     return (path / FILE).is_file()
+
+
+def recorded_questions(path: Path) -> list[str]:
+    """The ids of an experiment's questions, in order."""
+    return [*_read_record(path)["questions"]]
 
 
 def arm_folder(path: Path, name: str) -> Path:

@@ -62,6 +62,7 @@ def write_report(
     tables: Sequence[Table] = (),
     reload: int | None = None,
     second_process: bool = False,
+    tested: bool = True,
 ) -> tuple[dict[str, Table], list[figures.Drawing], str]:
     """Write the report page of runs, atomically. UserError if a run cannot be read or the page cannot be written.
 
@@ -69,6 +70,7 @@ def write_report(
     script and no requests. Data is written in pieces; memory holds a small row per debate and passage. Known ``scores``
     are not computed again. ``verdict``: the first lines of the page, by default the finding. ``source`` is a line below
     them; ``tables`` follow the page's own.
+    ``tested``: False leaves out all tests, for results that were looked at before they were complete.
     ``reload``: the open page reloads itself after so many seconds, for runs that are under way.
     ``second_process``: another process packs the debates while this one scores them; the arms must be runs.
 
@@ -80,7 +82,7 @@ def write_report(
     with packing(results, second_process=second_process) as elements:
         read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
         named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
-        tests, within = family(arms)
+        tests, within = family(arms) if tested else ([], [])
         own = {"scores": table_of_arms(arms, named, tests), "stages": stage_table(named)}
         own |= {"tests": paired_table(tests)} if tests else {}
         further = {

@@ -114,8 +114,12 @@ class RunDirectory:
             _refuse_other(self.path, before, spec)
             held, requested = len(before.questions), len(spec.questions)
             if held != requested:
-                effect = "the new ones are added" if held < requested else f"scores cover all {held}"
-                _log.warning("%s holds a run of %d questions, %d are requested; %s", self.path, held, requested, effect)
+                level, effect = logging.INFO, "the new ones are added"
+                if held > requested:
+                    level, effect = logging.WARNING, f"scores cover all {held}"
+                _log.log(
+                    level, "%s holds a run of %d questions, %d are requested; %s", self.path, held, requested, effect
+                )
             spec = spec.extended(before)
             try:
                 start_from(models, endpoints_before(self.path))

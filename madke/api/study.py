@@ -1,0 +1,261 @@
+"""Does a debate pay on your questions? :func:`study` compares four ways to spend calls, and stops when it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from statistics import fmean
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
+
+from madke._util.concurrency import outside_loop
+from madke.core.errors import UserError, suggesting
+from madke.core.events import Listener, silent
+from madke.core.knowledge import Source
+from madke.experiments.experiment import Experiment
+from madke.experiments.experiment_spec import ExperimentSpec, QuestionSets, read_experiment_spec
+from madke.experiments.study import right_answers, run_study
+from madke.models.model_names import kind_of
+from madke.retrieval.named import use_files
+from madke.runs.directory import read_transcripts
+from madke.runs.record import read_run
+from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest, takes_request
+from madke.scoring.statistics import Estimate, estimate
+from madke.scoring.verdict import MARGIN, Verdict
+
+if TYPE_CHECKING:
+    from madke.report.tables import Table
+    from madke.report.verdict import ArmCost
+    from madke.scoring.scores import Scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A study with its verdict. ``print(study)`` shows what ``madke study`` shows."""
+
+    path: Path
+    """The folder, with one run directory per arm under ``arms``."""
+    experiment: Experiment
+    verdict: Verdict
+    """``outcome``: ``"yes"``, ``"no"`` or ``"open"``; ``more``: how many more questions would decide."""
+    given: int
+    """The number of questions that were given; the arms have answered the first ``asked`` of them."""
+
+    @property
+    def asked(self) -> int:
+        """The number of questions that the verdict rests on."""
+        return len(self.experiment.experiment_spec.questions)
+
+    @property
+    def scores(self) -> Mapping[str, Scores]:
+        """Arm -> its scores."""
+        return self.experiment.scores
+
+    @cached_property
+    def right(self) -> Mapping[str, Estimate]:
+        """Arm -> its share of right answers: by the first grader, else by the first metric of the task."""
+        shares = {name: estimate([*found.values()]) for name, found in right_answers(self.experiment.arms).items()}
+        return {name: share for name, share in shares.items() if share is not None}
+
+    @cached_property
+    def costs(self) -> Mapping[str, ArmCost]:
+        """Arm -> the calls, tokens and money that its answers take."""
+        from madke.report.verdict import arm_cost
+
+        prices = self.experiment.account.budget.prices
+        return {
+            name: arm_cost(self.scores[name], read_run(folder).models, prices)
+            for name, folder in self.experiment.arms.items()
+        }
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        from madke.report.verdict import verdict_sentence
+
+        return verdict_sentence(self.verdict, self.right, self.costs)
+
+    def lines(self) -> Iterator[str]:
+        """The verdict, what each part adds, and what the votes were worth: one paragraph each."""
+        from madke.report.verdict import additions, equal_cost_note, scope, votes_sentence
+
+        yield self.sentence
+        yield from additions(self.verdict)
+        if "votes" in self.scores:
+            votes = [len(each.rounds[0].turns) for each in read_transcripts(self.experiment.arms["votes"])]
+            yield votes_sentence(self.scores["votes"], fmean(votes)) if votes else ""
+        yield from equal_cost_note(self.costs)
+        if any(kind_of(model) == "offline" for model in self.experiment.experiment_spec.models):
+            yield "The model is the offline reader, not a language model: this says nothing about language models."
+        yield scope(self.asked, self.given, self.verdict, limit=self.limit)
+
+    @property
+    def limit(self) -> str:
+        """The option at whose limit the study ended, or another reason; empty if all arms have answered."""
+        return next(iter(self.experiment.unfinished.values()), "")
+
+    @property
+    def table(self) -> Table:
+        """One row per arm: right answers, calls, tokens, cost, readable replies."""
+        from madke.report.verdict import study_table
+
+        return study_table(self.scores, self.right, self.costs)
+
+    def record(self) -> dict[str, Any]:
+        """All of it for JSON."""
+        return {
+            "verdict": self.verdict.outcome,
+            "sentence": self.sentence,
+            "asked": self.asked,
+            "given": self.given,
+            "details": asdict(self.verdict),
+            "right": {name: asdict(each) for name, each in self.right.items()},
+            "costs": {name: asdict(each) for name, each in self.costs.items()},
+        }
+
+    def __str__(self) -> str:
+        from madke._util.terminal import as_text
+        from madke.report.tables import rich_table
+
+        first, *others = self.lines()
+        return "\n".join([first, "", *others, "", as_text(rich_table(self.table))])
+
+    def report(self, file: str | Path | None = None) -> Path:
+        """Write the report page; returns the file. Default: ``report.html`` in the folder."""
+        from madke.report.html import write_report
+        from madke.scoring.arms import open_results
+
+        recipe = self.experiment.experiment_spec.recipe
+        arms = open_results([*self.experiment.arms.values()])
+        arms.sort(key=lambda arm: arm.name != recipe.reference)
+        page = Path(file) if file is not None else self.path / "report.html"
+        write_report(
+            arms,
+            page,
+            scores=[self.scores[arm.path.name] for arm in arms],
+            title=recipe.title,
+            source=recipe.source,
+            verdict=[*self.lines()],
+            tested=self.asked == self.given,
+        )
+        return page
+
+
+def studies(spec: ExperimentSpec, out: Path, options: RunOptions, **more: Any) -> Iterator[Study]:
+    """The study after each block of questions; see :func:`madke.experiments.study.run_study`."""
+    given = len(spec.questions)
+    for experiment, verdict in run_study(spec, out, options, **more):
+        yield Study(path=out, experiment=experiment, verdict=verdict, given=given)
+
+
+@suggesting
+@takes_request("experiment")
+def study(
+    questions: str | Path | QuestionSets,
+    documents: str | Path | Sequence[str | Path] = (),
+    *,
+    out: str | Path | None = None,
+    model: Model | None = None,
+    sources: str | Mapping[str, Source] = NOTHING,
+    pools: str | Path | Sequence[str | Path] = (),
+    margin: float = MARGIN,
+    whole: bool = False,
+    grader: str | None = None,
+    options: RunOptions = DEFAULTS,
+    listen: Listener = silent,
+    **asked: Any,
+) -> Study:
+    """Does a debate pay? Compare one call, one call with documents, a vote and a debate, and stop when it is known.
+
+    Questions are asked in blocks. After each, a debate is compared with a vote of as many calls and with one call with
+    the same passages. The study ends with a verdict, at a limit of ``options``, or with the last question. The same
+    call again resumes, and pays nothing twice. It works inside a running event loop.
+
+    Args:
+        questions: A file of questions, ``NAME=PATH`` for a published one, or a list of files or of questions.
+        documents: Folders or files of documents, or ``NAME=PATH``.
+        out: The folder. None: a temporary one that stays.
+        model: The model of all arms: a name, an object, or a function of messages. Default: ``offline``.
+        sources: Sources instead of documents, as for ``--sources``; or name -> source object.
+        pools: A pool file, or several, instead of documents.
+        margin: The smallest gain that is worth a debate, from 0 to 1: 0.1 are 10 points.
+        whole: Whether to ask all questions, whatever is known before.
+        grader: Models that grade all answers, by name, separated by commas; the grades of the first decide.
+        options: Concurrency, limits, prices, endpoint, replay.
+        listen: Called with every event (:mod:`madke.core.events`).
+        asked: Fields of :class:`madke.RunRequest` for all arms, such as ``limit``, ``repeats`` and ``seed``.
+
+    Raises:
+        UserError: An input is missing or invalid, or the folder holds another study.
+    """
+    use_files(options.sources_file, options.models_file)
+    spec = read_study(questions, documents, RunRequest(**asked), model=model, sources=sources, pools=pools)
+    folder = Path(mkdtemp(prefix="madke-study-") if out is None else out)
+    work = partial(_last, spec, folder, options, margin, whole, grader, listen)
+    return outside_loop(work)
+
+
+def _last(
+    spec: ExperimentSpec,
+    folder: Path,
+    options: RunOptions,
+    margin: float,
+    whole: bool,
+    grader: str | None,
+    listen: Listener,
+) -> Study:
+    from madke.scoring.arms import open_results
+    from madke.scoring.outside import graders_of
+    from madke.scoring.scored import ask_outside
+
+    graders = graders_of(grader, base_url=options.base_url) if grader else []
+
+    def grade(experiment: Experiment) -> None:
+        if graders:
+            ask_outside(open_results([*experiment.arms.values()]), graders, budget=experiment.account.budget)
+
+    *_, last = studies(spec, folder, options, margin=checked_margin(margin), whole=whole, grade=grade, listen=listen)
+    return last
+
+
+def checked_margin(margin: float) -> float:
+    """The margin; UserError unless it is between 0 and 1."""
+    if not 0 < margin < 1:
+        raise UserError(f"margin = {margin}; expected a share between 0 and 1, such as 0.1 for 10 points")
+    return margin
+
+
+def read_study(
+    questions: str | Path | QuestionSets,
+    documents: str | Path | Sequence[str | Path],
+    request: RunRequest,
+    *,
+    model: Model | None = None,
+    sources: str | Mapping[str, Source] = NOTHING,
+    pools: str | Path | Sequence[str | Path] = (),
+) -> ExperimentSpec:
+    """The arms of a study over questions and documents; UserError if an input is missing or invalid."""
+    from madke.retrieval.named import known_sources
+
+    folders = [str(each) for each in ([documents] if isinstance(documents, str | Path) else documents)]
+    if folders and sources:
+        raise UserError("--sources is given with DOCUMENTS; leave out one")
+    for text in folders:
+        if "=" not in text and not Path(text).expanduser().exists():
+            named = f"; a source is given by its name as --sources {text}" if text in known_sources() else ""
+            raise UserError(f"no such file or folder; expected documents{named}", file=Path(text))
+    return read_experiment_spec(
+        "study",
+        [questions] if isinstance(questions, str | Path) else questions,
+        request,
+        model=model,
+        sources=",".join(map(_as_path, folders)) if folders else sources,
+        pools=[pools] if isinstance(pools, str | Path) else pools,
+    )
+
+
+def _as_path(document: str) -> str:
+    """A folder that is named like a source is a folder here."""
+    return document if "=" in document or "/" in document else f"./{document}"

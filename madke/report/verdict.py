@@ -1,0 +1,216 @@
+"""A study's verdict in words, and its one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from madke.core.chat import Usage
+from madke.core.errors import count_of
+from madke.models.prices import Prices, cost, price_of
+from madke.models.shipped_prices import ShippedPrice
+from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, count_cell, percent_cell, table_of
+from madke.scoring.scores import Scores
+from madke.scoring.statistics import Estimate
+from madke.scoring.verdict import MOST_QUESTIONS, Contrast, Verdict
+
+CALL, VOTE = "one call with your documents", "a vote of equal cost"
+_NAMES = {"rag": CALL, "votes": VOTE}
+
+_WHAT = {
+    "alone": "one call without documents",
+    "rag": "one call with them",
+    "votes": "as many calls, most frequent answer",
+    "debate": "MADKE over the same passages",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArmCost:
+    """What the answers of one arm took, whoever paid for a call that several arms share."""
+
+    calls: int
+    tokens: int
+    money: float | None
+    """None if a model has no price."""
+    unit: str
+    """``$`` for shipped prices; empty: the currency of the price file."""
+
+    def price(self) -> str:
+        """The money with its unit; empty without a price."""
+        return "" if self.money is None else f"{self.unit}{_money(self.money)}"
+
+
+def arm_cost(scores: Scores, models: Mapping[str, str], prices: Prices) -> ArmCost:
+    """The cost of an arm. ``models``: role -> model; arms with several models have no price."""
+    used, names = scores.total, {*models.values()}
+    price = price_of(next(iter(names)), prices) if len(names) == 1 else None
+    usage = Usage(
+        prompt_tokens=used.prompt_tokens, cached_tokens=used.cached_tokens, completion_tokens=used.completion_tokens
+    )
+    return ArmCost(
+        calls=used.calls,
+        tokens=used.tokens,
+        money=None if price is None else cost(usage, price),
+        unit="$" if isinstance(price, ShippedPrice) else "",
+    )
+
+
+def verdict_sentence(verdict: Verdict, right: Mapping[str, Estimate], costs: Mapping[str, ArmCost]) -> str:
+    """The verdict in one or two sentences. ``right``: arm -> its share of right answers; ``costs``: arm -> its cost."""
+    if verdict.outcome == "yes":
+        gains = " and ".join(
+            f"{_points(each.gain.value)} better than {_name(each)} {_interval(each.gain)}" for each in _both(verdict)
+        )
+        return (
+            f"Yes. The debate is {gains}: {_shares(right, 'debate', 'votes', 'rag')}, with "
+            f"{_calls(costs, 'debate', 'votes', 'rag')}."
+        )
+    if verdict.outcome == "no":
+        against = verdict.deciding
+        name = _name(against)
+        how = "better" if against.lost else "as good"
+        if against.lost:
+            size = f"the debate is {_points(-against.gain.value)} worse, {_interval(against.gain, brackets=False)}"
+        else:
+            over = "it" if against is verdict.call else "the vote"
+            most = max(0.0, against.gain.high)
+            size = f"over {over} a debate gains at most {_points(most)}, your margin was {100 * verdict.margin:g}"
+        return (
+            f"No. {name[0].upper()}{name[1:]} is {how}: {_calls(costs, against.over, 'debate')}"
+            f" ({_shares(right, against.over, 'debate')}; {size})."
+        )
+    if not all(each.gain.n for each in _both(verdict)):
+        missing = " and ".join(_name(each) for each in _both(verdict) if not each.gain.n)
+        return f"Not decided: no question has an answer of both the debate and {missing}."
+    ahead = " and ".join(f"{_ahead(each.gain.value)} {_name(each)} {_interval(each.gain)}" for each in verdict.open)
+    return f"Not decided: the debate is {ahead}; {_more(verdict)}."
+
+
+def _both(verdict: Verdict) -> tuple[Contrast, Contrast]:
+    return verdict.vote, verdict.call
+
+
+def _name(contrast: Contrast) -> str:
+    return _NAMES.get(contrast.over, contrast.over)
+
+
+def _more(verdict: Verdict) -> str:
+    if verdict.more is None:
+        return f"{MOST_QUESTIONS:,} questions like these would not decide"
+    return f"about {count_of(_rounded(verdict.more), 'more question')} would decide"
+
+
+def _rounded(count: int) -> int:
+    """A number that is estimated, to two digits."""
+    return int(float(f"{count:.2g}"))
+
+
+def _points(difference: float) -> str:
+    return count_of(round(100 * difference), "point")
+
+
+def _ahead(difference: float) -> str:
+    points = round(100 * difference)
+    if not points:
+        return "level with"
+    return f"{_points(abs(difference))} {'ahead of' if points > 0 else 'behind'}"
+
+
+def _interval(found: Estimate, *, brackets: bool = True) -> str:
+    text = f"{_signed(found.low)} to {_signed(found.high)}"
+    return f"({text})" if brackets else text
+
+
+def _signed(bound: float) -> str:
+    """Whole points; tenths where they tell the side of 0."""
+    return f"{100 * bound:+.0f}" if round(100 * bound) else f"{100 * bound:+.1f}"
+
+
+def _shares(right: Mapping[str, Estimate], *arms: str) -> str:
+    each = [f"{100 * right[arm].value:.0f} %" for arm in arms if arm in right]
+    return " and ".join(each) if len(each) < 3 else f"{each[0]} against {each[1]} and {each[2]}"
+
+
+def _calls(costs: Mapping[str, ArmCost], first: str, *others: str) -> str:
+    """``25 calls instead of 150, $0.01 instead of $0.07``."""
+    known = [costs[arm] for arm in others if arm in costs]
+    if first not in costs or not known:
+        return "the same questions"
+    calls = f"{costs[first].calls:,} calls instead of {' and '.join(f'{each.calls:,}' for each in known)}"
+    money = [each.price() for each in (costs[first], *known)]
+    return calls if not all(money) else f"{calls}, {money[0]} instead of {' and '.join(money[1:])}"
+
+
+def _money(amount: float) -> str:
+    return f"{amount:,.2f}" if amount >= 0.995 else f"{amount:.2g}"
+
+
+def additions(verdict: Verdict) -> Iterator[str]:
+    """What documents, a vote and talking add, in three lines."""
+    lines = {
+        "documents": ("What the documents add", "one call without them"),
+        "vote": ("What a vote adds", CALL),
+        "talking": ("What talking adds", VOTE),
+    }
+    for name, (what, over) in lines.items():
+        found = verdict.adds[name]
+        if found.n:
+            points = f"{100 * found.value:+.0f} {'point' if abs(round(100 * found.value)) == 1 else 'points'}"
+            yield f"{what}: {points} {_interval(found)} over {over}."
+
+
+def votes_sentence(scores: Scores, votes: float) -> str:
+    """How many independent opinions the votes were worth. ``votes``: the mean number of votes on a question."""
+    found = scores.votes
+    if found is None:
+        return "How many independent opinions the vote is worth cannot be told: its votes are equally right everywhere."
+    return (
+        f"You paid for {votes:.3g} opinions and got {found.value:.1f} ({found.low:.1f} to {found.high:.1f}), "
+        "difficulty included. They are samples of one prompt and one model; another prompt, other passages or another "
+        "model buys more independent ones."
+    )
+
+
+def study_table(scores: Mapping[str, Scores], right: Mapping[str, Estimate], costs: Mapping[str, ArmCost]) -> Table:
+    """One row per arm: right answers, calls, tokens, money, and the share of replies that could be read."""
+    rows: list[TableRow] = []
+    for name in _WHAT:
+        if name not in scores:
+            continue
+        spent, readable = costs[name], [each.value for each in scores[name].readable.values()]
+        row: TableRow = {
+            "arm": name,
+            "": _WHAT[name],
+            "right %": percent_cell(right[name]) if name in right else NO_FIGURE,
+            "calls": count_cell(spent.calls),
+            "tokens": count_cell(spent.tokens),
+        }
+        if any(each.money is not None for each in costs.values()):
+            row["cost"] = NO_FIGURE if spent.money is None else Cell(text=spent.price(), value=spent.money)
+        row["readable %"] = percent_cell(fmean(readable)) if readable else NO_FIGURE
+        rows.append(row)
+    return table_of("", rows)
+
+
+def scope(done: int, given: int, verdict: Verdict, *, limit: str = "") -> str:
+    """How many questions the verdict rests on, and why not all."""
+    if limit:
+        return f"Ended at {limit} after {done:,} of {count_of(given, 'question')}; the same command continues."
+    if done < given:
+        return (
+            f"Decided after {done:,} of {count_of(given, 'question')}; --all asks the rest. Intervals hold at every "
+            "look (95 %)."
+        )
+    return f"{count_of(given, 'question')}; intervals hold at every look (95 %)."
+
+
+def equal_cost_note(costs: Mapping[str, ArmCost]) -> Sequence[str]:
+    """A warning where the vote did not cost what the debate did."""
+    if not {"votes", "debate"} <= costs.keys() or not costs["debate"].calls:
+        return []
+    ratio = costs["votes"].calls / costs["debate"].calls
+    if 0.9 <= ratio <= 1.1:
+        return []
+    return [f"The vote made {100 * ratio:.0f} % of the debate's calls: its size was set on the first questions."]

@@ -1,0 +1,209 @@
+"""Does a debate pay? A rule that may look at the results after every question, and ends with yes, no, or not yet.
+
+It rests on two paired differences: a debate minus a vote of equal cost, and a debate minus one call with the same
+passages. Each has a **confidence sequence**: an interval that covers the true difference with 95 % however often one
+looks, so that a study may stop as soon as it knows.
+
+The interval is the hedged capital process of Waudby-Smith and Ramdas (2023), Estimating means of bounded random
+variables by betting, JRSS B 86, with a grid of bets (their section B.4). A difference d from -1 to 1 becomes
+x = (1 + d) / 2. A gambler who believes that the mean of x is above m bets a share ``b`` of the capital on each
+question, which makes the capital prod(1 - b + b x / m); a second gambler bets against it. Each starts with half of the
+money, spread over a grid of shares. A mean is left out when one of them has won more than 1 / alpha: a false exclusion
+has probability alpha at most, by Ville's inequality. The interval depends on the differences only, not on their order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, exp, log
+from statistics import fmean
+from typing import Literal
+
+from madke.scoring.statistics import Estimate
+
+ALPHA = 0.05
+"""Probability that a confidence sequence ever excludes the true difference."""
+MARGIN = 0.1
+"""Default of the smallest gain that is worth a debate."""
+
+BETS = tuple((n + 0.5) / 40 for n in range(40))
+WEIGHTS = tuple(bet * (1 - bet) / sum(b * (1 - b) for b in BETS) for bet in BETS)
+"""Share of the capital that is bet each time -> share of the start capital that bets so (``BETS``, ``WEIGHTS``)."""
+_NEEDED = log(2 / ALPHA)
+"""Log of the factor by which one of the two gamblers must have multiplied the start capital of both."""
+_HALVINGS = 40
+MOST_QUESTIONS = 100_000
+"""A number of questions above this is not told."""
+
+Outcome = Literal["yes", "no", "open"]
+
+
+def confidence_sequence(differences: Sequence[float]) -> Estimate:
+    """The mean of paired differences from -1 to 1, with an interval that holds at every look (95 %)."""
+    if not differences:
+        return Estimate(value=0.0, low=-1.0, high=1.0, n=0)
+    up = Counter((1 + each) / 2 for each in differences)
+    down = Counter({1 - value: count for value, count in up.items()})
+    return Estimate(value=fmean(differences), low=2 * _lower(up) - 1, high=1 - 2 * _lower(down), n=len(differences))
+
+
+def log_capital(values: Mapping[float, float], mean: float) -> float:
+    """Log of what the gambler against a mean of at most ``mean`` has made of 1. ``values``: value -> its number."""
+    logs = [
+        log(weight) + sum(count * log(1 - bet + bet * value / mean) for value, count in values.items())
+        for bet, weight in zip(BETS, WEIGHTS, strict=True)
+    ]
+    most = max(logs)
+    return most + log(sum(exp(each - most) for each in logs))
+
+
+def _lower(values: Mapping[float, float]) -> float:
+    """The largest mean that the capital excludes: it falls where the mean rises."""
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if log_capital(values, middle) >= _NEEDED else (low, middle)
+    return low
+
+
+def questions_needed(differences: Sequence[float], than: float) -> int | None:
+    """The number of questions that excludes the difference ``than``, if further ones are like these.
+
+    None if more than :data:`MOST_QUESTIONS` would not.
+    """
+    if not differences or fmean(differences) == than:
+        return None
+    sign = 1 if fmean(differences) > than else -1
+    counts, n = Counter((1 + sign * each) / 2 for each in differences), len(differences)
+
+    def excludes(questions: int) -> bool:
+        return log_capital({value: count * questions / n for value, count in counts.items()}, mean) >= _NEEDED
+
+    mean = (1 + sign * than) / 2
+    if not excludes(MOST_QUESTIONS):
+        return None
+    low, high = 0, MOST_QUESTIONS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if excludes(middle) else (middle, high)
+    return high
+
+
+def planned_questions(margin: float, differing: float = 0.3) -> int:
+    """The number of questions that shows a gain of ``margin`` where a share ``differing`` of the answers differ."""
+    won, lost = (differing + margin) / 2, max(0.0, (differing - margin) / 2)
+    each = [1.0] * ceil(1000 * won) + [-1.0] * ceil(1000 * lost)
+    return questions_needed(each + [0.0] * (1000 - len(each)), 0.0) or MOST_QUESTIONS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contrast:
+    """A debate against something that costs as much, or less."""
+
+    over: str
+    """The other arm."""
+    gain: Estimate
+    """Right answers of the debate minus those of the other, per question, with its confidence sequence."""
+    margin: float
+    for_win: int | None
+    """Questions that would show a gain above 0, if all are like these; None if they would not."""
+    for_exclusion: int | None
+    """Questions that would show a gain below the margin."""
+
+    @property
+    def won(self) -> bool:
+        """Whether the debate is better."""
+        return self.gain.low > 0
+
+    @property
+    def lost(self) -> bool:
+        """Whether the debate is worse."""
+        return self.gain.high < 0
+
+    @property
+    def excluded(self) -> bool:
+        """Whether the gain is below the margin for sure."""
+        return self.gain.high < self.margin
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """Whether a debate pays.
+
+    ``yes``: it is better than a vote of equal cost and than one call. ``no``: it is worse than one of them, or gains
+    less than the margin over it. ``open``: neither is certain yet.
+    """
+
+    outcome: Outcome
+    margin: float
+    vote: Contrast
+    call: Contrast
+    adds: Mapping[str, Estimate]
+    """What ``documents`` add to one call, a ``vote`` to one call with documents, and ``talking`` to a vote."""
+    more: int | None
+    """Further questions that would decide, if they are like these; None: too many to tell, or decided."""
+
+    @property
+    def deciding(self) -> Contrast:
+        """The contrast that a ``no`` rests on; one call, which is cheaper, where both do."""
+        return self.call if self.call.excluded else self.vote
+
+    @property
+    def open(self) -> list[Contrast]:
+        """The contrasts that are not won."""
+        return [each for each in (self.vote, self.call) if not each.won]
+
+
+def verdict_of(
+    right: Mapping[str, Mapping[str, float]],
+    *,
+    margin: float = MARGIN,
+    alone: str = "alone",
+    call: str = "rag",
+    vote: str = "votes",
+    debate: str = "debate",
+) -> Verdict:
+    """The verdict of four arms: arm -> question -> its share of right answers. Unfinished questions are missing."""
+
+    def differences(one: str, other: str) -> list[float]:
+        return [value - right[other][id_] for id_, value in right[one].items() if id_ in right[other]]
+
+    def contrast(other: str) -> Contrast:
+        found = differences(debate, other)
+        return Contrast(
+            over=other,
+            gain=confidence_sequence(found),
+            margin=margin,
+            for_win=questions_needed(found, 0.0) if found and fmean(found) > 0 else None,
+            for_exclusion=questions_needed(found, margin) if found and fmean(found) < margin else None,
+        )
+
+    against_vote, against_call = contrast(vote), contrast(call)
+    both = (against_vote, against_call)
+    if all(each.won for each in both):
+        outcome: Outcome = "yes"
+    else:
+        outcome = "no" if any(each.excluded for each in both) else "open"
+    return Verdict(
+        outcome=outcome,
+        margin=margin,
+        vote=against_vote,
+        call=against_call,
+        adds={
+            "documents": confidence_sequence(differences(call, alone)),
+            "vote": confidence_sequence(differences(vote, call)),
+            "talking": against_vote.gain,
+        },
+        more=_more(both) if outcome == "open" else None,
+    )
+
+
+def _more(both: Sequence[Contrast]) -> int | None:
+    """Further questions until both contrasts are won, or the gain of one is below the margin."""
+    wins = [each.for_win for each in both if not each.won]
+    ends = [max(known)] if len(known := [each for each in wins if each is not None]) == len(wins) else []
+    ends += [each.for_exclusion for each in both if each.for_exclusion is not None]
+    n = min(each.gain.n for each in both)
+    return max(1, min(ends) - n) if ends else None

@@ -1,0 +1,95 @@
+"""A study asks blocks of questions until it knows, and says whether a debate pays."""
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import madke
+from madke.core.chat import ChatRequest, Completion, Usage
+from madke.core.events import DebateFinished
+from madke.core.knowledge import Hits, Passage
+
+GAINS = [(0, "no", 60), (10, "yes", 80), (20, "yes", 40)]
+
+QUESTIONS = [madke.Question(id=f"q{n}", question=f"Which lake is number {n}?", answers=("Baikal",)) for n in range(100)]
+
+
+class Lakes:
+    """One passage for every question."""
+
+    name = "lakes"
+    description = "made up"
+
+    def search(self, queries: Any, k: int) -> list[Hits]:
+        return [Hits(passages=(Passage(source="lakes", key="1", title="", text="Lakes.", score=1, rank=0),))] * len(
+            queries
+        )
+
+
+class Gains:
+    """Single answers are right on half of the questions; the summary of a debate on ``gain`` percent more."""
+
+    name = "made-up"
+
+    def __init__(self, gain: int) -> None:
+        self.gain = gain
+        self.calls = 0
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        self.calls += 1
+        stage, place = request.purpose.stage, int(sha256(request.purpose.question.encode()).hexdigest(), 16) % 100
+        right = place < 50 + (self.gain if stage == "summarize" else 0)
+        texts = {"select": "[0]", "judge": "SAME"}
+        text = texts.get(stage, f"The answer is [{'Baikal' if right else 'Chad'}].")
+        return Completion(text=text, usage=Usage(prompt_tokens=10, completion_tokens=2))
+
+
+def study(folder: Path, model: Gains, **more: Any) -> madke.Study:
+    return madke.study(QUESTIONS, sources={"lakes": Lakes()}, model=model, out=folder / "out", **more)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gain", "outcome", "asked"), GAINS)
+def test_a_debate_that_is_0_10_or_20_points_better(tmp_path: Path, gain: int, outcome: str, asked: int) -> None:
+    model = Gains(gain)
+    found = study(tmp_path, model)
+    assert (found.verdict.outcome, found.asked) == (outcome, asked)
+    calls, words = model.calls, str(found)
+    assert len(words.splitlines()) <= 40
+    assert words.startswith({"no": "No.", "yes": "Yes.", "open": "Not decided:"}[found.verdict.outcome])
+    again = study(tmp_path, model)
+    assert (str(again), model.calls) == (words, calls)  # nothing is asked again
+    assert found.costs["votes"].calls == pytest.approx(found.costs["debate"].calls, rel=0.1)
+
+
+@pytest.mark.slow
+def test_all_asks_the_rest_and_a_limit_ends_it(tmp_path: Path) -> None:
+    model, asked = Gains(30), set()
+
+    def hear(event: Any) -> None:
+        if isinstance(event, DebateFinished):
+            asked.add(event.transcript.id)
+
+    first = study(tmp_path, model, limit=60, listen=hear, options=madke.RunOptions(token_budget=2000))
+    assert first.limit == "--token-budget"
+    assert "--token-budget" in str(first)
+    decided = study(tmp_path, model, limit=60, listen=hear)
+    assert (decided.verdict.outcome, decided.asked < 60, decided.limit) == ("yes", True, "")
+    assert len(asked) == decided.asked
+    page = decided.report().read_text(encoding="utf-8")
+    assert "Holm" not in page.partition("<script")[0]
+    assert study(tmp_path, model, limit=60, whole=True).asked == 60
+
+
+def test_the_vote_samples_the_prompt_of_rag() -> None:
+    from madke.experiments.recipe import read_recipe
+
+    arms = {arm.name: arm for arm in read_recipe("study").all_arms()}
+    assert arms["votes"].protocol == arms["rag"].protocol
+
+
+def test_a_margin_is_a_share(tmp_path: Path) -> None:
+    with pytest.raises(madke.UserError, match="margin = 10; expected a share between 0 and 1"):
+        study(tmp_path, Gains(0), margin=10)

@@ -1,0 +1,115 @@
+"""The confidence sequence of a paired difference, and the verdict that rests on two of them."""
+
+import random
+from math import exp, log, prod
+
+import pytest
+
+from madke.scoring.verdict import (
+    BETS,
+    WEIGHTS,
+    confidence_sequence,
+    log_capital,
+    planned_questions,
+    questions_needed,
+    verdict_of,
+)
+
+
+def outcomes(call: str, vote: str, debate: str, alone: str = "") -> dict[str, dict[str, float]]:
+    """Right (+) and wrong (-) answers of each arm; a space is a question that failed."""
+    arms = {"alone": alone or call, "rag": call, "votes": vote, "debate": debate}
+    return {
+        name: {f"q{n}": float(mark == "+") for n, mark in enumerate(marks) if mark != " "}
+        for name, marks in arms.items()
+    }
+
+
+def test_the_capital_is_the_mean_of_the_products_of_all_bets() -> None:
+    values = [1.0, 0.5, 0.5, 0.0, 1.0]
+    won = sum(
+        weight * prod(1 - bet + bet * value / 0.4 for value in values)
+        for bet, weight in zip(BETS, WEIGHTS, strict=True)
+    )
+    assert exp(log_capital({1.0: 2, 0.5: 2, 0.0: 1}, 0.4)) == pytest.approx(won)
+    assert sum(WEIGHTS) == pytest.approx(1)
+
+
+def test_the_interval_is_where_neither_gambler_has_made_40_of_1() -> None:
+    found = confidence_sequence([1] * 15 + [-1] * 5 + [0] * 30)
+    assert found.value == pytest.approx(0.2)
+    assert (found.low, found.high) == (pytest.approx(-0.0599, abs=1e-4), pytest.approx(0.4535, abs=1e-4))
+    assert log_capital({1.0: 15, 0.5: 30, 0.0: 5}, (1 + found.low) / 2) == pytest.approx(log(40), abs=1e-4)
+
+
+def test_the_interval_is_symmetric_shrinks_and_does_not_depend_on_order() -> None:
+    few, many = [1, 0, 0, -1, 1], [1, 0, 0, -1, 1] * 20
+    one, other = confidence_sequence(few), confidence_sequence([-each for each in reversed(few)])
+    assert (one.low, one.high) == (pytest.approx(-other.high), pytest.approx(-other.low))
+    long = confidence_sequence(many)
+    assert one.low < long.low < long.value < long.high < one.high
+    assert (confidence_sequence([]).low, confidence_sequence([]).high) == (-1, 1)
+    assert confidence_sequence([0.25, 0.5, -0.5] * 30).low > -0.1  # means over repeats
+
+
+def test_it_covers_the_truth_at_every_look() -> None:
+    draw, missed = random.Random(3), 0
+    for _ in range(60):
+        differences = draw.choices([1, 0, -1], weights=[3, 5, 2], k=60)
+        missed += any(
+            not (found := confidence_sequence(differences[:n])).low <= 0.1 <= found.high for n in range(5, 61, 5)
+        )
+    assert missed <= 3  # 5 %
+
+
+def test_yes_needs_both_contrasts() -> None:
+    better, call, vote = "+" * 60, "+" * 30 + "-" * 30, "-" * 30 + "+" * 30
+    assert verdict_of(outcomes(call, vote, better)).outcome == "yes"
+    assert verdict_of(outcomes(call, better, better)).outcome != "yes"
+    assert verdict_of(outcomes(better, vote, better)).outcome != "yes"
+
+
+def test_no_needs_one_that_is_lost_or_below_the_margin() -> None:
+    right, wrong = "+" * 100, "-" * 50 + "+" * 50
+    lost = verdict_of(outcomes(right, wrong, wrong))
+    assert (lost.outcome, lost.deciding.over, lost.deciding.lost) == ("no", "rag", True)
+    same = verdict_of(outcomes(wrong, right, right))
+    assert (same.outcome, same.deciding.over, same.deciding.lost) == ("no", "votes", False)
+    assert verdict_of(outcomes(wrong, right, right), margin=0.01).outcome == "open"
+
+
+def test_not_decided_says_how_many_more() -> None:
+    call, debate = "+" * 12 + "-" * 18, "-" * 5 + "+" * 13 + "-" * 12
+    found = verdict_of(outcomes(call, call, debate))
+    assert found.outcome == "open"
+    assert [each.over for each in found.open] == ["votes", "rag"]
+    again = 1 + (30 + (found.more or 0)) // 30
+    assert verdict_of(outcomes(call * again, call * again, debate * again)).outcome != "open"
+    assert verdict_of(outcomes(call, call, debate), margin=1 / 30).more is not None
+    nothing = verdict_of({"alone": {}, "rag": {}, "votes": {}, "debate": {}})
+    assert (nothing.outcome, nothing.more, nothing.vote.gain.n) == ("open", None, 0)
+
+
+def test_questions_that_failed_in_one_arm_are_left_out() -> None:
+    found = verdict_of(outcomes("++--", "+ --", " +++"))
+    assert (found.vote.gain.n, found.call.gain.n, found.adds["vote"].n) == (2, 3, 3)
+
+
+def test_the_plan_says_how_many_questions_a_gain_takes() -> None:
+    counts = [planned_questions(margin) for margin in (0.3, 0.2, 0.1, 0.05)]
+    assert counts == sorted(counts)
+    assert counts[-1] > 3 * counts[-2]
+    assert questions_needed([], 0.0) is None
+    assert questions_needed([0.0] * 10, 0.0) is None
+
+
+def test_simulated_studies_keep_their_promises() -> None:
+    from eval.stopping import Ends, World, simulate
+
+    def ends(vote: float, debate: float) -> Ends:
+        return simulate(World(name="", call=vote, vote=vote, debate=debate, alike=0.5), studies=400)
+
+    level, margin, gain = ends(0.6, 0.6), ends(0.6, 0.7), ends(0.55, 0.75)
+    assert level.yes <= 0.05
+    assert margin.no <= 0.05
+    assert gain.questions <= 0.6 * 200
