@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from madke._util.terminal import console, say, say_json, say_wrapped
@@ -10,6 +11,7 @@ from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms
 from madke.core.errors import UserError
+from madke.scoring.logs import is_log, read_logs
 
 if TYPE_CHECKING:
     from madke.core.transcript import Transcript
@@ -31,8 +33,12 @@ EPILOG = flags.epilog(
     "metrics (EM for some questions, label accuracy for others) is only tested within datasets.",
     "Repeats: the table of questions shows the first. Scores and tests use the mean over all repeats. With three or "
     "more there is also a test across repeats.",
-    "Example:",
+    "Logs of other tools: Inspect's .eval and .json, lm-eval's samples_*.jsonl, and any JSON Lines of id and right "
+    "(true, false, 0 to 1), or of id, answer and gold, with calls, tokens and cost if known. Questions are joined by "
+    "their ids; a run of madke may be among them.",
+    "Examples:",
     "  madke compare runs/first runs/second --only-different",
+    "  madke compare logs/first.eval samples_nq.jsonl mine.jsonl --margin 5",
 )
 
 
@@ -52,9 +58,13 @@ def command(
     dataset: flags.Dataset = None,
     columns: flags.Columns = None,
     task: flags.TaskOption = None,
+    margin: Annotated[float, option("Of logs: a difference of fewer points is none that matters.", "POINTS")] = 10,
     as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
 ) -> None:
-    """Compare runs on their shared questions: answers, scores and paired tests."""
+    """Compare runs, or logs of other tools, on their shared questions: answers, scores and paired tests."""
+    if data is None and any(is_log(path) for path in paths):
+        _compare_logs(paths, margin, as_json=as_json)
+        return
     from madke.report.comparison import compare_runs
     from madke.report.finding import finding
     from madke.report.scores import oddities
@@ -87,6 +97,27 @@ def command(
         return
     _show_tables(comparison, shown, tests, within, across, details=details)
     say_wrapped(sentence)
+
+
+def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> None:
+    from madke.report.log_comparison import compare_logs, logs_table, pairs_table
+    from madke.report.tables import rich_table
+
+    logs = read_logs(paths)
+    if len(logs) < 2:
+        raise UserError(f"expected two or more logs or runs, found {len(logs)}")
+    if not 0 < margin < 100:
+        raise UserError(f"--margin {margin:g}: expected points between 0 and 100")
+    pairs = compare_logs(logs, margin / 100)
+    sentences = [pair.sentence() for pair in pairs]
+    if as_json:
+        shown = [{"name": log.name, "path": str(log.path), "right": log.right, "cost": log.cost} for log in logs]
+        say_json({"logs": shown, "pairs": pairs, "findings": sentences})
+        return
+    for sentence in sentences:
+        say_wrapped(sentence)
+    for table in (logs_table(logs), pairs_table(pairs)):
+        console().print(rich_table(table))
 
 
 def _one_question(results: Sequence[Results], question: str, as_json: bool) -> None:

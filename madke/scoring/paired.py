@@ -168,7 +168,7 @@ def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
     one, two = ([fmean(values[key].values()) for key in held] for values in (lefts, rights))
     if not may_be_rate(metric):
         return _of_arms(_permutation_test(one, two), left, right, metric, left_out=len(shared) - len(held))
-    found = _compare(one, two)
+    found = compared(one, two)
     found = _of_arms(found, left, right, metric, left_out=len(shared) - len(held))
     lost = {key for key in shared if key not in lefts and key in left.failed}
     lost |= {key for key in shared if key not in rights and key in right.failed}
@@ -176,8 +176,8 @@ def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
         return found
     # The worst and the best for the right arm: all its failed questions wrong and the other's right, and vice versa.
     everything = (*held, *lost)
-    worst = _compare(_means(lefts, everything, failed=1.0), _means(rights, everything, failed=0.0))
-    best = _compare(_means(lefts, everything, failed=0.0), _means(rights, everything, failed=1.0))
+    worst = compared(_means(lefts, everything, failed=1.0), _means(rights, everything, failed=0.0))
+    best = compared(_means(lefts, everything, failed=0.0), _means(rights, everything, failed=1.0))
     low, high = worst.difference.value, best.difference.value
     same_sign = _sign(low) == _sign(found.difference.value) == _sign(high) != 0
     p = max(worst.p, best.p) if same_sign else 1.0
@@ -246,8 +246,8 @@ def holm(ps: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _compare(one: Sequence[float], two: Sequence[float]) -> PairedTest:
-    """Test the differences (second minus first), with one value of each arm per question; binary values get McNemar."""
+def compared(one: Sequence[float], two: Sequence[float]) -> PairedTest:
+    """One uncorrected test of the differences (second minus first), one value per question; binary ones get McNemar."""
     counts = Counter(zip(one, two, strict=True))
     binary = {"both": (1.0, 1.0), "only_left": (1.0, 0.0), "only_right": (0.0, 1.0), "neither": (0.0, 0.0)}
     found = Discordant(**{name: counts.pop(pair, 0) for name, pair in binary.items()})
@@ -284,6 +284,33 @@ def _bonett_price(found: Discordant, n: int) -> Estimate:
     half = NormalDist().inv_cdf(0.975) * math.sqrt((left + right - (right - left) ** 2) / (n + 2))
     value = (found.only_right - found.only_left) / n
     return Estimate(value=value, low=max(right - left - half, -1.0), high=min(right - left + half, 1.0), n=n)
+
+
+def equal_within(difference: Estimate, margin: float) -> bool:
+    """Whether a difference is below the margin in both directions, by two one-sided tests at 5 % (Schuirmann, 1987).
+
+    They hold where the 90 % interval, here a narrower 95 % interval around the same middle, lies within the margin.
+    """
+    normal = NormalDist().inv_cdf
+    middle = (difference.low + difference.high) / 2
+    half = (difference.high - difference.low) / 2 * normal(0.95) / normal(0.975)
+    return -margin < middle - half and middle + half < margin
+
+
+def further_questions(test: PairedTest) -> int | None:
+    """The number of further questions that would show a difference of this size, with 80 % power at 5 %.
+
+    They are assumed to be like these. None for no difference.
+    """
+    size = abs(test.difference.value)
+    if size <= _TOLERANCE:
+        return None
+    found = test.discordant
+    variance = None if found is None else (found.only_left + found.only_right) / test.n - size**2
+    if variance is None:  # from the interval
+        variance = test.n * ((test.difference.high - test.difference.low) / 2 / NormalDist().inv_cdf(0.975)) ** 2
+    needed = (NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)) ** 2 * variance / size**2
+    return max(0, math.ceil(needed) - test.n)
 
 
 def _permutation_test(one: Sequence[float], two: Sequence[float]) -> PairedTest:

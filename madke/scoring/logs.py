@@ -1,0 +1,169 @@
+"""Right or wrong for each question, from the logs of other tools: Inspect, lm-evaluation-harness, any JSON Lines."""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from madke._util.assets import require
+from madke._util.files import read_jsonl
+from madke.core.errors import UserError
+from madke.core.question import Question
+from madke.runs.directory import read_transcripts
+from madke.scoring.debate_rows import correct
+from madke.tasks import get_task
+
+_GRADES: Mapping[object, float] = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "no": 0.0, True: 1.0, False: 0.0}
+"""What Inspect's scorers write, and their numbers."""
+_COSTS = ("calls", "tokens", "cost")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Log:
+    """The results of one system."""
+
+    name: str
+    path: Path
+    right: Mapping[str, float]
+    """Question -> its share of right answers, from 0 to 1; several answers to a question are averaged."""
+    cost: Mapping[str, float]
+    """``calls``, ``tokens`` and ``cost`` of all answers, as far as the log tells."""
+
+
+def is_log(path: Path) -> bool:
+    """Whether a path is a log that :func:`read_log` reads, by its name."""
+    return path.is_file() and path.suffix in (".eval", ".json", ".jsonl")
+
+
+def read_logs(paths: Sequence[Path]) -> list[Log]:
+    """The logs and run directories at some paths; each is named by what tells its path from the others."""
+    depth = 1
+    while len({path.absolute().parts[-depth:] for path in paths}) < len({*paths}):
+        depth += 1
+    return [read_log(path, "/".join(path.absolute().parts[-depth:])) for path in dict.fromkeys(paths)]
+
+
+def read_log(path: Path, name: str = "") -> Log:
+    """The results in one log.
+
+    - A run directory of madke: the first metric of the task.
+    - ``.eval`` and ``.json``: an Inspect log. The first scorer counts.
+    - ``samples_*.jsonl`` of lm-eval: the first filter and the first metric count. Questions are named by ``doc_id``.
+    - Other JSON Lines: ``id`` and ``right`` (true, false, or 0 to 1), or ``id``, ``answer`` and ``gold`` (a text or a
+      list), which madke's matcher of short answers compares. ``calls``, ``tokens`` and ``cost`` are added up.
+
+    Raises:
+        UserError: The file cannot be read, or a line lacks what is needed.
+    """
+    if not path.exists():
+        raise UserError("no such file or run", file=path)
+    if path.is_dir():
+        rows = _run(path)
+    elif path.suffix == ".eval" or path.suffix == ".json":
+        rows = _inspect(path)
+    else:
+        rows = _lines(path)
+    answers: dict[str, list[float]] = {}
+    cost: dict[str, float] = {}
+    for id_, right, spent in rows:
+        answers.setdefault(id_, []).append(right)
+        for what, amount in spent.items():
+            cost[what] = cost.get(what, 0) + amount
+    if not answers:
+        raise UserError("holds no question with a result", file=path)
+    return Log(name=name or path.name, path=path, right={id_: fmean(each) for id_, each in answers.items()}, cost=cost)
+
+
+_Row = tuple[str, float, Mapping[str, float]]
+"""Question, share right, cost."""
+
+
+def _run(path: Path) -> Iterator[_Row]:
+    for transcript in read_transcripts(path):
+        used, right = transcript.total, correct(transcript)
+        if right is not None:
+            yield transcript.id, right, {"calls": used.calls, "tokens": used.tokens}
+
+
+def _inspect(path: Path) -> Iterator[_Row]:
+    for sample in _inspect_samples(path):
+        scores = sample.get("scores") or {}
+        usage = (sample.get("model_usage") or {}).values()
+        tokens = sum(each.get("total_tokens") or 0 for each in usage if isinstance(each, dict))
+        first = next(iter(scores.values()), None) if isinstance(scores, dict) else None
+        if not isinstance(first, dict):
+            continue  # an error, or a sample that was not scored
+        yield str(sample["id"]), _share(first.get("value"), path), {"tokens": tokens} if tokens else {}
+
+
+def _inspect_samples(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        if path.suffix == ".json":
+            found = json.loads(path.read_bytes())
+            samples = found.get("samples") if isinstance(found, dict) else None
+        else:
+            with zipfile.ZipFile(path) as whole:
+                names = [name for name in whole.namelist() if name.startswith("samples/") and name.endswith(".json")]
+                samples = [json.loads(whole.read(name)) for name in sorted(names)]
+    except NotImplementedError:  # Zstandard, which newer versions of Inspect write
+        require("Logs of this version of Inspect need", "inspect", "inspect_ai")
+        from inspect_ai.log import read_eval_log
+
+        samples = [each.model_dump() for each in read_eval_log(str(path)).samples or ()]
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise UserError(f"is not a log of Inspect: {error}", file=path) from None
+    if not isinstance(samples, list) or not all(isinstance(each, dict) and "id" in each for each in samples):
+        raise UserError("is not a log of Inspect: it has no samples with an id", file=path)
+    yield from samples
+
+
+def _lines(path: Path) -> Iterator[_Row]:
+    chosen: object = None
+    for number, item in read_jsonl(path):
+        if "doc_id" in item:
+            if chosen is None:
+                chosen = item.get("filter")
+            if item.get("filter") == chosen:  # the other filters read the same reply in another way
+                yield str(item["doc_id"]), _share(_lm_eval_value(item, path, number), path, number), {}
+            continue
+        if "id" not in item:
+            found = ", ".join(map(repr, item))
+            raise UserError(f"expected 'id' or lm-eval's 'doc_id', found {found}", file=path, line=number)
+        cost = {what: float(item[what]) for what in _COSTS if isinstance(item.get(what), int | float)}
+        yield str(item["id"]), _right(item, path, number), cost
+
+
+def _lm_eval_value(item: Mapping[str, Any], path: Path, number: int) -> object:
+    names = item.get("metrics")
+    known = [name for name in names if name in item] if isinstance(names, list) else []
+    if not known:
+        raise UserError("expected 'metrics', and a value for the first of them", file=path, line=number)
+    return item[known[0]]
+
+
+def _right(item: Mapping[str, Any], path: Path, number: int) -> float:
+    if "right" in item:
+        return _share(item["right"], path, number)
+    if "answer" not in item or "gold" not in item:
+        found = ", ".join(map(repr, item))
+        raise UserError(f"expected 'right', or 'answer' and 'gold', found {found}", file=path, line=number)
+    golds = item["gold"] if isinstance(item["gold"], list) else [item["gold"]]
+    if item["answer"] is None or not str(item["answer"]).strip():
+        return 0.0
+    text = str(item.get("question") or "")
+    question = Question(id=str(item["id"]), question=text or "?", answers=tuple(map(str, golds)))
+    return float(get_task("short_answer").accepts(str(item["answer"]), question))
+
+
+def _share(value: object, path: Path, number: int | None = None) -> float:
+    if isinstance(value, str | bool) and value in _GRADES:
+        return _GRADES[value]
+    if isinstance(value, int | float) and math.isfinite(value) and 0 <= value <= 1:
+        return float(value)
+    raise UserError(f"found {value!r}, expected right or wrong, or a share from 0 to 1", file=path, line=number)

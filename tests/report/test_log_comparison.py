@@ -1,0 +1,149 @@
+"""Logs of other tools, read and compared: Inspect, lm-eval, any JSON Lines, and runs of madke."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.report.log_comparison import compare_logs, logs_table, pairs_table
+from madke.scoring.logs import Log, read_log, read_logs
+from tests.support.cli import madke
+from tests.support.run_folder import write_run
+from tests.support.transcripts import transcript
+
+
+def lines(path: Path, *records: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    return path
+
+
+def log(name: str, marks: str) -> Log:
+    right = {f"q{n}": float(mark == "+") for n, mark in enumerate(marks) if mark != " "}
+    return Log(name=name, path=Path(name), right=right, cost={})
+
+
+def said(left: str, right: str, margin: float = 0.1) -> str:
+    (pair,) = compare_logs([log("a", left), log("b", right)], margin)
+    return pair.sentence()
+
+
+def sample(id_: Any, value: Any, epoch: int = 1) -> dict[str, Any]:
+    usage = {"openai/m": {"input_tokens": 8, "output_tokens": 2, "total_tokens": 10}}
+    scores = {"match": {"value": value, "answer": "x"}, "second": {"value": 0.5}}
+    return {"id": id_, "epoch": epoch, "target": "x", "scores": scores, "model_usage": usage}
+
+
+def test_an_inspect_log_zipped_and_as_json(tmp_path: Path) -> None:
+    samples = [sample("q0", "C"), sample("q1", "I"), sample("q1", "C", 2), sample(2, 0.25), sample("q3", "N")]
+    failed = {"id": "q4", "epoch": 1, "scores": None, "error": {"message": "no"}}
+    with zipfile.ZipFile(tmp_path / "a.eval", "w") as whole:
+        whole.writestr("header.json", "{}")
+        for n, each in enumerate([*samples, failed]):
+            whole.writestr(f"samples/{n}.json", json.dumps(each))
+    (tmp_path / "a.json").write_text(json.dumps({"version": 2, "samples": [*samples, failed]}))
+    for name in ("a.eval", "a.json"):
+        found = read_log(tmp_path / name)
+        assert found.right == {"q0": 1.0, "q1": 0.5, "2": 0.25, "q3": 0.0}
+        assert found.cost == {"tokens": 50}
+
+
+def test_samples_of_lm_eval_by_their_first_filter_and_metric(tmp_path: Path) -> None:
+    records = [
+        {"doc_id": n, "doc": {}, "filter": each, "metrics": ["exact_match"], "exact_match": value}
+        for n, value in enumerate([1.0, 0.0])
+        for each, value in (("strict", value), ("flexible", 1.0))
+    ]
+    found = read_log(lines(tmp_path / "samples_nq_2026.jsonl", *records))
+    assert found.right == {"0": 1.0, "1": 0.0}
+
+
+def test_json_lines_with_right_or_with_an_answer_and_a_gold(tmp_path: Path) -> None:
+    records = [
+        {"id": "a", "right": True, "calls": 2, "tokens": 30, "cost": 0.5},
+        {"id": "b", "right": 0, "calls": 3, "tokens": 10, "cost": 0.25},
+        {"id": "c", "answer": "It was built in 1902.", "gold": "1902"},
+        {"id": "d", "answer": "Lake Chad", "gold": ["Lake Baikal", "Baikal"]},
+        {"id": "e", "answer": None, "gold": "x"},
+    ]
+    found = read_log(lines(tmp_path / "mine.jsonl", *records))
+    assert found.right == {"a": 1.0, "b": 0.0, "c": 1.0, "d": 0.0, "e": 0.0}
+    assert found.cost == {"calls": 5, "tokens": 40, "cost": 0.75}
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ({"id": "a", "right": "perhaps"}, "a.jsonl:1: found 'perhaps', expected right or wrong, or a share"),
+        ({"id": "a", "answer": "x"}, "a.jsonl:1: expected 'right', or 'answer' and 'gold', found 'id', 'answer'"),
+        ({"name": "a"}, "a.jsonl:1: expected 'id' or lm-eval's 'doc_id', found 'name'"),
+        ({"doc_id": 1, "metrics": ["f1"]}, "a.jsonl:1: expected 'metrics', and a value for the first of them"),
+    ],
+)
+def test_a_line_that_lacks_something_is_refused_with_its_number(tmp_path: Path, record: Any, expected: str) -> None:
+    with pytest.raises(UserError, match=expected.replace("(", r"\(")):
+        read_log(lines(tmp_path / "a.jsonl", record))
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.eval").write_text("no zip")
+    (tmp_path / "b.json").write_text('{"results": []}')
+    for name, expected in (("a.eval", "not a log of Inspect"), ("b.json", "no samples"), ("c.jsonl", "no such file")):
+        with pytest.raises(UserError, match=expected):
+            read_log(tmp_path / name)
+    with pytest.raises(UserError, match="holds no question with a result"):
+        read_log(lines(tmp_path / "d.jsonl"))
+
+
+def test_the_sentences() -> None:
+    assert said("+" * 20 + "-" * 20, "+" * 40) == (
+        "b is better than a by 50.0 points (95 % +31.1 to +64.1, p < 0.0001, n = 40)."
+    )
+    assert said("+" * 40, "+" * 20 + "-" * 20).startswith("a is better than b by 50.0 points (95 % -64.1 to -31.1")
+    assert said("+-" * 100, "+-" * 100).startswith("b and a are equal within 10 points (95 % ")
+    small = "+" * 5 + "-" * 195
+    assert said("+" * 200, "-" * 7 + "+" * 193).endswith("They are equal within 10 points.")
+    assert said(small, small, 0.001).startswith("No difference was found between b and a (")
+    ahead = said("+" * 20 + "-" * 20, "-" + "+" * 22 + "-" * 17)
+    assert ahead.startswith("No difference was found: b is ahead of a by 5.0 points (95 % ")
+    assert ahead.endswith("To show a difference of this size needs n = 267 more.")
+
+
+def test_questions_are_joined_and_each_pair_is_corrected() -> None:
+    logs = [log("a", "++++++++"), log("b", "------- "), log("c", "+++++++-")]
+    pairs = compare_logs(logs, 0.1)
+    assert [(each.test.n, each.unshared) for each in pairs] == [(7, 1), (8, 0), (7, 1)]
+    assert pairs[0].test.p_holm == pytest.approx(3 * pairs[0].test.p)
+    assert "2 questions in only one log of a pair, not compared." in pairs_table(pairs).notes
+    assert [row[0].text for row in logs_table(logs).rows] == ["a", "b", "c"]
+    with pytest.raises(UserError, match="shares no question with a: its first id is 'x', there it is 'q0'"):
+        compare_logs([logs[0], Log(name="x", path=Path("x"), right={"x": 1.0}, cost={})], 0.1)
+
+
+def test_the_unpaired_test_that_others_report_is_next_to_it() -> None:
+    a, b = "+" * 30 + "-" * 70, "+" * 38 + "-" * 62
+    (pair,) = compare_logs([log("a", a), log("b", b)], 0.1)
+    assert pair.test.p == pytest.approx(0.0078, abs=1e-4)  # 8 of 8 discordant pairs
+    assert pair.unpaired_p == pytest.approx(0.2331, abs=1e-3)
+
+
+def test_the_command_compares_logs_and_runs(tmp_path: Path) -> None:
+    ids = [f"q{n}" for n in range(4)]
+    run = write_run(
+        tmp_path / "run", *(transcript(id_, said=["Lake Baikal"], consensus=None, answer="Lake Baikal") for id_ in ids)
+    )
+    file = lines(tmp_path / "logs" / "mine.jsonl", *({"id": id_, "right": n > 1} for n, id_ in enumerate(ids)))
+    done = madke("compare", run, file, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("No difference was found: run is ahead of mine.jsonl by 50.0 points (95 % ")
+    record = json.loads(madke("compare", run, file, "--json", cwd=tmp_path).stdout)
+    assert record["pairs"][0]["test"]["n"] == 4
+    assert [each["name"] for each in record["logs"]] == ["run", "mine.jsonl"]
+
+
+def test_logs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    files = [lines(tmp_path / name / "log.jsonl", {"id": "a", "right": 1}) for name in ("one", "two")]
+    assert [each.name for each in read_logs(files)] == ["one/log.jsonl", "two/log.jsonl"]
