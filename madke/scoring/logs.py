@@ -21,6 +21,7 @@ from madke.tasks import get_task
 
 _GRADES: Mapping[object, float] = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "no": 0.0, True: 1.0, False: 0.0}
 """What Inspect's scorers write, and their numbers."""
+_METRICS = ("exact_match", "acc", "em", "f1")
 _COSTS = ("calls", "tokens", "cost")
 
 
@@ -140,8 +141,8 @@ def _lines(path: Path) -> Iterator[_Row]:
 
 
 def _lm_eval_value(item: Mapping[str, Any], path: Path, number: int) -> object:
-    names = item.get("metrics")
-    known = [name for name in names if name in item] if isinstance(names, list) else []
+    names = item.get("metrics", _METRICS)  # older versions do not name them
+    known = [name for name in names if name in item]
     if not known:
         raise UserError("expected 'metrics', and a value for the first of them", file=path, line=number)
     return item[known[0]]
