@@ -2,7 +2,7 @@
 
     python examples/conflicts.py
 
-Two debaters read passages that contradict each other; the second one gives in. See docs/evidence.md.
+Two debaters read passages that contradict each other; the second one gives in. See docs/report.md.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
     python examples/deferring.py
 
-The sample has few questions, so the level is loose. See docs/evidence.md.
+The sample has few questions, so the level is loose. See docs/report.md.
 """
 
 import tempfile

@@ -23,7 +23,7 @@ class Text(BaseTask):
     name = "text"
     answers_are = "a text whose sentences cite"
     right_when = (
-        "scored by the golds that it names; for protocols that compare no answers ([evidence](evidence.md#texts))"
+        "scored by the golds that it names; for protocols that compare no answers ([texts](report.md#texts))"
     )
     metrics = ("named", "match")
     reads_whole_line = True
