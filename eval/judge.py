@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 import openai
 
-from eval.studies.equal_cost_kept import read_study
+from eval.studies.kept import read_study
 from madke._util.files import read_jsonl, write_file
 from madke.core.question import Question
 from madke.scoring.metrics import token_f1

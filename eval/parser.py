@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from eval.real_models.kept import read_kept
 from eval.real_models.questions import Split
-from eval.studies.kept_calls import read_lines
+from eval.studies.kept import read_lines
 from madke._util.files import write_file
 from madke.core.knowledge import Passage
 from madke.core.question import Question

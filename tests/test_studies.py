@@ -12,8 +12,8 @@ import pytest
 from eval.real_models.questions import Split
 from eval.studies import equal_cost
 from eval.studies.equal_cost import read_anew
-from eval.studies.equal_cost_kept import differences, read_study
 from eval.studies.equal_cost_results import Results, vote_of
+from eval.studies.kept import differences, read_study
 from eval.studies.pays.__main__ import FOLDER, arms_of, main, replayed_study
 from madke.core.chat import ChatRequest, Completion
 from madke.data import read_dataset

@@ -5,14 +5,28 @@ from __future__ import annotations
 import json
 import lzma
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eval.real_models.arms import ARMS, KINDS
-from madke._util.files import atomic_write
 from madke.core.errors import UserError
-from madke.core.transcript import Transcript, from_json, to_json
+from madke.core.transcript import Transcript, from_json
+
+KINDS = {
+    "before": "0.3.0",
+    "paper": "the paper's wording",
+    "few-words": "plain: a few words only",
+    "named-passage": "plain: one sentence, then `Answer:`",
+    "free": "now, no schemas",
+    "bound": "now, schemas",
+}
+"""Which prompts: 0.3.0's, the paper's wording, two plain baselines, and 0.4.0's without and with schemas."""
+BASELINES = ("few-words", "named-passage")
+PROTOCOLS = ("standard", "rag", "cot", "mad", "madke")
+"""From the cheapest to the dearest."""
+SWAPPED = "swapped"
+"""One reply of ``madke`` to a given first round, in which one debater is right and the other wrong."""
+ARMS = ("standard", "rag", "cot", "mad", SWAPPED, "madke")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,17 +47,9 @@ class Call:
     messages: tuple[tuple[str, str], ...] | None = None
     """(role, text) of each message; None if the prompts are not the project's own."""
     echo: float = 0.0
-    """:func:`eval.real_models.measures.echo_share`."""
+    """The share of the reply's words that it repeats from its prompt, see the page's head."""
     example: bool = False
-    """:func:`eval.real_models.measures.gives_example`."""
-
-    def with_measures(self, *, echo: float, example: bool) -> Call:
-        """The call with its measures."""
-        return replace(self, echo=round(echo, 4), example=example)
-
-    def without_messages(self) -> Call:
-        """The call without its prompt."""
-        return replace(self, messages=None)
+    """Whether the reply names the answer of an example of the prompts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,29 +80,11 @@ def pooled(cells: Sequence[KeptCell]) -> KeptCell:
 
 def place(cell: KeptCell) -> tuple[int, int]:
     """Where the cell stands among those of its model."""
-    return ARMS.index(cell.arm), [*KINDS].index(cell.kind)  # type: ignore[arg-type]
-
-
-def write_kept(file: Path, cells: Iterable[KeptCell]) -> None:
-    """Write the results of one model."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(file) as opened, lzma.open(opened, "wb", preset=9) as packed:
-        for cell in cells:
-            own = {
-                name: getattr(cell, name) for name in ("model", "kind", "arm", "holds_gold", "max_tokens", "version")
-            }
-            packed.write(_line("cell", own))
-            for transcript in cell.transcripts:
-                packed.write(b'{"transcript":' + to_json(transcript, exclude_defaults=True) + b"}\n")
-            packed.writelines(_line("call", asdict(call)) for call in cell.calls)
-
-
-def _line(name: str, record: Any) -> bytes:
-    return json.dumps({name: record}, separators=(",", ":")).encode() + b"\n"
+    return ARMS.index(cell.arm), [*KINDS].index(cell.kind)
 
 
 def read_kept(file: Path) -> list[KeptCell]:
-    """The results of one model; UserError if the file is not one that :func:`write_kept` wrote."""
+    """The results of one model; UserError if the file holds none."""
     found: list[KeptCell] = []
     try:
         with lzma.open(file, "rt", encoding="utf-8") as lines:
@@ -120,12 +108,12 @@ def _cells(lines: Iterable[str]) -> Iterator[tuple[dict[str, Any], list[Transcri
         elif name == "transcript":
             current[1].append(from_json(json.dumps(record)))
         else:
-            current[2].append(call_of(record))
+            current[2].append(_call(record))
     if current:
         yield current
 
 
-def call_of(record: dict[str, Any]) -> Call:
+def _call(record: dict[str, Any]) -> Call:
     """The call in a JSON object."""
     messages = record.get("messages")
     pairs: Sequence[Sequence[str]] | None = messages

@@ -1,18 +1,18 @@
-"""What replies do with their prompt: repeat it, give its example back, or end at the token limit."""
+"""What replies do with their prompt, by stage, and with a given first round."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import accumulate, groupby
 
-from eval.real_models.kept import Call, KeptCell
+from eval.real_models.kept import KeptCell
+from madke.core.question import Question
+from madke.core.transcript import Transcript
 from madke.scoring.debate_rows import over_repeats
+from madke.scoring.metrics import METRICS, question_of
 from madke.scoring.scores import scores_of
-from madke.scoring.statistics import Estimate
-from madke.tasks.answer_text import squad_normalize
+from madke.scoring.statistics import Estimate, estimate
 
 GRAM = 8
 """Words in a row that count as repeated."""
@@ -25,52 +25,6 @@ ECHOED = 0.1
 SCORED = ("em", "f1", "match")
 """The metrics that the page shows."""
 STAGES = ("select", "speak", "reply", "judge", "summarize")
-_WORD = re.compile(r"\w+")
-_Words = tuple[str, ...]
-
-
-def echo_share(reply: str, prompt: str, material: Iterable[str]) -> float:
-    """The share of the reply's words that it repeats from the prompt.
-
-    Repeated are ``GRAM`` words in a row that stand in the prompt, and whole lines of ``SHORTEST`` words or more.
-    Words are left out if ``QUOTED`` in a row stand in the material: question, passages and stances, which a reply may
-    quote.
-    """
-    lines = [_words(line) for line in reply.splitlines()]
-    words = tuple(word for line in lines for word in line)
-    runs = [(n, GRAM) for n in range(len(words) - GRAM + 1)]
-    starts = accumulate((len(line) for line in lines), initial=0)
-    runs += [(start, len(line)) for start, line in zip(starts, lines, strict=False) if SHORTEST <= len(line) < GRAM]
-    repeated = _covered(words, runs, [_words(prompt)])
-    quotes = [(n, QUOTED) for n in range(len(words) - QUOTED + 1)]
-    quoted = _covered(words, quotes, [_words(text) for text in material])
-    return len(repeated - quoted) / len(words) if words else 0.0
-
-
-def _covered(words: _Words, runs: Sequence[tuple[int, int]], texts: Sequence[_Words]) -> set[int]:
-    """The places of those runs (start, length) of words that stand in one of the texts."""
-    known = {size: {run for text in texts for run in _runs(text, size)} for size in {size for _, size in runs}}
-    found = [range(start, start + size) for start, size in runs if words[start : start + size] in known[size]]
-    return {place for run in found for place in run}
-
-
-def _words(text: str) -> _Words:
-    return tuple(_WORD.findall(text.casefold()))
-
-
-def _runs(words: _Words, size: int) -> set[_Words]:
-    return {words[n : n + size] for n in range(len(words) - size + 1)}
-
-
-def gives_example(reply: str, examples: Collection[str], material: Iterable[str]) -> bool:
-    """Whether the reply names the answer of an example of the prompts.
-
-    Not if the answer also stands in the material (question, gold answers, passages): then it may be an answer.
-    """
-    said = f" {squad_normalize(reply)} "
-    named = [f" {each} " for each in map(squad_normalize, examples) if f" {each} " in said]
-    texts = [f" {squad_normalize(text)} " for text in material] if named else []
-    return any(not any(each in text for text in texts) for each in named)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,45 +83,38 @@ def _complement(share: Estimate | None) -> Estimate | None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Material:
-    """What the prompts of one debate may hold besides their own words."""
+class Changes:
+    """What debaters with a given stance answered after they read the other's."""
 
-    question: str
-    golds: tuple[str, ...] = ()
-    passages: tuple[str, ...] = ()
-    given: tuple[str, ...] = ()
-    """Stances that were given from outside."""
-
-
-def measured(calls: Iterable[Call], materials: Mapping[str, Material], examples: Collection[str]) -> Iterator[Call]:
-    """The calls with their measures, question by question in the order of the debate.
-
-    ``materials``: question id -> material. Stances of earlier rounds may be quoted, unless they repeat the prompt
-    themselves.
-    """
-    by_question: dict[str, list[Call]] = defaultdict(list)
-    for call in calls:
-        by_question[call.question].append(call)
-    for question, held in by_question.items():
-        material = materials.get(question, Material(question=""))
-        said = list(material.given)
-        for _, group in groupby(sorted(held, key=_place), key=_place):
-            new = [_with_measures(call, material, said, examples) for call in group]
-            yield from new
-            said += [call.text for call in new if call.stage in _STANCES and call.echo <= ECHOED]
+    right_to_wrong: Estimate | None
+    """Of debaters that were right: the share whose next answer is another, wrong one."""
+    wrong_to_right: Estimate | None
+    """Of debaters that were wrong: the share whose next answer is right."""
+    right_to_none: Estimate | None
+    """Of debaters that were right: the share whose next answer cannot be read."""
 
 
-_STANCES = ("speak", "reply")
+def changes(transcripts: Iterable[Transcript]) -> Changes:
+    """The changes from the given first round to the second one; failed replies are left out."""
+    was_right: list[float] = []
+    lost: list[float] = []
+    was_wrong: list[float] = []
+    for transcript in transcripts:
+        question = question_of(transcript)
+        if len(transcript.rounds) < 2:
+            continue
+        given = {turn.agent: turn.stance.answer for turn in transcript.rounds[0].turns}
+        for turn in transcript.rounds[1].turns:
+            if turn.stance.status == "failed":
+                continue
+            right = _accepted(turn.stance.answer, question)
+            if _accepted(given[turn.agent], question):
+                was_right.append(float(turn.stance.answer is not None and not right))
+                lost.append(float(turn.stance.answer is None))
+            else:
+                was_wrong.append(float(right))
+    return Changes(right_to_wrong=estimate(was_right), wrong_to_right=estimate(was_wrong), right_to_none=estimate(lost))
 
 
-def _place(call: Call) -> tuple[int, int]:
-    return call.round, {"select": 0, "speak": 1, "reply": 1, "judge": 2}.get(call.stage, 3)
-
-
-def _with_measures(call: Call, material: Material, said: Sequence[str], examples: Collection[str]) -> Call:
-    prompt = "\n".join(text for _, text in call.messages or ())
-    shown = [material.question, *material.passages]
-    return call.with_measures(
-        echo=echo_share(call.text, prompt, [*shown, *said]),
-        example=gives_example(call.text, examples, [*shown, *material.golds]),
-    )
+def _accepted(answer: str | None, question: Question) -> bool:
+    return answer is not None and METRICS["match"](answer, question) == 1.0

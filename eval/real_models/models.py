@@ -1,4 +1,4 @@
-"""The three models of the study."""
+"""The models of the studies."""
 
 from __future__ import annotations
 
@@ -25,12 +25,6 @@ class StudyModel:
 MODELS = {
     model.key: model
     for model in (
-        StudyModel(
-            key="smollm2-135m",
-            name="SmolLM2-135M-Instruct, Q4_1",
-            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-            questions=100,
-        ),
         StudyModel(
             key="qwen-0.5b",
             name="Qwen2.5-Coder-0.5B-Instruct, Q4_K_M",

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 
-from eval.real_models.arms import BASELINES, KINDS, PROTOCOLS, SWAPPED
-from eval.real_models.kept import KeptCell, place, pooled
-from eval.real_models.measures import ECHOED, GRAM, QUOTED, SCORED, SHORTEST, by_stage
+from eval.real_models.kept import BASELINES, KINDS, PROTOCOLS, SWAPPED, KeptCell, place, pooled
+from eval.real_models.measures import ECHOED, GRAM, QUOTED, SCORED, SHORTEST, by_stage, changes
 from eval.real_models.models import MODELS, StudyModel
-from eval.real_models.swapped import changes
 from madke.scoring.arms import ArmValues, read_arm
 from madke.scoring.metrics import heading_of
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores, scores_of
 from madke.scoring.statistics import Estimate, estimate
 
-_HEAD = f"""# Three real models
+_HEAD = f"""# Two real models
 
-Written by `python -m eval.real_models`. With `--replay` it writes the same page from the kept results in
-`eval/real_models/calls/`, without a model. The questions are from Natural Questions and HotpotQA, half each, and were
-not used to write the prompts. Each has five BM25 passages. Recall is far easier in this collection of 103,515 passages
-than in all of Wikipedia: do not put these scores next to published ones.
+Written by `python -m eval.real_models` from the kept results in `eval/real_models/calls/`, without a model. The
+questions are from Natural Questions and HotpotQA, half each, and were not used to write the prompts. Each has five BM25
+passages. Recall is far easier in this collection of 103,515 passages than in all of Wikipedia: do not put these scores
+next to published ones.
 
 - Square brackets: 95 % intervals over questions (Wilson's for rates, bootstrap for others).
 - *Readable*: the value that the stage asks for was read, or the reply declines to give one. *Repeats*: more than
@@ -64,7 +62,7 @@ def read_otherwise(before: Sequence[KeptCell], now: Sequence[KeptCell]) -> str:
             _score_row(cell, scores_of(cell.transcripts)) for cell in (old, new)
         )
         if old.arm != SWAPPED and (then, none) != (today, none_now):
-            name, kind = MODELS[old.model].name.partition(",")[0], KINDS[old.kind]  # type: ignore[index]
+            name, kind = MODELS[old.model].name.partition(",")[0], KINDS[old.kind]
             rows.append([name, old.arm, kind, then, today, none, none_now])
     heads = ("model", "arm", "prompts", "match, as read then", "now", "no answer, then", "now")
     return f"\n{_CHANGES}\n{_table(heads, rows)}\n" if rows else ""
@@ -135,7 +133,7 @@ def _ceiling(cells: Sequence[KeptCell]) -> str:
 def _score_row(cell: KeptCell, scores: Scores) -> list[str]:
     metrics = [_percent(scores.metrics.get(name)) for name in SCORED]
     unanswered = sum(transcript.status == "abstained" for transcript in cell.transcripts)
-    return [cell.arm, KINDS[cell.kind], str(scores.questions), *metrics, str(unanswered), str(scores.failed)]  # type: ignore[index]
+    return [cell.arm, KINDS[cell.kind], str(scores.questions), *metrics, str(unanswered), str(scores.failed)]
 
 
 def _comparisons(cells: Sequence[KeptCell]) -> list[PairedTest]:
@@ -148,20 +146,20 @@ def _comparisons(cells: Sequence[KeptCell]) -> list[PairedTest]:
 def _test_row(test: PairedTest) -> list[str]:
     found = test.discordant
     counts = [str(found.only_left), str(found.only_right)] if found else ["", ""]
-    names = [KINDS[test.right], KINDS[test.left]]  # type: ignore[index]
+    names = [KINDS[test.right], KINDS[test.left]]
     return [test.metric, *names, str(test.n), _points(test.difference), *counts, f"{test.p:.3f}", f"{test.p_holm:.3f}"]
 
 
 def _stage_rows(cell: KeptCell) -> Iterator[list[str]]:
     for stage, found in by_stage(cell).items():
         shares = (found.readable, found.echoed, found.example, found.cut)
-        yield [cell.arm, KINDS[cell.kind], stage, str(found.replies), *map(_share, shares), str(found.failed)]  # type: ignore[index]
+        yield [cell.arm, KINDS[cell.kind], stage, str(found.replies), *map(_share, shares), str(found.failed)]
 
 
 def _swapped_row(cell: KeptCell) -> list[str]:
     found = changes(cell.transcripts)
     shares = map(_percent, (found.right_to_wrong, found.right_to_none, found.wrong_to_right))
-    return [KINDS[cell.kind], str(len(cell.transcripts)), *shares]  # type: ignore[index]
+    return [KINDS[cell.kind], str(len(cell.transcripts)), *shares]
 
 
 def _cost_row(cell: KeptCell, scores: Scores) -> list[str]:
@@ -170,7 +168,7 @@ def _cost_row(cell: KeptCell, scores: Scores) -> list[str]:
     rounds = scores.mean_rounds.value if scores.mean_rounds and cell.arm in PROTOCOLS[3:] else None
     texts = [f"{means[0]:.1f}", f"{means[1]:,.0f}", f"{means[2]:,.0f}", f"{fmean(each.seconds for each in totals):.1f}"]
     consensus = _share(scores.cons_judge)
-    return [cell.arm, KINDS[cell.kind], *texts, "" if rounds is None else f"{rounds:.2f}", consensus]  # type: ignore[index]
+    return [cell.arm, KINDS[cell.kind], *texts, "" if rounds is None else f"{rounds:.2f}", consensus]
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

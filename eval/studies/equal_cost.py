@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from eval.real_models.questions import Split
-from eval.studies.equal_cost_kept import KeptStudy, read_study
 from eval.studies.equal_cost_page import ReadAnew, write_page
+from eval.studies.kept import KeptStudy, read_study
 from eval.studies.reread import reread_arm
 from madke.experiments.recipe import Arm, read_recipe
 from madke.retrieval.pools.pool_file import PoolRecord

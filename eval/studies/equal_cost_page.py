@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eval.real_models.models import MODELS
-from eval.studies.equal_cost_kept import KeptStudy
 from eval.studies.equal_cost_results import PARTS, PRIMARY, VOTE, Arm, Compared, Results
+from eval.studies.kept import KeptStudy
 from eval.studies.reread import Reread
 from madke._util.files import write_file
 from madke.report import figures as canvas

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 
-from eval.studies.equal_cost_kept import KeptStudy
+from eval.studies.kept import KeptStudy
 from madke.core.transcript import ParseStatus, StageUsage, Transcript, Turn
 from madke.engine.agreement import answer_groups, matcher
 from madke.scoring.arms import ArmValues, read_arm

@@ -9,11 +9,12 @@ from madke._util.terminal import say_table, say_wrapped
 from madke.cli.progress import duration
 from madke.engine.protocol_parts import Knowledge
 from madke.experiments.load import Planned, planned_range
+from madke.models.endpoint import read_models
 from madke.models.model_names import is_unpaid
 from madke.models.prices import Prices
-from madke.models.shipped_prices import shipped_note
+from madke.models.shipped_prices import elsewhere_note, shipped_note
 from madke.retrieval.named import is_sample
-from madke.runs.request import RunRequest
+from madke.runs.request import RunOptions, RunRequest
 
 if TYPE_CHECKING:
     from madke.experiments.load import Load, Pace
@@ -28,7 +29,9 @@ def source_line(name: str, spec: str | None, in_pools: Container[str]) -> str:
     return f"{name} (the shipped sample)" if is_sample(name, spec) else name
 
 
-def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int, pace: Pace | None = None) -> None:
+def show_plans(
+    plans: Sequence[Planned], prices: Prices, reply_tokens: int, options: RunOptions, pace: Pace | None = None
+) -> None:
     """Print planned calls, tokens, cost and time, from the shortest to the longest debates, and their assumptions.
 
     Without prices there is no cost, and without a pace no time.
@@ -71,14 +74,16 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int, pace
         notes.append(
             f"Cost if beginnings of prompts are cached (--prefix on): {cheaper}. The table counts none as cached."
         )
-    for label, part in (("tier: flex in models.yaml", "flex_cost"), ("a batch API, for comparison", "batch_cost")):
+    for label, part in (("tier: flex in models.yaml", "flex_cost"), ("--batch", "batch_cost")):
         ends = getattr(least, part), getattr(most, part)
         if ends[1] < most.cost:
             less = 100 - 100 * ends[1] / most.cost
             notes.append(f"Cost with {label}: {planned_range(*ends, digits=4)}, {less:.0f} % less.")
     if not prices and not all(is_unpaid(model) for plan in plans for model in plan.models):
         notes.append("The cost is not known: give prices with --prices.")
-    notes += filter(None, [shipped_note(prices)])
+    models = dict.fromkeys(model for plan in plans for model in plan.models)
+    elsewhere = None if prices else elsewhere_note(models, read_models(options.models_file), options.base_url)
+    notes += filter(None, [shipped_note(prices), elsewhere])
     say_wrapped("\n".join(notes))
 
 

@@ -85,7 +85,7 @@ def show_run_plan(
     assumed = planned_prices(prices, options)
     plan = Planner(prices=assumed, reply_tokens=reply_tokens).plan(spec.variant.name, spec, pool_of)
     grading = planned_grading(spec.questions, plan.debates, graders, assumed, reply_tokens)
-    show_plans([plan, *grading], prices, reply_tokens, pace_of(options, call_seconds, out))
+    show_plans([plan, *grading], prices, reply_tokens, options, pace_of(options, call_seconds, out))
     if equal_vote(spec.protocol) is not None:
         # Another planner, so that the sample shares no call with the run.
         sample = resolve(sample_of_vote(request, knowledge))
@@ -124,7 +124,7 @@ def show_experiment_plan(
     say(f"{count_of(len(experiment_spec.questions), 'question')} of {experiment_spec.data}")
     if sources := [source_line(*each, experiment_spec.pool_sources) for each in experiment_spec.all_specs.items()]:
         say(f"sources: {', '.join(sources)}")
-    show_plans(plans, prices, reply_tokens, pace)
+    show_plans(plans, prices, reply_tokens, options, pace)
     for published in reproduction_tables(recipe).values():
         console().print(rich_table(published))
 
@@ -220,7 +220,7 @@ def run_arms(
     ungraded = 0
 
     def planned(plans: Sequence[Planned]) -> None:
-        show_plans([*plans, *grading], prices, reply_tokens, pace)
+        show_plans([*plans, *grading], prices, reply_tokens, options, pace)
         start()
 
     with resumable():

@@ -75,7 +75,7 @@ def build(
         planned = Planner(prices=planned_prices(prices, options), reply_tokens=reply_tokens).pool_build(
             wanted, questions, retriever
         )
-        show_plans([planned], prices, reply_tokens)
+        show_plans([planned], prices, reply_tokens, options)
         return
     opened = []
     for name, spec in specs.items():

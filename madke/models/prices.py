@@ -16,12 +16,12 @@ from madke.core.chat import Message, Usage
 _PerMillion = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-FLEX = "flex"
-"""The service tier at a lower price, as requests and replies name it."""
+FLEX, BATCH = "flex", "batch"
+"""Service tiers at a lower price, as requests, replies and the client of batches name them."""
 _SEARCH = 100
 """Passages that one search of a reranker may have."""
 _HALF = 0.5
-"""What OpenAI, Azure and Gemini take at flex, as a part of the standard price."""
+"""What OpenAI, Azure and Gemini take at flex and for batches, as a part of the standard price."""
 
 
 class TierPrice(BaseModel, extra="forbid", frozen=True):
@@ -44,7 +44,7 @@ class Price(TierPrice):
     flex: TierPrice | None = None
     """At the tier ``flex``; None: half of the standard price."""
     batch: TierPrice | None = None
-    """In a batch API. madke sends no batches; plans show the figure for comparison."""
+    """In the batch interface (``--batch``); None: half of the standard price."""
     one_place: ClassVar[bool] = False
     """Whether it holds only for a model of exactly this name, not for one of the same name at another address."""
 
@@ -83,7 +83,7 @@ def read_prices(path: Path) -> dict[str, Price]:
 
 _ADDED = re.compile(r"@https?://.*$|#[^#/]*$", re.DOTALL)
 """Suffixes of a model's name: an address, the fingerprint of a script."""
-_AT_FLEX = f"#{FLEX}"
+_AT_TIER = re.compile(f"#({FLEX}|{BATCH})$")
 
 
 def billed_as(model: str, tier: str) -> str:
@@ -93,19 +93,20 @@ def billed_as(model: str, tier: str) -> str:
 
 def plain_name(billed: str) -> str:
     """The model's name, without its service tier."""
-    return billed.removesuffix(_AT_FLEX)
+    return _AT_TIER.sub("", billed)
 
 
 def price_of(model: str, prices: Prices) -> Price | None:
     """The price of a model, or None. ``openai/NAME@URL`` wins over ``openai/NAME``, which wins over ``openai``.
 
-    ``NAME#flex`` is the price of NAME at that tier.
+    ``NAME#flex`` and ``NAME#batch`` are the prices of NAME at those tiers.
     """
     plain = plain_name(model)
     names = (plain, _ADDED.sub("", plain), plain.partition("/")[0])
     known = (name for name in names if name in prices and (name == plain or not prices[name].one_place))
     found = next((prices[name] for name in known), None)
-    return found if found is None or plain == model else found.at(found.flex, _HALF)
+    tier = model.removeprefix(plain).removeprefix("#")
+    return found if found is None or not tier else found.at(found.flex if tier == FLEX else found.batch, _HALF)
 
 
 def cost(usage: Usage, price: Price) -> float:

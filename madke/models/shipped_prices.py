@@ -40,22 +40,46 @@ def providers() -> dict[str, _Provider]:
     return {host: validated(each, _Provider, file=_FILE, within=(host,)) for host, each in content.items()}
 
 
-def shipped_prices(models: Iterable[str], entries: ModelEntries, base_url: str | None) -> dict[str, ShippedPrice]:
+SHIPPED = "shipped"
+"""``--prices shipped``: the shipped prices count by the model's name, at whatever address it is called."""
+
+
+def shipped_prices(
+    models: Iterable[str], entries: ModelEntries, base_url: str | None, *, anywhere: bool = False
+) -> dict[str, ShippedPrice]:
     """Model -> its shipped price, for models that are called at a known host under a known name.
 
     Args:
         models: Names as in ``--model``, or entries of ``models.yaml``.
         entries: Those entries.
         base_url: The address of ``openai/`` models. Default: ``OPENAI_BASE_URL``, else OpenAI's.
+        anywhere: Whether the name alone decides, for servers that pass calls on to a provider; of providers that share
+            a name, the first counts.
     """
-    found = {}
+    found: dict[str, ShippedPrice] = {}
     for model in models:
         host, name = _place(model, entries, base_url)
-        provider = providers().get(host)
-        if provider is not None and (price := provider.models.get(name)) is not None:
-            stated = price.model_dump(exclude_unset=True)
-            found[model] = ShippedPrice(**stated, source=provider.source, date=provider.date)
+        known = providers()
+        hosts = [host] if host in known and name in known[host].models else [*known] if anywhere else []
+        for provider in (known[each] for each in hosts if name in known[each].models):
+            stated = provider.models[name].model_dump(exclude_unset=True)
+            found.setdefault(model, ShippedPrice(**stated, source=provider.source, date=provider.date))
     return found
+
+
+def elsewhere_note(models: Iterable[str], entries: ModelEntries, base_url: str | None) -> str | None:
+    """Why no shipped price counts for models that have one by name, but not at their address; None without any."""
+    models = list(models)
+    here = shipped_prices(models, entries, base_url)
+    by_name = shipped_prices(models, entries, base_url, anywhere=True)
+    other = {_place(model, entries, base_url)[0]: model for model in by_name if model not in here}
+    if not other:
+        return None
+    names = ", ".join(other.values())
+    return (
+        f"madke ships prices of {names} at the provider's own address; these are called at {', '.join(other)}. "
+        f"--prices {SHIPPED} applies them."
+    )
 
 
 def shipped_note(prices: Prices) -> str | None:

@@ -17,8 +17,8 @@ from madke.engine.parse import TRUNCATED
 from madke.models.endpoint import read_models
 from madke.models.limiter import Limits
 from madke.models.model_names import is_unpaid
-from madke.models.prices import Prices, billed_as, cost, price_of, read_prices
-from madke.models.shipped_prices import shipped_prices
+from madke.models.prices import BATCH, Prices, billed_as, cost, price_of, read_prices
+from madke.models.shipped_prices import SHIPPED, shipped_prices
 from madke.models.store import CallStore
 from madke.runs.request import RunOptions
 
@@ -71,6 +71,19 @@ class Budget:
         self.cost += charged
         return charged
 
+    def allow_batch(self, model: str, usage: Usage) -> None:
+        """UserError if a batch of calls with this usage may exceed a limit."""
+        price = price_of(billed_as(model, BATCH), self.prices)
+        charged = cost(usage, price) if price else 0.0
+        tokens = usage.prompt_tokens + usage.completion_tokens
+        again = "raise it, and the same command goes on; everything so far is kept"
+        if self.max_cost is not None and self.cost + charged > self.max_cost:
+            spent = f"{self.cost:.4f} is spent, and the next batch may cost {charged:.4f}"
+            raise UserError(f"--max-cost {self.max_cost:g}: {spent}; {again}")
+        if self.max_tokens is not None and self.tokens + tokens > self.max_tokens:
+            spent = f"{self.tokens:,} are used, and the next batch may take {tokens:,}"
+            raise UserError(f"--token-budget {self.max_tokens}: {spent}; {again}")
+
     def catch_up(self, store: CallStore, at_least: int = 0) -> None:
         """Count the calls in a store, unless something is counted already; a damaged store may hold too few tokens."""
         if self.tokens == 0:
@@ -113,18 +126,23 @@ class Account:
 def prices_of(options: RunOptions, models: Iterable[str] = ()) -> Prices:
     """The prices in the price file and in ``models.yaml``; the price file wins.
 
-    If neither has one, the shipped prices of ``models``: a mixture could be of two currencies.
+    If neither has one, the shipped prices of ``models``: a mixture could be of two currencies. They count at the
+    provider's own address, and with ``--prices shipped`` at any.
     """
     entries = read_models(options.models_file)
     prices = {name: entry.price for name, entry in entries.entries.items() if entry.price is not None}
-    prices |= read_prices(options.prices) if options.prices else {}
-    return prices or shipped_prices(models, entries, options.base_url)
+    anywhere = options.prices is not None and str(options.prices) == SHIPPED
+    prices |= read_prices(options.prices) if options.prices and not anywhere else {}
+    return prices or shipped_prices(models, entries, options.base_url, anywhere=anywhere)
 
 
 def planned_prices(prices: Prices, options: RunOptions) -> Prices:
-    """The prices that plans assume: those of its service tier for a model that has one."""
+    """The prices that plans assume: with ``--batch`` those of batches, else those of a model's service tier."""
     entries = read_models(options.models_file).entries
-    tiers = {name: price_of(billed_as(name, each.tier), prices) for name, each in entries.items() if each.tier}
+    asked: dict[str, str] = {name: each.tier for name, each in entries.items() if each.tier}
+    if options.batch is not None:
+        asked = dict.fromkeys(prices, BATCH)
+    tiers = {name: price_of(billed_as(name, tier), prices) for name, tier in asked.items()}
     return {**prices, **{name: price for name, price in tiers.items() if price is not None}}
 
 

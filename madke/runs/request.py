@@ -290,7 +290,12 @@ class RunOptions:
     prefix: Prefix = described(
         "auto", "Whether calls that begin alike wait for the first of them.", MODELS, type=Prefix
     )
-    prices: Path | None = described(None, "Prices per million tokens, as YAML.", COST, metavar="FILE", type=_FILE)
+    prices: Path | None = described(
+        None, "Prices per million tokens: YAML, or shipped.", COST, metavar="FILE", type=_FILE
+    )
+    batch: str | None = described(
+        None, "Ask in batches: api, or the command of a program.", COST, metavar="HOW", type=_TEXT
+    )
     max_cost: float | None = described(
         None, "Start no question at or above this cost.", COST, least=0, metavar="X", type=float | None
     )
@@ -322,6 +327,8 @@ class RunOptions:
         _check(self)
         if self.address is not None and self.engine != "ray":
             raise UserError("--address is the address of a Ray cluster; it needs --engine ray")
+        if self.batch is not None and self.engine == "ray":
+            raise UserError("--batch asks from this machine; leave out --engine ray")
 
 
 DEFAULTS = RunOptions()

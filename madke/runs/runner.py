@@ -16,6 +16,7 @@ from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
 from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
+from madke.models.batches import MOST_AT_ONCE, in_batches
 from madke.models.endpoint import endpoints_of, relocations
 from madke.models.limiter import Limits, allow_connections
 from madke.models.pipeline import CallPipeline
@@ -108,6 +109,10 @@ async def _execute(
         if before is not None and not no_calls and (line := relocations(endpoints_before(directory.path), endpoints)):
             _log.warning("%s", line)
         directory.begin(record, models.values(), RunFiles(calls=calls, pools=pools), work=bool(pending))
+        if options.batch is not None and not no_calls:
+            # All questions start at once, so that a wave is one batch.
+            models = in_batches(models, options.batch, directory.path, own.budget.allow_batch)
+            options = replace(options, concurrency=MOST_AT_ONCE)
         with CallStore(calls) as store:
             run = _Run(
                 spec=spec, directory=directory, options=options, own=own, store=store, pools=found, models=models
@@ -180,7 +185,7 @@ class _Run:
         meter = self.meter
         cast = {role: self.pipeline.model(model) for role, model in self.models.items()}
         drain = partial(drained, self.pipeline.limits)
-        workers, quietly = self.options.concurrency, partial(drain, log=False)
+        workers, quietly = min(self.options.concurrency, max(1, len(pending))), partial(drain, log=False)
         batch = until_limit(meter, pending, partial(self._debate, cast), workers=workers, drain=quietly)
         try:
             if not await until_stopped(batch, drain, seconds=self.own.seconds, signals=signals):

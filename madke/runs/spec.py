@@ -30,6 +30,7 @@ from madke.engine.prose import check_task
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import role_key
 from madke.engine.scene import Scene
+from madke.models.batches import API
 from madke.models.chat_models import as_chat_model, close, open_model
 from madke.models.endpoint import ModelEntries, read_models, refuse_two_addresses, refuse_unreachable
 from madke.models.model_names import forms_with_endpoint, has_endpoint, names_code
@@ -83,7 +84,9 @@ class RunSpec:
         """Role -> model; opens models given by name, see :func:`madke.runs.spec.open_models`."""
         names = {role: name for role, name in self.record.models.items() if name not in self.own_models}
         entries = read_models(options.models_file)
-        opened = open_models(names, base_url=options.base_url, replay=replay, models=entries)
+        # The program of --batch needs no server.
+        probed = options.batch in (None, API)
+        opened = open_models(names, base_url=options.base_url, replay=replay, models=entries, probed=probed)
         return {role: opened.get(role) or self.own_models[name] for role, name in self.record.models.items()}
 
     def scene(

@@ -51,6 +51,19 @@ def test_a_price_needs_the_host_and_the_name() -> None:
     assert list(shipped_prices(asked, entries, "http://localhost:1/v1")) == ["judge"]
 
 
+def test_prices_shipped_count_at_any_address_and_a_plan_says_why_they_do_not() -> None:
+    relayed = f"{MINI}@http://localhost:4000/v1"
+    prices = prices_of(RunOptions(prices=Path("shipped")), [relayed, "openai/none"])
+    assert price_of(relayed, prices) == price_of(MINI, prices_of(RunOptions(), [MINI]))
+    assert list(prices) == [relayed]
+    asked = ["run", "questions.csv", "--out", "out", "--sources", "none", "--plan", "--model", relayed]
+    Path("questions.csv").write_text("question,answers\nWhich is deeper?,Baikal\n")
+    said = " ".join(madke(*asked).stdout.split())
+    assert "madke ships prices of openai/gpt-5-mini@http://localhost:4000/v1" in said
+    assert "called at localhost. --prices shipped applies them." in said
+    assert "Prices that ship with madke" in madke(*asked, "--prices", "shipped").stdout
+
+
 def test_a_limit_of_cost_can_rest_on_them() -> None:
     budget = account(RunOptions(max_cost=1)).budget
     budget.check([MINI])
@@ -75,5 +88,5 @@ def test_a_plan_names_them_with_source_and_date(tmp_path: Path) -> None:
     assert f"Prices that ship with madke, in US dollars: {MINI} ({provider.source}, {provider.date})" in said
     assert "--prices FILE replaces them" in said
     assert "Cost with tier: flex in models.yaml: " in said
-    assert "Cost with a batch API, for comparison: " in said
+    assert "Cost with --batch: " in said
     assert "No cost" not in said

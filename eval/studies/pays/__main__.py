@@ -24,9 +24,16 @@ import yaml
 
 from eval.command_line import folder_of, names_of, tell
 from eval.real_models.models import MODELS, check_file
-from eval.studies.equal_cost_kept import KeptStudy, changed_prompts, differences, keep, read_study
-from eval.studies.kept_calls import asked_with_schemas, restore_calls
-from eval.studies.no_model import NoModel
+from eval.studies.kept import (
+    KeptStudy,
+    NoModel,
+    asked_with_schemas,
+    changed_prompts,
+    differences,
+    keep,
+    read_study,
+    restore_calls,
+)
 from eval.studies.pays.questions import write_questions
 from madke._util.files import write_file
 from madke.core.errors import UserError, unknown

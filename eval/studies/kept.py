@@ -1,18 +1,25 @@
-"""What is kept of one model's part of the study: its calls, and the transcripts of all arms."""
+"""What is kept of a study: the calls and transcripts of one model in one compressed file, and debates from them.
+
+From the file a stranger's machine runs the same debates again, without a model: every call is answered by the store.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import lzma
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval.studies.kept_calls import keep_calls, read_lines
+from madke._util.files import atomic_write
 from madke._version import __version__
+from madke.core.chat import ChatRequest, Completion
+from madke.core.errors import CallError, UserError
 from madke.core.transcript import Transcript, from_json, to_json
 from madke.experiments.experiment import CALLS, arm_folder
 from madke.experiments.recipe import Recipe
+from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from madke.runs.record import read_run
 from madke.variants import load_variant
@@ -104,3 +111,56 @@ def _told(transcript: Transcript) -> tuple[Any, ...]:
     total = transcript.total
     counts = (total.calls, total.prompt_tokens, total.completion_tokens)
     return transcript.answer, transcript.status, transcript.stop_reason, said, verdicts, transcript.final, counts
+
+
+def keep_calls(store: Path, file: Path, head: dict[str, Any], results: Iterable[dict[str, Any]] = ()) -> None:
+    """Write a first line that describes the calls, all calls of a store, and what was made of them."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(file) as opened, lzma.open(opened, "wb", preset=9) as packed, CallStore(store) as calls:
+        packed.write(_line(head))
+        packed.writelines(map(_line, calls.exported()))
+        packed.writelines(map(_line, results))
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+
+def restore_calls(file: Path, store: Path) -> None:
+    """Add the kept calls to a store, created if missing."""
+    add_calls((entry for entry in read_lines(file) if "text" in entry or "call" in entry), store)
+
+
+def asked_with_schemas(file: Path) -> bool:
+    """Whether the kept calls are of a model that takes schemas, or of a server that was tried with them."""
+    return any("call" in line and line["call"]["completion"].get("bound") is not None for line in read_lines(file))
+
+
+def add_calls(entries: Iterable[dict[str, Any]], store: Path) -> None:
+    """Add exported calls to a store."""
+    store.parent.mkdir(parents=True, exist_ok=True)
+    with CallStore(store) as calls:
+        calls.restore(entries)
+
+
+def read_lines(file: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file of kept calls, as objects; the first describes them."""
+    try:
+        with lzma.open(file, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                yield json.loads(line)
+    except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
+        raise UserError(f"holds no kept calls: {error}", file=file) from error
+
+
+class NoModel:
+    """The model of a replay: it answers nothing, because every call must be among the kept ones."""
+
+    def __init__(self, name: str = "none", *, takes_schemas: bool = True) -> None:
+        self.name = name
+        self.takes_schemas = takes_schemas
+        """As the model whose calls are replayed: a call is found by its form."""
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """CallError: the call is not among the kept ones."""
+        raise CallError(f"the {request.purpose.stage} call is not among the kept calls", retryable=False)

@@ -1,0 +1,231 @@
+"""Calls through a provider's batch interface: waves, kills, lost and refused answers, cost limits, a batch program."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import madke
+from madke.core.chat import ChatRequest, Completion, Usage
+from madke.core.errors import UserError
+from madke.models import batches
+from madke.models.batches import STATE, BatchApi, BatchClient, BatchCommand, Batches
+from madke.models.prices import Price, cost, price_of
+from madke.models.scripted import ScriptedChat
+from madke.runs.request import RunOptions
+from tests.support.batch_server import BatchServer, all_answers, answer, batch_server, said
+from tests.support.chat_requests import chat_request, purpose
+
+
+def batched(server: BatchServer, folder: Path, **options: Any) -> BatchClient:
+    def own(model: BatchClient) -> Batches:
+        service = options.pop("service", None) or BatchApi(model.connected)
+        return Batches(service, folder, quiet=0.05, poll=(0.01, 0.02), **options)
+
+    learns = "service" not in options
+    return BatchClient("m", base_url=server.url, batches=own, learns=learns)
+
+
+def requests(*texts: str, **changes: Any) -> list[ChatRequest]:
+    return [chat_request(text, **changes) for text in texts]
+
+
+def completions(model: BatchClient, *waves: Sequence[ChatRequest]) -> list[list[Completion]]:
+    """The completions of requests that are made at the same time, wave after wave."""
+
+    async def ask() -> list[list[Completion]]:
+        try:
+            return [await asyncio.gather(*map(model.complete, wave)) for wave in waves]
+        finally:
+            await model.aclose()
+
+    return asyncio.run(ask())
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none-needed")
+
+
+def test_what_waits_is_one_batch_and_its_answers_may_come_in_any_order(tmp_path: Path) -> None:
+    with batch_server() as server:
+        (first, *_), second, third = completions(
+            batched(server, tmp_path), requests("first"), requests(*"abcde"), requests("aa", "bb")
+        )
+    assert [len(lines) for lines in server.batches] == [5, 2]
+    assert [body["messages"][-1]["content"] for body in server.alone] == ["first"]
+    assert {each.text for each in second} == {"The answer is 1."}
+    assert {each.text for each in third} == {"The answer is 2."}
+    assert [first.tier, *(each.tier for each in (*second, *third))] == ["", *["batch"] * 7]
+
+
+def test_equal_requests_of_two_debaters_are_two_lines(tmp_path: Path) -> None:
+    two = [chat_request("same", about=purpose(agent=name)) for name in ("A", "B")]
+    with batch_server() as server:
+        completions(batched(server, tmp_path), requests("first"), two)
+    (lines,) = server.batches
+    assert len({line["custom_id"] for line in lines}) == len(lines) == 2
+
+
+def test_lost_and_refused_answers_are_asked_one_by_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def some(_: int, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [answer(lines[0]), answer(lines[1], status=400)]  # and none to the third
+
+    with batch_server(some) as server:
+        _, found = completions(batched(server, tmp_path), requests("first"), requests("a", "bb", "ccc"))
+    assert [each.text for each in found] == ["The answer is 1.", "The answer is 2.", "The answer is 3."]
+    assert [each.tier for each in found] == ["batch", "", ""]
+    assert sorted(body["messages"][-1]["content"] for body in server.alone) == ["bb", "ccc", "first"]
+    assert "no answer to 2 of 3 calls, which are asked one by one" in caplog.text
+
+
+@pytest.mark.parametrize("status", ["failed", "expired"])
+def test_a_batch_that_fails_as_a_whole_is_asked_one_by_one(status: str, tmp_path: Path) -> None:
+    with batch_server(lambda n, lines: [], status=lambda batch, look: status) as server:
+        _, found = completions(batched(server, tmp_path), requests("first"), requests("a", "bb"))
+    assert [each.text for each in found] == ["The answer is 1.", "The answer is 2."]
+    assert len(server.alone) == 3
+
+
+def killed(model: BatchClient, wave: Sequence[ChatRequest], seen: list[Any]) -> None:
+    """End the process's part without an orderly close, once the server has seen a batch."""
+
+    async def ask() -> None:
+        await model.complete(chat_request("first"))
+        waiting = [asyncio.create_task(model.complete(each)) for each in wave]
+        async with asyncio.timeout(20):
+            while not seen:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        for task in waiting:
+            task.cancel()
+        await model.aclose()
+
+    asyncio.run(ask())
+
+
+def test_a_killed_run_collects_its_batch_and_pays_nothing_twice(tmp_path: Path) -> None:
+    wave = requests("a", "bb", "bb", "ccc")
+    with batch_server(status=lambda batch, look: "in_progress") as server:
+        killed(batched(server, tmp_path), wave, server.batches)
+        server.status = lambda batch, look: "completed"
+        (found,) = completions(batched(server, tmp_path), [*wave[::-1], chat_request("dddd")])
+    assert [each.text for each in found] == [f"The answer is {n}." for n in (3, 2, 2, 1, 4)]
+    assert [len(lines) for lines in server.batches] == [4, 1]
+    assert [body["messages"][-1]["content"] for body in server.alone] == ["first"]
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_a_kill_while_a_batch_is_sent_neither_loses_it_nor_sends_it_twice(arrived: bool, tmp_path: Path) -> None:
+    with batch_server(status=lambda batch, look: "in_progress") as server:
+        killed(batched(server, tmp_path), requests("a", "bb"), server.batches)
+        intent, sent = (tmp_path / STATE).read_text().splitlines()
+        (tmp_path / STATE).write_text(f"{intent}\n{sent[:10]}")  # The process ended within its second line.
+        if not arrived:
+            server.metadata[0] = {}
+        server.status = lambda batch, look: "completed"
+        _, found = completions(batched(server, tmp_path), requests("first"), requests("a", "bb"))
+    assert [each.text for each in found] == ["The answer is 1.", "The answer is 2."]
+    assert len(server.batches) == (1 if arrived else 2)
+
+
+def test_a_batch_that_the_budget_does_not_allow_is_not_sent(tmp_path: Path) -> None:
+    def allow(usage: Usage) -> None:
+        if usage.completion_tokens > 100:
+            raise UserError("--max-cost: no room")
+
+    with batch_server() as server:
+        model = batched(server, tmp_path, allow=allow)
+        with pytest.raises(UserError, match="no room"):
+            completions(model, requests("first"), requests("a", max_tokens=64), requests("a", "b", max_tokens=64))
+    assert [len(lines) for lines in server.batches] == [1]
+
+
+def test_a_batch_costs_half_or_what_its_price_says() -> None:
+    usage = Usage(prompt_tokens=1000, completion_tokens=1000)
+    plain = Price(prompt=2, completion=8)
+    stated = Price(prompt=2, completion=8, batch={"prompt": 1.5, "completion": 3})
+    for price, expected in ((plain, 0.005), (stated, 0.0045)):
+        found = price_of("openai/m#batch", {"openai/m": price})
+        assert found is not None
+        assert cost(usage, found) == pytest.approx(expected)
+
+
+PROGRAM = """
+import json, pathlib, sys
+lines = [json.loads(line) for line in pathlib.Path(sys.argv[1]).read_text().splitlines()]
+sys.path.insert(0, sys.argv[3])
+from madke.runs.request import RunOptions
+from tests.support.batch_server import all_answers
+pathlib.Path(sys.argv[2]).write_text("\\n".join(map(json.dumps, all_answers(1, lines))))
+"""
+
+
+def test_a_program_answers_a_file_of_requests_in_the_same_lines(tmp_path: Path) -> None:
+    program = tmp_path / "batch.py"
+    program.write_text(PROGRAM)
+    command = f"{sys.executable} {program} {{input}} {{output}} {Path(__file__).parents[2]}"
+    with batch_server() as server:
+        model = batched(server, tmp_path, service=BatchCommand(command, tmp_path))
+        (found,) = completions(model, requests("a", "bb"))
+        assert [each.text for each in found] == ["The answer is 1.", "The answer is 2."]
+        program.write_text("raise SystemExit('it must not run again')")
+        again = batched(server, tmp_path, service=BatchCommand(command, tmp_path))
+        (found,) = completions(again, requests("bb", "a"))
+        assert [each.text for each in found] == ["The answer is 2.", "The answer is 1."]
+        assert server.alone == server.batches == []
+    (sent,) = tmp_path.glob("batch-*.requests.jsonl")
+    lines = [json.loads(line) for line in sent.read_text().splitlines()]
+    assert {line["url"] for line in lines} == {"/v1/chat/completions"}
+    assert [said(line["body"]) for line in lines] == ["The answer is 1.", "The answer is 2."]
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [("vllm run-batch", "expected `api`, or a command with {input} and {output}"), ("a 'b", "No closing quotation")],
+)
+def test_a_command_that_cannot_be_one_is_refused(command: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        BatchCommand(command, tmp_path)
+
+
+def test_a_program_that_fails_stops_the_run_with_its_status(tmp_path: Path) -> None:
+    command = f"{sys.executable} -c 'raise SystemExit(3)' {{input}} {{output}}"
+    with batch_server(all_answers) as server:
+        model = batched(server, tmp_path, service=BatchCommand(command, tmp_path))
+        with pytest.raises(UserError, match="ended with status 3"):
+            completions(model, requests("a"))
+
+
+def test_debates_go_in_waves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(batches, "POLL_SECONDS", (0.01, 0.02))
+    questions = [{"id": f"q{n}", "question": f"How deep is lake {'x' * n}?", "answers": ["1"]} for n in range(4)]
+    with batch_server() as server:
+        options = RunOptions(base_url=server.url, batch="api")
+        run = madke.run(
+            questions, protocol="mad", model="openai/m", options=options, sources="none",
+            out=tmp_path / "run",
+        )  # fmt: skip
+        transcripts = list(run.transcripts())
+        assert [each.status for each in transcripts] == ["ok"] * 4
+        # Three debaters, two rounds: one ordinary call, and one batch for each round.
+        assert len(server.alone) == 1
+        assert [len(lines) for lines in server.batches] == [4 * 3 - 1, 4 * 3]
+        again = madke.run(
+            questions, protocol="mad", model="openai/m", options=options, sources="none",
+            out=tmp_path / "run",
+        )  # fmt: skip
+        assert [each.answer for each in again.transcripts()] == [each.answer for each in transcripts]
+        assert (len(server.alone), len(server.batches)) == (1, 2)
+
+
+def test_only_endpoints_have_batches() -> None:
+    with pytest.raises(UserError, match="--batch is for openai/ models"):
+        batches.in_batches({"debater-1": ScriptedChat([])}, "api", Path(), lambda model, usage: None)
