@@ -19,12 +19,18 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.retrieval.documents.source import DocumentSource
 from madke.retrieval.fusion import HybridSource, Method
-from madke.retrieval.http_search import HttpOptions, HttpSearch, search_presets
 from madke.retrieval.index_sources import RankedBy, SampleSource, open_index
-from madke.retrieval.serper import Serper, SerperOptions
+from madke.retrieval.services import (
+    HttpOptions,
+    HttpSearch,
+    Serper,
+    SerperOptions,
+    Wikipedia,
+    WikipediaOptions,
+    search_presets,
+)
 from madke.retrieval.source import own_source
 from madke.retrieval.web import Service, SnippetsSource, WebOptions, WebSource
-from madke.retrieval.wikipedia import Wikipedia, WikipediaOptions
 
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B`` with an optional weight."""

@@ -12,16 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.retrieval.http_search import HttpSearch, fill_template, search_presets
-from madke.retrieval.serper import Serper, SerperOptions
+from madke.retrieval.services import HttpSearch, Serper, SerperOptions, Wikipedia, search_presets
 from madke.retrieval.source_spec import HttpSpec, WikipediaSpec, spec_from_yaml
 from madke.retrieval.web import Service, SnippetsSource, Spent, WebOptions, WebSource
-from madke.retrieval.wikipedia import Wikipedia
 from tests.support.search_server import Reply, SearchServer, Seen, ok, raw_server
 
 KEY = "canary-7f3a9b2c5d"
@@ -166,7 +162,7 @@ CASES = {
 }
 
 
-@pytest.fixture(params=list(CASES))
+@pytest.fixture(params=["searxng", "serper", "wikipedia"])
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -220,6 +216,7 @@ def test_every_preset_has_a_case() -> None:
     assert set(search_presets()) <= {case.settings.get("preset") for case in CASES.values()}
 
 
+@pytest.mark.parametrize("name", CASES)
 def test_each_service_is_asked_and_read_in_its_own_form(case: Case, server: SearchServer, opened: Open) -> None:
     source = opened(server.url)
 
@@ -250,7 +247,6 @@ def test_a_repeated_search_costs_nothing_and_needs_no_key(
         assert other.error == f"no usable answer in the cache, and {next(iter(case.keys))} is not set"
 
 
-@pytest.mark.parametrize("name", ["searxng", "serper", "wikipedia"])
 def test_an_expired_answer_is_asked_again_and_never_used(server: SearchServer, opened: Open) -> None:
     start = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -292,7 +288,6 @@ def test_a_byte_that_is_not_utf8_costs_one_character(server: SearchServer, opene
     assert f"\N{REPLACEMENT CHARACTER}{word}" in hits.passages[0].title + hits.passages[0].text
 
 
-@pytest.mark.parametrize("name", ["searxng", "serper", "wikipedia"])
 def test_a_service_that_stays_broken_fails_its_query(server: SearchServer, opened: Open, waits: list[float]) -> None:
     server.reply = lambda seen, before: (500, {}, KEY.encode())
 
@@ -309,9 +304,7 @@ def test_a_service_that_stays_broken_fails_its_query(server: SearchServer, opene
         ((429, {"Retry-After": "3600"}, b""), "HTTP 429, and the server asks to wait 3600 s"),
         ((402, {}, KEY.encode()), "HTTP 402, no credits are left"),
         ((200, {}, b"<html>"), "the reply is not JSON"),
-        ((200, {}, b"[" * 100_000), "the reply is not JSON"),
         ((200, {}, f'{{"error": "bad key {KEY}"}}'.encode()), None),
-        ((200, {}, b'["text"]'), None),
         ((200, {}, b"null"), None),
     ],
 )
@@ -322,7 +315,7 @@ def test_what_repeating_cannot_mend_fails_at_once(
 
     (hits,) = opened(server.url).search(["a"], 3)
 
-    if name in ("brave", "serper") and reply[2][:1] == b"{":  # their replies without results have no list
+    if name == "serper" and reply[2][:1] == b"{":  # its replies without results have no list
         assert hits == Hits()
         return
     assert hits.error is not None
@@ -352,7 +345,6 @@ def test_a_rejected_key_ends_all_asking_and_is_named_by_its_variable(
     assert len(server.requests) == sent
 
 
-@pytest.mark.parametrize("name", ["searxng", "serper", "wikipedia"])
 def test_an_unreachable_service_is_not_tried_for_every_query(opened: Open) -> None:
     source = opened("http://127.0.0.1:1")
 
@@ -362,9 +354,8 @@ def test_an_unreachable_service_is_not_tried_for_every_query(opened: Open) -> No
     assert found[-1].error == "not sent: ConnectionError after 5 attempts"
 
 
-@pytest.mark.parametrize("name", ["searxng", "serper", "wikipedia"])
 def test_a_hanging_service_and_half_a_body_are_retried(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.retrieval.http_search._TIMEOUT", 0.05)
+    monkeypatch.setattr("madke.retrieval.services._TIMEOUT", 0.05)
     with raw_server(b"", b"", 0), raw_server(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{") as half:
         (cut,) = opened(half).search(["a"], 3)
     with raw_server(b"H", b"T", 60) as hanging:
@@ -385,22 +376,12 @@ def test_an_endless_reply_is_not_read_to_its_end(packing: bytes, tmp_path: Path)
     assert hits.error == "HTTP 200, but the reply exceeds 5,000,000 bytes"
 
 
-@pytest.mark.parametrize("begins", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nServer: "])
-def test_a_reply_that_trickles_in_is_given_up(begins: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.retrieval.http_search._DEADLINE", 0.3)
-    with raw_server(begins, b"0", 0.05) as url:
+def test_a_reply_that_trickles_in_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("madke.retrieval.services._DEADLINE", 0.3)
+    with raw_server(b"HTTP/1.1 200 OK\r\n\r\n", b"0", 0.05) as url:
         (hits,) = open_http(url, tmp_path, preset="searxng").search(["a"], 3)
 
     assert hits.error == "no complete reply within 0.3 s"
-
-
-def test_a_text_cut_inside_a_character_is_shown_and_kept(tmp_path: Path) -> None:
-    with SearchServer(lambda seen, before: ok({"results": [{"content": "so glad \ud83d"}]})).running() as server:
-        source = open_http(server.url, tmp_path, preset="searxng")
-        (first,), (again,) = source.search(["a"], 3), source.search(["a"], 3)
-
-    assert first == again
-    assert first.passages[0].text == "so glad ?"
 
 
 def test_a_cache_that_is_no_database_is_one_line(tmp_path: Path) -> None:
@@ -468,20 +449,6 @@ def test_a_wrong_setting_is_one_line_that_says_what_was_expected(settings: dict[
         spec_from_yaml({"http": settings}, file="f")
     assert "secret" not in str(error.value)
     assert "\n" not in str(error.value)
-
-
-@settings(deadline=None)
-@given(query=st.text(), k=st.integers(1, 100))
-def test_a_query_is_a_value_whatever_it_contains(query: str, k: int) -> None:
-    template = {"q": "{query}", "n": "{k}", "both": "{k} of {query} {other}", "deep": [{"x": "{query}"}], "flag": True}
-
-    assert fill_template(template, query, k) == {
-        "q": query,
-        "n": k,
-        "both": f"{k} of {query} {{other}}",
-        "deep": [{"x": query}],
-        "flag": True,
-    }
 
 
 @pytest.fixture
@@ -565,57 +532,11 @@ def test_scores_are_kept_only_if_every_result_has_one(tmp_path: Path) -> None:
     assert [p.score for p in some.passages] == [1, 1 / 2, 1 / 3]
 
 
-LABELS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
-DOMAINS = st.lists(LABELS, min_size=2, max_size=4).map(".".join).filter(lambda domain: not domain.startswith("www."))
-SHOUTED = st.sampled_from([str.lower, str.upper, str.title])
-REST = st.sampled_from(["", "/", ":8080/a", "/a?b=c#d", "./x"])
-SCHEMES = st.sampled_from(["https://", "http://", "//", "HTTP://", "https://user:word@"])
-
-
-def without(*domains: str) -> WebOptions:
-    return WebOptions(exclude=domains)
-
-
-@settings(deadline=None)
-@given(domain=DOMAINS, below=st.lists(LABELS, max_size=3), scheme=SCHEMES, rest=REST, said=SHOUTED, excluded=SHOUTED)
-def test_a_domain_is_left_out_with_all_below_it(
-    domain: Any, below: Any, scheme: Any, rest: Any, said: Any, excluded: Any
-) -> None:
-    link = scheme + said(".".join([*below, domain])) + rest
-
-    assert not without(excluded(domain)).allows([link])
-    assert not without("other.example", "www." + domain).allows([link])
-
-
-@settings(deadline=None)
-@given(domain=DOMAINS, prefix=LABELS, other=DOMAINS, scheme=SCHEMES, rest=REST)
-def test_nothing_else_is_left_out(domain: Any, prefix: Any, other: Any, scheme: Any, rest: Any) -> None:
-    excludes = without(domain)
-
-    assert excludes.allows([scheme + prefix + domain + rest])
-    assert excludes.allows([scheme + other + rest]) == (other != domain and not other.endswith("." + domain))
-    assert excludes.allows([f"https://{prefix}.example/?from=https://{domain}/"]) or domain == f"{prefix}.example"
-
-
-@settings(deadline=None)
-@given(link=st.text())
-def test_any_text_can_be_judged(link: str) -> None:
-    assert without().allows([link])
-    assert without("a.example").allows([link]) in (True, False)
-
-
-@pytest.mark.parametrize(
-    "link",
-    ["", "quiz.example/17", "mailto:a@b.example", "https://[::1", "https://localhost/", "https://quiz%2eexample/"],
-)
-def test_a_link_that_cannot_be_read_is_left_out_where_domains_are(link: str) -> None:
-    assert not without("a.example").allows([link])
-    assert without().allows([link])
-
-
 @pytest.mark.parametrize(
     ("domain", "link"),
     [
+        ("quiz.example", "https://www.quiz.example/17"),
+        ("WWW.Quiz.example", "http://quiz.example:8080/a?b=c"),
         ("b\u00fccher.example", "https://xn--bcher-kva.example/"),
         ("xn--bcher-kva.example", "https://B\u00dcCHER.example/"),
         ("quiz.example", "https:\\\\quiz.example\\17"),
@@ -623,10 +544,13 @@ def test_a_link_that_cannot_be_read_is_left_out_where_domains_are(link: str) -> 
         ("quiz.example", "https://quiz.example./17"),
     ],
 )
-def test_other_spellings_of_a_domain_are_known(domain: str, link: str) -> None:
-    assert not without(domain).allows(["https://b.example/", link])
-    assert without(domain).allows(["https://b.example/", "https://c.example/"])
-    assert not without(domain).allows([])
+def test_an_excluded_domain_is_known_in_each_spelling(domain: str, link: str) -> None:
+    options = WebOptions(exclude=(domain,))
+
+    assert not options.allows(["https://b.example/", link])
+    assert options.allows(["https://b.example/", "https://notquiz.example/?from=https://quiz.example/"])
+    for unreadable in ([], ["quiz.example/17"], ["https://[::1"]):
+        assert not options.allows(unreadable)
 
 
 def results_file(folder: Path, *lines: object) -> Path:

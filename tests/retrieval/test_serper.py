@@ -13,10 +13,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from madke.core.question import Question
-from madke.retrieval.pools.building import retrieve_pools
 from madke.retrieval.pools.pool_file import read_pools
-from madke.retrieval.serper import Serper, SerperOptions
+from madke.retrieval.services import Serper, SerperOptions
 from madke.retrieval.web import Spent, WebSource
 from tests.support.cli import command, madke
 from tests.support.search_server import Reply, SearchServer, Seen, ok
@@ -28,7 +26,6 @@ RESULTS = [
     {"title": "Three", "snippet": "third", "link": "https://www.quiz.example/3"},
 ]
 OK = ok({"organic": RESULTS, "credits": 1, "answerBox": {"answer": "42"}})
-NO_CREDITS: Reply = (400, {}, b'{"message":"Not enough credits","statusCode":400}')
 
 
 @pytest.fixture
@@ -86,14 +83,6 @@ def test_tens_are_asked_for_with_some_to_spare_where_domains_are_left_out(
     assert SerperOptions(exclude=exclude).parameters("q", k) == {"q": "q", "num": asked}
 
 
-def test_other_parameters_are_other_answers(server: SearchServer, tmp_path: Path) -> None:
-    asked: list[dict[str, Any]] = [{}, {"country": "us"}, {"country": "ch"}, {"after": "2020-01-01"}, {"country": "us"}]
-    for options in asked:
-        open_source(tmp_path, server, **options).search(["a"], 5)
-
-    assert len(server.requests) == 4
-
-
 def test_an_impossible_price_is_that_of_the_results(server: SearchServer, tmp_path: Path) -> None:
     odd = {"odd": {"credits": "?"}, "huge": {"credits": 10**30}, "less": {"credits": -5}, "yes": {"credits": True}}
     prices = {"one": {"credits": 1}, "three": {"credits": 3}, "unsaid": {}, **odd}
@@ -113,21 +102,6 @@ def test_an_impossible_price_is_that_of_the_results(server: SearchServer, tmp_pa
 
     assert source.spent == Spent(source="google", requests=9, credits=11, cached=2)
     assert source.spent.line() == "google: 9 requests sent, 2 answers from the cache, 11 credits spent"
-
-
-def test_used_up_credits_make_the_pools_of_the_rest_partial(server: SearchServer, tmp_path: Path) -> None:
-    source = open_source(tmp_path, server)
-    source.search(["q0"], 5)
-    server.reply = lambda seen, before: NO_CREDITS
-    questions = [Question(id=f"{n}", question=f"q{n}", answers=("x",)) for n in range(30)]
-
-    count = retrieve_pools(questions, [source], 5, tmp_path / "pools.jsonl")
-
-    pools = read_pools(tmp_path / "pools.jsonl")
-    assert count["google"].failed == 29
-    assert not pools["0"].partial
-    assert "HTTP 400, no credits are left" in pools["29"].partial["google"]
-    assert len(server.requests) <= 1 + 8
 
 
 def test_a_killed_pool_build_asks_again_only_for_what_had_not_come_back(server: SearchServer, tmp_path: Path) -> None:

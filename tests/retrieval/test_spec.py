@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.retrieval.serper import SerperOptions
+from madke.retrieval.services import SerperOptions
 from madke.retrieval.source_spec import (
     HybridSpec,
     IndexSpec,

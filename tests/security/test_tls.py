@@ -15,7 +15,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.retrieval.fetch import download
-from madke.retrieval.serper import Serper, SerperOptions
+from madke.retrieval.services import Serper, SerperOptions
 from madke.retrieval.web import WebSource
 
 CONTENT = b"the published file"

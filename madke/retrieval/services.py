@@ -1,26 +1,32 @@
-"""Search services over HTTP, which people describe in YAML: templates of requests, and paths to the results."""
+"""Search services over HTTP: Serper, Wikipedia, and any that people describe in YAML (templates, paths to results)."""
 
 from __future__ import annotations
 
 import html
 import json
+import math
+import os
 import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from contextlib import suppress
+from datetime import date
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NoReturn, Self
+from urllib.parse import quote
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from madke._util.assets import asset
-from madke._util.concurrency import in_thread
 from madke._util.http_session import keyed_session
 from madke._util.yaml_file import read_mapping
+from madke._version import __version__
 from madke.core.addresses import public_url, retry_after
 from madke.core.chat import decoded
-from madke.core.errors import unknown
+from madke.core.errors import UserError, unknown
 from madke.models.endpoint import key_from_environment
+from madke.retrieval.passages.raw_pages import split_words
 from madke.retrieval.web import (
     MAX_REPLY_BYTES,
     Address,
@@ -36,20 +42,13 @@ from madke.retrieval.web import (
 if TYPE_CHECKING:
     import requests
 
-_SLOT = re.compile(r"\{(query|k)\}")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
-
-JsonPath = Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)*$")]
-"""Keys and positions in a JSON value, such as ``hits.0.title``."""
-
 _TIMEOUT = 20.0
 """Seconds to connect, and seconds between two pieces of data."""
 _DEADLINE = 60.0
-"""Seconds for a whole reply, even if its head or its body arrives slowly."""
+"""Seconds for the body of a reply, even if it arrives slowly."""
 
 
-class HttpReply(NamedTuple):
+class _HttpReply(NamedTuple):
     """A reply; ``wait``: the seconds that its headers ask to wait."""
 
     status: int
@@ -80,7 +79,7 @@ class HttpService:
         self._no_credits = no_credits or {}
         self._session = _session(concurrency)
 
-    def request(self, url: str, headers: Mapping[str, str], **parts: Any) -> HttpReply:
+    def request(self, url: str, headers: Mapping[str, str], **parts: Any) -> _HttpReply:
         """Send a request once and return the reply with status 200; else NoAnswer or TryAgain."""
         import requests
         from urllib3 import exceptions
@@ -98,7 +97,7 @@ class HttpService:
             self.judge(reply)
         return reply
 
-    def judge(self, reply: HttpReply) -> NoReturn:
+    def judge(self, reply: _HttpReply) -> NoReturn:
         """Raise what a reply with another status than 200 means."""
         # In our words, because the body may contain the key.
         reason = f"HTTP {reply.status}"
@@ -116,29 +115,21 @@ class HttpService:
         """Close the connections; the next request opens new ones."""
         self._session.close()
 
-    def _reply(self, url: str, headers: Mapping[str, str], parts: Mapping[str, Any]) -> HttpReply:
-        ends = time.monotonic() + _DEADLINE
+    def _reply(self, url: str, headers: Mapping[str, str], parts: Mapping[str, Any]) -> _HttpReply:
         # Uncompressed, so that the byte limit holds for what is read.
         headers = {"Accept-Encoding": "identity", **headers}
-        asked = partial(
-            self._session.request, self._method, url,
-            headers=headers, timeout=_TIMEOUT, allow_redirects=False, stream=True, **parts,
-        )  # fmt: skip
-        try:
-            # In a thread, which can be left: the timeout begins again with each byte of the reply's head.
-            begun = in_thread(asked).result(_DEADLINE)
-        except TimeoutError:
-            raise NoAnswer(f"no complete reply within {_DEADLINE:g} s") from None
-        with begun as reply:
-            content = bytearray()
+        with self._session.request(
+            self._method, url, headers=headers, timeout=_TIMEOUT, allow_redirects=False, stream=True, **parts
+        ) as reply:
+            content, ends = bytearray(), time.monotonic() + _DEADLINE
             read = reply.status_code in (200, *self._no_credits)  # Other bodies are not used.
             while read and (block := reply.raw.read1(1 << 16, decode_content=False)):
                 content += block
                 if len(content) > MAX_REPLY_BYTES:
                     raise NoAnswer(f"HTTP {reply.status_code}, but the reply exceeds {MAX_REPLY_BYTES:,} bytes")
-                if time.monotonic() > ends:
+                if time.monotonic() > ends:  # the timeout begins again with each piece
                     raise NoAnswer(f"no complete reply within {_DEADLINE:g} s")
-            return HttpReply(reply.status_code, retry_after(reply.headers), bytes(content))
+            return _HttpReply(reply.status_code, retry_after(reply.headers), bytes(content))
 
 
 def _session(connections: int) -> requests.Session:
@@ -150,6 +141,14 @@ def _session(connections: int) -> requests.Session:
     # A redirect would send the key to another host, and its body is read without a limit.
     session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
     return session
+
+
+JsonPath = Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)*$")]
+"""Keys and positions in a JSON value, such as ``hits.0.title``."""
+
+_SLOT = re.compile(r"\{(query|k)\}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 
 
 class Fields(BaseModel, frozen=True, extra="forbid"):
@@ -387,3 +386,241 @@ class HttpSearch(HttpService):
         public = {name: value for name, value in options.params.items() if name not in self._secret_params}
         request = {"params": fill_template(public, query, count), "body": fill_template(options.body, query, count)}
         return options.read(fetch(request))
+
+
+SERPER_KEY = "SERPER_API_KEY"
+CREDIT_BUYS = 10
+"""Results per credit; more results cost two credits."""
+_BASE_URL = "https://google.serper.dev"
+_MAX_RESULTS = 100
+_IMPOSSIBLE_PRICE = 1_000
+"""Credits; every search costs less."""
+
+
+class SerperOptions(WebOptions):
+    """Settings of a web search. As in the paper (MADKE, section 3.1.1), only organic snippets become passages."""
+
+    results: Annotated[int | None, Field(strict=True, ge=1, le=_MAX_RESULTS)] = None
+    """Organic results to request. Default: the number of passages, plus two if domains are excluded, rounded up to
+    tens: ten cost one credit, more cost two."""
+    country: Annotated[str | None, Field(pattern="^[a-z]{2}$")] = None
+    """Two letters, such as ``us``; default: Serper's."""
+    language: Annotated[str | None, Field(pattern="^[a-z]{2,3}(-[a-z0-9]{2,4})?$")] = None
+    """Such as ``en`` or ``pt-br``; default: Serper's."""
+    after: date | None = None
+    """First day of the pages' dates (inclusive), as Google dates them."""
+    before: date | None = None
+    """Last day of the pages' dates (inclusive)."""
+
+    @field_validator("country", "language", mode="before")
+    @classmethod
+    def _lower(cls, code: Any) -> Any:
+        return code.lower() if isinstance(code, str) else code
+
+    @field_validator("after", "before", mode="before")
+    @classmethod
+    def _no_number(cls, day: Any) -> Any:
+        if isinstance(day, int | float):  # pydantic would read a year as seconds since 1970
+            raise ValueError(f"expected a day such as 2021-01-31, found {day!r}")
+        return day
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if self.after and self.before and self.after > self.before:
+            raise ValueError(f"after ({self.after}) is later than before ({self.before})")
+        return self
+
+    def parameters(self, query: str, k: int) -> dict[str, str | int]:
+        """The request for ``k`` passages; the query is sent verbatim."""
+        ends = (("cd_min", self.after), ("cd_max", self.before))
+        days = [f"{name}:{day.month}/{day.day}/{day.year}" for name, day in ends if day is not None]
+        optional = {"gl": self.country, "hl": self.language, "tbs": ",".join(["cdr:1", *days]) if days else None}
+        return {
+            "q": query,
+            "num": self.results or min(-(-self.request_size(k) // CREDIT_BUYS) * CREDIT_BUYS, _MAX_RESULTS),
+            **{name: value for name, value in optional.items() if value is not None},
+        }
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The environment variable that holds the key."""
+        return (SERPER_KEY,)
+
+    @property
+    def changed(self) -> str:
+        """The non-default settings that change results, such as ``country="us"``; may be empty."""
+        values = self.model_dump(mode="json", exclude_defaults=True, exclude={"cache_days"})
+        ordered = sorted(values.items(), key=lambda item: item[0] == "exclude")
+        return ", ".join(f"{name}={json.dumps(value)}" for name, value in ordered)
+
+
+class Serper(HttpService):
+    """``POST {base_url}/search``. Default: the address in ``SERPER_BASE_URL``, else Serper's own."""
+
+    def __init__(self, options: SerperOptions, base_url: str | None = None) -> None:
+        no_credits = {400: "not enough credits"}
+        super().__init__(method="POST", concurrency=8, variables=SERPER_KEY, no_credits=no_credits)
+        self.address = (base_url or os.environ.get("SERPER_BASE_URL") or _BASE_URL).rstrip("/")
+        if "@" in self.address or "?" in self.address:
+            # The address is written to pool files and the cache.
+            expected = "expected the address alone (the key is SERPER_API_KEY)"
+            raise UserError(f"SERPER_BASE_URL contains a user or a query; {expected}")
+        self._options = options
+        self._key = key_from_environment(SERPER_KEY) or ""
+        changed = f" ({options.changed})" if options.changed else ""
+        self.description = f"web search through {public_url(self.address)}{changed}"
+
+    def send(self, request: Request) -> PricedReply:
+        """The reply; a price that is missing or impossible is that of the requested results."""
+        reply = parse_json(self.request(f"{self.address}/search", {"X-API-KEY": self._key}, json=dict(request)).content)
+        if not isinstance(reply, Mapping) or _organic(reply) is None:
+            raise NoAnswer("HTTP 200, but the body is not a search result")
+        price = reply.get("credits")
+        if type(price) is not int or not 0 <= price < _IMPOSSIBLE_PRICE:
+            price = 1 if request["num"] <= CREDIT_BUYS else 2
+        return PricedReply(reply, price)
+
+    def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
+        """The organic results by rank that are not excluded."""
+        found = _organic(fetch(self._options.parameters(query, k))) or ()
+        return [result for result in found if self._options.allows([result.link])]
+
+
+def _organic(reply: Mapping[str, Any]) -> list[WebResult] | None:
+    """The organic results without invalid ones, since the reply was paid for; None if it is not a search result."""
+    items = reply.get("organic") or []
+    read = []
+    for item in items if isinstance(items, list) else ():
+        with suppress(ValidationError):
+            read.append(WebResult.model_validate(item))
+    return read if read or items == [] else None
+
+
+_WORDS = 100
+_LONGEST_QUERY = 300
+"""Characters; the API refuses longer ones."""
+_LINKED_WORDS = 6
+"""Words of a passage in its link, by which a browser finds it in the article."""
+_MAX_LAG = 5
+"""Seconds that the servers' copies may be behind; if it is more, the API asks to wait."""
+_BUSY = re.compile(r"maxlag|ratelimited|readonly|cirrussearch-too-busy-error|internal_api_error_\w+")
+_HEADING = re.compile(r"^=+\s*(.*?)\s*=+$")
+_NO_TEXT = {"see also", "references", "notes", "external links", "further reading", "bibliography", "sources"}
+"""Headings of sections that are lists of links."""
+
+
+class WikipediaOptions(WebOptions):
+    """Settings of a search in Wikipedia, or in another wiki with the same software."""
+
+    language: Annotated[str, Field(pattern="^[a-z]{2,3}(-[a-z]+)*$")] = "en"
+    articles: Annotated[int, Field(ge=1, le=20)] = 3
+    """Articles to read for each query; each is one request, and is cached."""
+    url: Address | None = None
+    """Address of another wiki's ``api.php``; it needs the extension TextExtracts."""
+    contact: Annotated[str, Field(pattern=r"^[\x21-\x7e]+$")] | None = None
+    """A mail address or page for the user agent, so that the operators can reach you."""
+
+
+class Wikipedia(HttpService):
+    """See :class:`madke.retrieval.web.Service`."""
+
+    def __init__(self, options: WikipediaOptions) -> None:
+        super().__init__(method="GET", concurrency=1)
+        self._options = options
+        self._url = options.url or f"https://{options.language}.wikipedia.org/w/api.php"
+        self.address = public_url(self._url)
+        self.description = f"Wikipedia search at {self.address} ({options.articles} articles per query)"
+        contact = f"; {options.contact}" if options.contact else ""
+        self._headers = {"User-Agent": f"madke/{__version__} (batch question answering{contact})"}
+
+    def send(self, request: Request) -> PricedReply:
+        """The API's reply."""
+        fixed = {"action": "query", "format": "json", "formatversion": 2, "maxlag": _MAX_LAG}
+        return _checked(self.request(self._url, self._headers, params=fixed | dict(request)))
+
+    def results(self, query: str, k: int, fetch: Fetch) -> Iterator[WebResult]:
+        """The best passages of the articles that the search finds."""
+        request = {"list": "search", "srsearch": query[:_LONGEST_QUERY], "srlimit": self._options.articles}
+        found = [item.get("pageid") for item in _list(fetch(request), "search")]
+        passages = [passage for page in found if isinstance(page, int) for passage in self._passages(page, fetch)]
+        for passage, score in _best(passages, query, k):
+            words = quote(" ".join(passage.text.split()[:_LINKED_WORDS]), safe="")
+            yield WebResult(
+                title=passage.title,
+                snippet=passage.text,
+                # A part of the page: else the passages of an article would be duplicates of each other.
+                link=f"{passage.url}#:~:text={words.replace('-', '%2D')}",
+                id=passage.key,
+                score=score,
+            )
+
+    def _passages(self, page: int, fetch: Fetch) -> Iterator[_Passage]:
+        article = {
+            "prop": "extracts|info|pageprops",
+            "pageids": page,
+            "explaintext": 1,
+            "exsectionformat": "wiki",
+            "inprop": "url",
+            "ppprop": "disambiguation",
+        }
+        for item in _list(fetch(article), "pages"):
+            title, text, url = (str(item.get(name) or "") for name in ("title", "extract", "fullurl"))
+            if "pageprops" not in item and self._options.allows([url]):
+                for n, part in enumerate(split_words(_prose(text), _WORDS)):
+                    yield _Passage(f"{page}-{n}", title, part, url)
+
+
+class _Passage(NamedTuple):
+    key: str
+    title: str
+    text: str
+    url: str
+
+
+def _checked(response: _HttpReply) -> PricedReply:
+    reply = parse_json(response.content)
+    if not isinstance(reply, dict):
+        raise NoAnswer("the reply is not of the MediaWiki API")
+    error = reply.get("error")
+    if error is None and isinstance(reply.get("query"), dict):
+        return PricedReply(reply)
+    code = error.get("code") if isinstance(error, dict) else None
+    if isinstance(code, str) and _BUSY.fullmatch(code):
+        raise TryAgain(f"the wiki is busy ({code})", wait=response.wait)
+    known = isinstance(code, str) and re.fullmatch(r"[\w-]{1,40}", code)
+    raise NoAnswer(f"the wiki refuses the request ({code})" if known else "the reply is not of the MediaWiki API")
+
+
+def _list(reply: Any, name: str) -> list[dict[str, Any]]:
+    found = reply["query"].get(name)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _prose(extract: str) -> str:
+    """The text of an article without headings and without sections that are lists of links."""
+    kept, skipped = [], False
+    for line in extract.splitlines():
+        if heading := _HEADING.match(line.strip()):
+            skipped = heading[1].casefold() in _NO_TEXT
+        elif not skipped:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _best(passages: Sequence[_Passage], query: str, k: int) -> list[tuple[_Passage, float]]:
+    """The ``k`` best passages with their scores: BM25 among these passages alone, titles included."""
+    counts = [Counter(_terms(f"{passage.title} {passage.text}")) for passage in passages]
+    found_in = Counter(term for count in counts for term in count)
+    asked = set(_terms(query))
+
+    rarity = {term: math.log(1 + (len(counts) - n + 0.5) / (n + 0.5)) for term, n in found_in.items()}
+
+    def score(count: Counter[str]) -> float:
+        return sum(rarity[term] * count[term] / (count[term] + 0.9) for term in asked & count.keys())
+
+    scored = [(passage, round(score(count), 6)) for passage, count in zip(passages, counts, strict=True)]
+    return sorted(scored, key=lambda each: -each[1])[:k]
+
+
+def _terms(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
