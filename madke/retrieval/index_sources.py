@@ -14,7 +14,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Source
 from madke.models.embeddings import open_encoder
 from madke.models.encoders import Encoder, titled_text
-from madke.retrieval.documents.word_index import WordIndex, best, words_of
+from madke.retrieval.documents.word_index import WordIndex, best
 from madke.retrieval.indexes import published_folders as published
 from madke.retrieval.indexes.dense import FaissShards
 from madke.retrieval.indexes.index_folder import (
@@ -29,15 +29,12 @@ from madke.retrieval.indexes.index_folder import (
     read_manifest,
 )
 from madke.retrieval.indexes.lucene import (
-    MOST_TERMS,
     java_class,
     java_reason,
     java_thread,
     open_lucene,
-    query_terms,
-    rarest_query,
 )
-from madke.retrieval.source import hits_of, log_without_terms
+from madke.retrieval.source import hits_of
 
 _log = logging.getLogger(__name__)
 
@@ -109,10 +106,7 @@ class Bm25Source:
         self.description = self.fingerprint = f"BM25 over {described}"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        """The top ``k`` passages for each query; empty if the index has none of its words.
-
-        A query with too many different words is searched by its rarest ones. A query of stop words is logged.
-        """
+        """The top ``k`` passages for each query; empty if the index has none of its words."""
         found: list[Hits] = []
         with java_thread():
             for first in range(0, len(queries), _CHUNK):
@@ -130,28 +124,11 @@ class Bm25Source:
             numbers.add(str(number))
         try:
             found = self._searcher.batch_search(texts, numbers, k, os.cpu_count() or 1)
-        except jnius.JavaException:  # caused by one query: search one by one to find it
-            found = {}
-        answers = [(query, found.get(str(number))) for number, query in enumerate(queries)]
-        every = [self._search_one(query, k) if hits is None else self._hits(hits) for query, hits in answers]
-        nothing = [query for query, hits in zip(queries, every, strict=True) if hits == Hits()]
-        log_without_terms(self.name, [query for query in nothing if not query_terms(self._searcher, query)])
-        return every
-
-    def _search_one(self, query: str, k: int) -> Hits:
-        import jnius
-
-        try:
-            terms = query_terms(self._searcher, query)
-            if len(terms) <= MOST_TERMS:
-                return self._hits(self._searcher.search(query, k))
-            _log.warning(
-                "%s: %.40r... has %d different words and is searched by its %d rarest",
-                self.name, query, len(terms), MOST_TERMS,
-            )  # fmt: skip
-            return self._hits(self._searcher.search(rarest_query(self._searcher, terms), k))
+            return [self._hits(found.get(str(number)) or ()) for number in range(len(queries))]
         except jnius.JavaException as error:
-            return Hits(error=f"Lucene: {java_reason(error)}")
+            if len(queries) > 1:  # caused by one query: search one by one to find it
+                return [hits for query in queries for hits in self._search_chunk([query], k)]
+            return [Hits(error=f"Lucene: {java_reason(error)}")]
 
     def _hits(self, documents: Iterable[Any]) -> Hits:
         return hits_of(self.name, ((self._passage(document), float(document.score)) for document in documents))
@@ -277,7 +254,6 @@ class SampleSource:
         """The best ``k`` passages for each query; for BM25 only those that have one of its words."""
         if self._ranking == "bm25":
             found = [self._words.search(query, k) for query in queries]
-            log_without_terms(self.name, [query for query in queries if not words_of(query)])
         else:
             scores = self._encoder.encode_queries(queries) @ self.vectors.T
             found = [best(row, k) for row in scores]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
-from madke.core.errors import UserError, count_of
+from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
 from madke.core.registry import Registry
 from madke.retrieval.indexes.index_folder import StoredPassage
@@ -131,13 +131,6 @@ def source_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="madke-sources", daemon=True).start()
     return loop
-
-
-def log_without_terms(source: str, queries: Sequence[str]) -> None:
-    """Log the queries of which no word is left to search for."""
-    if queries:
-        what = f"{count_of(len(queries), 'query', 'queries')} without a word to search for, only stop words or signs"
-        _log.warning("%s: %s (first: %.80r)", source, what, queries[0])
 
 
 def hits_of(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:

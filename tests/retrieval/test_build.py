@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -18,12 +16,9 @@ from madke.retrieval.indexes.index_folder import (
     DenseSettings,
     IndexRecall,
     Manifest,
-    StoredPassage,
-    describe_files,
     open_manifest,
     read_manifest,
     verify,
-    write_passages,
 )
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 from tests.support.installed import needs
@@ -96,29 +91,6 @@ def test_passages_without_text_are_left_out_and_logged(
     assert build_index(tmp_path / "index", tmp_path / "copy").corpus.skipped == 1
 
 
-def test_a_corpus_of_empty_passages_is_refused(tmp_path: Path) -> None:
-    corpus = write_corpus(tmp_path / "c.jsonl", [{"id": "empty", "title": "Title", "text": ""}])
-
-    with pytest.raises(UserError, match="this corpus has no passages with text"):
-        build_index(corpus, tmp_path / "index")
-
-
-def test_an_index_of_an_older_version_with_empty_passages_can_be_shared(tmp_path: Path) -> None:
-    """Its rows must stay, and Lucene leaves out the empty ones."""
-    corpus = write_corpus(tmp_path / "c.jsonl", PASSAGES[:2])
-    build_index(corpus, tmp_path / "old", "dense", encoder=WordEncoder())
-    store = tmp_path / "old" / "passages.arrow"
-    write_passages(store, [StoredPassage("empty", "", ""), StoredPassage("p", "", "a volcano")])
-    found = json.loads((tmp_path / "old" / "manifest.json").read_text())
-    found["files"] = [each.model_dump() for each in describe_files(tmp_path / "old")]
-    (tmp_path / "old" / "manifest.json").write_text(json.dumps(found))
-
-    build_index(tmp_path / "old", tmp_path / "new")
-
-    (hits,) = Bm25Source(tmp_path / "new", name="s").search(["volcano"], 5)
-    assert [passage.key for passage in hits.passages] == ["p"]
-
-
 class Windowed(WordEncoder):
     """Reads seven words of a passage."""
 
@@ -181,26 +153,6 @@ def test_a_shard_that_was_damaged_meanwhile_is_encoded_again(corpus: Path, tmp_p
     assert [len(texts) for texts in second.passage_calls] == [20, 10]
 
 
-def test_the_same_build_again_does_nothing(corpus: Path) -> None:
-    first = dense(corpus)
-    encoder = WordEncoder()
-
-    assert dense(corpus, encoder) == first
-    assert encoder.passage_calls == []
-
-
-def test_two_builds_at_once_make_one_index(corpus: Path) -> None:
-    encoders = [WordEncoder(), WordEncoder()]
-    threads = [threading.Thread(target=dense, args=(corpus, encoder)) for encoder in encoders]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert sorted(len(encoder.passage_calls) for encoder in encoders) == [0, 3]
-    assert verify(corpus.parent / "index") == []
-
-
 def test_a_folder_with_something_else_is_refused(corpus: Path, tmp_path: Path) -> None:
     dense(corpus)
     with pytest.raises(UserError, match="an index with other settings"):
@@ -254,15 +206,6 @@ def test_verify_names_what_changed(corpus: Path, tmp_path: Path) -> None:
     assert "changed" in problems[2]
 
 
-def test_a_truncated_index_is_not_searched(corpus: Path, tmp_path: Path) -> None:
-    dense(corpus)
-    shard = tmp_path / "index" / "faiss" / "00000.index"
-    shard.write_bytes(shard.read_bytes()[:-10])
-
-    with pytest.raises(UserError, match=r"faiss/00000\.index has \d+ bytes, expected \d+ bytes"):
-        DenseSource(tmp_path / "index", name="wiki")
-
-
 def test_no_file_of_an_earlier_attempt_is_part_of_the_index(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,33 +225,3 @@ def test_no_file_of_an_earlier_attempt_is_part_of_the_index(
     assert [file.path for file in manifest.files] == ["faiss/00000.index", "passages.arrow"]
     source = DenseSource(tmp_path / "index", name="wiki", encoder=encoder)
     assert len(source.search(["volcano"], 50)[0].passages) == 50
-
-
-def test_vectors_outlive_everything_until_the_index_has_its_name(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def power_cut(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    for stage in ("describe_files", "versions"):
-        monkeypatch.setattr(f"madke.retrieval.indexes.build.{stage}", power_cut)
-        with pytest.raises(KeyboardInterrupt):
-            dense(corpus)
-        assert len(list((tmp_path / ".index.building" / "vectors").glob("*.npy"))) == 3
-        monkeypatch.undo()
-    encoder = WordEncoder()
-    dense(corpus, encoder)
-
-    assert encoder.passage_calls == []
-    assert names(tmp_path) == ["index", "passages.jsonl"]
-
-
-def test_passages_of_a_damaged_index_are_not_taken_over(corpus: Path, tmp_path: Path) -> None:
-    dense(corpus)
-    store = tmp_path / "index" / "passages.arrow"
-    content = store.read_bytes()
-    store.write_bytes(content.replace(b"volcano", b"Volcano", 1))
-
-    with pytest.raises(UserError, match=r"passages\.arrow: the file changed after it was built"):
-        build_index(tmp_path / "index", tmp_path / "second", encoder=WordEncoder(), faiss="SQ8", kind="dense")
-    assert not (tmp_path / "second").exists()

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from madke._util.files import fingerprint
 from madke._util.workers import InProcess
@@ -54,29 +51,6 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
     assert describe_corpus(tmp_path / "beir").sha256 == fingerprint(tmp_path / "beir" / "corpus.jsonl")
 
 
-def test_a_long_text_is_read(tmp_path: Path) -> None:
-    (tmp_path / "c.tsv").write_text(f"id\ttext\ttitle\n1\t{'word ' * 60_000}\tLong\n")
-    (passage,) = read_corpus(tmp_path / "c.tsv")
-    assert len(passage.text) == 300_000
-
-
-_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), max_size=40)
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 10**9).map(str), _text, _text), min_size=1, max_size=8))
-def test_whatever_csv_writes_is_read_back(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str, str]]
-) -> None:
-    path = tmp_path_factory.mktemp("tsv") / "c.tsv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow(("id", "text", "title"))
-        writer.writerows((id_, text, title) for id_, title, text in rows)
-
-    assert list(read_corpus(path)) == [StoredPassage(*row) for row in rows]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -96,12 +70,6 @@ def test_what_is_broken_is_said_with_its_line(name: str, content: str, message: 
     (tmp_path / name).write_text(content)
 
     with pytest.raises(UserError, match=message):
-        list(read_corpus(tmp_path / name))
-
-
-@pytest.mark.parametrize("name", ["c.tsv", "c.jsonl"])
-def test_a_missing_file_is_said(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be read: No such file"):
         list(read_corpus(tmp_path / name))
 
 
@@ -131,14 +99,6 @@ def test_a_repeated_id_is_refused_with_both_lines(tmp_path: Path) -> None:
         list(read_unique(tmp_path / "c.jsonl", Skipped()))
 
 
-def test_ids_whose_hashes_are_equal_are_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("numpy")
-    monkeypatch.setattr("madke.retrieval.indexes.corpus.hash", lambda id_: 1, raising=False)
-    (tmp_path / "c.jsonl").write_text("\n".join(json.dumps({"id": id_, "contents": "x"}) for id_ in "abc"))
-
-    assert [passage.id for passage in read_unique(tmp_path / "c.jsonl", Skipped())] == ["a", "b", "c"]
-
-
 def test_passages_without_text_are_skipped_counted_and_named_with_their_lines(tmp_path: Path) -> None:
     pytest.importorskip("numpy")
     texts = ["one", "", " \t", "\u0001", "...", "two"]
@@ -148,25 +108,3 @@ def test_passages_without_text_are_skipped_counted_and_named_with_their_lines(tm
 
     assert [passage.id for passage in read_unique(tmp_path / "c.jsonl", skipped)] == ["p0", "p5"]
     assert str(skipped) == ("4 passages without text: 'p1' on line 2, 'p2' on line 3, 'p3' on line 4, 'p4' on line 5")
-
-
-def test_contents_without_a_value_are_no_text_and_lists_are_refused(tmp_path: Path) -> None:
-    pytest.importorskip("numpy")
-    skipped = Skipped()
-    (tmp_path / "c.jsonl").write_text('{"id": 1, "contents": null}\n{"id": 2, "contents": "two"}\n')
-    assert [passage.id for passage in read_unique(tmp_path / "c.jsonl", skipped)] == ["2"]
-    assert str(skipped) == "1 passage without text: '1' on line 1"
-
-    (tmp_path / "c.jsonl").write_text('{"id": 1, "contents": ["one"]}\n')
-    with pytest.raises(UserError, match=r"c\.jsonl:1: expected an object"):
-        list(read_unique(tmp_path / "c.jsonl", Skipped()))
-
-
-def test_many_skipped_passages_are_named_in_one_line(tmp_path: Path) -> None:
-    pytest.importorskip("numpy")
-    (tmp_path / "c.jsonl").write_text("".join(json.dumps({"id": n, "text": ""}) + "\n" for n in range(2_000)))
-    skipped = Skipped()
-
-    assert list(read_unique(tmp_path / "c.jsonl", skipped)) == []
-    assert str(skipped).startswith("2,000 passages without text: '0' on line 1, '1' on line 2, ")
-    assert str(skipped).endswith("'9' on line 10 and 1,990 more")

@@ -14,9 +14,8 @@ import madke
 from madke.core.errors import UserError
 from madke.retrieval.documents.bounded import BoundedReader
 from madke.retrieval.documents.source import DocumentSource
-from madke.retrieval.named import open_source, parse_sources, resolve
-from madke.retrieval.source_spec import DocumentsSpec, IndexSpec
-from tests.support import cli, documents
+from madke.retrieval.named import open_source, parse_sources
+from tests.support import documents
 from tests.support.corpus import WordEncoder
 
 TOPICS = ("kestrel", "heron", "sparrow", "buzzard")
@@ -169,28 +168,6 @@ def test_the_vectors_of_an_interrupted_refresh_are_kept(folder: Path, monkeypatc
     assert titles(source, "Sparrows bathe in dust.") == ["sparrow.docx: Dust"]
 
 
-def test_a_file_that_became_readable_is_read(folder: Path, read: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path) -> str:
-        raise UserError("cannot be read: Permission denied", file=path)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("madke.retrieval.documents.store.fingerprint", refuse)
-        with pytest.raises(UserError, match="no readable document"):
-            opened(folder)
-    opened(folder)
-    assert len(read) == 3
-
-
-def test_a_damaged_cache_is_named(folder: Path, empty_cache: Path) -> None:
-    opened(folder).aclose()
-    (database,) = empty_cache.glob("*/documents.sqlite")
-    database.write_bytes(b"no database" * 1000)
-    with pytest.raises(
-        UserError, match=rf"{database.parent}: this cache of .* cannot be used \(file is not a database\)"
-    ):
-        opened(folder)
-
-
 @pytest.mark.parametrize(
     ("files", "message"),
     [
@@ -207,40 +184,6 @@ def test_a_folder_without_documents_is_refused(tmp_path: Path, files: dict[str, 
         (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=message):
         opened(tmp_path)
-
-
-def test_a_folder_is_an_index_if_it_holds_one_else_documents(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder.parent)
-    assert resolve("birds", "./birds") == DocumentsSpec(documents=folder)
-    (folder / "manifest.json").write_text("{}")
-    assert resolve("birds", "./birds") == IndexSpec(index=folder)
-
-
-def test_a_folder_without_a_name_gives_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder.parent)
-    folder.with_name("wiki").mkdir()
-    (folder / "my notes").mkdir()
-    assert parse_sources("./birds", ()) == {"birds": "./birds"}
-    assert parse_sources("birds,b=birds", ()) == {"birds": "birds", "b": "birds"}
-    assert parse_sources("birds/my notes,.", ()) == {"my-notes": "birds/my notes", folder.parent.name: "."}
-    assert parse_sources("wiki", ()) == {"wiki": None}  # a source keeps its name, whatever folders there are
-    assert parse_sources("./wiki", ()) == {"wiki": "./wiki"}
-    with pytest.raises(UserError, match="'wiki' is named twice; name folders and files with NAME=PATH"):
-        parse_sources("wiki,./wiki", ())
-
-
-def test_one_file_is_a_source(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(folder)
-    (folder / "link.md").symlink_to(folder / "more" / "heron.md")
-    assert parse_sources("kestrel.pdf,more/heron.md", ()) == {"kestrel": "kestrel.pdf", "heron": "more/heron.md"}
-    assert resolve("k", "kestrel.pdf") == DocumentsSpec(documents=folder / "kestrel.pdf")
-    (tmp_path / "sources.yaml").write_text("k: {documents: birds/kestrel.pdf, encoder: none}\n")
-
-    for path in ("more/heron.md", "link.md"):
-        _OPENED.append(DocumentSource(Path(path), name="heron", encoder="none"))
-        assert titles(_OPENED[-1], "nests fish sparrow", 5) == [f"{Path(path).name}: Nests", f"{Path(path).name}: Food"]
-    done = cli.madke("index", "search", "k", "ledges", "--k", 1, cwd=tmp_path, MADKE_CACHE=str(tmp_path / "cache"))
-    assert "1. kestrel.pdf, p. 2 (kestrel.pdf#2," in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -263,22 +206,6 @@ def test_a_path_that_is_no_source_is_named(spec: str, message: str, tmp_path: Pa
         open_source(name, found)
 
 
-def test_an_empty_document_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty.txt").write_text(" ")
-    with pytest.raises(UserError, match="this document has no text"):
-        opened(tmp_path / "empty.txt")
-
-
-def test_an_entry_of_a_sources_file_may_name_documents_and_the_encoder(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder.parent)
-    (folder.parent / "sources.yaml").write_text("mine: {documents: birds, encoder: none}\n")
-    source = open_source("mine")
-    assert source.description.startswith("BM25 over 6 passages (files: 3, ")
-    assert titles(source, "dust") == ["sparrow.docx: Dust"]
-
-
 def test_a_sources_file_that_is_merely_found_reads_no_documents_elsewhere(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,18 +220,6 @@ def test_a_sources_file_that_is_merely_found_reads_no_documents_elsewhere(
     (work / "sources.yaml").write_text("wiki: {documents: link, encoder: none}\n")
     monkeypatch.setenv("MADKE_SOURCES", str(work / "sources.yaml"))
     assert "files: 3, " in open_source("wiki").description
-
-
-def test_ask_shows_file_and_page(folder: Path, tmp_path: Path) -> None:
-    script = tmp_path / "script.yaml"
-    script.write_text('- {reply: "Knowledge [0] says: on ledges. [0] [SAME] The answer is [ledges]."}\n')
-    (tmp_path / "sources.yaml").write_text("birds: {documents: birds, encoder: none}\n")
-    asked = cli.madke(
-        "ask", "Where do kestrels nest?", "--sources", "birds", "--model", f"scripted/{script}", cwd=tmp_path
-    )
-    assert asked.returncode == 0, asked.stderr
-    assert "[0] birds    kestrel.pdf, p. 2  (kestrel.pdf#2)" in asked.stdout
-    assert "source birds: BM25 over 6 passages (files: 3, PDF pages: 3; " in asked.stderr
 
 
 def test_a_run_takes_the_sources_of_its_pool_file(

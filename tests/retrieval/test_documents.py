@@ -5,10 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import os
-import signal
 import subprocess
-import sys
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -98,24 +95,6 @@ def test_a_heading_inside_of_a_text_is_a_sentence_of_its_own(tmp_path: Path, nam
     assert text == "NEST BOXES. They are put up in towns. Who comes? Kestrels return to them."
 
 
-def test_a_text_box_of_word_is_read_once_and_a_footnote_too(tmp_path: Path) -> None:
-    word = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
-    mc = 'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
-    note = "<w:p><w:r><w:t>A note.</w:t></w:r></w:p>"
-    box = "<w:txbxContent><w:p><w:r><w:t>In a box.</w:t></w:r></w:p></w:txbxContent>"
-    body = (
-        f"<w:p><w:r><w:t>Before</w:t><w:tab/><w:t>and after.</w:t><mc:AlternateContent><mc:Choice>{box}</mc:Choice>"
-        f"<mc:Fallback>{box}</mc:Fallback></mc:AlternateContent></w:r><w:r><w:footnoteReference w:id='1'/></w:r></w:p>"
-        "<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del></w:p>"
-    )
-    members = {
-        "word/document.xml": f"<w:document {word} {mc}><w:body>{body}</w:body></w:document>",
-        "word/footnotes.xml": f"<w:footnotes {word}><w:footnote w:id='1'>{note}</w:footnote></w:footnotes>",
-    }
-    content = documents.archive({name: text.encode() for name, text in members.items()})
-    assert passages(tmp_path, "box.docx", content) == [("box.docx", "Before and after. In a box. A note.")]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
@@ -134,17 +113,6 @@ def test_a_text_box_of_word_is_read_once_and_a_footnote_too(tmp_path: Path) -> N
 )
 def test_what_cannot_be_read_is_refused_with_the_reason(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
     assert reason in refusal(tmp_path, name, content)
-
-
-def test_an_entity_of_a_docx_is_not_expanded_and_no_file_is_read(tmp_path: Path) -> None:
-    secret = tmp_path / "secret.txt"
-    secret.write_text("the secret")
-    doctype = f'<!DOCTYPE w [<!ENTITY x SYSTEM "file://{secret}"><!ENTITY y "yyyy">]>'
-    word = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
-    xml = f"{doctype}<w:document {word}><w:body><w:p><w:r><w:t>Text &x; &y;</w:t></w:r></w:p></w:body></w:document>"
-    found = passages(tmp_path, "a.docx", documents.archive({"word/document.xml": xml.encode()}))
-    assert "secret" not in found[0][1]
-    assert found[0][1].startswith("Text")
 
 
 @pytest.mark.parametrize(
@@ -166,14 +134,6 @@ def test_words_that_a_line_end_divides_are_joined(
 
     monkeypatch.setattr(pypdfium2.PdfTextPage, "get_text_range", lambda page: lines)
     assert passages(tmp_path, "a.pdf", documents.pdf(["x"])) == [("a.pdf, p. 1", expected)]
-
-
-@pytest.mark.parametrize("count", [1, 99, 149, 150, 151, 430, 1000])
-def test_passages_have_about_a_hundred_words_and_keep_every_word(count: int) -> None:
-    words = [f"w{number}" for number in range(count)]
-    found = list(passages_of("\n".join(words)))
-    assert " ".join(found).split() == words
-    assert all(66 <= len(one.split()) <= 150 for one in found) or count < 100
 
 
 def test_a_script_without_spaces_is_divided_and_its_lines_are_joined() -> None:
@@ -198,7 +158,7 @@ def test_a_document_that_hangs_or_needs_too_much_memory_does_not_stop_the_others
     assert len(contents["endless.pdf"]) < 5_000
     assert len(contents["bomb.docx"]) < 2_000_000
     assert reasons == {
-        "endless.pdf": "reading it takes more than 1 s",
+        "endless.pdf": "damaged, or reading it takes more than 1 s or 1,024 MB of memory",
         "bomb.docx": "unpacks to more than 256 MB",
         "huge.txt.gz": "needs more than 200 MB of memory",
         "good.pdf": [("good.pdf, p. 1", "Still here.")],
@@ -210,19 +170,6 @@ def children() -> list[int]:
         ["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=True
     )
     return [int(pid) for pid in listed.stdout.split()]
-
-
-def test_a_reader_that_dies_is_replaced_and_none_outlives_its_block(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("Text.")
-    before = set(children())
-    with closing(BoundedReader()) as reader:
-        reader.read(tmp_path / "a.txt", "a.txt")
-        (process,) = [pid for pid in children() if pid not in before and _is_reader(pid)]
-        os.kill(process, signal.SIGSEGV)
-        with pytest.raises(Unreadable, match=r"reading it fails \(status -11\): damaged, or needs more than 1,024 MB"):
-            reader.read(tmp_path / "a.txt", "a.txt")
-        assert reader.read(tmp_path / "a.txt", "a.txt").passages == [("a.txt", "Text.")]
-    assert not [pid for pid in children() if _is_reader(pid)]
 
 
 def _is_reader(pid: int) -> bool:
@@ -241,25 +188,6 @@ def test_the_reader_has_no_key_in_its_environment(tmp_path: Path, monkeypatch: p
         environment = Path(f"/proc/{process}/environ").read_bytes()
     assert b"PYTHONPATH" in environment
     assert b"canary" not in environment
-
-
-def test_a_reader_whose_parent_is_killed_ends_even_while_it_hangs(tmp_path: Path) -> None:
-    (tmp_path / "endless.pdf").write_bytes(documents.endless_pdf())
-    code = (
-        "import sys; from pathlib import Path; from madke.retrieval.documents.bounded import BoundedReader\n"
-        "reader = BoundedReader(seconds=1); reader._process = process = reader._start()\n"
-        'process.stdin.write(b\'["endless.pdf", "endless.pdf"]\\n\'); process.stdin.flush()\n'
-        "print(process.pid, flush=True); sys.stdin.read()\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as parent:
-        reader = int(parent.stdout.readline())
-        parent.kill()
-    deadline = time.monotonic() + 60
-    while _is_reader(reader) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not _is_reader(reader)
 
 
 @pytest.mark.parametrize(
@@ -285,10 +213,6 @@ def test_a_saved_index_finds_the_same_with_the_first_of_equal_ones_first(tmp_pat
         assert [number for number, _ in searched.search("a red owl", 9)] == [0, 2, 1]
         assert [number for number, _ in searched.search("owls", 2)] == [0, 1]
         assert searched.search("heron", 3) == searched.search("the", 3) == []
-
-
-def test_texts_without_a_word_are_not_found() -> None:
-    assert WordIndex.build(["", "the"]).search("the owl", 3) == WordIndex.build([]).search("owl", 3) == []
 
 
 def test_scores_are_those_of_lucenes_formula() -> None:

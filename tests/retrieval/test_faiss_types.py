@@ -14,7 +14,7 @@ from madke.core.errors import UserError
 from madke.models.encoders import Dtype, Similarity
 from madke.retrieval.index_sources import DenseSource
 from madke.retrieval.indexes.build import build_index
-from madke.retrieval.indexes.dense import choose, search_parameters
+from madke.retrieval.indexes.dense import choose
 from madke.retrieval.indexes.index_folder import DenseSettings, Manifest
 from tests.support.corpus import write_corpus
 
@@ -117,24 +117,6 @@ def test_each_type_is_built_in_several_files_and_says_how_exact_it_is(
     assert np.mean([str(n) in keys for n, keys in zip(numbers, found, strict=True)]) >= least - 0.1
 
 
-def test_the_measured_recall_is_that_of_searching(corpus: Path, vectors: Path, tmp_path: Path) -> None:
-    flat = build(corpus, vectors, tmp_path / "a", "Flat")
-    rough = build(corpus, vectors, tmp_path / "b", "PQ4np")
-    numbers = range(0, COUNT, COUNT // 500)
-    exact, found = (
-        [keys - {str(n)} for n, keys in zip(numbers, keys_found(tmp_path / name, numbers, k=6), strict=True)]
-        for name in ("a", "b")
-    )
-
-    assert flat.index_recall is not None
-    assert flat.index_recall.recall_at_5 == 1.0
-    assert rough.index_recall is not None
-    assert rough.index_recall.queries == len(numbers)
-    shared = np.mean([len(a & b) / 5 for a, b in zip(exact, found, strict=True)])
-    assert rough.index_recall.recall_at_5 == pytest.approx(shared, abs=5e-3)  # a sixth passage may stand for its own
-    assert 0 < shared < 0.9
-
-
 def test_vectors_that_are_kept_serve_the_next_index(corpus: Path, vectors: Path, tmp_path: Path) -> None:
     build(corpus, vectors, tmp_path / "first", "Flat")
     encoder = NoiseEncoder()
@@ -144,15 +126,6 @@ def test_vectors_that_are_kept_serve_the_next_index(corpus: Path, vectors: Path,
     )
 
     assert encoder.encoded == 0
-
-
-def test_an_index_stands_for_its_corpus_and_its_passages_are_not_copied(corpus: Path, tmp_path: Path) -> None:
-    first = build_index(corpus, tmp_path / "first", encoder=NoiseEncoder(), faiss="Flat", kind="dense")
-    second = build_index(tmp_path / "first", tmp_path / "second", encoder=NoiseEncoder(), faiss="SQ8", kind="dense")
-
-    assert second.corpus == first.corpus
-    assert second.passages == COUNT
-    assert (tmp_path / "first" / "passages.arrow").samefile(tmp_path / "second" / "passages.arrow")
 
 
 def test_auto_says_what_it_chose_and_the_same_command_again_accepts_it(corpus: Path, tmp_path: Path) -> None:
@@ -188,14 +161,6 @@ def test_what_faiss_refuses_is_refused_before_anything_is_encoded(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_too_few_vectors_to_train_is_one_line_and_keeps_what_was_encoded(tmp_path: Path) -> None:
-    few = write_corpus(tmp_path / "few.jsonl", [{"id": str(n), "title": "", "text": f"{n}"} for n in range(9)])
-
-    with pytest.raises(UserError, match=r"--faiss IVF16,Flat cannot be trained: .*9.*16"):
-        build_index(few, tmp_path / "index", encoder=NoiseEncoder(), faiss="IVF16,Flat", kind="dense")
-    assert (tmp_path / ".index.building" / "vectors" / "0000000000.npy").exists()
-
-
 def test_vectors_that_do_not_fit_into_16_bits_are_refused(tmp_path: Path) -> None:
     class Huge(NoiseEncoder):
         def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
@@ -204,21 +169,6 @@ def test_vectors_that_do_not_fit_into_16_bits_are_refused(tmp_path: Path) -> Non
     corpus = write_corpus(tmp_path / "few.jsonl")
     with pytest.raises(UserError, match="exceeds float16"):
         build_index(corpus, tmp_path / "index", encoder=Huge(), faiss="Flat", kind="dense")
-
-
-@pytest.mark.parametrize(
-    ("factory", "parameters"),
-    [
-        ("Flat", ""),
-        ("IVF16,Flat", "nprobe=2"),
-        ("IVF1k,SQ8", "nprobe=128"),
-        ("PCA16,IVF16,SQ8", "nprobe=2"),
-        ("HNSW16", "efSearch=64"),
-        ("PCA16,HNSW16", "efSearch=64"),
-    ],
-)
-def test_how_an_index_is_searched_where_nobody_says(factory: str, parameters: str) -> None:
-    assert search_parameters(factory, DIMENSION) == parameters
 
 
 GB = 10**9
@@ -241,8 +191,3 @@ WIKIPEDIA = 21_015_324
 )
 def test_the_most_exact_index_that_fits_the_memory(count: int, dimension: int, memory: int, factory: str) -> None:
     assert choose(count, dimension, memory)[0] == factory
-
-
-def test_the_reason_gives_both_sizes() -> None:
-    assert choose(WIKIPEDIA, 768, 24 * GB)[1] == "Flat would take 64.6 GB of 24.0 GB memory, SQ8 takes 16.1 GB"
-    assert choose(WIKIPEDIA, 768, GB)[1].endswith("which is still too much: searches will read from disk")

@@ -131,18 +131,6 @@ def test_an_index_is_fetched_and_has_a_name(
     assert open_source("tiny").search(QUERIES, 3) == expected
 
 
-def test_what_a_fetch_left_that_was_killed_at_its_end_is_tidied_up(
-    brought: Callable[..., Path], cache: Path, archive: bytes, lucene: Path
-) -> None:
-    brought()
-    (cache / "tiny.tar.gz.part").write_bytes(archive)
-    (cache / ".tiny.unpacking").mkdir()
-    (cache.parent / "sources.yaml").unlink()
-
-    assert_is_whole(brought(), lucene)
-    assert open_source("tiny").name == "tiny"
-
-
 CUT = Behaviour(cut_after=300_000)
 WITHOUT_RANGES = Behaviour(cut_after=300_000, ranges=False)
 
@@ -213,14 +201,6 @@ def test_a_wrong_checksum_removes_the_file_and_says_both(
     assert_is_whole(brought(), lucene)
 
 
-def test_a_file_of_another_size_is_not_downloaded(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path, archive: bytes
-) -> None:
-    with pytest.raises(UserError, match=r"found 1,\d\d\d,\d\d\d bytes, expected 7"):
-        brought(size=7)
-    assert list(cache.iterdir()) == []
-
-
 def test_too_little_space_is_said_before_anything_is_asked(
     server: PublishedServer, brought: Callable[..., Path], cache: Path, monkeypatch: pytest.MonkeyPatch, lucene: Path
 ) -> None:
@@ -285,16 +265,6 @@ def test_an_archive_without_an_index_that_can_be_searched_leaves_nothing(
     assert not (cache.parent / "segments_1").exists()
     with pytest.raises(UserError, match="unknown source 'tiny'"):
         open_source("tiny")
-
-
-def test_an_archive_without_a_top_folder(server: PublishedServer, brought: Callable[..., Path], lucene: Path) -> None:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w:gz") as tar:
-        for path in lucene.iterdir():
-            tar.add(path, path.name)
-    server.files["tiny.tar.gz"] = file.getvalue()
-
-    assert_is_whole(brought(), lucene)
 
 
 def test_a_folder_with_something_else_is_refused(brought: Callable[..., Path], tmp_path: Path, lucene: Path) -> None:
@@ -380,15 +350,6 @@ def test_a_fetch_that_was_killed_goes_on(server: PublishedServer, tmp_path: Path
     assert_is_whole(cache / "tiny", lucene)
     again = madke("index", "fetch", "tiny", "--recipes", file)
     assert again.stdout == f"tiny: already here, {cache / 'tiny'}\n"
-
-
-def test_what_ships_is_complete() -> None:
-    known = published_indexes()
-
-    assert {"wikipedia-dpr-100w", "wikipedia-dpr-100w.dpr-multi"} <= set(known)
-    for index in known.values():
-        assert index.texts is None or known[index.texts].kind == "lucene"
-        assert index.url.startswith("https://")
 
 
 def test_an_unknown_name_gets_a_suggestion() -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from madke._util.assets import cache_dir
 from madke.core.errors import UserError
-from madke.retrieval import named
 from madke.retrieval.index_sources import DenseSource, open_index
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.corpus import PASSAGE_FORMAT
-from madke.retrieval.indexes.published_folders import Lines
 from madke.retrieval.named import open_source
 from madke.retrieval.source import ask_source
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
@@ -75,27 +71,6 @@ def test_the_same_vectors_give_equal_hits(tmp_path: Path, encoders: list[str]) -
         assert len(mine.passages) == 5
 
 
-def test_the_file_itself_and_an_entry_with_another_encoder_open_too(
-    tmp_path: Path, encoders: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = search_r1_folder(tmp_path / "search-r1")
-    mine = folder.rename(tmp_path / "mine")
-    (mine / "e5_Flat.index").rename(mine / "own_Flat.index")
-    (mine / "wiki-18.jsonl").rename(tmp_path / "texts.jsonl")
-    entry = {"index": "mine/own_Flat.index", "encoder": "some/model", "texts": "texts.jsonl"}
-    (tmp_path / "sources.yaml").write_text(json.dumps({"wiki": entry}))
-    monkeypatch.setattr(named, "_chosen", tmp_path / "sources.yaml")
-    source = open_source("wiki")
-
-    (hits,) = ask_source(source, ["submarine sonar hull"], 1)
-
-    assert "sonar" in hits.passages[0].text
-    assert encoders == ["some/model"]
-    again = open_index("wiki", mine, encoder="some/model", texts=tmp_path / "texts.jsonl")
-    assert again.fingerprint == source.fingerprint  # type: ignore[attr-defined]
-    assert str(mine / "own_Flat.index") in source.description
-
-
 def test_what_is_missing_is_asked_for(tmp_path: Path, encoders: list[str]) -> None:
     folder = search_r1_folder(tmp_path / "search-r1")
 
@@ -124,47 +99,3 @@ def test_a_damaged_line_fails_its_queries_alone(tmp_path: Path, encoders: list[s
 
     assert broken.error == f"line {place + 1} of {texts}: {PASSAGE_FORMAT}"
     assert len(whole.passages) == 5
-
-
-def test_positions_of_lines_are_found_once_and_again_when_the_file_changes(tmp_path: Path) -> None:
-    path = tmp_path / "lines.txt"
-    path.write_text("first\nsecond äöü\n\nlast")
-    lines = Lines(path)
-    assert [lines[n] for n in range(len(lines))] == ["first", "second äöü", "", "last"]
-
-    (kept,) = [file for file in cache_dir("lines").iterdir() if file.stat().st_size == 4 * 8]
-    written = kept.stat().st_mtime_ns
-    assert len(Lines(path)) == 4
-    assert kept.stat().st_mtime_ns == written
-    path.write_text("first\nsecond äö\n\nlast ")
-    os.utime(path, ns=(1, 1))
-
-    assert Lines(path)[3] == "last"
-    with pytest.raises(IndexError, match="row 4 of 4 lines"):
-        Lines(path)[4]
-
-
-@pytest.mark.slow
-def test_a_long_file_is_read_without_holding_its_positions(tmp_path: Path) -> None:
-    """Two million lines: their positions alone would take 16 MB."""
-    import subprocess
-    import sys
-
-    path = tmp_path / "many.jsonl"
-    with path.open("w") as file:
-        for start in range(0, 2_000_000, 1_000):
-            file.write("".join(f'{{"id": "{n}", "contents": "line {n}"}}\n' for n in range(start, start + 1_000)))
-    script = (
-        "import sys, pathlib, numpy\n"
-        "from madke.retrieval.indexes.published_folders import Lines\n"
-        "def anonymous():\n"
-        "    return int(next(l for l in open('/proc/self/status') if l.startswith('RssAnon')).split()[1])\n"
-        "before = anonymous()\n"
-        "lines = Lines(pathlib.Path(sys.argv[1]))\n"
-        "assert len(lines) == 2_000_000 and 'line 1999999' in lines[1_999_999], len(lines)\n"
-        "assert '\"123456\"' in lines[123_456]\n"
-        "print(anonymous() - before)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
-
-    assert int(done.stdout) < 12_000, done.stdout

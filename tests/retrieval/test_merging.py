@@ -39,28 +39,11 @@ def test_every_question_has_what_each_file_holds(tmp_path: Path) -> None:
     assert [passage.key for passage in merged["a"].passages] == ["wiki-a", "gold-a"]
 
 
-def test_what_failed_stays_known(tmp_path: Path) -> None:
-    one = pool_file(tmp_path / "one.jsonl", "wiki", partial={"google": "no answer"})
-    two = pool_file(tmp_path / "two.jsonl", "gold")
-    merge_pools([one, two], QUESTIONS, tmp_path / "out.jsonl")
-    assert read_pools(tmp_path / "out.jsonl")["a"].partial == {"google": "no answer"}
-
-
 def test_two_files_may_not_hold_a_source_for_the_same_question(tmp_path: Path) -> None:
     files = [pool_file(tmp_path / f"{n}.jsonl", "wiki", ids=ids) for n, ids in enumerate([("a",), ("b", "a")])]
     with pytest.raises(UserError, match=r"1\.jsonl: both this file and .*0\.jsonl hold source 'wiki' for question 'a'"):
         merge_pools(files, QUESTIONS, tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
-
-
-def test_each_dataset_has_a_file_of_its_own(tmp_path: Path) -> None:
-    files = [pool_file(tmp_path / f"{id_}.jsonl", "wiki", ids=(id_,)) for id_ in ("b", "a")]
-    merge_pools(files, QUESTIONS, tmp_path / "out.jsonl", sources=["wiki"])
-    merged = read_pools(tmp_path / "out.jsonl")
-    assert {id_: [passage.key for passage in record.passages] for id_, record in merged.items()} == {
-        "a": ["wiki-a"],
-        "b": ["wiki-b"],
-    }
 
 
 def test_ids_that_two_datasets_share_are_told_apart_by_their_texts(tmp_path: Path) -> None:
@@ -93,12 +76,3 @@ def test_a_source_that_is_needed_must_have_been_asked_for_every_question(tmp_pat
     merge_pools(files, QUESTIONS, tmp_path / "out.jsonl", sources=["wiki"])
     with pytest.raises(UserError, match="nothing from source 'gold' for 1 question: 'b'"):
         merge_pools(files, QUESTIONS, tmp_path / "out.jsonl", sources=["wiki", "gold"])
-
-
-@pytest.mark.parametrize("said", [{}, {"sources": {"wiki": "an index"}}])
-def test_a_source_that_found_nothing_has_been_asked(tmp_path: Path, said: dict[str, Any]) -> None:
-    file = pool_file(tmp_path / "one.jsonl", "wiki", ids=("a",), **said)
-    with file.open("a") as lines:
-        lines.write(json.dumps({"id": "b", "question": "B?", "passages": [], **said}) + "\n")
-    merge_pools([file], QUESTIONS, tmp_path / "out.jsonl", sources=["wiki"])
-    assert read_pools(tmp_path / "out.jsonl")["b"].passages == ()

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import rmtree
 
@@ -45,11 +44,6 @@ def test_an_unknown_name_gets_a_suggestion_and_the_known_ones_with_their_places(
     assert "textbooks: sources.yaml; fetched: " in str(error.value)
     assert str(registered) in str(error.value)
     assert f"{', '.join(BUILT_IN_SOURCES)}: built in" in str(error.value)
-
-
-@pytest.mark.parametrize("name", BUILT_IN_SOURCES)
-def test_every_built_in_name_is_opened_by_something(name: str, folder: Path) -> None:
-    assert resolve(name) is not None
 
 
 def test_only_what_ships_for_the_sample_questions_is_the_sample(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,31 +112,6 @@ def test_a_part_of_a_hybrid_is_a_declared_name_then_a_folder_then_a_built_in_nam
     assert parts.hybrid[1] == IndexSpec(index=folder / "b")
 
 
-def test_a_source_can_be_served_by_another_name_or_a_folder(folder: Path) -> None:
-    register("fetched", IndexSpec(index=Path("/idx")))
-    (folder / "mine").mkdir()
-    (folder / "mine" / MANIFEST).touch()
-
-    assert resolve("wiki", "fetched") == IndexSpec(index=Path("/idx"))
-    assert resolve("wiki", "./mine") == resolve("wiki", "mine") == IndexSpec(index=folder / "mine")
-    assert isinstance(resolve("web", "google"), ResultsSpec)
-    with pytest.raises(
-        UserError, match=r"^no such folder or file 'fetchd', and unknown source 'fetchd'; did you mean 'fetched'"
-    ):
-        resolve("wiki", "fetchd")
-
-
-def test_a_part_that_is_nothing_is_named_with_its_entry(folder: Path) -> None:
-    (folder / "sources.yaml").write_text("google: {results: r.jsonl}\nmix:\n  hybrid: [google, gogle]\n")
-
-    with pytest.raises(
-        UserError, match=r"^sources.yaml:2: no such folder or file .gogle., and .* did you mean 'google'\?"
-    ):
-        open_source("mix")
-    with pytest.raises(UserError, match=r"^no such folder or file .gogle., and unknown source 'gogle'"):
-        open_source("x", "google+gogle")
-
-
 def test_a_source_that_is_made_of_itself_is_refused(folder: Path) -> None:
     (folder / "sources.yaml").write_text(
         "a: {hybrid: [google, b]}\nb: {hybrid: [google, {hybrid: [google, a]}]}\nc: {hybrid: [google, c]}\n"
@@ -152,34 +121,6 @@ def test_a_source_that_is_made_of_itself_is_refused(folder: Path) -> None:
         resolve("a")
     with pytest.raises(UserError, match=r"^sources.yaml:3: source 'c' contains itself: c -> c$"):
         resolve("x", "google+c")
-
-
-def test_what_cannot_be_opened_is_named_with_its_entry(folder: Path) -> None:
-    (folder / "sources.yaml").write_text("# mine\n\nwiki: {index: gone}\n")
-
-    with pytest.raises(UserError, match=r"^sources.yaml:3: source 'wiki': no such folder or file "):
-        open_source("wiki")
-
-
-def test_an_entry_is_opened_under_its_name(folder: Path) -> None:
-    (folder / "r.jsonl").write_text(
-        json.dumps({"query": "q", "results": [{"title": "t", "snippet": "s", "link": "https://a.example"}]})
-    )
-    (folder / "sources.yaml").write_text("web: {results: r.jsonl}\ntwice: {hybrid: [web, web]}\n")
-
-    (hits,) = search_source(open_source("twice"), ["q"], 5)
-
-    assert [(p.source, p.text) for p in hits.passages] == [("twice", "s")]
-    assert open_source("twice").description.startswith("weighted sum of web-style snippets")
-
-
-def test_names_registered_at_once_are_all_there(folder: Path) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        files = list(pool.map(lambda n: register(f"index-{n}", IndexSpec(index=Path(str(n)))), range(8)))
-
-    assert len(set(files)) == 1
-    assert {f"index-{n}": str(files[0]) for n in range(8)}.items() <= known_sources().items()
-    assert resolve("index-3") == IndexSpec(index=folder / "3")
 
 
 @pytest.fixture

@@ -70,22 +70,6 @@ def test_a_row_of_a_table_stays_together(made: Path) -> None:
     assert (title, text) == ("table.pdf, p. 1", "Depths of lakes Lake Depth Baikal 1,642 m Geneva 310 m")
 
 
-def test_chinese_and_japanese_have_no_spaces_at_line_ends(made: Path) -> None:
-    assert passages(made, "chinese.pdf") == [("chinese.pdf, p. 1", CHINESE * 5), ("chinese.pdf, p. 2", JAPANESE)]
-
-
-def test_text_from_right_to_left_is_in_reading_order(made: Path) -> None:
-    ((_, text),) = passages(made, "arabic.pdf")
-    assert text == f"{ARABIC} {HEBREW}"
-
-
-def test_headings_and_tables_of_a_word_file(made: Path) -> None:
-    assert passages(made, "chapters.docx") == [
-        ("chapters.docx: Depths", "Baikal is deep. Lake Depth Baikal 1,642 m Geneva 310 m"),
-        ("chapters.docx: Rivers", "The Angara."),
-    ]
-
-
 def test_each_of_a_thousand_pages_is_found_and_bad_files_are_named(
     made: Path, caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

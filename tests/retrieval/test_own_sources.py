@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import EntryPoint
@@ -19,11 +17,10 @@ from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.core.registry import Registry
 from madke.retrieval import named, source
-from madke.retrieval.fusion import HybridSource
 from madke.retrieval.named import BUILT_IN_SOURCES, known_sources, open_source, resolve
 from madke.retrieval.pools.building import retrieve, retrieve_pools
 from madke.retrieval.pools.pool_file import read_pools
-from madke.retrieval.source import ask_source, close_sources, served_by
+from madke.retrieval.source import ask_source, close_sources
 from madke.retrieval.source_spec import PythonSpec
 from tests.support.search_server import SearchServer, ok
 
@@ -128,12 +125,6 @@ def test_coroutines_run_inside_a_running_loop_all_in_one_and_are_closed_there() 
     assert len(slow.loops) == 1
 
 
-def test_a_hybrid_asks_both_forms() -> None:
-    (hits,) = HybridSource([Plain(), Coroutine()], name="both").search(["q"], 5)
-
-    assert {p.text for p in hits.passages} == {"plain q", "coroutine q"}
-
-
 @pytest.mark.parametrize("answer", [None, [], ["no hits"], [Hits()] * 5, 7])
 def test_a_source_that_answers_nonsense_fails_its_queries_alone(answer: object) -> None:
     source = Plain()
@@ -144,15 +135,6 @@ def test_a_source_that_answers_nonsense_fails_its_queries_alone(answer: object) 
     assert all("plain" in record.partial and "coroutine" not in record.partial for record in records)
 
 
-def test_a_source_without_a_fingerprint_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
-        assert served_by(Coroutine()) == served_by(Coroutine()) == "a source with coroutines"
-        assert served_by(Plain()) == "a plain source (p1)"
-
-    (line,) = caplog.messages
-    assert line.startswith("source coroutine (a source with coroutines) has no fingerprint")
-
-
 @pytest.mark.parametrize("code", ["my_notes:Notes", "my_notes:ready"])
 def test_a_class_or_an_instance_is_named_on_the_command_line(code: str) -> None:
     source = open_source("docs", code)
@@ -160,12 +142,6 @@ def test_a_class_or_an_instance_is_named_on_the_command_line(code: str) -> None:
     (hits,) = ask_source(source, ["bees"], 5)
     assert [(p.source, p.text) for p in hits.passages] == [("docs", "On bees")]
     assert (source.name, source.description) == ("docs", "my notes (n1)")
-
-
-def test_an_object_gets_the_name_that_a_run_gives_it() -> None:
-    (hits,) = ask_source(open_source("mine", Plain()), ["q"], 5)
-
-    assert hits.passages[0].source == "mine"
 
 
 @pytest.mark.parametrize(
@@ -217,23 +193,6 @@ def test_a_file_in_the_working_directory_runs_no_code(
     assert hits.passages[0].text == "On bees"
 
 
-def test_a_part_that_the_working_directory_names_like_code_stays_refused_once_its_folder_is_gone(folder: Path) -> None:
-    (folder / "my_notes:ready").mkdir()
-    (folder / "sources.yaml").write_text("docs: {hybrid: [google, 'my_notes:ready']}\n")
-
-    with pytest.raises(UserError, match="is Python code"):
-        resolve("docs")
-
-
-@pytest.mark.parametrize("key", ["base_url", "endpoint", "url", "api_key"])
-def test_a_file_gives_a_web_search_no_address_and_no_key(folder: Path, key: str) -> None:
-    """The key goes where the environment says, and nowhere else."""
-    (folder / "sources.yaml").write_text(json.dumps({"google": {"serper": {key: "https://thief.example"}}}))
-
-    with pytest.raises(UserError, match=f"unknown key 'serper.{key}'"):
-        open_source("google")
-
-
 @pytest.mark.parametrize(
     ("entry", "what"),
     [
@@ -259,11 +218,3 @@ def test_a_file_in_the_working_directory_sends_no_key(
                 ask_source(open_source(name, spec), ["bees"], 5)
 
         assert not server.requests
-
-
-def test_a_file_in_the_working_directory_may_name_a_service_without_a_key(folder: Path) -> None:
-    with SearchServer(lambda seen, before: ok({"results": [{"content": "on bees"}]})).running() as server:
-        (folder / "sources.yaml").write_text(f"docs: {{http: {{preset: searxng, url: '{server.url}'}}}}\n")
-        (hits,) = ask_source(open_source("docs"), ["bees"], 5)
-
-    assert [p.text for p in hits.passages] == ["on bees"]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,27 +23,6 @@ def test_every_row_comes_back(count: int, tmp_path: Path) -> None:
     assert store.read(range(count)) == passages
     assert store.read(range(count // 2, count)) == passages[count // 2 :]
     assert store.read(range(0)) == []
-
-
-def test_a_row_outside_is_an_index_error(tmp_path: Path) -> None:
-    write_passages(tmp_path / "p.arrow", [StoredPassage("a", "b", "c")])
-    store = PassageStore(tmp_path / "p.arrow")
-
-    for row in (-1, 1):
-        with pytest.raises(IndexError):
-            store[row]
-
-
-def test_a_failure_midway_leaves_no_file(tmp_path: Path) -> None:
-    def broken() -> Iterator[StoredPassage]:
-        for n in range(1_500):
-            yield StoredPassage(str(n), "", "")
-        raise UserError("line 1501 is broken")
-
-    with pytest.raises(UserError, match="1501"):
-        write_passages(tmp_path / "p.arrow", broken())
-
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_foreign_file_is_refused(tmp_path: Path) -> None:

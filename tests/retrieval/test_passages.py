@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import logging
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,15 +74,6 @@ def test_articles_become_passages_of_a_hundred_words_and_every_page_is_counted(t
     )
 
 
-def test_the_folder_is_a_corpus(tmp_path: Path) -> None:
-    build(write_dump(tmp_path / "d.xml", PAGES), tmp_path / "out")
-
-    corpus = list(read_corpus(tmp_path / "out"))
-
-    assert [passage.id for passage in corpus] == ["1", "2", "3", "4"]
-    assert (corpus[3].title, corpus[3].text) == ("Sea", "A short & salty text.")
-
-
 @pytest.mark.usefixtures("small_shards")
 def test_shards_continue_each_others_ids(dump: Path, tmp_path: Path) -> None:
     manifest = build(dump, tmp_path / "out")
@@ -101,16 +91,6 @@ def test_two_processes_write_the_bytes_of_one(dump: Path, tmp_path: Path) -> Non
         build_passages([dump], tmp_path / "two", workers=workers)
 
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
-
-
-@pytest.mark.usefixtures("small_shards")
-def test_a_finished_folder_is_left_as_it_is(dump: Path, tmp_path: Path) -> None:
-    build(dump, tmp_path / "out")
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
-
-    build(dump, tmp_path / "out")
-
-    assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
 
 
 class Failing(InProcess):
@@ -166,18 +146,6 @@ def test_from_a_damaged_shard_on_they_are_made_again(
     assert contents(tmp_path / "out") == before
 
 
-@pytest.mark.usefixtures("small_shards")
-def test_a_dump_that_is_cut_off_keeps_its_finished_shards(dump: Path, tmp_path: Path) -> None:
-    dump.write_bytes(dump.read_bytes()[:-1000])
-
-    with pytest.raises(
-        UserError, match=r"wiki\.xml\.bz2: the dump is truncated after page \d+ .*\(\d+ finished shards are kept\)"
-    ):
-        build(dump, tmp_path / "out")
-
-    assert list((tmp_path / "out").glob("*.jsonl.gz"))
-
-
 @pytest.mark.parametrize("settings", [{"words": 50}, {"other": True}])
 def test_a_folder_made_from_something_else_is_refused(settings: dict[str, Any], dump: Path, tmp_path: Path) -> None:
     build(dump, tmp_path / "out")
@@ -222,33 +190,3 @@ def test_a_page_that_breaks_the_parser_costs_no_other(
 
     assert (manifest.counts.unparsable, manifest.counts.articles) == (1, 1)
     assert "skipped, cannot be parsed: Lake Baikal: RecursionError: too deep" in caplog.text
-
-
-def test_the_same_dump_twice_is_refused(dump: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "copy.xml.bz2"
-    copy.write_bytes(dump.read_bytes())
-
-    for sources in ([dump, dump], [dump, copy]):
-        with pytest.raises(UserError, match=r"has the same content as .*wiki\.xml\.bz2; give only one of them"):
-            build_passages(sources, tmp_path / "out", workers=InProcess())
-
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_missing_package_is_named_before_anything_is_made(
-    dump: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "mwxml", None)
-
-    with pytest.raises(UserError, match=r"need mwxml: pip install .*\[wiki\]"):
-        build(dump, tmp_path / "out")
-
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_worker_without_a_package_ends_the_work(dump: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mwparserfromhell", None)
-    monkeypatch.setattr(passages, "_PACKAGES", {"wikipedia": ()})
-
-    with pytest.raises(UserError, match=r"a worker lacks mwparserfromhell: pip install"):
-        build(dump, tmp_path / "out")

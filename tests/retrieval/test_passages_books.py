@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import logging
 from pathlib import Path
 
 import pytest
-from lxml import etree
 
 from madke._util.workers import InProcess
 from madke.core.errors import UserError
@@ -62,57 +59,6 @@ def test_markdown_is_read_as_the_html_it_stands_for() -> None:
     ]
 
 
-@pytest.mark.parametrize("tag", ["font", "span", "div", "p><font"])
-def test_html_is_read_to_its_end_however_deep_its_elements_lie(tag: str) -> None:
-    words = [f"word{number}" for number in range(20_000)]
-
-    [*_, (title, text)] = found("lakes.html", "<h1>A</h1>" + "".join(f"<{tag}>{word} " for word in words))
-
-    assert (title, text.split()) == ("A", words)
-
-
-def test_markdown_is_read_to_the_bottom_of_its_lists_and_quotes() -> None:
-    items = [f"item{depth}" for depth in range(30)]
-    lists = "".join("  " * depth + f"- {item}\n" for depth, item in enumerate(items))
-
-    assert found("lakes.md", lists) == [("lakes", " ".join(items))]
-    assert found("lakes.md", "> " * 40 + "quoted") == [("lakes", "quoted")]
-
-
-def test_html_that_the_parser_gives_up_is_counted_and_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "a.html").write_text("<p>before <b title='" + "x" * 11_000_000 + "'>after")
-    (tmp_path / "b.html").write_text("<p>good")
-    parser = etree.HTMLParser
-    monkeypatch.setattr("lxml.etree.HTMLParser", lambda **settings: parser(**settings | {"huge_tree": False}))
-
-    with caplog.at_level(logging.WARNING):
-        manifest = build_passages(
-            [tmp_path / "a.html", tmp_path / "b.html"], tmp_path / "out", workers=InProcess(), kind="text"
-        )
-
-    assert (manifest.counts.unparsable, manifest.counts.articles) == (1, 1)
-    assert "skipped, cannot be parsed: a.html: ValueError: the parser stopped at line 1" in caplog.text
-
-
-@pytest.mark.parametrize("again", ["a.txt", "copy.txt", "."])
-def test_the_same_book_twice_is_refused(again: str, tmp_path: Path) -> None:
-    (tmp_path / "books").mkdir()
-    for name in ("a.txt", "copy.txt"):
-        (tmp_path / "books" / name).write_text("one two")
-    sources = [tmp_path / "books" / "a.txt", tmp_path / "books" / again]
-
-    with pytest.raises(UserError, match=r"has the same content as .*a\.txt; give only one of them"):
-        build_passages(sources, tmp_path / "out", workers=InProcess(), kind="text")
-
-    assert not (tmp_path / "out").exists()
-
-
-def test_plain_text_is_named_after_its_file() -> None:
-    assert found("books/the_deep_lakes.txt.gz", "One.\n\nTwo.") == [("the deep lakes", "One. Two.")]
-
-
 def test_folders_are_searched_in_order_at_any_depth(tmp_path: Path) -> None:
     for name in ("b.md", "a/z.TXT", "a/b.htm", "a/.hidden.txt", ".git/c.md", "picture.png", "c.html.gz"):
         path = tmp_path / "books" / name
@@ -158,24 +104,3 @@ def test_what_is_no_book_is_said(tmp_path: Path) -> None:
         find_books([tmp_path / "none"])
     with pytest.raises(UserError, match="no such file or folder"):
         find_books([tmp_path / "missing"])
-
-
-def test_real_textbooks_become_passages(shared_data: Path, tmp_path: Path) -> None:
-    chapters: dict[str, list[str]] = {}
-    with gzip.open(shared_data / "medical_textbooks" / "psgs_textbooks.tsv.gz", "rt", encoding="utf-8") as file:
-        for row in csv.DictReader(file, delimiter="\t"):
-            chapters.setdefault(row["title"], []).append(row["text"])
-    books: dict[str, list[str]] = {}
-    for title, texts in list(chapters.items())[:150]:
-        book, _, heading = title.partition(": ")
-        books.setdefault(book, [f"# {book}\n"]).append(f"## {heading}\n\n{' '.join(texts)}\n")
-    (tmp_path / "books").mkdir()
-    for book, parts in books.items():
-        (tmp_path / "books" / f"{book}.md").write_text("\n".join(parts), encoding="utf-8")
-
-    manifest = build_passages([tmp_path / "books"], tmp_path / "out", workers=InProcess(), kind="text")
-
-    passages = list(read_corpus(tmp_path / "out"))
-    assert manifest.counts.passages == len(passages) > 1000
-    assert {passage.title for passage in passages} >= {"OpenStax Anatomy and Physiology: Introduction"}
-    assert all(len(passage.text.split()) <= 100 for passage in passages)

@@ -38,15 +38,6 @@ def test_the_counts_are_shown_and_the_same_command_finds_nothing_to_do(tmp_path:
     assert again.stdout.startswith(f"{tmp_path / 'out'}: already finished\n")
 
 
-def test_books_go_the_same_way(tmp_path: Path) -> None:
-    (tmp_path / "book.md").write_text("# Book\n\nSome words.\n")
-
-    result = run(tmp_path / "book.md", "--kind", "text", "--out", tmp_path / "out", "--processes", 1)
-
-    assert result.exit_code == 0
-    assert [passage.title for passage in read_corpus(tmp_path / "out")] == ["Book"]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

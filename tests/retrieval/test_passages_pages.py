@@ -6,11 +6,9 @@ import bz2
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from madke.core.errors import UserError
-from madke.retrieval.passages.raw_pages import page_kind, read_dump, silent_namespaces, split_words
+from madke.retrieval.passages.raw_pages import page_kind, read_dump
 from tests.support.dump import Page, articles, write_dump
 
 PAGES = [
@@ -33,10 +31,6 @@ def test_pages_come_with_their_latest_revision(name: str, tmp_path: Path) -> Non
     ]
 
 
-def test_the_wiki_names_its_namespaces_of_files_and_categories(tmp_path: Path) -> None:
-    assert silent_namespaces(write_dump(tmp_path / "d.xml", PAGES)) == {"medium", "datei", "kategorie"}
-
-
 def test_a_dump_that_is_cut_off_says_after_which_page(tmp_path: Path) -> None:
     whole = write_dump(tmp_path / "whole.xml.bz2", articles(30), streams_of=10).read_bytes()
     (tmp_path / "d.xml.bz2").write_bytes(whole[: len(whole) * 2 // 3])
@@ -45,15 +39,6 @@ def test_a_dump_that_is_cut_off_says_after_which_page(tmp_path: Path) -> None:
         UserError, match=r"d\.xml\.bz2: the dump is truncated after page \d+ \('.+'\); download it again"
     ):
         list(read_dump(tmp_path / "d.xml.bz2"))
-
-
-def test_a_page_with_bad_metadata_is_named_by_the_one_before_it(tmp_path: Path) -> None:
-    path = write_dump(tmp_path / "d.xml", [Page(title=f"Lake {n}", text=f"Text {n}.") for n in (1, 2)])
-    head, first, second = path.read_text().split("  <page>\n")
-    path.write_text("  <page>\n".join([head, first, second.replace("<ns>0<", "<ns>none<")]))
-
-    with pytest.raises(UserError, match=r"damaged after page 1 \('Lake 1'\): "):
-        list(read_dump(path))
 
 
 @pytest.mark.parametrize(
@@ -70,15 +55,6 @@ def test_what_is_no_dump_is_said(content: bytes, message: str, tmp_path: Path) -
 
     with pytest.raises(UserError, match=message):
         list(read_dump(tmp_path / "d.xml.bz2"))
-
-
-def test_broken_compression_and_a_missing_file_are_said(tmp_path: Path) -> None:
-    (tmp_path / "d.xml.bz2").write_bytes(b"no bzip2")
-
-    with pytest.raises(UserError, match="cannot be read: Invalid data stream"):
-        list(read_dump(tmp_path / "d.xml.bz2"))
-    with pytest.raises(UserError, match="cannot be read: No such file"):
-        list(read_dump(tmp_path / "none.xml"))
 
 
 @pytest.mark.parametrize(
@@ -107,13 +83,3 @@ def test_broken_compression_and_a_missing_file_are_said(tmp_path: Path) -> None:
 )
 def test_what_is_no_article(title: str, text: str, kind: str) -> None:
     assert page_kind(title, text) == kind
-
-
-@given(st.text(max_size=400), st.integers(1, 20))
-@settings(deadline=None)
-def test_splitting_loses_no_word_and_doubles_none(text: str, words: int) -> None:
-    passages = [passage.split() for passage in split_words(text, words)]
-
-    assert [word for passage in passages for word in passage] == text.split()
-    assert all(len(passage) == words for passage in passages[:-1])
-    assert all(1 <= len(passage) <= words for passage in passages)

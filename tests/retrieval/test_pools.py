@@ -6,7 +6,6 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from madke.core.knowledge import Hits, Passage, SourceCounts
 from madke.core.question import Question
 from madke.retrieval.fusion import Method
 from madke.retrieval.pools.building import retrieve_pools
-from madke.retrieval.pools.pool_file import PoolRecord, read_pools, sources_in
+from madke.retrieval.pools.pool_file import PoolRecord, read_pools
 from tests.support.pools import load_pool
 
 
@@ -87,24 +86,6 @@ def test_a_source_that_raises_does_not_stop_the_batch(tmp_path: Path) -> None:
     retrieve_pools(QUESTIONS, [FakeSource("wiki", raises=ValueError("bug")), FakeSource("google")], 1, tmp_path / "p")
 
     assert {r.partial["wiki"] for r in read_pools(tmp_path / "p").values()} == {"ValueError: bug"}
-
-
-def test_bad_input_of_a_source_stops_it_and_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no key"):
-        retrieve_pools(QUESTIONS, [FakeSource("google", raises=UserError("no key"))], 1, tmp_path / "p")
-
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_that_cannot_be_written_is_said_before_anything_is_asked(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    source = FakeSource("wiki")
-
-    for out, said in ((tmp_path / "file" / "p", "Not a directory|File exists"), (tmp_path, "this is a folder")):
-        with pytest.raises(UserError, match=f"cannot be written: ({said})"):
-            retrieve_pools(QUESTIONS, [source], 1, out)
-
-    assert source.batches == []
 
 
 MANY = [Question(id=f"id{n}", question=f"q{n}") for n in range(1_100)]
@@ -208,52 +189,6 @@ def test_a_chunk_in_which_a_source_failed_is_asked_again(tmp_path: Path) -> None
     assert ((tmp_path / "p.jsonl").read_bytes(), found) == undisturbed(tmp_path)
 
 
-def test_a_whole_file_may_hold_failures(tmp_path: Path) -> None:
-    google = FakeSource("google", errors={"q3": "HTTP 500", "q600": "HTTP 500"})
-
-    found = retrieve_pools(MANY, [google], 2, tmp_path / "p.jsonl")
-
-    assert found == {"google": SourceCounts(asked=1_100, found=1_098, failed=2, reason=found["google"].reason)}
-    assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
-
-
-@pytest.mark.parametrize("changed", ["k", "description", "order", "question"])
-def test_chunks_of_other_inputs_are_made_again(changed: str, tmp_path: Path) -> None:
-    stop_after(2, tmp_path)
-    wiki, google = FakeSource("wiki"), FakeSource("google")
-    if changed == "description":
-        google.description = "another google"
-    sources = [google, wiki] if changed == "order" else [wiki, google]
-    questions = [replace(MANY[0], id="new"), *MANY[1:]] if changed == "question" else MANY
-    k = 3 if changed == "k" else 2
-
-    retrieve_pools(questions, sources, k, tmp_path / "p.jsonl")
-
-    # Before, wiki had answered all three chunks, google two of them.
-    again = {
-        "k": ([500, 500, 100], [500, 500, 100]),
-        "description": ([], [500, 500, 100]),
-        "order": ([], [100]),
-        "question": ([500], [500, 100]),
-    }
-    assert (sizes(wiki), sizes(google)) == again[changed]
-    retrieve_pools(questions, sources, k, tmp_path / "other.jsonl")
-    assert (tmp_path / "p.jsonl").read_bytes() == (tmp_path / "other.jsonl").read_bytes()
-
-
-def test_a_damaged_chunk_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    stop_after(2, tmp_path)
-    for first in (tmp_path / ".p.jsonl.asking").glob("000000.*.jsonl"):
-        first.write_bytes(first.read_bytes()[:-100])
-    wiki, google = FakeSource("wiki"), FakeSource("google")
-
-    retrieve_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
-
-    assert (sizes(wiki), sizes(google)) == ([500], [500, 100])
-    assert "is damaged and will be made again" in caplog.text
-    assert (tmp_path / "p.jsonl").read_bytes() == undisturbed(tmp_path)[0]
-
-
 def test_a_file_written_by_hand_needs_little(tmp_path: Path) -> None:
     line = {"id": 7, "question": "?", "passages": [{"source": "wiki", "text": t} for t in ("a", "b")], "note": "mine"}
     (tmp_path / "p.jsonl").write_text(json.dumps(line))
@@ -264,21 +199,6 @@ def test_a_file_written_by_hand_needs_little(tmp_path: Path) -> None:
         ("a", "wiki-0", 0, None),
         ("b", "wiki-1", 1, None),
     ]
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        '{"id": "2", "question": "?", "passages": [], "note": ' + "[" * 400 + "]" * 400 + "}",
-        '\ufeff{"id": "2", "question": "?", "passages": []}',
-    ],
-    ids=["deep", "byte order mark"],
-)
-def test_a_line_that_only_the_slower_parser_takes_is_no_error(odd: str, tmp_path: Path) -> None:
-    plain = [f'{{"id": "{number}", "question": "?", "passages": []}}' for number in (1, 3)]
-    (tmp_path / "p.jsonl").write_text("\n".join([plain[0], "", odd, plain[1]]))
-
-    assert list(read_pools(tmp_path / "p.jsonl")) == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize(
@@ -320,13 +240,6 @@ def test_texts_of_the_same_words_are_duplicates(first: str, second: str, same: b
     assert [p.text for p in pool.passages] == [first, *([] if same else [second]), "Else"]
 
 
-def test_sources_are_taken_in_the_order_chosen_and_by_rank() -> None:
-    full = record(passage("google", "g", rank=0), passage("wiki", "w1", rank=1), passage("wiki", "w0", rank=0))
-
-    assert [p.text for p in load_pool(full, sources=["wiki", "google"]).passages] == ["w0", "w1", "g"]
-    assert [p.text for p in load_pool(full, sources=["google"]).passages] == ["g"]
-
-
 def test_duplicates_by_words_or_url_go_before_the_cap() -> None:
     full = record(
         passage("wiki", "The cat sat .", rank=0),
@@ -341,19 +254,6 @@ def test_duplicates_by_words_or_url_go_before_the_cap() -> None:
     pool = load_pool(full, sources=["wiki", "google"], per_source=2)
 
     assert [p.text for p in pool.passages] == ["The cat sat .", "dog", "x"]
-
-
-def test_only_chosen_sources_make_a_pool_partial() -> None:
-    full = record(passage("wiki", "w"), partial={"google": "HTTP 500"})
-
-    assert load_pool(full, sources=["wiki"]).partial == {}
-    assert load_pool(full, sources=["wiki", "google"]).partial == {"google": "HTTP 500"}
-
-
-def test_a_source_that_found_nothing_was_still_asked(tmp_path: Path) -> None:
-    retrieve_pools(QUESTIONS, [FakeSource("wiki"), FakeSource("google")], 1, tmp_path / "p.jsonl")
-    records = [replace(line, passages=()) for line in read_pools(tmp_path / "p.jsonl").values()]
-    assert sources_in(records) == {"wiki": "a fake wiki", "google": "a fake google"}
 
 
 @given(
@@ -404,46 +304,7 @@ def test_one_frozen_file_gives_every_fusion_and_a_passage_found_twice_is_the_fir
     assert fused("weighted", weights={"bm25": 1, "dense": 2}) == weighted
 
 
-def test_fused_passages_have_the_fused_score() -> None:
-    pool = load_pool(FROZEN, sources=["bm25", "dense"], fusion="weighted", weights={"bm25": 0.5})
-
-    assert [p.score for p in pool.passages] == pytest.approx([1.0, 0.75, 0.5, 0.2])
-    assert pool.partial == {"dense": "slow"}
-
-
 def test_each_source_is_capped_before_the_fusion_and_the_whole_after_it() -> None:
     assert fused("rrf", per_source=1) == [("A", "bm25"), ("c .", "dense")]
     assert fused("rrf", per_source={"bm25": 1, "dense": 3}) == [("A", "bm25"), ("c .", "dense"), ("D", "dense")]
     assert fused("rrf", max_passages=2) == [("A", "bm25"), ("C", "bm25")]
-
-
-def test_two_that_share_different_marks_with_a_third_count_once_for_each_source() -> None:
-    full = record(
-        passage("a", "words", rank=0, url="https://a.example"),
-        passage("b", "words", rank=0),
-        passage("b", "other", rank=1, url="https://a.example"),
-    )
-
-    pool = load_pool(full, sources=["a", "b"], fusion="rrf")
-
-    assert [(p.text, p.score) for p in pool.passages] == [("words", pytest.approx(2 / 61))]
-
-
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["wiki", "google"]), st.sampled_from("abcdefg"), st.integers(0, 9)), max_size=30
-    ),
-    st.integers(1, 6),
-    st.sampled_from(["rrf", "weighted"]),
-)
-def test_a_fusion_of_what_is_let_in_loses_and_repeats_nothing(
-    rows: list[tuple[str, str, int]], cap: int, method: Method
-) -> None:
-    full = record(*(passage(source, text, rank=rank, score=-rank) for source, text, rank in rows))
-
-    alone = {
-        name: {p.text for p in load_pool(full, sources=[name], per_source=cap).passages} for name in ("wiki", "google")
-    }
-    both = [p.text for p in load_pool(full, sources=["wiki", "google"], per_source=cap, fusion=method).passages]
-
-    assert sorted(both) == sorted(alone["wiki"] | alone["google"])

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from madke.core.errors import UserError
 from madke.models.encoders import load_encoder
-from madke.retrieval.index_sources import Bm25Source, DenseSource, open_index
-from madke.retrieval.indexes.published_folders import describe, fingerprint_of, stored_passage
+from madke.retrieval.index_sources import DenseSource, open_index
+from madke.retrieval.indexes.published_folders import fingerprint_of, stored_passage
 from madke.retrieval.source import search_source
 from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.installed import needs
@@ -47,18 +45,6 @@ def test_a_lucene_folder_opens_as_it_is(lucene: Path) -> None:
     best = found[7].passages[0]
     assert (best.source, best.key, best.title, best.text) == ("wiki", *PASSAGES[7].values())
     assert [hits.passages[0].key for hits in found] == [passage["id"] for passage in PASSAGES]
-
-
-def test_a_lucene_folder_that_stores_contents_alone_has_the_same_passages(lucene: Path, tmp_path: Path) -> None:
-    contents = lucene_folder(tmp_path / "lucene", store="-storeContents")
-
-    assert Bm25Source(contents, name="w").search(QUERIES, 3) == Bm25Source(lucene, name="w").search(QUERIES, 3)
-
-
-def test_a_folder_is_no_lucene_index_because_of_a_folder_in_it(tmp_path: Path) -> None:
-    (tmp_path / "segments_1").mkdir()
-
-    assert describe(tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -110,16 +96,6 @@ def dense(vectors: Path, texts: Path) -> DenseSource:
     return DenseSource(vectors, name="wiki", encoder=WORDS, texts=texts)
 
 
-def test_texts_come_from_any_thread(vectors: Path, lucene: Path) -> None:
-    source = dense(vectors, lucene)
-    found = [source.search(QUERIES, 5)]
-    thread = threading.Thread(target=lambda: found.append(source.search(QUERIES, 5)))
-    thread.start()
-    thread.join()
-
-    assert found[0] == found[1] == source.search(QUERIES, 5)
-
-
 def test_fewer_vectors_than_passages_are_no_fault_and_a_vector_without_a_text_is(
     vectors: Path, lucene: Path, tmp_path: Path
 ) -> None:
@@ -141,31 +117,6 @@ def test_what_a_faiss_folder_does_not_say_is_asked_for(vectors: Path, lucene: Pa
         open_index("wiki", vectors, texts=lucene)
     with pytest.raises(UserError, match="holds no texts; expected a Lucene index"):
         open_index("wiki", vectors, encoder="minilm", texts=vectors)
-
-
-def test_encoder_and_texts_are_for_faiss_folders_alone(lucene: Path, dense_index: Path) -> None:
-    for folder in (lucene, dense_index):
-        with pytest.raises(UserError, match="encoder and texts do not apply to this folder; expected a FAISS folder"):
-            open_index("wiki", folder, encoder="minilm")
-
-
-def test_an_encoder_of_another_dimension_is_refused(vectors: Path, lucene: Path, tmp_path: Path) -> None:
-    class Wider(WordEncoder):
-        dimension = 65
-
-    with pytest.raises(UserError, match="vectors of 64 dimensions, but encoder 'words' produces 65"):
-        DenseSource(vectors, name="wiki", encoder=Wider(), texts=lucene).search(["lava"], 1)
-
-
-def test_the_fingerprint_is_of_the_content_and_not_of_the_place(vectors: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(vectors, tmp_path / "copy"))
-    before = fingerprint_of(copy)
-    (copy / "write.lock").write_text("")
-    assert before == fingerprint_of(copy) == fingerprint_of(vectors)
-    assert len(before) == 12
-
-    (copy / "docid").write_text((copy / "docid").read_text().replace("p49", "p94"))
-    assert fingerprint_of(copy) != before
 
 
 def dpr_models(folder: Path) -> str:

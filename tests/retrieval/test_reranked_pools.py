@@ -69,13 +69,6 @@ def test_a_reranked_pool_has_the_best_passages_of_all_sources_with_both_ranks() 
     assert not pool.retrieval.failed
 
 
-def test_scores_of_single_passages_hold_for_any_source_and_depth() -> None:
-    held = record(*WIKI, *WEB, reranked=(reranking(),))
-    assert keys(load_pool(held, sources=("wiki",), rerank=rerank())) == ["w1", "w3", "w2"]
-    assert keys(load_pool(held, sources=("wiki",), per_source=2, rerank=rerank(keep=None))) == ["w1", "w3"]
-    assert keys(load_pool(held, sources=("wiki",), rerank=rerank(limit=2))) == ["w1", "w0"]
-
-
 def test_an_order_of_all_passages_holds_only_for_its_candidates() -> None:
     scope = scope_of(("wiki",), "none", 4)
     scores = {"w3": 1.0, "w2": 0.5, "w1": 0.3, "w0": 0.25}
@@ -95,12 +88,6 @@ def test_a_failed_reranking_leaves_the_order_and_says_why() -> None:
     assert pool.retrieval.failed == {"rerank": "HTTP 500"}
 
 
-@pytest.mark.parametrize("reranked", [(), (reranking(scores={"w0": 1.0}),)])
-def test_a_missing_reranking_is_refused(reranked: tuple[Reranking, ...]) -> None:
-    with pytest.raises(UserError, match=r"build it with --rerank hf/x --rerank-from 100"):
-        load_pool(record(*WIKI, reranked=reranked), sources=("wiki",), rerank=rerank())
-
-
 def test_a_missing_query_stage_is_refused() -> None:
     with pytest.raises(UserError, match=r"no query stage 'decompose'; build it with --query decompose"):
         load_pool(record(*WIKI, queries={"rewrite": FURTHER}), sources=("wiki",), query="decompose")
@@ -116,14 +103,6 @@ def test_rankings_of_all_queries_are_joined_without_duplicates() -> None:
     assert joined.retrieval.queries == ("depth",)
     assert joined.usage == {"rewrite": FURTHER.usage}
     assert keys(load_pool(held, sources=("wiki",), per_source=3)) == ["w0", "w1", "w2"]
-
-
-def test_a_failed_query_stage_leaves_the_pool_of_the_question() -> None:
-    held = record(*WIKI, queries={"rewrite": FurtherQueries(by="m", error="the reply holds no query")})
-    pool = load_pool(held, sources=("wiki",), query="rewrite", per_source=2)
-    assert keys(pool) == ["w0", "w1"]
-    assert pool.retrieval is not None
-    assert pool.retrieval.failed == {"rewrite": "the reply holds no query"}
 
 
 def test_a_line_holds_the_stages_and_a_record_without_them_is_as_before() -> None:

@@ -1,6 +1,5 @@
 """The shipped sample, on the packages that it needs and without the ones that it does not."""
 
-import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -12,23 +11,10 @@ from madke._util.assets import asset
 from madke.models.encoders import titled_text
 from madke.retrieval.index_sources import SampleSource, vectors_file
 from madke.retrieval.named import open_source
-from tests.support.corpus import WordEncoder, write_corpus
 from tests.support.installed import needs
 
 AIDA = "In which city was Verdi's opera Aida first performed?"
 NOT_NEEDED = ("torch", "transformers", "sentence_transformers", "faiss", "pyarrow", "jnius", "pyserini", "sklearn")
-
-
-def keys(source: SampleSource, query: str, k: int) -> list[str]:
-    return [passage.key for passage in source.search([query], k)[0].passages]
-
-
-def test_words_are_found_in_titles_and_texts() -> None:
-    source = SampleSource("bm25", name="wiki")
-
-    assert keys(source, AIDA, 5)[0] == "aida"
-    assert keys(source, "Kilimanjaro Hans Meyer", 1) == ["kilimanjaro-2"]
-    assert keys(source, "the of and", 5) == []
 
 
 def test_the_shipped_vectors_are_those_of_a_fresh_encoding() -> None:
@@ -46,19 +32,6 @@ def test_the_shipped_vectors_are_those_of_a_fresh_encoding() -> None:
         fresh, abs=2.5e-4
     )  # half a unit in the last place of 16 bits
     assert len(list(asset("indexes", "sample").glob("*.npy"))) == 1
-
-
-def test_another_encoder_encodes_the_sample_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    write_corpus(tmp_path / "passages.jsonl")
-    monkeypatch.setattr("madke.models.encoders.load_encoder", lambda name, **_: WordEncoder())
-
-    with caplog.at_level(logging.WARNING):
-        found = keys(SampleSource("dense", name="wiki", folder=tmp_path), "drawbridge of Elstow", 3)
-
-    assert found[0] == "p34"
-    assert "encoding the sample: its vectors are not from this version of minilm" in caplog.text
 
 
 def test_without_minilm_wiki_is_ranked_by_words_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -259,12 +259,6 @@ def test_an_expired_answer_is_asked_again_and_never_used(server: SearchServer, o
     assert search(7) == Hits(error="HTTP 404; the answer in the cache expired on 2024-05-08")
 
 
-def test_no_results_are_no_error(case: Case, server: SearchServer, opened: Open) -> None:
-    server.reply = lambda seen, before: ok(case.empty)
-
-    assert opened(server.url).search(["a"], 3) == [Hits()]
-
-
 def test_a_busy_service_is_asked_again(case: Case, server: SearchServer, opened: Open, waits: list[float]) -> None:
     first: list[Reply] = [(429, {"Retry-After": "7"}, b""), (503, {}, KEY.encode())]
     server.reply = lambda seen, before: (
@@ -276,24 +270,6 @@ def test_a_busy_service_is_asked_again(case: Case, server: SearchServer, opened:
     assert len(hits.passages) == len(case.found)
     assert waits[0] == 7.0
     assert 1 <= waits[1] <= 2
-
-
-def test_a_byte_that_is_not_utf8_costs_one_character(server: SearchServer, opened: Open, case: Case) -> None:
-    word = "One" if "One" in case.found[0][1] else "first"
-    damaged = [json.dumps(reply).encode().replace(word.encode(), b"\xff" + word.encode()) for reply in case.replies]
-    server.reply = lambda seen, before: (200, {}, damaged[before % len(damaged)])
-
-    (hits,) = opened(server.url).search(["a"], 3)
-    assert hits.error is None
-    assert f"\N{REPLACEMENT CHARACTER}{word}" in hits.passages[0].title + hits.passages[0].text
-
-
-def test_a_service_that_stays_broken_fails_its_query(server: SearchServer, opened: Open, waits: list[float]) -> None:
-    server.reply = lambda seen, before: (500, {}, KEY.encode())
-
-    assert opened(server.url).search(["a"], 3) == [Hits(error="HTTP 500 after 5 attempts")]
-    assert len(server.requests) == 5
-    assert len(waits) == 4
 
 
 @pytest.mark.parametrize(
@@ -382,13 +358,6 @@ def test_a_reply_that_trickles_in_is_given_up(tmp_path: Path, monkeypatch: pytes
         (hits,) = open_http(url, tmp_path, preset="searxng").search(["a"], 3)
 
     assert hits.error == "no complete reply within 0.3 s"
-
-
-def test_a_cache_that_is_no_database_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "c.sqlite").write_text("not a database, and longer than a header", encoding="utf-8")
-
-    with pytest.raises(UserError, match=r"c\.sqlite: the cache of web searches cannot be used: "):
-        open_http("http://127.0.0.1:1", tmp_path, preset="searxng")
 
 
 def test_many_queries_come_back_in_order_with_bounded_concurrency(
@@ -511,17 +480,6 @@ def test_the_netrc_file_does_not_replace_the_key(tavily: Case, tmp_path: Path, m
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_other_settings_are_another_source_and_other_paths_need_no_request(tavily: Case, tmp_path: Path) -> None:
-    with SearchServer(lambda seen, before: ok(tavily.replies[0])).running() as server:
-        content = open_http(server.url, tmp_path, preset="tavily")
-        titles = open_http(server.url, tmp_path, preset="tavily", fields={"text": "title"})
-        texts = [source.search(["a"], 3)[0].passages[0].text for source in (content, titles)]
-
-    assert texts == ["first", "One"]
-    assert len(server.requests) == 1
-    assert content.fingerprint != titles.fingerprint
-
-
 def test_scores_are_kept_only_if_every_result_has_one(tmp_path: Path) -> None:
     results = [{"content": "a", "score": 0.1}, {"content": "b", "score": 7}]
     replies = {"all": results, "some": [*results, {"content": "c"}]}
@@ -630,13 +588,6 @@ class TestWikipedia:
         assert agents.pop().startswith("madke/")
         assert "me@example.org" in server.requests[0].headers["user-agent"]
 
-    def test_an_article_is_read_once_for_all_questions(self, wiki: tuple[SearchServer, WebSource]) -> None:
-        server, source = wiki
-
-        source.search(["How deep is Baikal?", "Where is Baikal?"], 5)
-
-        assert len(server.requests) == 2 + 2
-
     @pytest.mark.parametrize("code", ["maxlag", "ratelimited", "readonly"])
     def test_a_busy_wiki_is_asked_again(self, code: str, wiki: tuple[SearchServer, WebSource]) -> None:
         server, source = wiki
@@ -649,9 +600,3 @@ class TestWikipedia:
         (hits,) = source.search(["How deep is Baikal?"], 5)
 
         assert len(hits.passages) == 2
-
-    def test_another_error_of_the_wiki_is_told(self, wiki: tuple[SearchServer, WebSource]) -> None:
-        server, source = wiki
-        server.reply = lambda seen, before: ok({"error": {"code": "badvalue", "info": "<b>no</b>"}})
-
-        assert source.search(["q"], 5) == [Hits(error="the wiki refuses the request (badvalue)")]

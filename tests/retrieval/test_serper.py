@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from madke.retrieval.pools.pool_file import read_pools
 from madke.retrieval.services import Serper, SerperOptions
-from madke.retrieval.web import Spent, WebSource
+from madke.retrieval.web import WebSource
 from tests.support.cli import command, madke
 from tests.support.search_server import Reply, SearchServer, Seen, ok
 
@@ -71,37 +71,6 @@ def test_all_settings_are_sent_and_the_query_stays_verbatim(server: SearchServer
         'before="2021-02-01", exclude=["a.example", "b.example"])'
     )
     assert open_source(tmp_path, server, cache_days=3).description == f"web search through {server.url}"
-
-
-@pytest.mark.parametrize(
-    ("k", "exclude", "asked"),
-    [(5, (), 10), (8, ("a.example",), 10), (9, ("a.example",), 20), (11, (), 20), (500, (), 100)],
-)
-def test_tens_are_asked_for_with_some_to_spare_where_domains_are_left_out(
-    k: int, exclude: tuple[str, ...], asked: int
-) -> None:
-    assert SerperOptions(exclude=exclude).parameters("q", k) == {"q": "q", "num": asked}
-
-
-def test_an_impossible_price_is_that_of_the_results(server: SearchServer, tmp_path: Path) -> None:
-    odd = {"odd": {"credits": "?"}, "huge": {"credits": 10**30}, "less": {"credits": -5}, "yes": {"credits": True}}
-    prices = {"one": {"credits": 1}, "three": {"credits": 3}, "unsaid": {}, **odd}
-    failed: list[str] = []
-
-    def reply(seen: Seen, before: int) -> Reply:
-        if seen.body["q"] == "one" and not failed:
-            failed.append("once")
-            return 500, {}, b""
-        return ok(prices[seen.body["q"]])
-
-    server.reply = reply
-    source = open_source(tmp_path, server)
-    source.search(["one", "three", "unsaid", "odd", "odd", "huge", "less", "yes"], 5)
-    source.search(["one", "unsaid"], 5)
-    source.search(["unsaid"], 11)
-
-    assert source.spent == Spent(source="google", requests=9, credits=11, cached=2)
-    assert source.spent.line() == "google: 9 requests sent, 2 answers from the cache, 11 credits spent"
 
 
 def test_a_killed_pool_build_asks_again_only_for_what_had_not_come_back(server: SearchServer, tmp_path: Path) -> None:

@@ -39,21 +39,6 @@ def test_a_word_of_the_command_line_is_a_specification(text: str, spec: SourceSp
     assert parse_spec(text) == spec
 
 
-def test_a_folder_with_a_plus_in_its_name_is_a_folder_where_it_exists(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a+b").mkdir()
-    monkeypatch.chdir(tmp_path)
-
-    assert parse_spec("a+b") == IndexSpec(index=Path("a+b"))
-
-
-@pytest.mark.parametrize("text", ["+", "a+", "a++b", "2*+b", "0*a+b"])
-def test_a_fusion_with_a_part_missing_or_of_no_weight_is_refused(text: str) -> None:
-    with pytest.raises(UserError, match="source "):
-        parse_spec(text)
-
-
 @pytest.mark.parametrize(
     ("content", "spec"),
     [

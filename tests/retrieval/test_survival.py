@@ -129,20 +129,3 @@ def test_a_full_disk_while_encoding_is_one_line_and_loses_no_finished_shard(leav
 
     assert len(again.passage_calls) == 5 - finished
     assert verify(small_disk / "index") == []
-
-
-def test_a_full_disk_under_lucene_makes_no_index(small_disk: Path) -> None:
-    """Anserini itself logs that its last segment could not be written, and says nothing else."""
-    words = [" ".join(f"w{n}x{m}" for m in range(60)) for n in range(400)]
-    passages = [{"id": str(n), "title": "", "text": text} for n, text in enumerate(words)]
-    corpus = write_corpus(small_disk.parent / "long.jsonl", passages)
-    build_index(corpus, small_disk.parent / "index")
-    store = (small_disk.parent / "index" / "passages.arrow").stat().st_size
-    filler = fill_up(small_disk, store + 20_000)
-
-    with pytest.raises(UserError, match="disk"):
-        build_index(corpus, small_disk / "index")
-    assert not (small_disk / "index").exists()
-    filler.unlink()
-    build_index(corpus, small_disk / "index")
-    assert verify(small_disk / "index") == []

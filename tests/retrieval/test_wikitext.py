@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from madke.retrieval.passages.wikitext import HIDDEN, plain_text
+from madke.retrieval.passages.wikitext import plain_text
 
 ARTICLE = """{{Short description|Lake in Siberia}}
 {{Infobox body of water
@@ -89,12 +89,6 @@ def test_a_mark_without_its_partner_swallows_no_text(markup: str, text: str) -> 
     assert plain_text(markup) == text
 
 
-def test_links_to_files_are_known_by_the_wikis_own_names() -> None:
-    markup = "Text [[Datei:A.jpg|mini|Ein [[Bild]]]] geht [[Kategorie:B]] weiter."
-
-    assert plain_text(markup, hidden=HIDDEN | {"datei", "kategorie"}) == "Text geht weiter."
-
-
 MARKS = [
     "{{",
     "}}",
@@ -169,10 +163,3 @@ def _seconds(text: str) -> float:
     started = time.process_time()
     plain_text(text)
     return time.process_time() - started
-
-
-def test_inline_markup_is_read_as_mwparserfromhell_reads_it() -> None:
-    mwparserfromhell = pytest.importorskip("mwparserfromhell")
-    line = "A '''bold''' [[word]], an ''[[a|other]]'' one, [https://x.example text] and&nbsp;more<sup>2</sup>."
-
-    assert plain_text(line) == " ".join(mwparserfromhell.parse(line).strip_code().split())

@@ -10,7 +10,6 @@ import os
 import resource
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from threading import Timer
@@ -43,41 +42,30 @@ class BoundedReader:
         assert process.stdout
         timer = Timer(self._seconds, process.kill)
         timer.start()
-        deadline = time.monotonic() + self._seconds
+        line = b""
         try:
-            process.stdin.write(json.dumps([str(path), name]).encode() + b"\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        except BrokenPipeError:
-            line = b""
-        except BaseException:  # Ctrl-C: an answer on its way would be taken for that of the next document
-            self.close()
-            raise
+            with suppress(BrokenPipeError):
+                process.stdin.write(json.dumps([str(path), name]).encode() + b"\n")
+                process.stdin.flush()
+                line = process.stdout.readline()
         finally:
             timer.cancel()
-            timer.join()
-        if time.monotonic() >= deadline:
-            self.close()
-            raise Unreadable(f"reading it takes more than {self._seconds:g} s")
-        if not line.endswith(b"\n"):
-            status = self.close()
-            raise Unreadable(f"reading it fails (status {status}): damaged, or {self._too_much}")
+            if not line.endswith(b"\n"):  # also after Ctrl-C: its answer would be taken for that of the next document
+                self.close()
+        if not line:
+            limits = f"{self._seconds:g} s or {self._memory_mb:,} MB of memory"
+            raise Unreadable(f"damaged, or reading it takes more than {limits}")
         reason, found = json.loads(line)
         if reason is not None:
-            raise Unreadable(reason or self._too_much)
+            raise Unreadable(reason or f"needs more than {self._memory_mb:,} MB of memory")
         return Document([(title, text) for title, text in found[0]], *found[1:])
 
-    @property
-    def _too_much(self) -> str:
-        return f"needs more than {self._memory_mb:,} MB of memory"
-
     def _start(self) -> subprocess.Popen[bytes]:
-        limits = [str(self._memory_mb), str(int(self._seconds) + 1)]
         environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
         package = str(PACKAGE.parent)
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, environment.get("PYTHONPATH"))))
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, *limits],
+            [sys.executable, "-P", "-m", __name__, str(self._memory_mb)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -85,31 +73,21 @@ class BoundedReader:
             process_group=0,  # Ctrl-C is for the parent, which ends this process
         )
 
-    def close(self) -> int:
-        """End the process; returns its status."""
+    def close(self) -> None:
+        """End the process."""
         process, self._process = self._process, None
-        if process is None:
-            return 0
-        assert process.stdin
-        assert process.stdout
-        process.kill()
-        process.stdout.close()
-        with suppress(BrokenPipeError):
-            process.stdin.close()
-        return process.wait()
+        if process is not None:
+            process.kill()
+            process.communicate()
 
 
-def answer_requests(memory_mb: int, seconds: int) -> None:
+def answer_requests(memory_mb: int) -> None:
     """Answer requests until standard input ends."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a parser may print: keep that out of the answers
     resource.setrlimit(resource.RLIMIT_AS, (memory_mb << 20, memory_mb << 20))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for line in sys.stdin.buffer:
-        # The parent measures the time, too; this one holds if the parent was killed.
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        limit = int(used.ru_utime + used.ru_stime) + seconds
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
         path, name = json.loads(line)
         answers.write(json.dumps(_answer(Path(path), name)).encode() + b"\n")
         answers.flush()
@@ -126,4 +104,4 @@ def _answer(path: Path, name: str) -> tuple[str | None, Any]:
 
 
 if __name__ == "__main__":
-    answer_requests(int(sys.argv[1]), int(sys.argv[2]))
+    answer_requests(int(sys.argv[1]))

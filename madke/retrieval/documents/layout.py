@@ -20,8 +20,8 @@ _DISTANCE = 1.2
 """Largest distance of two lines of a block, in heights of the text."""
 _WORDS, _FILLED = 2.5, 0.6
 """Least mean number of words in a line of a column, and least median of its width as a share of the column's."""
-_RUNS_ON, _MAY_RUN_ON = 0.4, 0.15
-"""Minimum share of lines that continue in the next line of their column: in columns, and in unclear layouts."""
+_RUNS_ON = 0.4
+"""Minimum share of lines that continue in the next line of their column."""
 _SPACELESS = re.compile("[\u2e80-\u9fff\uf900-\ufaff]")
 _HYPHENS = ("-", "\u2010", "\u00ad", "\ufffe")
 
@@ -65,20 +65,22 @@ def is_suspect(text: str, box_of: Callable[[int], tuple[float, float, float, flo
     return any(count >= _LINES for count in accumulate(change for _, change in sorted(wide)))
 
 
-def read_by_columns(characters: Iterable[Piece]) -> tuple[str | None, bool]:
-    """The text of a page from top to bottom, with columns one after the other, and whether a block may have columns.
+def read_by_columns(characters: Iterable[Piece]) -> str | None:
+    """The text of a page from top to bottom, with columns one after the other.
 
-    The text is None if no block has columns: then the order in which the page was drawn is better. White space
-    separates words, and its box is not used.
+    None if no block has columns: then the order in which the page was drawn is better. White space separates words,
+    and its box is not used.
     """
     lines: list[str] = []
-    verdicts = set()
+    found = False
     for block in _blocks(_lines(_pieces(characters))):
         columns = block.columns()
-        verdicts.add(verdict := _verdict(columns))
-        read = [line for column in columns for line in column] if verdict == "columns" else block.lines
-        lines += map(_text, read)
-    return "\n".join(lines) if "columns" in verdicts else None, "unclear" in verdicts
+        if _are_columns(columns):
+            found = True
+            lines += [_text(line) for column in columns for line in column]
+        else:
+            lines += map(_text, block.lines)
+    return "\n".join(lines) if found else None
 
 
 def _pieces(characters: Iterable[Piece]) -> list[Piece]:
@@ -170,16 +172,13 @@ def _blocks(lines: Iterable[_Line]) -> Iterator[_Block]:
         yield block
 
 
-def _verdict(columns: Sequence[Sequence[_Line]]) -> str:
-    """``columns``, ``unclear``, or ``rows``: a table, or plain lines."""
+def _are_columns(columns: Sequence[Sequence[_Line]]) -> bool:
+    """Whether text runs on in each column; a table and plain lines are read by rows."""
     every = [_text(line) for column in columns for line in column]
     words = sum(len(text.split()) + len(_SPACELESS.findall(text)) / 2 for text in every) / len(every)
     if len(columns) < 2 or words < _WORDS or min(map(_filled, columns)) < _FILLED:
-        return "rows"
-    if not any(text.lower() != text.upper() for text in every):
-        return "unclear"
-    runs_on = min(map(_runs_on, columns))
-    return "columns" if runs_on >= _RUNS_ON else "unclear" if runs_on >= _MAY_RUN_ON else "rows"
+        return False
+    return min(map(_runs_on, columns)) >= _RUNS_ON
 
 
 def _text(line: _Line) -> str:

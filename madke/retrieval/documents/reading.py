@@ -23,9 +23,6 @@ MAX_DOCUMENT_CHARACTERS = 50_000_000
 """Of one document: more than 10,000 pages."""
 _MAX_XML_BYTES = 256 << 20
 _WORDS = 100
-_SHOWN = 8
-UNCLEAR = "layout unclear"
-"""Begins the note of a document that is read whole, but perhaps in a wrong order."""
 
 # Scripts without spaces between words.
 _SPACELESS = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
@@ -128,14 +125,10 @@ def _read_pdf(path: Path, name: str) -> tuple[_Parts, int, str]:
         locked = error.err_code == pypdfium2.raw.FPDF_ERR_PASSWORD
         raise Unreadable("encrypted: it opens only with a password" if locked else "damaged, or no PDF") from None
     texts, images, damaged = [], 0, 0
-    unclear: list[int] = []
     for number in range(len(document)):
         try:
             page = document[number]
-            text, is_unclear = _page_text(page.get_textpage())
-            texts.append(text)
-            if is_unclear:
-                unclear.append(number + 1)
+            texts.append(_page_text(page.get_textpage()))
             if not texts[-1].strip():
                 images += any(page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
             page.close()  # otherwise all pages stay in memory
@@ -143,30 +136,24 @@ def _read_pdf(path: Path, name: str) -> tuple[_Parts, int, str]:
             texts.append("")
             damaged += 1
     counts = {"are images without text (scans need text recognition, OCR)": images, "are damaged": damaged}
-    notes = [f"{count} of {len(texts)} pages {what}" for what, count in counts.items() if count]
-    if unclear:
-        listed = ", ".join(map(str, unclear[:_SHOWN])) + (" ..." if len(unclear) > _SHOWN else "")
-        notes.append(f"{UNCLEAR} on p. {listed} (columns or a table; lines may be mixed)")
-    note = "; ".join(notes)
+    note = "; ".join(f"{count} of {len(texts)} pages {what}" for what, count in counts.items() if count)
     known = {word for text in texts for word in _COMPOUND.findall(text.lower())}
     pages = [_HYPHENATED.sub(lambda found: _rejoined(found, known), text) for text in texts]
     return [(f", p. {number}", text) for number, text in enumerate(pages, start=1)], len(pages), note
 
 
-def _page_text(page: Any) -> tuple[str, bool]:
-    """The text of a page, by columns where its lines were drawn across them, and whether its layout is unclear."""
+def _page_text(page: Any) -> str:
+    """The text of a page, by columns where its lines were drawn across them."""
     from pypdfium2 import raw
 
     drawn = page.get_text_range()
     if not is_suspect(drawn, lambda number: page.get_charbox(min(number, page.count_chars() - 1), loose=True)):
-        return drawn, False
+        return str(drawn)
     codes = (raw.FPDFText_GetUnicode(page, number) for number in range(page.count_chars()))
     # U+0002 is PDFium's other sign for a hyphen at the end of a line. It counts the halves of a surrogate pair.
     texts = ["\ufffe" if code == 2 else chr(code) for code in codes]
-    found, unclear = read_by_columns(
-        Piece(text, *page.get_charbox(number, loose=True)) for number, text in enumerate(texts)
-    )
-    return drawn if found is None else found.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), unclear
+    found = read_by_columns(Piece(text, *page.get_charbox(number, loose=True)) for number, text in enumerate(texts))
+    return str(drawn) if found is None else found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _rejoined(found: re.Match[str], known: set[str]) -> str:

@@ -14,12 +14,11 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.models.encoders import Encoder, load_encoder
 from madke.retrieval.documents.bounded import BoundedReader
-from madke.retrieval.documents.reading import DOCUMENT_TYPES, UNCLEAR
+from madke.retrieval.documents.reading import DOCUMENT_TYPES
 from madke.retrieval.documents.store import READING_RULES, DocumentStore
-from madke.retrieval.documents.word_index import words_of
 from madke.retrieval.fusion import DEPTH, fuse
 from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST
-from madke.retrieval.source import hits_of, log_without_terms
+from madke.retrieval.source import hits_of
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +44,7 @@ class DocumentSource:
             self._store = DocumentStore(folder, cache, load=partial(_encoder, encoder), reader=reader)
         counts = self._store.counts
         for file, reason in counts.left_out.items():
-            _log.warning("%s: %s%s: %s", name, "" if reason.startswith(UNCLEAR) else "left out ", file, reason)
+            _log.warning("%s: left out %s: %s", name, file, reason)
         if not counts.passages:
             self.aclose()
             expected = f"expected {DOCUMENT_TYPES} files with text, or an index"
@@ -63,9 +62,7 @@ class DocumentSource:
         store, encoder = self._store, self._store.encoder
         depth = k if encoder is None else max(k, DEPTH)
         found = [store.words.search(query, depth) for query in queries]
-        if encoder is None:
-            log_without_terms(self.name, [query for query in queries if not words_of(query)])
-        else:
+        if encoder is not None:
             nearest = store.nearest(encoder.encode_queries(queries), depth)
             fused = [fuse([dict(words), dict(vectors)]) for words, vectors in zip(found, nearest, strict=True)]
             found = [list(scores.items())[:k] for scores in fused]

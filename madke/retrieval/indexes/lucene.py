@@ -11,8 +11,7 @@ import re
 import sys
 import tempfile
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -154,35 +153,6 @@ def open_lucene(folder: Path, *, k1: float = 0.9, b: float = 0.4) -> Any:
     except jnius.JavaException as error:
         raise UserError(f"Lucene cannot open this index: {java_reason(error)}", file=folder) from None
     return searcher
-
-
-MOST_TERMS = 1024
-"""Lucene refuses a query with more different terms."""
-
-
-def query_terms(searcher: Any, text: str) -> Counter[str]:
-    """The terms of a query after analysis (stemmed, without stop words), and how often each occurs."""
-    terms = java_class("io.anserini.analysis.AnalyzerUtils").analyze(searcher.get_analyzer(), text)
-    return Counter(terms.get(number) for number in range(terms.size()))
-
-
-def rarest_query(searcher: Any, terms: Mapping[str, int]) -> Any:
-    """A query for the :data:`MOST_TERMS` rarest of these terms in the index: the frequent ones say least.
-
-    The scores are those of Anserini's own queries: a term counts as often as it occurs in the question.
-    """
-    term_class = java_class("org.apache.lucene.index.Term")
-    term_query, boosted = (java_class(f"org.apache.lucene.search.{name}Query") for name in ("Term", "Boost"))
-    should = java_class("org.apache.lucene.search.BooleanClause$Occur").SHOULD
-    by_rarity = []
-    for term, count in terms.items():
-        found = term_class("contents", term)
-        if documents := searcher.reader.docFreq(found):
-            by_rarity.append((documents, found, count))
-    query = java_class("org.apache.lucene.search.BooleanQuery$Builder")()
-    for _, found, count in sorted(by_rarity, key=lambda each: each[0])[:MOST_TERMS]:
-        query.add(boosted(term_query(found), float(count)), should)
-    return query.build()
 
 
 def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, int | None], None]) -> None:
