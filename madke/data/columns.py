@@ -114,7 +114,7 @@ class Columns:
     made_ids: bool = False
     golds: int = 0
     example: tuple[int, Sequence[str]] = (-1, ())
-    """The golds of one question, with a rank: 2 for a cell that was split, 1 for several golds."""
+    """The golds of one question, with a rank: 2 for a cell that was split, or could have been; 1 for several golds."""
     _known: dict[tuple[str, ...], Found] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -207,7 +207,7 @@ class Columns:
     def add_golds(self, golds: Sequence[str], *, split: bool) -> None:
         """Count the golds of one question. ``split``: they were one cell."""
         self.golds += len(golds)
-        rank = 2 if split else int(len(golds) > 1)
+        rank = 2 if split or any(";" in gold or "|" in gold for gold in golds) else int(len(golds) > 1)
         if golds and rank > self.example[0]:
             self.example = rank, golds
 
@@ -220,11 +220,6 @@ class Columns:
 
     def line(self, count: int, repeated: int) -> str:
         """What was understood, in one line, of so many questions, of which some repeat the text of another."""
-        golds = "no golds"
-        if self.golds:
-            each = [f"{' '.join(gold.split())[:40]!r}" for gold in self.example[1]]
-            more = f" and {len(each) - 3} more" if len(each) > 3 else ""
-            golds = f"{count_of(self.golds, 'gold')}, such as {' or '.join(each[:3])}{more} for one question"
         parts = [f"question from {_listed(self.used['question'])}"]
         answers = self.used.get("answers")
         parts.append(f"answers from {_listed(answers)}" if answers else "no answers (--columns answers=NAME)")
@@ -241,7 +236,16 @@ class Columns:
             parts.append(f"taken for what a system said: {_listed(self.said)}")
         if self.unused:
             parts.append(f"not used: {_listed(self.unused)}")
-        return f"{count_of(count, 'question')}, {golds}; {', '.join(parts)}"
+        return f"{self.counts(count)}; {', '.join(parts)}"
+
+    def counts(self, count: int) -> str:
+        """How many golds were read of so many questions, with those of one question as an example."""
+        if not self.golds:
+            return f"{count_of(count, 'question')}, no golds"
+        each = [f"{' '.join(gold.split())[:40]!r}" for gold in self.example[1]]
+        more = f" and {len(each) - 3} more" if len(each) > 3 else ""
+        golds = f"{count_of(self.golds, 'gold')}, such as {' or '.join(each[:3])}{more} for one question"
+        return f"{count_of(count, 'question')}, {golds}"
 
 
 def refuse_many(row: Row) -> None:

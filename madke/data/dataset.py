@@ -19,7 +19,7 @@ from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.data.columns import Columns
 from madke.data.formats import FORMATS, READERS, DatasetReader, Format, Item
-from madke.data.questions import questions_in
+from madke.data.questions import questions_in, say_counts
 from madke.data.rows import Row, own_rows
 from madke.tasks import TASKS, get_task
 
@@ -75,6 +75,10 @@ def read_dataset(
         _warn_unlabelled(questions, path)
     else:
         questions = [entry.question for entry in read_published(path, dataset, task=task)]
+        found = Columns()
+        for question in questions:
+            found.add_golds(question.answers, split=False)
+        say_counts(path, found, len(questions))
     return chosen(questions, lambda question: question.id, path, ids=ids, limit=limit, seed=sample_seed)
 
 

@@ -7,12 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from madke._util.assets import asset
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.data.columns import Columns, Found
@@ -70,7 +72,24 @@ def questions_in(
         raise UserError(f"each question names its own task ({theirs}), so {task} would apply to none", file=path)
     if not columns.is_plain(of_file=path is not None):
         _log.warning("%s: %s", path or "questions", columns.line(len(questions), repeats.total()))
+    elif path is not None:
+        say_counts(path, columns, len(questions))
     return questions
+
+
+_SHIPPED = asset("eval", "samples")
+
+
+def say_counts(path: Path, columns: Columns, count: int) -> None:
+    """Log how many golds a file has, unless madke ships it."""
+    if path.absolute().parent != _SHIPPED:
+        _log_once(f"{path}: {columns.counts(count)}")
+
+
+@cache
+def _log_once(line: str) -> None:
+    """Log a line once per process: a command may read a file for a plan, and again for the run."""
+    _log.warning("%s", line)
 
 
 def questions_of_records(
@@ -246,14 +265,17 @@ def _aliases(cell: str, *, several: bool) -> list[str]:
     """The aliases in one cell: ``A|B``, ``A; B``, or one on each line; the cell itself if it is one answer.
 
     ``|`` always separates them, semicolons and line ends where each part is short or the column has ``several``. Signs
-    within brackets do not count.
+    within brackets do not count, nor do semicolons between parts that are not alike: one has a comma, another has none
+    ("Crosby, Stills & Nash; live").
     """
     for sign in ("|", "\n", ";"):
         parts = [part.strip() for part in cell.split(sign)]
         whole = all(
             part and part.count("(") == part.count(")") and part.count("[") == part.count("]") for part in parts
         )
-        if len(parts) > 1 and whole and (several or sign == "|" or all(len(p.split()) <= _SHORT for p in parts)):
+        alike = sign != ";" or len({"," in part for part in parts}) == 1
+        short_parts = alike and all(len(part.split()) <= _SHORT for part in parts)
+        if len(parts) > 1 and whole and (several or sign == "|" or short_parts):
             return parts
     return [cell]
 

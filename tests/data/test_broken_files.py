@@ -114,21 +114,6 @@ def test_no_file_no_text_no_document(tmp_path: Path, dataset: Any) -> None:
         read_dataset(path, dataset=dataset)
 
 
-def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
-    write(tmp_path / "set.en", "one\ntwo\n")
-    with pytest.raises(UserError, match=r"set.zh: found 0 lines, but 2 in set.en; expected as many"):
-        read_dataset(write(tmp_path / "set.zh", ""), dataset="commonmt")
-
-
-def test_a_folder_without_subjects(tmp_path: Path) -> None:
-    for dataset in ("mmlu", "mmlu_med"):
-        with pytest.raises(UserError, match=r"found no \*_test\.csv, .*; expected MMLU's folder test, val or dev"):
-            read_dataset(tmp_path, dataset=dataset)
-    write(tmp_path / "data" / "val" / "law_val.csv", "Which?,a,b,c,d,A\n")
-    with pytest.raises(UserError, match=r"this folder lacks anatomy_val\.csv"):
-        read_dataset(tmp_path / "data" / "val", dataset="mmlu_med")
-
-
 def test_an_unknown_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="unknown dataset 'hotpot_qa'; did you mean 'hotpotqa'"):
         read_dataset(tmp_path, dataset="hotpot_qa")
@@ -143,13 +128,6 @@ def test_a_published_file_taken_for_ours_is_recognised(tmp_path: Path, dataset: 
         read_dataset(write(tmp_path / name, content))
     likely = "mmlu" if dataset == "mmlu_med" else dataset
     assert likely in str(caught.value)
-
-
-def test_a_wrong_file_of_ours_is_taken_for_no_other(tmp_path: Path) -> None:
-    path = write(tmp_path / "q.jsonl", {"id": "1", "question": "Which?", "golden_answerz": ["a"]})
-    with pytest.raises(UserError, match="unknown field 'golden_answerz'; did you mean 'golden_answers'") as caught:
-        read_dataset(path)
-    assert "--dataset" not in str(caught.value)
 
 
 WIKI = HOTPOT | {"type": "compositional", "evidences": [["Baikal", "depth", "1642"]]}
@@ -180,11 +158,3 @@ def test_a_file_of_another_dataset_is_refused_and_the_fitting_one_named(
     )
     assert said in text
     assert fits in hint.split(" or ") if fits else not hint
-
-
-@pytest.mark.parametrize("dataset", [None, "nq_open"])
-def test_a_number_that_no_float_can_hold_is_an_answer(tmp_path: Path, dataset: str | None) -> None:
-    number = "9" * 400
-    path = write(tmp_path / "q.jsonl", f'{{"question": "How many?", "answer": [{number}]}}')
-    (question,) = read_dataset(path, dataset=dataset)
-    assert question.answers == (number,)

@@ -15,7 +15,6 @@ from madke._util.yaml_file import read_mapping
 from madke.core.errors import UserError
 from madke.data import read_dataset, rows
 from madke.retrieval.pools.pool_file import read_pools
-from tests.support.cli import refused
 
 QUESTION = json.dumps({"id": "q", "question": "Which lake?", "golden_answers": ["Baikal"]})
 
@@ -43,14 +42,6 @@ KINDS = {"fifo": "a named pipe", "socket": "a socket", "/dev/zero": "a device", 
 def test_what_is_no_regular_file_is_refused(special: Any, kind: str, read: Any) -> None:
     with pytest.raises(UserError, match=f"is {KINDS[kind]}; expected a regular file"):
         read(special(kind))
-
-
-@pytest.mark.parametrize("flag", ["--data", "--pools", "--prices", "--models-file", "--sources-file", "--ids"])
-def test_the_command_says_it_in_one_line(special: Any, tmp_path: Path, flag: str) -> None:
-    questions, pipe = tmp_path / "questions.jsonl", special("fifo")
-    questions.write_text(QUESTION + "\n")
-    given = [pipe] if flag == "--data" else [questions, flag, pipe]
-    assert "q.jsonl" in refused("run", *given, "--protocol", "rag", "--model", "offline", "--out", tmp_path / "out")
 
 
 def test_what_another_program_writes_into_a_pipe_is_read() -> None:

@@ -30,11 +30,6 @@ def answers(given: Any, id_: str = "1", repeat: int = 0) -> Any:
     return [(turn.stance.answer, turn.stance.status) for turn in given.of(id_, repeat)]
 
 
-def test_an_answer_is_read_from_the_text_where_none_is_stated(tmp_path: Path) -> None:
-    given = read(tmp_path, line({"text": "It is [Lake Baikal]."}, {"text": "No idea."}, {"text": "[X]", "answer": "Y"}))
-    assert answers(given) == [("Lake Baikal", "ok"), (None, "abstained"), ("Y", "ok")]
-
-
 def test_the_protocols_marker_and_the_tasks_reader_decide(tmp_path: Path) -> None:
     bare = line({"text": "It lies in Siberia."})
     assert answers(read(tmp_path, bare, marker="text")) == [("It lies in Siberia", "ok")]

@@ -67,16 +67,6 @@ def test_multihop(tmp_path: Path, dataset: str) -> None:
     assert entry.passages["gold"][0].text == "It is in Siberia. It is 1,642 metres deep."
 
 
-def test_multihop_without_paragraphs_or_answer(tmp_path: Path) -> None:
-    (entry,) = entries(tmp_path, "hotpotqa", [{"question": "Which?", "answer": "no", "type": "bridge"}])
-    assert (entry.question.id, entry.question.answers, entry.passages) == ("hotpotqa-0001", ("no",), {})
-    assert entry.question.metadata == {"dataset": "hotpotqa", "type": "bridge"}
-    assert only(tmp_path, "2wikimultihopqa", {"id": "w", "question": "?", "answers": ["x"]}, "d.jsonl").answers == (
-        "x",
-    )
-    assert only(tmp_path, "hotpotqa", [{"_id": "t", "question": "Which?"}]).answers == ()
-
-
 def test_multihop_with_two_gold_paragraphs_beside_distractors(tmp_path: Path) -> None:
     row = {
         "_id": "h2",

@@ -81,13 +81,6 @@ def test_rows_give_what_files_give(tmp_path: Path, dataset: Any) -> None:
     assert read_hugging_face(dataset, copy=copy) == read_published(write(tmp_path / name, content), dataset)
 
 
-def test_subjects_are_configs(tmp_path: Path) -> None:
-    rows = [row | {"subject": subject} for subject in card("mmlu_med").hugging_face.configs for row in MMLU]
-    found = read_hugging_face("mmlu_med", copy=copy_of_repository(tmp_path / "copy", "mmlu_med", rows))
-    assert [entry.question.id for entry in found[:3]] == ["anatomy-000", "anatomy-001", "clinical_knowledge-000"]
-    assert len(found) == 12
-
-
 def test_hidden_answers_are_none(tmp_path: Path) -> None:
     rows = [{"question": "Which?", "question_id": "t", "answer": {"value": "<unk>", "aliases": ["<unk>"]}}]
     (entry,) = read_hugging_face("triviaqa", copy=copy_of_repository(tmp_path / "copy", "triviaqa", rows))

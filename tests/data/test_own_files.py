@@ -133,19 +133,6 @@ def test_excel_files_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     assert ".xls files are not read; save the sheet as .xlsx" in refusal(write(tmp_path / "z.xls", b"\xd0\xcf\x11\xe0"))
 
 
-def test_a_sheet_with_a_cell_far_away_takes_no_memory(tmp_path: Path) -> None:
-    book = openpyxl.Workbook()
-    book.active.append(["question", "answer"])
-    book.active["B1048576"] = "a"
-    book.save(tmp_path / "q.xlsx")
-    tracemalloc.start()
-    try:
-        assert "q.xlsx:1048576: 'question' is ''" in refusal(tmp_path / "q.xlsx")
-        assert tracemalloc.get_traced_memory()[1] < 20_000_000
-    finally:
-        tracemalloc.stop()
-
-
 WESTERN = "question;answer\nWo liegt Zürich, „groß“?;Schweiz\nOù est l\u2019été de François?;5 m² à 3 £2\n"
 
 
@@ -191,6 +178,8 @@ def test_a_file_of_two_encodings_is_refused(tmp_path: Path) -> None:
 GOLDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a bar": ({"answer": "NYC|New York City"}, ("NYC", "New York City")),
     "semicolons": ({"answer": "NYC; New York City"}, ("NYC", "New York City")),
+    "a title with a list": ({"answer": "Crosby, Stills & Nash; live"}, ("Crosby, Stills & Nash; live",)),
+    "inverted names": ({"answer": "Turner, Ted; Wayne, John"}, ("Turner, Ted", "Wayne, John")),
     "lines of a cell": ({"answer": "NYC\nNew York City"}, ("NYC", "New York City")),
     "one with a slash": ({"answer": "AC/DC"}, ("AC/DC",)),
     "one with a comma": ({"answer": "Turner, Ted"}, ("Turner, Ted",)),
@@ -283,13 +272,8 @@ def test_what_was_understood_is_said_in_one_line(tmp_path: Path, caplog: pytest.
         "ids from `id`, taken for what a system said: `answer`, not used: `contexts`"
     )
     own = {"id": "1", "question": "Who?", "golden_answers": ["a"], "task": "short_answer", "metadata": {"level": 1}}
-    assert understood(lines(tmp_path / "own.jsonl", own), caplog) == ""
-
-
-def test_made_ids_depend_on_the_text_only(tmp_path: Path) -> None:
-    first = read_dataset(write(tmp_path / "a.csv", "question,answer\nWho?,a\nWhich?,b\n"))
-    second = read_dataset(write(tmp_path / "b.jsonl", '{"query": "Which?"}\n{"query": "Who?"}\n{"query": "Who?"}'))
-    assert [q.id for q in second] == [first[1].id, first[0].id, f"{first[0].id}-2"]
+    said = understood(lines(tmp_path / "own.jsonl", own), caplog)
+    assert said == "1 question, 1 gold, such as 'a' for one question"
 
 
 def test_a_task_is_for_lines_that_name_none(tmp_path: Path) -> None:
@@ -327,32 +311,11 @@ def test_a_list_in_a_cell_is_a_list(tmp_path: Path, form: str) -> None:
     assert only(path).answers == ("Jane Austen", "Austen")
 
 
-def test_an_interval_is_one_answer(tmp_path: Path) -> None:
-    path = write(tmp_path / "q.csv", 'question,answer\nWhere?,"[1, 2]"\nWhen?,[sic]\n')
-    assert pairs(path) == [("Where?", ("[1, 2]",)), ("When?", ("[sic]",))]
-
-
 @given(st.lists(st.text(), min_size=0, max_size=12))
 def test_any_array_that_numpy_prints_is_read(texts: list[str]) -> None:
     array = np.array(texts, dtype=object)
     assert literal(str(array)) == texts
     assert literal(repr({"text": array, "label": texts})) == {"text": texts, "label": texts}
-
-
-@given(st.text(alphabet="[]{}(),:'\"\\ \nabu1.=-"))
-def test_any_cell_is_read_or_refused(cell: str) -> None:
-    try:
-        literal(cell)
-    except ValueError as error:
-        assert str(error)
-
-
-@pytest.mark.parametrize(
-    "cell", ["[" * 100_000, "['a'" * 50_000, "{'a':" * 50_000, "array(" * 50_000, "['a'" + " " * 99_999]
-)
-def test_deep_cells_are_refused(cell: str) -> None:
-    with pytest.raises(ValueError, match=r".+"):
-        literal(cell)
 
 
 OPTIONS: dict[str, dict[str, str]] = {
@@ -380,12 +343,6 @@ def test_the_answer_of_a_choice_is_a_letter_a_text_or_a_number_of_an_option(tmp_
     row = {"question": "Which?", "choices": ["Lake Geneva", "Lake Baikal"], "answer": answer}
     assert only(lines(tmp_path / "q.jsonl", row)).answers == ("B",)
     assert question_from_fields({**row, "choices": tuple(row["choices"])}).answers == ("B",)
-
-
-def test_a_question_may_have_fewer_options_than_the_table(tmp_path: Path) -> None:
-    path = write(tmp_path / "q.csv", "question,A,B,C,answer\nWhich?,x,y,,A\nWhat?,,,,z\nHow many?,10,20,30,20\n")
-    found = [(question.choices, question.answers) for question in read_dataset(path)]
-    assert found == [(("x", "y"), ("A",)), ((), ("z",)), (("10", "20", "30"), ("B",))]
 
 
 PROGRAMS: dict[str, tuple[dict[str, Any], Question]] = {
@@ -483,19 +440,11 @@ BROKEN: dict[str, tuple[str, str | bytes, str]] = {
         '{"question": "Who?", "asnwer": "a"}',
         "q.jsonl:1: unknown field 'asnwer'; did you mean 'answer'?",
     ),
-    "no question": ("q.jsonl", '{"claim": "So."}', "expected a field 'question', 'query' or 'prompt', found 'claim'"),
-    "input without a gold": ("q.jsonl", '{"input": "Who?", "output": "a"}', "found 'input', 'output'"),
     "an empty question": ("q.csv", "Query,answer\nWho?,a\n ,b\n", "q.csv:3: 'Query' is ' '; expected a text"),
-    "an empty id": ("q.csv", "id,query\n,Who?\n", "q.csv:2: 'id' is ''; expected a text"),
     "a truth value as choice": (
         "q.jsonl",
         '{"question": "Which?", "choices": ["a", "b"], "answer": true}',
         "q.jsonl:1: 'answer' is True; expected a letter from A to B, or the text of one option",
-    ),
-    "a truth value as claim": (
-        "q.jsonl",
-        '{"question": "So.", "task": "claim", "answer": true}',
-        "q.jsonl:1: 'answer' is True; expected a text",
     ),
     "an index beyond": (
         "q.jsonl",
@@ -513,12 +462,6 @@ BROKEN: dict[str, tuple[str, str | bytes, str]] = {
         "question,A,B,D,answer\nWhich?,x,y,z,A\n",
         "q.csv:1: columns `A`, `B`, `D` are options without C",
     ),
-    "options in one text": ("q.csv", "question,choices\nWhich?,x|y\n", "q.csv:2: 'choices' is 'x|y'; expected a list"),
-    "a label twice": (
-        "q.jsonl",
-        '{"question": "Which?", "choices": {"text": ["a", "b"], "label": ["A", "A"]}}',
-        "q.jsonl:1: 'choices' has the label 'A' twice; expected each once",
-    ),
     "a repeated id": ("q.csv", "id,query\n1,Who?\n2,Which?\n1,When?\n", "q.csv:4: id '1' is already on line 2"),
     "too many cells": (
         "q.csv",
@@ -528,15 +471,11 @@ BROKEN: dict[str, tuple[str, str | bytes, str]] = {
     "an open quote": ("q.csv", 'query,answer\nWho?,a\n"Which?,b\nWhen?,c\n', "q.csv:3: is not CSV: "),
     "a name twice": ("q.csv", "query,answer,answer\nWho?,a,b\n", "q.csv:1: the header has 'answer' twice"),
     "half a list": ("q.tsv", "query\tanswer\nWho?\t['a', 'b\n", "q.tsv:2: expected a list such as ['a', 'b'], found"),
-    "code": ("q.tsv", "query\tanswer\nWho?\t['a', print(1)]\n", "q.tsv:2: expected a list such as ['a', 'b'], found"),
     "lists with and without commas": (
         "q.csv",
         "query,answer\nWho?,\"['a', 'b' 'c']\"\n",
         "q.csv:2: expected a list such as ['a', 'b'], found \"['a', 'b' 'c']\" in 'answer': only some elements",
     ),
-    "texts that touch": ("q.csv", "query,answer\nWho?,['it''s']\n", "q.csv:2: expected a list such as ['a', 'b']"),
-    "a shortened array": ("q.csv", "query,answer\nWho?,['a' 'b' ... 'z']\n", "q.csv:2: 'answer' is Ellipsis; expected"),
-    "a missing text": ("q.csv", "query,answer\nWho?,\"['a', None]\"\n", "q.csv:2: 'answer' is None; expected a text"),
     "numbers": ("q.csv", "query,answer\nWho?,[1 2]\n", "q.csv:2: 'answer' is '[1 2]': one answer or several?"),
     "an object": ("q.jsonl", '{"query": "Who?", "answer": {"value": "a"}}', "q.jsonl:1: 'answer' is {'value': 'a'}"),
     "one object": (
@@ -545,12 +484,6 @@ BROKEN: dict[str, tuple[str, str | bytes, str]] = {
         "q.json: expected a list of objects, found dict with the keys 'query'",
     ),
     "nothing": ("q.csv", "", "q.csv: the file contains no question"),
-    "only a header": ("q.csv", "query,answer\n", "q.csv: the file contains no question"),
-    "too many columns": (
-        "q.csv",
-        ",".join(["question", *(f"column{n}" for n in range(20_000))]) + "\n",
-        "q.csv:1: found 20,001 columns; expected at most 10,000",
-    ),
 }
 
 
@@ -596,19 +529,6 @@ def test_any_file_that_was_written_is_read_as_it_was(rows: Any, form: str) -> No
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder) / ("q.jsonl" if form == "json" else "q.csv"), text.getvalue())
         assert pairs(path) == [(query, tuple(answers)) for query, answers in rows]
-
-
-@given(
-    st.sampled_from(["q.csv", "q.tsv", "q.jsonl", "q.json", "q", "q.xlsx"]),
-    st.sampled_from([b"", b"question,answer\n", b'{"query"', b"PK\x03\x04"]),
-    st.binary(),
-)
-def test_any_bytes_are_read_or_refused(name: str, start: bytes, rest: bytes) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            read_dataset(write(Path(folder) / name, start + rest))
-        except UserError as error:
-            assert str(Path(folder) / name) in str(error)
 
 
 def test_the_sample_is_whole() -> None:

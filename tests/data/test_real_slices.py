@@ -1,7 +1,5 @@
 """Every slice of a real dataset beside the checkout is read; skipped where there is none."""
 
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +68,3 @@ def test_single_entries(shared_data: Path) -> None:
     assert (cadres.question, cadres.answers) == ("吃掉敌人一个师。", ("Destroy a division of the enemy.",))
     money = by_id(shared_data, "gsm8k_300.jsonl", "gsm8k")["gsm8k-0003"].question
     assert money.answers == ("70000",)
-
-
-def test_mmlu_med_has_the_ids_of_mirage(shared_data: Path) -> None:
-    ours = by_id(shared_data, "mmlu_med", "mmlu_med")
-    with gzip.open(shared_data / "recorded" / "mirage_mmlu_med" / "gpt-4-32k_cot.jsonl.gz", "rt") as lines:
-        recorded = [json.loads(line) for line in lines]
-    assert len(recorded) == len(ours)
-    for record in recorded:
-        question = ours[record["id"]].question
-        assert (question.answers, len(question.choices)) == ((record["gold"],), len(record["options"]))
-        assert question.choices[0].strip() == record["options"]["A"].strip()
