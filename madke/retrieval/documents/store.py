@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from madke._util.files import dir_lock, fingerprint
 from madke.core.errors import UserError
-from madke.models.encoders import Encoder
+from madke.models.encoders import Encoder, time_estimate
 from madke.retrieval.documents.bounded import BoundedReader
 from madke.retrieval.documents.reading import Document, Unreadable, is_document, missing_reader
 from madke.retrieval.documents.word_index import WordIndex, best
@@ -172,8 +172,11 @@ class DocumentStore:
         (count,) = self._database.execute(f"SELECT count(*) {missing}", (name,)).fetchone()
         if not count:
             return
-        _log.warning("encoding %d passages of %s, once; an interruption loses little", count, self._folder)
-        rows = iter(self._database.execute(f"SELECT id, title, text {missing} ORDER BY id", (name,)).fetchall())
+        every = self._database.execute(f"SELECT id, title, text {missing} ORDER BY id", (name,)).fetchall()
+        _, titles, texts = zip(*every, strict=True)
+        takes = f", {time_estimate(encoder, titles, texts, count)}" if count > _ENCODED_AT_ONCE else ""
+        _log.warning("encoding %d passages of %s, once%s; an interruption loses little", count, self._folder, takes)
+        rows = iter(every)
         chunks = iter(lambda: list(islice(rows, _ENCODED_AT_ONCE)), [])
         for chunk in _with_progress("encoded", chunks, _ENCODED_AT_ONCE, count):
             ids, titles, texts = zip(*chunk, strict=True)

@@ -6,6 +6,7 @@ are searched memory-mapped.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -18,13 +19,17 @@ from madke._util.assets import require
 from madke._util.files import Inputs, atomic_write, disk_full, is_finished, made_from, mark_finished, noted
 from madke._util.workers import Workers
 from madke.core.errors import UserError
-from madke.models.encoders import Encoder, KnowsWindow
+from madke.models.encoders import Encoder, KnowsWindow, time_estimate
 from madke.retrieval.indexes.index_folder import CutPassages, DenseSettings, IndexRecall, PassageStore, StoredPassage
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_log = logging.getLogger(__name__)
+
+_LONG = 1_000
+"""Passages, from which the build says how long it will take."""
 _BLOCK = 8 << 20
 _ANSWER_BYTES = 128 << 20
 _CUT = "cut"
@@ -64,6 +69,11 @@ def encode_shards(
             raise UserError("this folder holds vectors of another corpus or encoder; choose another", file=folder)
         else:
             missing.append((path, inputs, rows))
+    count = sum(len(rows) for _, _, rows in missing)
+    if count > _LONG and isinstance(encoder, KnowsWindow):  # an endpoint may cost money
+        _, titles, texts = zip(*store.read(missing[0][2]), strict=True)
+        estimate = time_estimate(encoder, titles, texts, count)
+        _log.warning("encoding %s passages: %s with all cores of this machine", f"{count:,}", estimate)
     passages = (store.read(rows) for _, _, rows in missing)
     encoded = workers.map(partial(_encode, encoder), passages)
     for (path, inputs, rows), (vectors, cut) in zip(missing, encoded, strict=True):
