@@ -351,7 +351,7 @@ def _has_gpu() -> bool:
         return False
     import torch
 
-    return torch.cuda.is_available()
+    return bool(torch.cuda.is_available())
 
 
 class _SentenceEncoder(_PickledByName):
