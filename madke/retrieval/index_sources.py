@@ -50,26 +50,22 @@ def is_index(folder: Path) -> bool:
 def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Path | None = None) -> Source:
     """The source over the index in ``folder``: built by madke, or in the format of pyserini or FlashRAG.
 
-    A FAISS folder in pyserini's format needs ``encoder``, which encodes the queries, and ``texts``, the index that
-    holds the passages; the folder contains neither. For a FAISS file of FlashRAG's, or a folder with one, they are
-    optional; see :mod:`madke.retrieval.indexes.published_folders`. UserError if something is missing.
+    A FAISS folder of pyserini's, or a FAISS file of FlashRAG's, needs ``encoder``, which encodes the queries, and
+    ``texts``, the Lucene index or the JSON Lines file with the passages. UserError if something is missing.
     """
-    if file := published.faiss_file(folder):
-        texts = texts or published.texts_of(file)
-        return DenseSource(file, name=name, encoder=encoder or published.encoder_of(file), texts=texts)
-    if not folder.is_dir():
-        expected = "expected an index folder, A+B, a .jsonl file of results, serper, or module:object"
-        raise UserError(f"source {name!r}: no such folder or file {str(folder)!r}; {expected}")
     built_by_madke = (folder / MANIFEST).exists()
     if not built_by_madke and published.is_faiss(folder):
         if encoder is None or texts is None:
             raise UserError(
-                f"source {name!r}: a FAISS folder in pyserini's format contains neither the query encoder nor the "
-                f"passages; give encoder and texts, for example in sources.yaml: {name}: "
+                f"source {name!r}: a published FAISS index contains neither the query encoder nor the passages; give "
+                f"encoder and texts, for example in sources.yaml: {name}: "
                 "{index: FOLDER, encoder: facebook/dpr-question_encoder-multiset-base, texts: LUCENE_FOLDER}",
                 file=folder,
             )
         return DenseSource(folder, name=name, encoder=encoder, texts=texts)
+    if not folder.is_dir():
+        expected = "expected an index folder, A+B, a .jsonl file of results, serper, or module:object"
+        raise UserError(f"source {name!r}: no such folder or file {str(folder)!r}; {expected}", file=folder)
     if encoder or texts:
         expected = "expected a FAISS folder in pyserini's format, with the files index and docid"
         raise UserError(f"source {name!r}: encoder and texts do not apply to this folder; {expected}", file=folder)

@@ -15,7 +15,6 @@ from madke.core.knowledge import Source
 from madke.models.embeddings import use_models_file
 from madke.retrieval.documents.reading import DOCUMENT_TYPES, is_document
 from madke.retrieval.index_sources import is_index
-from madke.retrieval.indexes.published_folders import faiss_file
 from madke.retrieval.source import SOURCES, NamedSource
 from madke.retrieval.source_spec import (
     DocumentsSpec,
@@ -226,7 +225,7 @@ def _resolved(
             raise _error(f"source {spec!r} contains itself: {' -> '.join((*above, spec))}", entry)
         return _resolved(own.spec, own, (*above, spec), declared)
     folder = _folder(entry) / at_home(Path(spec))
-    if is_index(folder) or faiss_file(folder):
+    if is_index(folder):
         return IndexSpec(index=folder)
     if folder.is_dir() or (folder.is_file() and is_document(folder.name)):
         return DocumentsSpec(documents=folder)

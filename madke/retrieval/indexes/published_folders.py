@@ -2,8 +2,8 @@
 
 * A Lucene document stores its source text in the field ``raw`` (``-storeRaw``) or ``contents`` (``-storeContents``).
 * A FAISS folder of pyserini's holds the vectors in ``index`` and one document id per line in ``docid``.
-* A folder of FlashRAG's holds, for example, ``e5_Flat.index`` and ``wiki-18.jsonl``. Row n of the index is line n of
-  the passages, ``{"id", "contents"}``. The part of the index's name before ``_`` names the encoder.
+* A FAISS file of FlashRAG's, such as ``e5_Flat.index``, has its passages in a JSON Lines file: row n is line n,
+  ``{"id", "contents"}``.
 """
 
 import json
@@ -17,7 +17,7 @@ from madke._util.assets import cache_dir
 from madke._util.files import atomic_write, open_unpacked
 from madke.core.errors import UserError
 from madke.retrieval.indexes.corpus import PASSAGE_FORMAT, passage_of
-from madke.retrieval.indexes.index_folder import MANIFEST, StoredPassage
+from madke.retrieval.indexes.index_folder import StoredPassage
 from madke.retrieval.indexes.lucene import java_thread, open_lucene
 
 Passages = Callable[[Sequence[int]], list[StoredPassage]]
@@ -32,9 +32,11 @@ def is_lucene(folder: Path) -> bool:
     return any(path.is_file() for path in folder.glob("segments_*"))
 
 
-def is_faiss(folder: Path) -> bool:
-    """Whether the folder holds a FAISS file and the ids of its documents."""
-    return (folder / VECTORS).is_file() and (folder / DOCIDS).is_file()
+def is_faiss(path: Path) -> bool:
+    """Whether this is a FAISS file, or a folder with one and the ids of its documents."""
+    if path.is_file():
+        return path.suffix == ".index"
+    return (path / VECTORS).is_file() and (path / DOCIDS).is_file()
 
 
 def describe(folder: Path) -> str | None:
@@ -104,36 +106,6 @@ def open_passages(folder: Path, texts: Path) -> tuple[Passages, int]:
         return stored
 
     return passages, len(ids)
-
-
-_ENCODERS = {"e5": "intfloat/e5-base-v2"}
-
-
-def faiss_file(path: Path) -> Path | None:
-    """The FAISS file at ``path``: itself, or the only ``*.index`` in the folder; None if there is none."""
-    if path.is_file():
-        return path if path.suffix == ".index" else None
-    found = [] if (path / MANIFEST).exists() else list(path.glob("*.index"))
-    return found[0] if len(found) == 1 else None
-
-
-def encoder_of(file: Path) -> str:
-    """The encoder that the name of a FAISS file means; UserError if it is unknown."""
-    name = file.name.partition("_")[0]
-    if name not in _ENCODERS:
-        expected = f"its name means none of {', '.join(_ENCODERS)}; in sources.yaml, give encoder: NAME"
-        raise UserError(f"the query encoder of this FAISS file is unknown; {expected}", file=file)
-    return _ENCODERS[name]
-
-
-def texts_of(file: Path) -> Path:
-    """The only JSON Lines file next to a FAISS file; UserError if there is not exactly one."""
-    found = sorted(file.parent.glob("*.jsonl"))
-    if len(found) != 1:
-        names = ", ".join(path.name for path in found) or "none"
-        remedy = "unpack a .gz, or in sources.yaml, give texts: FILE"
-        raise UserError(f"expected one .jsonl file with the passages next to it, found {names}; {remedy}", file=file)
-    return found[0]
 
 
 def open_lines(path: Path) -> tuple[Passages, int]:
