@@ -51,6 +51,8 @@ CREATE TABLE IF NOT EXISTS vector (
 _WORDS = "words2"
 """Begins the name of an index of words; its format is the second."""
 _ENCODED_AT_ONCE = 512
+_LONG = 500
+"""Passages, from which the log says how long encoding takes."""
 _PROGRESS_SECONDS = 20.0
 
 
@@ -174,7 +176,7 @@ class DocumentStore:
             return
         every = self._database.execute(f"SELECT id, title, text {missing} ORDER BY id", (name,)).fetchall()
         _, titles, texts = zip(*every, strict=True)
-        takes = f", {time_estimate(encoder, titles, texts, count)}" if count > _ENCODED_AT_ONCE else ""
+        takes = f", {time_estimate(encoder, titles, texts, count)}" if count > _LONG else ""
         _log.warning("encoding %d passages of %s, once%s; an interruption loses little", count, self._folder, takes)
         rows = iter(every)
         chunks = iter(lambda: list(islice(rows, _ENCODED_AT_ONCE)), [])
