@@ -167,6 +167,8 @@ def test_a_killed_run_asks_as_one_that_was_not_because_it_knows_its_endpoint(
                 assert process.wait() == -9
         assert madke(*command("out")).returncode == 0
         sent = [json.dumps(seen.body) for seen in server.requests]
+        assert madke(*command("out")).returncode == 0
+        assert len(server.requests) == len(sent)
     assert set(sent) <= set(calm)
     assert len(calm) <= len(sent) <= len(calm) + 2 * CONCURRENCY
     assert outcomes(tmp_path / "out") == outcomes(tmp_path / "calm")

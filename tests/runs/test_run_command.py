@@ -2,10 +2,6 @@
 
 import json
 import re
-import signal
-import sqlite3
-import threading
-import zlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +10,7 @@ import pytest
 
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
-from tests.support.cli import madke, refused, started
+from tests.support.cli import madke, refused
 from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import error, openai_server
 
@@ -27,13 +23,6 @@ def arguments(folder: Any, server: Any, *more: Any, n: int = 6) -> Any:
 
 def finished_ids(folder: Any) -> Any:
     return sorted(transcript.id for transcript in read_transcripts(folder / "out"))
-
-
-def stored_seeds(folder: Any) -> Any:
-    with sqlite3.connect(folder / "out" / "calls.sqlite") as db:
-        bodies = db.execute("SELECT body FROM calls WHERE outcome = 'ok'").fetchall()
-    db.close()
-    return {json.loads(zlib.decompress(body))["seed"] for (body,) in bodies}
 
 
 def test_every_call_of_a_question_is_made_once_and_there_are_at_most_2nr_plus_r_plus_1(tmp_path: Path) -> None:
@@ -60,35 +49,6 @@ def test_identical_prompts_of_two_debaters_are_two_calls(tmp_path: Path) -> None
     one, other = selections[:2]
     assert one["messages"] == other["messages"]
     assert one["seed"] != other["seed"]
-
-
-def test_after_kill_9_the_same_command_finishes_without_repeating_a_finished_call(tmp_path: Path) -> None:
-    reached = threading.Event()
-
-    def noticing(body: Any, n: Any) -> Any:
-        if n == 40:
-            reached.set()
-        return debating(body, n)
-
-    with openai_server(noticing) as server:
-        args = arguments(tmp_path, server, "--concurrency", 3, n=12)
-        with started(*args) as process:
-            assert reached.wait(60)
-            process.send_signal(signal.SIGKILL)
-        paid_before = stored_seeds(tmp_path)
-        assert 30 <= len(paid_before) < 12 * 6
-        sent_before = len(server.requests)
-        assert len(finished_ids(tmp_path)) < 12
-
-        done = madke(*args)
-        assert done.returncode == 0, done.stderr
-        assert finished_ids(tmp_path) == sorted(f"q{n}" for n in range(12))
-        sent_after = [seen.body["seed"] for seen in server.requests[sent_before:]]
-        assert not paid_before & set(sent_after)
-        assert len(sent_after) == len(set(sent_after))
-
-        assert madke(*args).returncode == 0
-        assert len(server.requests) == sent_before + len(sent_after)
 
 
 def test_a_replay_needs_no_server_and_gives_the_same_transcripts(tmp_path: Path) -> None:
