@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from madke.retrieval.indexes.build import build_index
     from madke.runs.record import RunRecord
     from madke.runs.request import RunOptions, RunRequest
-    from madke.scoring.metric import Metric, metric
+    from madke.scoring.metrics import Metric, metric
     from madke.scoring.scores import Scores
     from madke.scoring.statistics import Estimate
     from madke.tasks.base import BaseTask, Task
@@ -67,7 +67,7 @@ _MODULES = {
     "madke.report.comparison": "Comparison",
     "madke.runs.request": "RunOptions RunRequest",
     "madke.runs.record": "RunRecord",
-    "madke.scoring.metric": "Metric metric",
+    "madke.scoring.metrics": "Metric metric",
     "madke.scoring.scores": "Scores",
     "madke.scoring.statistics": "Estimate",
     "madke.tasks.base": "BaseTask Task",

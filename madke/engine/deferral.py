@@ -7,7 +7,7 @@ those acted on is at most the level, for questions like those of the calibration
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -17,20 +17,12 @@ from madke.core.transcript import Deferral, Transcript
 from madke.engine.signals import Settle, signals
 from madke.tasks.base import Task
 
-CALIBRATION_FORMAT = 1
+CALIBRATION_FORMAT = 2
 Level = Annotated[float, Field(gt=0, lt=1)]
 
 
-class Weight(BaseModel, frozen=True, extra="forbid"):
-    """How one signal counts: ``weight * ((value - mean) / scale)``. A missing value counts as the mean."""
-
-    mean: float
-    scale: Annotated[float, Field(gt=0)]
-    weight: float
-
-
 class Calibration(BaseModel, frozen=True, extra="forbid"):
-    """What ``madke calibrate`` learned from a run: a score of debates, and how often each score was right."""
+    """What ``madke calibrate`` learned from a run: how often each value of a signal was right."""
 
     format: int = CALIBRATION_FORMAT
     run: str
@@ -38,23 +30,15 @@ class Calibration(BaseModel, frozen=True, extra="forbid"):
     variant: str
     tasks: tuple[str, ...]
     models: tuple[str, ...]
-    weights: Mapping[str, Weight]
-    """Signal -> how it counts. One signal counts alone."""
-    fitted_on: int
-    """Questions that the weights were fitted on; they are not among ``points``."""
+    signal: str
+    """The signal on which thresholds are set: :data:`madke.engine.signals.SIGNALS`."""
     points: tuple[tuple[float, bool], ...]
-    """Score and whether the answer was wrong, of the questions that thresholds are tested on."""
+    """Its value and whether the answer was wrong, of the questions that thresholds are tested on."""
     delta: Level = 0.1
     """The probability that the bound does not hold."""
 
-    def score(self, found: Mapping[str, float]) -> float:
-        """The score of a debate with these signals."""
-        return sum(
-            each.weight * (found[name] - each.mean) / each.scale for name, each in self.weights.items() if name in found
-        )
-
     def threshold(self, level: float) -> float | None:
-        """The lowest score to act on, for at most this share of wrong answers; None if no threshold passes."""
+        """The lowest value to act on, for at most this share of wrong answers; None if no threshold passes."""
         return threshold(self.points, level, self.delta)
 
     def fewest(self, level: float) -> int:
@@ -109,19 +93,11 @@ class Deferring(BaseModel, frozen=True, extra="forbid"):
     def _deferred(self, transcript: Transcript, task: Task, least: float) -> Transcript:
         if transcript.status != "ok":
             return transcript
-        score = self.calibration.score(signals(transcript, task))
+        signal = self.calibration.signal
+        score = signals(transcript, task).get(signal, 0.0)
         if score >= least:
             return transcript
-        deferral = Deferral(reason=self._reason(transcript, task, score, least), answer=transcript.answer, score=score)
-        return replace(transcript, status="deferred", answer=None, deferral=deferral)
-
-    def _reason(self, transcript: Transcript, task: Task, score: float, least: float) -> str:
         bound = f"an error of at most {100 * self.level:g} %"
-        found = signals(transcript, task)
-        names = sorted((n for n in self.calibration.weights if n in found), key=self._against(found))[:2]
-        why = ", ".join(f"{name} {found[name]:.2f}" for name in names)
-        return f"its score {score:.2f} is below {least:.2f}, the least for {bound} ({why or 'no signals'})"
-
-    def _against(self, found: Mapping[str, float]) -> Callable[[str], float]:
-        weights = self.calibration.weights
-        return lambda name: weights[name].weight * (found[name] - weights[name].mean) / weights[name].scale
+        reason = f"its {signal} {score:.2f} is below {least:.2f}, the least for {bound}"
+        deferral = Deferral(reason=reason, answer=transcript.answer, score=score)
+        return replace(transcript, status="deferred", answer=None, deferral=deferral)

@@ -49,8 +49,7 @@ def _without_judge(scene: Scene, rounds: Sequence[Round]) -> Verdict | None:
     if _agreed(scene, rounds):
         return Verdict(consensus=True, rule="matcher")
     answers = [turn.stance.answer for turn in _last_turns(scene, rounds) if turn.stance.answer is not None]
-    differ = getattr(scene.task, "clearly_differ", None)
-    if differ is not None and any(differ(one, other, scene.question) for one, other in combinations(answers, 2)):
+    if any(scene.task.clearly_differ(one, other, scene.question) for one, other in combinations(answers, 2)):
         return Verdict(consensus=False, rule="values")
     return None
 

@@ -10,7 +10,7 @@ from madke.engine.agreement import agreed, answer_groups, matcher
 from madke.engine.parse import parse_citations, parse_quotes
 from madke.engine.prose import citations_in, is_prose
 from madke.engine.quotes import look_up
-from madke.tasks.base import BaseTask, Task
+from madke.tasks.base import Task
 
 VOTES = ("majority", "weighted")
 """Finish rules that count or weigh answers."""
@@ -190,10 +190,9 @@ def containing(
     answer: str, numbers: Iterable[int], texts: Texts | None, task: Task, question: Question
 ) -> tuple[int, ...] | None:
     """The passages that contain an answer by the task's matcher; None if it cannot be looked up."""
-    contained = getattr(task, "contained", BaseTask().contained)
-    if texts is None or contained(answer, "", question) is None:
+    if texts is None or task.contained(answer, "", question) is None:
         return None
-    return tuple(n for n in numbers if contained(answer, texts.get(n, ""), question))
+    return tuple(n for n in numbers if task.contained(answer, texts.get(n, ""), question))
 
 
 def quotes_in(turn: Turn, round_n: int, texts: Texts | None, question: Question) -> list[Quote]:

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from madke.core.errors import UserError
 from madke.core.transcript import CitationCheck
-from madke.engine.parse import parse_citations
-from madke.engine.parse.markers import IDS
+from madke.engine.parse import IDS, parse_citations
 from madke.engine.protocol import Protocol, compares_answers
 from madke.engine.quotes import normalised
 from madke.tasks.base import Task
@@ -48,7 +47,7 @@ class Sentence(NamedTuple):
 
 def is_prose(task: Task) -> bool:
     """Whether answers of the task are texts that no matcher compares."""
-    return bool(getattr(task, "is_prose", False))
+    return task.is_prose
 
 
 def check_task(protocol: Protocol, task: Task) -> None:

@@ -44,7 +44,7 @@ def schema_of(
 
 def asks_for_quotes(protocol: Protocol, task: Task) -> bool:
     """Whether debaters with passages are asked to quote them."""
-    return protocol.cite or bool(getattr(task, "cites", False))
+    return protocol.cite or task.cites
 
 
 def _answers_last(protocol: Protocol) -> bool:
@@ -72,8 +72,8 @@ def _side(protocol: Protocol) -> SchemaField:
 def _answer(task: Task, question: Question, *more: str) -> SchemaField:
     """The answer: a letter or a label if there are few answers, else a text."""
     letters = tuple(letter for letter, _ in lettered(question.choices))
-    words = letters or tuple(getattr(task, "choices", ()))
+    words = letters or tuple(task.choices)
     if words and all(task.read(word, question) == word for word in words):
         return SchemaField(name="answer", words=(*words, *more))
-    is_long = getattr(task, "reads_whole_line", False)
+    is_long = task.reads_whole_line
     return SchemaField(name="answer", max_length=None if is_long else _LONGEST_ANSWER)

@@ -108,7 +108,7 @@ class _Counting:
         turn = purpose.round * len(names) + (names.index(purpose.agent) if purpose.agent in names else 0)
         task = get_task(self.question.task)
         options = task.choices or [letter for letter, _ in lettered(self.question.choices)]
-        number = getattr(task, "reads_last_number", False)
+        number = task.reads_last_number
         # Numbers differ without a judge. Elsewhere a word, on which the judge is asked as often as it can be.
         free = str(turn) if number else f"{key[:14]}{turn:04d}".translate(_AS_LETTERS)
         answer = options[turn % len(options)] if options else free

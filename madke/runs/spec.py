@@ -363,7 +363,7 @@ _log = logging.getLogger(__name__)
 
 def read_calibration(path: Path) -> Calibration:
     """The calibration in a file; UserError if it holds none, or one of another format."""
-    found = read_json(path, Calibration, "is not a calibration that `madke calibrate` wrote")
+    found = read_json(path, Calibration, "is not a calibration of this version; write it anew with `madke calibrate`")
     if found.format != CALIBRATION_FORMAT:
         raise UserError(
             f"has format {found.format}; this version of madke reads format {CALIBRATION_FORMAT}", file=path

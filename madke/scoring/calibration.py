@@ -11,7 +11,7 @@ from itertools import groupby
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.engine.deferral import Calibration, Weight
+from madke.engine.deferral import Calibration
 from madke.engine.evidence import recorded_agreement
 from madke.engine.signals import SIGNALS, signals, stated_answer
 from madke.scoring.metrics import METRICS, is_binary, metrics_of, question_of
@@ -120,9 +120,7 @@ def fitted(
     if len(debates) < FEWEST:
         raise UserError(f"{len(debates)} questions with an answer and a gold are too few; expected at least {FEWEST}")
     points = tuple(sorted((each.found[signal], each.wrong) for each in debates))
-    weights = {signal: Weight(mean=0.0, scale=1.0, weight=1.0)}
-    fields = {**described, "weights": weights, "fitted_on": 0, "points": points, "delta": delta}
-    return Calibration.model_validate(fields)
+    return Calibration.model_validate({**described, "signal": signal, "points": points, "delta": delta})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,7 +142,7 @@ class Evaluated:
 def evaluated(calibration: Calibration, debates: Sequence[JudgedDebate], level: float) -> Evaluated:
     """Test a calibration at a level; ``debates`` is not empty."""
     least = calibration.threshold(level)
-    acted = [least is not None and calibration.score(each.found) >= least for each in debates]
+    acted = [least is not None and each.found.get(calibration.signal, 0.0) >= least for each in debates]
     trapped = [not act for each, act in zip(debates, acted, strict=True) if each.wrong and each.consensus]
     coverage, before = estimate(list(map(float, acted))), estimate([float(each.wrong) for each in debates])
     assert coverage is not None

@@ -25,7 +25,7 @@ from madke._util.command_scorer import CommandScorer, ScorerItem
 from madke._util.files import write_file
 from madke._util.terminal import without_keys
 from madke._util.yaml_file import read_json, read_yaml
-from madke.core.chat import ChatRequest, Purpose
+from madke.core.chat import ChatRequest, Message, Purpose
 from madke.core.errors import UserError
 from madke.core.events import Watch, silent
 from madke.core.question import Question
@@ -40,9 +40,13 @@ from madke.runs.meter import Budget, Meter
 from madke.runs.stopping import drained, until_limit, until_stopped
 from madke.scoring.arms import ArmValues, Results, read_arm
 from madke.scoring.grading_prompt import GradingPrompt, read_grade
-from madke.scoring.known_grades import GRADES, Known, grade_stores, prompt_key
 from madke.scoring.metrics import question_of
 from madke.scoring.value_units import GRADER, HUMAN, is_grader
+
+GRADES = "grades.sqlite"
+
+Known = dict[tuple[str, str], bool]
+"""(grader, :func:`prompt_key`) -> whether the answer is right."""
 
 _log = logging.getLogger(__name__)
 
@@ -362,3 +366,19 @@ def grade_results(
 @cache
 def _prompt() -> GradingPrompt:
     return read_yaml(Path(asset("prompts", "grading", "grade.yaml")), GradingPrompt)
+
+
+def prompt_key(messages: Sequence[Message]) -> str:
+    """A hash of a prompt."""
+    return sha256("\0".join(f"{each.role}\0{each.content}" for each in messages).encode()).hexdigest()
+
+
+def grade_stores(stores: Iterable[Path]) -> list[Path]:
+    """The existing ones of these stores, and those of all other arms of their experiments."""
+    found: dict[Path, None] = {}
+    for store in stores:
+        found[store] = None
+        arms = store.parent.parent
+        if arms.name == "arms" and (arms.parent / "experiment.json").is_file():
+            found |= dict.fromkeys(sorted(arms.glob(f"*/{GRADES}")))
+    return [store for store in found if store.is_file()]

@@ -8,7 +8,6 @@ from statistics import NormalDist, fmean, stdev
 from typing import Literal
 
 from madke.scoring.arms import ArmValues, QuestionKey, Values, of_dataset
-from madke.scoring.distributions import fair_coin_p, t_quantile, t_two_sided
 from madke.scoring.statistics import (
     BOOTSTRAP_SEED,
     RESAMPLES_AT_ONCE,
@@ -16,6 +15,9 @@ from madke.scoring.statistics import (
     bootstrap,
     detectable_mean,
     detectable_rate,
+    fair_coin_p,
+    t_quantile,
+    t_two_sided,
     wilson,
 )
 from madke.scoring.value_units import may_be_rate

@@ -4,17 +4,18 @@ There are two disagreements (Liang et al., 2023, sections 1 and 4): ``disagreeme
 round, ``self_disagreement`` is between two adjacent rounds of one debater.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from math import log2
+from statistics import fmean
+from typing import Literal
 
 from madke.core.transcript import Round, Transcript, Turn
 from madke.engine.agreement import Same, agreed, answer_groups, matcher, same_answers
 from madke.engine.order import by_cast
-from madke.scoring.metrics import METRICS, metrics_of, question_of
+from madke.scoring.metrics import METRICS, listed, metrics_of, question_of
 from madke.scoring.value_units import with_units
-from madke.scoring.wrong_answers import adoption
 from madke.tasks import get_task
 
 _CHANGED = "changed_"
@@ -38,7 +39,7 @@ def round_rows(transcript: Transcript) -> list[dict[str, float]]:
         one, and 0 or 1 for each debater, among those with an answer in both rounds. Also for a single debater; not for
         the first round.
     ``adopted``, ``unmisled``, ``resisted``, ``given_up``: what debaters do with answers that the dataset lists as wrong
-        (:func:`~madke.scoring.wrong_answers.adoption`).
+        (:func:`adoption`).
     """
     task, question = get_task(transcript.task), question_of(transcript)
     same = cache(matcher(task, question))
@@ -128,3 +129,72 @@ def _changes(before: Round, after: Round, same: Same) -> dict[str, float]:
         return {}
     row = {"self_disagreement": sum(changed.values()) / len(changed)}
     return row | {f"{_CHANGED}{agent}": value for agent, value in changed.items()}
+
+
+# Answers that a dataset lists as wrong (``metadata["wrong_answers"]``): RAMDocs' misinformation, CIAR's traps.
+
+Kind = Literal["wrong", "right", "other"]
+"""``wrong``: equal to a listed wrong answer under the task's matcher, and not accepted as right. ``other``: also no
+readable answer."""
+
+
+def kinds_of(transcript: Transcript) -> Callable[[str | None], Kind] | None:
+    """Tells the kind of an answer to the question of a transcript; None if the question lists no wrong answers."""
+    wrong = listed(transcript.metadata, "wrong_answers")
+    if not wrong:
+        return None
+    task, question = get_task(transcript.task), question_of(transcript)
+
+    @cache
+    def kind(answer: str | None) -> Kind:
+        if answer is None:
+            return "other"
+        if task.accepts(answer, question):
+            return "right"
+        return "wrong" if any(task.same(answer, each, question) for each in wrong) else "other"
+
+    return kind
+
+
+def traps(transcript: Transcript) -> dict[str, float]:
+    """Whether an answer is a listed wrong one; 0 or 1 each. Empty if the question lists none.
+
+    ``trapped``: the final answer: the trap rate of CIAR, and the adoption of misinformation in RAMDocs.
+    ``trapped_debater``: the answer of at least one debater in at least one round.
+    """
+    kind = kinds_of(transcript)
+    if kind is None:
+        return {}
+    stated = {kind(turn.stance.answer) for entry in transcript.rounds for turn in entry.turns}
+    return {"trapped": float(kind(transcript.answer) == "wrong"), "trapped_debater": float("wrong" in stated)}
+
+
+def adoption(transcript: Transcript) -> Iterator[dict[str, float]]:
+    """For each round, what its debaters do with listed wrong answers; values that do not apply are missing.
+
+    ``adopted``, ``unmisled``: the share of debaters whose answer is one; whose answer is right.
+    ``resisted``: of the debaters that did not hold one before and were shown one, the share that still holds none.
+        In round 1 the passages show it, later the stances of the round before that a debater read.
+    ``given_up``: of the debaters that held one before, the share that no longer does.
+
+    Failed stances are left out. A reply without a readable answer holds none.
+    """
+    kind, before = kinds_of(transcript), dict[str, bool]()
+    for entry in transcript.rounds:
+        row: dict[str, float] = {}
+        if kind is not None:
+            spoke = [turn for turn in entry.turns if turn.stance.status != "failed"]
+            now = {turn.agent: kind(turn.stance.answer) == "wrong" for turn in spoke}
+            if entry.n == 1 and not transcript.first_round_given:
+                shown = [*now] if transcript.pool else []
+            else:
+                read = {turn.agent: any(before.get(peer, False) for peer in turn.reads) for turn in spoke}
+                shown = [agent for agent in now if read[agent] and not before.get(agent, False)]
+            held = [agent for agent in now if before.get(agent, False)]
+            if spoke:
+                row["adopted"] = fmean(now.values())
+                row["unmisled"] = fmean(kind(turn.stance.answer) == "right" for turn in spoke)
+            row |= {"resisted": fmean(not now[agent] for agent in shown)} if shown else {}
+            row |= {"given_up": fmean(not now[agent] for agent in held)} if held else {}
+            before |= now
+        yield row

@@ -22,8 +22,14 @@ from madke.core.transcript import (
     reading,
 )
 from madke.scoring.arms import ArmValues, QuestionKey, read_arm
-from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, over_repeats, over_rounds
-from madke.scoring.judge import JudgeCounts, judge_counts
+from madke.scoring.debate_rows import (
+    NO_EXTERNAL_SCORES,
+    ExternalScores,
+    JudgeCounts,
+    judge_counts,
+    over_repeats,
+    over_rounds,
+)
 from madke.scoring.metrics import BUILT_IN_METRICS, METRICS, has_corpus_metric
 from madke.scoring.shadow import Shadow, ShadowCounter
 from madke.scoring.statistics import Estimate, Spread, between_repeats

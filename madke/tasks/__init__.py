@@ -6,13 +6,11 @@ from hashlib import sha256
 
 from madke.core.errors import UserError
 from madke.core.registry import Registry
-from madke.tasks.answer_list import AnswerList
 from madke.tasks.base import BaseTask, Task, as_task, is_imported_task
 from madke.tasks.choice import Choice, Claim
 from madke.tasks.math import Math
 from madke.tasks.short_answer import ShortAnswer
-from madke.tasks.text import Text
-from madke.tasks.translation import Translation
+from madke.tasks.texts import AnswerList, Text, Translation
 
 _OWN: tuple[BaseTask, ...] = (ShortAnswer(), Claim(), Choice(), Math(), Translation(), Text(), AnswerList())
 

@@ -9,7 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from madke.core.question import Question
+from madke.core.transcript import Selection, Verdict
 from madke.engine.parse import (
+    Marker,
     ParseContext,
     Parsed,
     answer_of,
@@ -23,8 +25,6 @@ from madke.engine.parse import (
     parse_verdict,
     without_reasoning,
 )
-from madke.engine.parse.answer import Marker
-from madke.engine.parse.context import WINDOW
 from madke.tasks import TASKS
 
 QUESTIONS = {
@@ -82,15 +82,11 @@ def test_no_text_raises_and_every_value_has_its_place(text: str) -> None:
 
 
 @given(TEXTS, st.integers(0, 12), st.integers(1, 4))
-def test_ids_are_distinct_in_range_and_within_the_limit(text: str, size: int, limit: int) -> None:
+def test_values_are_of_their_kind(text: str, size: int, limit: int) -> None:
     chosen = parse_selection(text, size=size, limit=limit).value
     assert len(set(chosen.ids)) == len(chosen.ids) <= limit
     assert all(0 <= n < size for n in chosen.ids + chosen.dropped)
     assert not set(chosen.ids) & set(chosen.dropped)
-
-
-@given(TEXTS)
-def test_values_are_of_their_kind(text: str) -> None:
     confidence = parse_confidence(text).value
     assert confidence is None or 0 <= confidence <= 1
     assert parse_pick(text, NAMES).value in (None, *NAMES)
@@ -152,23 +148,13 @@ def _cited(sentence: str, citation: str, is_cited: bool, inside: bool) -> str:
 
 ECHOES = [
     "Close your reply with the final answer in square brackets, in the form [answer].",
-    "Put the answer in the form (X) at the end of your reply.",
-    "Make sure that the answer is in the form (X).",
-    r"Close with the final answer, as \boxed{X}.",
     r"Put your final answer in \boxed{answer}.",
     "The final answer is [your answer here].",
-    "The answer is the letter of exactly one option, for instance [A].",
-    "The answer is the letter of exactly one option, for instance (A).",
-    "The answer is one of three labels - [SUPPORTS] if the claim is true, [REFUTES] if it is false, "
-    "[NOT ENOUGH INFO] if what is known does not settle it.",
     "If all debaters give the same answer, reply [Yes]; if they do not, or if one gives none, reply [No].",
-    "Reply [Yes or No].",
     "Reply [Yes/No].",
     "Write [True] if it matches and [False] if it does not.",
     '{"settled": "yes or no", "side": "Debater 1 or Debater 10", "reason": "...", "answer": "your answer"}',
-    "Ask for more with [Search: query].",
     "Ask for more with [Search: your query here].",
-    "State your confidence: [a number from 0 to 1].",
     "Name the winner: [Name].",
     "<answer>your answer here</answer>",
 ]
@@ -177,16 +163,11 @@ ECHOES = [
 @pytest.mark.parametrize("echo", ECHOES)
 @pytest.mark.parametrize("around", ["{}", "I was told: {}", "{}\nI do not know."])
 def test_an_echo_of_what_was_asked_for_never_counts(echo: str, around: str) -> None:
-    text = around.format(echo) if "{}" in around else echo
-    for task in QUESTIONS:
-        for marker in ("brackets", "parentheses", "boxed"):
-            assert read(text, task, marker).value is None
-    assert parse_grade(text).value is None
-    assert parse_searches(text, limit=1).value == ()
-    assert parse_confidence(text).value is None
-    assert parse_pick(text, NAMES).value is None
-    assert parse_verdict(text, sides=NAMES, read=read_short).status != "ok"
-    assert parse_selection(text, size=12, limit=3).value.ids == ()
+    text = around.replace("{}", echo)
+    for parsed in in_every_grammar(text):
+        value = parsed.value
+        nothing = (None, (), Selection(), Verdict(consensus=None))
+        assert value in nothing or parsed.rule in ("text", "no_found")
 
 
 MEASURABLE = 0.01
@@ -221,13 +202,6 @@ def test_work_grows_with_the_length_and_no_faster(unit: str) -> None:
     limit = 40 * max(work(unit, 2_000), MEASURABLE)
     # Other programs can delay one reading, hardly two.
     assert work(unit, 20_000) <= limit or work(unit, 20_000) <= limit
-
-
-@pytest.mark.slow
-def test_fourteen_megabytes_are_no_more_work_than_what_is_read_of_them() -> None:
-    """Cutting off the rest and looking for reasoning are cheap."""
-    limit = 8 * work("[", WINDOW)
-    assert work("[", 14_000_000) <= limit or work("[", 14_000_000) <= limit
 
 
 @pytest.mark.parametrize("text", NESTED, ids=range(len(NESTED)))

@@ -11,7 +11,7 @@ import pytest
 import madke
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
-from madke.engine.deferral import Calibration, Weight
+from madke.engine.deferral import Calibration
 from madke.report.human_grades import write_sheet
 from madke.runs.directory import read_transcripts
 from madke.scoring.arms import open_results
@@ -23,8 +23,7 @@ QUESTIONS = [{"id": f"q{n}", "question": f"Which is number {n}?", "golden_answer
 @pytest.fixture
 def calibration(tmp_path: Path) -> Path:
     made = Calibration(
-        run="dev", variant="mad", tasks=("short_answer",), models=("debaters",), fitted_on=0,
-        weights={"agreement_last": Weight(mean=0, scale=1, weight=1)},
+        run="dev", variant="mad", tasks=("short_answer",), models=("debaters",), signal="agreement_last",
         points=(*[(1.0, False)] * 60, *[(0.5, True)] * 20),
     )  # fmt: skip
     file = tmp_path / "calibration.json"

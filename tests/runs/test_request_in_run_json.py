@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import madke
-from madke.engine.deferral import Calibration, Weight
+from madke.engine.deferral import Calibration
 from madke.experiments.recipe import Changes
 from madke.runs.spec import resolve
 from madke.variants import variant_folders
@@ -55,14 +55,13 @@ def own_prompts(folder: Path) -> Path:
     return folder
 
 
-def calibration(file: Path, *, fitted_on: int) -> Path:
+def calibration(file: Path, *, signal: str) -> Path:
     made = Calibration(
         run="first",
         variant="madke",
         tasks=("short_answer",),
         models=("offline",),
-        weights={"votes": Weight(weight=1.0, mean=0.0, scale=1.0)},
-        fitted_on=fitted_on,
+        signal=signal,
         points=tuple((n / 200, False) for n in range(200)),
     )
     return written(file, made.model_dump_json())
@@ -83,7 +82,7 @@ VALUES: dict[str, Callable[[Path], Any]] = {
     "cast": lambda _: {"debater-2": "openai/m"},
     "settings": lambda _: {"rounds": 2},
     "error_at_most": lambda _: 0.1,
-    "calibration": lambda folder: calibration(folder / "other.json", fitted_on=60),
+    "calibration": lambda folder: calibration(folder / "other.json", signal="steady"),
     "prompts": own_prompts,
     "first_round": stances,
     "answer_scorer": lambda _: "other-scorer",
@@ -107,7 +106,7 @@ def fitting(name: str, folder: Path) -> madke.RunRequest:
     elif name in ("dataset", "columns"):
         needs = {"questions": question_file(folder)}
     elif name in ("error_at_most", "calibration"):
-        needs = {"calibration": calibration(folder / "calibration.json", fitted_on=50), "error_at_most": "5%"}
+        needs = {"calibration": calibration(folder / "calibration.json", signal="judge"), "error_at_most": "5%"}
     return replace(BASE, **needs)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.engine.deferral import Calibration, Deferring, Weight, binomial_tail, fewest, threshold
+from madke.engine.deferral import Calibration, Deferring, binomial_tail, fewest, threshold
 from madke.engine.signals import SIGNALS, signals
 from madke.runs.spec import deferring_of, level_of
 from madke.scoring.calibration import JudgedDebate, aurc, evaluated, fitted, judged, quality, risk_coverage
@@ -94,8 +94,7 @@ def test_signals_of_a_split_and_of_a_consensus() -> None:
 
 def test_an_answer_below_the_threshold_is_deferred_with_its_reason() -> None:
     made = Calibration(
-        **DESCRIBED, weights={"agreement_last": Weight(mean=0, scale=1, weight=1)}, fitted_on=0,
-        points=(*[(1.0, False)] * 60, *[(0.5, True)] * 20),
+        **DESCRIBED, signal="agreement_last", points=(*[(1.0, False)] * 60, *[(0.5, True)] * 20),
     )  # fmt: skip
     settle = Deferring(level=0.05, calibration=made).settle(TASK)
     split = transcript("a", said=["Baikal", "Tanganyika"], consensus=False, answer="Baikal")

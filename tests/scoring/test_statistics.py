@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from madke.scoring.statistics import between_repeats, bootstrap, estimate, wilson
+from madke.scoring.statistics import (
+    between_repeats,
+    bootstrap,
+    estimate,
+    fair_coin_p,
+    t_quantile,
+    t_two_sided,
+    wilson,
+)
 
 SEVEN = [0.2, 0.9, 0.4, 0.4, 0.7, 0.1, 0.55]
 
@@ -92,3 +100,20 @@ def test_intervals_do_not_depend_on_the_order_in_which_debates_finished() -> Non
     other = Random(0).sample(values, len(values))
     one, two = estimate(values), estimate(other)
     assert (one.low, one.high) == (two.low, two.high)
+
+
+@pytest.mark.parametrize("df", [1, 2, 3, 5, 10, 29, 100, 1_000, 100_000])
+def test_students_t(df: int) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    for t in (0.0, 1e-9, 0.3, 1.0, 2.5, -2.5, 8.0, 40.0):
+        assert t_two_sided(t, df) == pytest.approx(2 * stats.t(df).sf(abs(t)), rel=1e-9)
+    for share in (0.05, 0.5, 0.8, 0.9, 0.975, 0.999):
+        assert t_quantile(share, df) == pytest.approx(stats.t(df).ppf(share), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("tosses", [1, 2, 7, 40, 1_001, 20_000])
+def test_tosses_of_a_fair_coin(tosses: int) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    for heads in {0, 1, tosses // 3, tosses // 2, tosses - 1, tosses}:
+        assert fair_coin_p(heads, tosses) == pytest.approx(stats.binomtest(heads, tosses).pvalue, rel=1e-9)
+    assert fair_coin_p(0, 0) == 1

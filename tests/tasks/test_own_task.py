@@ -7,8 +7,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.scoring.metric import Metric, metric
-from madke.scoring.metrics import METRICS, is_binary, metrics_of
+from madke.scoring.metrics import METRICS, Metric, is_binary, metric, metrics_of
 from madke.tasks import TASKS, BaseTask, code_of, get_task
 from madke.tasks.base import Example, as_task
 

@@ -14,15 +14,22 @@ from madke.engine.parse.bound import (
     bound_verdict,
     read_bound,
 )
-from madke.engine.parse.context import NO_CONTEXT, ParseContext, Parsed
-from madke.engine.parse.own_words import is_copied
-from madke.engine.parse.passages import parse_citations, parse_quotes, parse_ranking, parse_searches, parse_selection
+from madke.engine.parse.grammar import Parsed
+from madke.engine.parse.own_words import NO_CONTEXT, WINDOW, ParseContext, is_copied
+from madke.engine.parse.passages import (
+    IDS,
+    parse_citations,
+    parse_quotes,
+    parse_ranking,
+    parse_searches,
+    parse_selection,
+)
 from madke.engine.parse.reasoning import TRUNCATED, checked, without_reasoning
 from madke.engine.parse.verdict import parse_confidence, parse_grade, parse_pick, parse_side, parse_verdict
 
 __all__ = [
-    "NO_CONTEXT", "TRUNCATED", "BoundReply", "Marker", "ParseContext", "Parsed", "answer_of", "bound_answer",
-    "bound_selection", "bound_side", "bound_verdict", "checked", "is_copied", "marked", "parse_citations",
-    "parse_confidence", "parse_grade", "parse_pick", "parse_quotes", "parse_ranking", "parse_searches",
-    "parse_selection", "parse_side", "parse_verdict", "read_bound", "without_reasoning",
+    "IDS", "NO_CONTEXT", "TRUNCATED", "WINDOW", "BoundReply", "Marker", "ParseContext", "Parsed", "answer_of",
+    "bound_answer", "bound_selection", "bound_side", "bound_verdict", "checked", "is_copied", "marked",
+    "parse_citations", "parse_confidence", "parse_grade", "parse_pick", "parse_quotes", "parse_ranking",
+    "parse_searches", "parse_selection", "parse_side", "parse_verdict", "read_bound", "without_reasoning",
 ]  # fmt: skip

@@ -12,10 +12,9 @@ from madke.core.chat import writable
 from madke.core.question import Question
 from madke.core.schema import Schema, SchemaField
 from madke.core.transcript import Selection, Verdict
-from madke.engine.parse.answer import Reader
-from madke.engine.parse.context import ParseContext, Parsed, nothing, parsed_at
-from madke.engine.parse.markers import is_placeholder, unwrap
-from madke.engine.parse.own_words import is_example
+from madke.engine.parse.answer import AnswerReader
+from madke.engine.parse.grammar import Parsed, is_placeholder, nothing, parsed_at, unwrap
+from madke.engine.parse.own_words import ParseContext, is_example
 from madke.engine.parse.passages import Quoted
 from madke.tasks.answer_text import declines
 from madke.tasks.base import Task
@@ -149,4 +148,4 @@ def bound_answer(reply: BoundReply, task: Task, question: Question, context: Par
 def _read(raw: str, task: Task, question: Question) -> str | None:
     raw = raw.strip()
     # A full stop after emphasis would hide it.
-    return Reader(task, question)(raw[:-1] if raw.endswith(("*.", "_.", "`.")) else raw)
+    return AnswerReader(task, question).value(raw[:-1] if raw.endswith(("*.", "_.", "`.")) else raw)

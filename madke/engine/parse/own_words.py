@@ -7,63 +7,163 @@ paragraph. A container that is the whole reply is a form of the reply, except a 
 """
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import replace
-from functools import lru_cache, wraps
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, wraps
 from typing import Concatenate, ParamSpec
 
-from madke.engine.parse.context import NO_CONTEXT, OTHER_SPEAKER, WINDOW, ParseContext, Parsed, T, is_phrase, line_end
-from madke.engine.parse.records import own_records
+from madke.engine.parse.grammar import (
+    OTHER_SPEAKER,
+    Parsed,
+    T,
+    has_word,
+    is_phrase,
+    line_after,
+    line_before,
+    text_before,
+    without,
+)
+from madke.engine.parse.records import FormRecord, own_records, records
 
 P = ParamSpec("P")
 
-_SOURCE = (
-    r"(?:(?:passage|knowledge|document|doc|source|snippet|text|article|context|note|evidence|search\s+result)s?\s*#?\[?\d{1,4}\]?"
-    r"|(?:block\s?)?(?:quote|quotation)|excerpt|(?:for\s+)?example(?:\s\d+)?|original\s+(?:text|passage|reply))"
-)
-_SAID = (
-    r"(?:wrote|writes|said|says|answered|answers|replied|replies|argued|argues|claimed|claims|stated|states|concluded)"
-)
+WINDOW = 200_000
+"""Characters that are read, counted from the end of a text, where the answer is."""
 
 
-def _label(name: str) -> str:
-    """The beginning of a line that another speaker says, or that a source holds."""
-    return (
-        rf"^[^\w\n<>]{{0,9}}(?:\d{{1,2}}[.)][ \t]*)?(?P<name>{name})"
-        rf"(?:['’]s(?:\s+\w+){{1,3}}|\s+{_SAID}|\s+in\s+round\s+\d+)?"  # noqa: RUF001
-        r"(?:[ \t]?[(\[][^()\[\]\n]{0,90}[)\]])?[*_\])]{0,4}[ \t]?(?::|[-\u2013\u2014]{1,3}>?(?=\s)"
-        r"|=+>|\u2192|\||[^\w\n]{0,4}$)[*_]{0,3}"
-    )
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParseContext:
+    """The request of a reply, as far as its reading depends on it."""
+
+    request: str = ""
+    """The texts of its messages."""
+    material: tuple[str, ...] = ()
+    """Its parts that are not rules or examples: question, options, passages, stances."""
+    evidence: tuple[str, ...] = ()
+    """Those of them that an answer may come from: of the stances, only the answers that were read from them."""
+    others: tuple[str, ...] = ()
+    """The stances of others that it shows."""
+    own: str = ""
+    """The debater's own previous stance and prepared notes."""
+    speaker: str = ""
+    """The name of the one who replies."""
+    speakers: tuple[str, ...] = ()
+    """The names of all debaters."""
+    question: str = ""
 
 
-_SPEAKER_LABEL = re.compile(_label(OTHER_SPEAKER), re.IGNORECASE | re.MULTILINE)
-_SOURCE_LABEL = re.compile(_label(_SOURCE), re.IGNORECASE | re.MULTILINE)
-_HEADING = re.compile(
-    rf"^[ \t]*(?:#{{1,6}}\s[^\n]*?{OTHER_SPEAKER}[^\n]*|\*\*[^*\n]*?{OTHER_SPEAKER}[^*\n]*\*\*:?)[ \t]*$",
-    re.IGNORECASE | re.MULTILINE,
-)
-"""A line that is only a heading and names another speaker."""
-_INTRODUCTION = re.compile(
-    rf"^(?![^\n]*\b(?:my|own|final)\b)[^\n]{{0,120}}"
-    rf"(?:{OTHER_SPEAKER}|\b{_SAID}\b|\b(?:quote|excerpt|example)\b)[^\n:]{{0,60}}:[*_ \t]*$",
-    re.IGNORECASE | re.MULTILINE,
-)
-"""A line that announces what another says."""
+NO_CONTEXT = ParseContext()
 
-_QUOTING_TAGS = "example|instructions|knowledge|notes|quote|blockquote|q|cite|reply|review|stance|summary"
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply cut into what it says itself, for all parsers alike."""
+
+    text: str
+    """Its own words, with spaces for quotations."""
+    unmasked: str
+    """Its own words with what stands in quotation marks."""
+
+    @cached_property
+    def records(self) -> list[FormRecord]:
+        """The records that begin a line."""
+        return own_records(self.unmasked)
+
+    def outside(self, text: str) -> str:
+        """A text of the same length without the records of the reply, even those inside sentences."""
+        return without(text, (record.span for record in records(self.unmasked)))
+
+
+def reading(
+    *, sources: bool = True
+) -> Callable[[Callable[Concatenate[Reply, P], Parsed[T]]], Callable[Concatenate[str, P], Parsed[T]]]:
+    """Make a parser of the own words of a reply one of its text; spans refer to the whole text.
+
+    It reads the last :data:`WINDOW` characters. A reply that mostly copies its request, given as the keyword
+    ``context``, and holds no value is ``echoed``. With ``sources=False``, lines that a passage's name leads stay.
+    """
+
+    def decorate(parse: Callable[Concatenate[Reply, P], Parsed[T]]) -> Callable[Concatenate[str, P], Parsed[T]]:
+        @wraps(parse)
+        def read(text: str, /, *args: P.args, **kwargs: P.kwargs) -> Parsed[T]:
+            given = kwargs.get("context")
+            context = given if isinstance(given, ParseContext) else NO_CONTEXT
+            start = max(0, len(text) - WINDOW)
+            window = text[start:]
+            left = without_copies(window, context)
+            own = own_words(left, context, sources=sources)
+            parsed = parse(Reply(unquoted(own), own), *args, **kwargs)
+            if left != window and parsed.status == "unmarked" and 2 * len(left.split()) <= len(window.split()):
+                return replace(parsed, status="echoed", rule="copy")
+            if not start or parsed.span is None:
+                return parsed
+            return replace(parsed, span=(parsed.span[0] + start, parsed.span[1] + start))
+
+        return read
+
+    return decorate
+
+
+# Containers with two ends.
+
 _PLAIN_TAGS = r"(?:b|i|u|em|strong|p|br|span|div|font|center|mark|sub|sup|h[1-6]|ul|ol|li|(?:final_?)?answer)"
-_TAG = re.compile(
-    rf"<(?P<close>/?)(?!{_PLAIN_TAGS}[\s>/])(?P<name>[A-Za-z][\w:-]{{0,30}})(?:\s[^<>\n]{{0,200}})?>", re.I
+_QUOTING = {"example", "instructions", "knowledge", "notes", "quote", "blockquote", "q", "cite", "reply", "review",
+            "stance", "summary"}  # fmt: skip
+_DELIMITER = re.compile(
+    r"^[ \t]{0,9}(?P<fence>```|~~~)[^\n]*$"
+    rf"|<(?P<end_tag>/?)(?!{_PLAIN_TAGS}[\s>/])(?P<tag>[A-Za-z][\w:-]{{0,30}})(?:\s[^<>\n]{{0,200}})?(?<!/)>"
+    r"|(?P<comment><!--)|(?P<end_comment>-->)"
+    r"|^[^\w\n]*(?:(?P<begin>begin|start\s+of)|(?P<end_begin>end))(?![a-z])[^\n]{0,60}$"
+    r"|\\(?P<tex>begin|end)\{(?P<env>\w*(?:quot|verbatim)\w*)\}"
+    r"|\[(?P<end_bb>/?)(?P<bb>quote|spoiler|code)\b[^\]\n]*\]"
+    r"|(?P<marks>\"\"\"|''')",
+    re.IGNORECASE | re.MULTILINE,
 )
-_FENCE = re.compile(r"^[ \t]{0,9}(?:```|~~~)[^\n]*$", re.MULTILINE)
-_BLOCK = re.compile(
-    r"<!--.*?(?:-->|\Z)"
-    r"|^[^\w\n]*(?:begin|start\s+of)(?![a-z])[^\n]{0,60}$.*?(?:^[^\w\n]*end(?![a-z])[^\n]{0,60}$|\Z)"
-    r"|\\begin\{(?P<env>\w*(?:quot|verbatim)\w*)\}.*?(?:\\end\{(?P=env)\}|\Z)"
-    r"|\[(?P<bb>quote|spoiler|code)\b[^\]\n]*\].*?(?:\[/(?P=bb)\]|\Z)"
-    r"|(?P<marks>\"\"\"|''').*?(?:(?P=marks)|\Z)",
-    re.IGNORECASE | re.MULTILINE | re.DOTALL,
-)
+
+
+def own_words(text: str, context: ParseContext, *, sources: bool = True) -> str:
+    """The reply without containers of others' words; what stands in quotation marks stays: see :func:`unquoted`."""
+    text = _QUOTED_LINE.sub(_spaced, _without_containers(text))
+    outside = _ROW.sub(_spaced, text)
+    return _without_led(outside if has_word(outside) else text, context, sources=sources)
+
+
+def _spaced(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+def _container(found: re.Match[str]) -> tuple[str, bool]:
+    """The name of a delimiter's container, and whether it can only close one."""
+    kind = found.lastgroup or ""
+    if kind in ("tag", "bb"):
+        return found[kind].lower(), bool(found[f"end_{kind}"])
+    if kind == "env":
+        return found["env"], found["tex"].lower() == "end"
+    return kind.removeprefix("end_"), kind.startswith("end_")
+
+
+def _without_containers(text: str) -> str:
+    """Without fences, tags and blocks. Only the delimiters go where one is the whole reply, or a record in a fence."""
+    spans: list[tuple[str, int, int, int, int]] = []
+    opened: tuple[str, re.Match[str]] | None = None
+    for found in _DELIMITER.finditer(text):
+        name, closes = _container(found)
+        if opened is not None and name == opened[0] and (closes or name in ("fence", "marks")):
+            spans.append((name, *opened[1].span(), *found.span()))
+            opened = None
+        elif opened is None and not closes:
+            opened = (name, found)
+    if opened is not None and not has_word(line_before(text, opened[1].start())):
+        spans.append((opened[0], *opened[1].span(), len(text), len(text)))
+    is_whole = not has_word(without(text, ((start, end) for _, start, _, _, end in spans)))
+    masked: list[tuple[int, int]] = []
+    for name, start, inner, outer, end in spans:
+        holds_record = name == "fence" and text[inner:outer].lstrip().startswith("{") and not has_word(text[end:])
+        is_form = holds_record or (is_whole and name not in _QUOTING)
+        masked += [(start, inner), (outer, end)] if is_form else [(start, end)]
+    return without(text, masked)
+
+
 _QUOTED_LINE = re.compile(r"^[ \t]*>[^\n]*", re.MULTILINE)
 _ROW = re.compile(r"^(?:[ \t]*\||(?: {4}|\t)[ \t]*(?![\"'{}\]])\S|[^|\n]*\|[^|\n]*\|)[^\n]*", re.MULTILINE)
 """A row of a table, an indented line (but not one of a record)."""
@@ -85,6 +185,40 @@ _STATES_QUOTE = re.compile(
     re.IGNORECASE,
 )
 """A quotation directly after these words is the reply's own answer."""
+
+
+def unquoted(text: str) -> str:
+    """The text without the conclusions in quotation marks or backticks, unless they are the stated answer."""
+    length = len(text.strip(" \n.*_"))
+
+    def own(quote: re.Match[str]) -> str:
+        if quote["struck"] is None:
+            if not _HOLDS_CONCLUSION.search(quote[0]) or len(quote[0]) >= length:
+                return quote[0]
+            before = text_before(text, quote.start()).rpartition("\n")[2]
+            if _STATES_QUOTE.search(before) and not re.search(OTHER_SPEAKER, before, re.IGNORECASE):
+                return quote[0]
+        return _spaced(quote)
+
+    return _MARKS.sub(own, text)
+
+
+# What a label leads.
+
+_SOURCE = (
+    r"(?:(?:passage|knowledge|document|doc|source|snippet|text|article|context|note|evidence|search\s+result)s?\s*#?\[?\d{1,4}\]?"
+    r"|(?:block\s?)?(?:quote|quotation)|excerpt|(?:for\s+)?example(?:\s\d+)?|original\s+(?:text|passage|reply))"
+)
+_SAID = (
+    r"(?:wrote|writes|said|says|answered|answers|replied|replies|argued|argues|claimed|claims|stated|states|concluded)"
+)
+_INTRODUCTION = re.compile(
+    rf"^(?:[ \t]*(?:#{{1,6}}\s[^\n]*?{OTHER_SPEAKER}[^\n]*|\*\*[^*\n]*?{OTHER_SPEAKER}[^*\n]*\*\*:?)[ \t]*"
+    r"|(?![^\n]*\b(?:my|own|final)\b)[^\n]{0,120}"
+    rf"(?:{OTHER_SPEAKER}|\b{_SAID}\b|\b(?:quote|excerpt|example)\b)[^\n:]{{0,60}}:[*_ \t]*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A heading that names another speaker, or a line that announces what another says."""
 _NEW_SPEAKER = re.compile(r"^[^\w\n]{0,9}(?:question|user|human|q)\s?\d{0,3}[*_]{0,3}:(?P<asked>[^\n]*)", re.I | re.M)
 _FINAL_LINE = re.compile(
     r"^[^\w\n]{0,9}(?:(?:my|the|so|final)\s+){0,3}"
@@ -97,145 +231,50 @@ _FINAL_LINE = re.compile(
 _HEADING_WORD = re.compile(
     r"^\W*#|\b(?:review|summar|analys|evaluat|repl(?:y|ies)|discuss|compar|debate|round|stance|agree)\w*", re.I
 )
-_WORD = re.compile(r"\w")
 _PARAGRAPH_END = re.compile(r"\n[ \t]*\n|\Z")
-
-min_copied_words = 6
-"""Honest last lines are shorter ("The answer is yes"); sentences of rules and examples are longer."""
-
-
-def own_words(text: str, context: ParseContext, *, sources: bool = True) -> str:
-    """The reply without containers of others' words; with ``sources=False``, lines that a passage's name leads stay.
-
-    Text in quotation marks stays too: see :func:`unquoted`.
-    """
-    if "```" in text or "~~~" in text:
-        text = _without_fenced(text)
-    text = _without_tagged(text) if "<" in text else text
-    text = _QUOTED_LINE.sub(_spaced, _BLOCK.sub(_spaced, text))
-    outside = _ROW.sub(_spaced, text)
-    text = outside if _WORD.search(outside) else text
-    text = _without_new_speaker(text, context)
-    return _without_led(text, context, sources=sources)
-
-
-def unquoted(text: str) -> str:
-    """The text without the conclusions in quotation marks or backticks, unless they are the stated answer."""
-    length = len(text.strip(" \n.*_"))
-    return _MARKS.sub(lambda quote: _unless_stated(text, quote, length), text)
-
-
-def windowed(
-    parse: Callable[Concatenate[str, P], Parsed[T]], *, sources: bool = True
-) -> Callable[Concatenate[str, P], Parsed[T]]:
-    """The parser of what a reply says itself, in its last :data:`WINDOW` characters; spans refer to the whole text.
-
-    A reply that mostly copies its request, given as the keyword ``context``, and holds no value is ``echoed``.
-    """
-
-    @wraps(parse)
-    def read(text: str, /, *args: P.args, **kwargs: P.kwargs) -> Parsed[T]:
-        given = kwargs.get("context")
-        context = given if isinstance(given, ParseContext) else NO_CONTEXT
-        start = max(0, len(text) - WINDOW)
-        window = text[start:]
-        left = without_copies(window, context)
-        parsed = parse(own_words(left, context, sources=sources), *args, **kwargs)
-        if left != window and parsed.status == "unmarked" and 2 * len(left.split()) <= len(window.split()):
-            return replace(parsed, status="echoed", rule="copy")
-        if not start or parsed.span is None:
-            return parsed
-        return replace(parsed, span=(parsed.span[0] + start, parsed.span[1] + start))
-
-    return read
-
-
-def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """The text with spaces for these spans, which are in order."""
-    parts, at = [], 0
-    for start, end in spans:
-        parts += [text[at:start], re.sub(r"[^\n]", " ", text[start:end])]
-        at = end
-    return "".join([*parts, text[at:]])
-
-
-def _spaced(match: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", match[0])
-
-
-def _without_fenced(text: str) -> str:
-    """Without fenced text. A fence around the whole reply, or around a record that ends it, is not a quotation."""
-    bounds = [fence.span() for fence in _FENCE.finditer(text)]
-    if len(bounds) % 2:  # The last fence is cut off.
-        bounds.append((len(text), len(text)))
-    first = word.start() if (word := _WORD.search(text)) else len(text)
-    last = len(text) - (word.start() if (word := _WORD.search(text[::-1])) else len(text))
-    spans: list[tuple[int, int]] = []
-    for (start, inner), (outer, end) in zip(bounds[::2], bounds[1::2], strict=True):
-        is_form = last <= end and (first > start or text[inner:outer].lstrip().startswith("{"))
-        spans += [(start, inner), (outer, end)] if is_form else [(start, end)]
-    return without(text, spans)
-
-
-def _without_tagged(text: str) -> str:
-    """Without what stands in tags. Tags around the whole reply are its form, unless they quote."""
-    spans: list[tuple[int, int]] = []
-    opened: re.Match[str] | None = None
-    for tag in _TAG.finditer(text):
-        if not tag["close"]:
-            opened = opened or (None if text[: tag.end()].endswith("/>") else tag)
-        elif opened is not None and opened["name"].lower() == tag["name"].lower():
-            spans.append((opened.start(), tag.end()))
-            opened = None
-    if opened is not None and not text[text.rfind("\n", 0, opened.start()) + 1 : opened.start()].strip():
-        spans.append((opened.start(), len(text)))
-    left = without(text, spans)
-    if _WORD.search(left) or re.match(rf"\s*<(?:{_QUOTING_TAGS})\b", text, re.IGNORECASE):
-        return left
-    return _TAG.sub(_spaced, text)
-
-
-def _unless_stated(text: str, quote: re.Match[str], length: int) -> str:
-    if quote["struck"] is None:
-        if not _HOLDS_CONCLUSION.search(quote[0]) or len(quote[0]) >= length:
-            return quote[0]
-        before = text[max(text.rfind("\n", 0, quote.start()) + 1, quote.start() - 100) : quote.start()]
-        if _STATES_QUOTE.search(before) and not re.search(OTHER_SPEAKER, before, re.IGNORECASE):
-            return quote[0]
-    return _spaced(quote)
-
-
-def _labels(text: str, context: ParseContext) -> list[re.Match[str]]:
-    found = [*_SPEAKER_LABEL.finditer(text), *_HEADING.finditer(text), *_INTRODUCTION.finditer(text)]
-    if names := [name for name in context.speakers if not re.fullmatch(OTHER_SPEAKER, name, re.IGNORECASE)]:
-        found += _named(tuple(names)).finditer(text)
-    return sorted((label for label in found if not _is_choice(text, label)), key=lambda label: label.start())
-
-
-def _is_choice(text: str, label: re.Match[str]) -> bool:
-    """Whether a label is a name in brackets on a line of its own: that is a judge's pick."""
-    return _is_heading(text, label) and "[" in label[0] and not label[0].rstrip("*_ ").endswith((":", "-"))
 
 
 @lru_cache(maxsize=64)
-def _named(names: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(_label("|".join(map(re.escape, names))), re.IGNORECASE | re.MULTILINE)
+def _label(names: tuple[str, ...]) -> re.Pattern[str]:
+    """The beginning of a line that another speaker says, or that a source holds."""
+    speaker = "|".join([OTHER_SPEAKER, *map(re.escape, names)])
+    return re.compile(
+        rf"^[^\w\n<>]{{0,9}}(?:\d{{1,2}}[.)][ \t]*)?(?:(?P<name>{speaker})|(?P<source>{_SOURCE}))"
+        rf"(?:['’]s(?:\s+\w+){{1,3}}|\s+{_SAID}|\s+in\s+round\s+\d+)?"  # noqa: RUF001
+        r"(?:[ \t]?[(\[][^()\[\]\n]{0,90}[)\]])?[*_\])]{0,4}[ \t]?(?::|[-\u2013\u2014]{1,3}>?(?=\s)"
+        r"|=+>|\u2192|\||[^\w\n]{0,4}$)[*_]{0,3}",
+        re.IGNORECASE | re.MULTILINE,
+    )
 
 
 def _without_led(text: str, context: ParseContext, *, sources: bool) -> str:
-    """Without lines of other speakers and of sources; after an own conclusion, such a speaker ends the reply."""
-    labels = _labels(text, context)
-    own = [label for label in labels if _is_own(text, label, labels, context.speaker)]
-    others = [label for label in labels if label not in own]
-    parts, at = [], 0
+    """Without lines of other speakers and of sources; after an own conclusion, such a speaker ends the reply.
+
+    So does the next question, but not the question restated.
+    """
+    for new in _NEW_SPEAKER.finditer(text):
+        restated = context.question and _plain(new["asked"]) == _plain(context.question)
+        if has_word(text[: new.start()]) and not restated:
+            text = without(text, [(new.start(), len(text))])
+            break
+    labels = [*_label(context.speakers).finditer(text), *_INTRODUCTION.finditer(text)]
+    labels = sorted((label for label in labels if not _is_choice(text, label)), key=lambda label: label.start())
+    speakers = [label for label in labels if not label.groupdict().get("source")]
+    own = [label for label in speakers if _is_own(text, label, speakers, context.speaker)]
+    others = [label for label in speakers if label not in own]
     for label in own:  # What follows the own name begins a line.
-        parts += [text[at : label.start()], " " * (len(label[0]) - 1), "\n"]
-        at = label.end()
-    text = "".join([*parts, text[at:]])
-    led = [*others, *(label for label in _SOURCE_LABEL.finditer(text) if sources or _is_heading(text, label))]
-    held = [record.span for record in own_records(text)]
-    led = [label for label in led if not any(start < label.start() < end for start, end in held)]
-    left = without(text, _led_spans(text, sorted(led, key=lambda label: label.start())))
+        text = f"{text[: label.start()]}{' ' * (len(label[0]) - 1)}\n{text[label.end() :]}"
+    held = [record.span for record in own_records(text)] if labels else []
+    led: list[re.Match[str]] = []
+    spans: list[tuple[int, int]] = []
+    for label in labels:
+        is_led = label in others or (label not in own and (sources or not has_word(line_after(text, label.end()))))
+        inside = spans and label.start() < spans[-1][1]
+        if is_led and not any(start < label.start() < end for start, end in held):
+            led.append(label)
+            if not inside and (end := _led_until(text, label)):
+                spans.append((label.start(), end))
+    left = without(text, spans)
     final = _FINAL_LINE.search(left)
     head = text[: others[0].start()].strip() if others else ""
     is_answer = "\n" not in head and is_phrase(head.strip("*_ ")) and not _HEADING_WORD.search(head)
@@ -244,50 +283,42 @@ def _without_led(text: str, context: ParseContext, *, sources: bool) -> str:
     return left if first is None else without(left, [(first.start(), len(left))])
 
 
-def _is_heading(text: str, label: re.Match[str]) -> bool:
-    return not _WORD.search(text, label.end(), line_end(text, label.end()))
+def _is_choice(text: str, label: re.Match[str]) -> bool:
+    """Whether a label is a name in brackets on a line of its own: that is a judge's pick."""
+    is_heading = not has_word(line_after(text, label.end()))
+    return is_heading and "[" in label[0] and not label[0].rstrip("*_ ").endswith((":", "-"))
 
 
-def _led_spans(text: str, labels: list[re.Match[str]]) -> list[tuple[int, int]]:
-    """A label leads its line; alone on its line, also the paragraph after it."""
-    spans: list[tuple[int, int]] = []
-    for label in labels:
-        if spans and label.start() < spans[-1][1]:
-            continue
-        end = line_end(text, label.end())
-        if not _WORD.search(text, label.end(), end) and (word := re.compile(r"\S").search(text, end)):
-            close = _PARAGRAPH_END.search(text, word.start())
-            end = close.start() if close else end
-        elif not _WORD.search(text, label.end()) and not label[0].rstrip().endswith(":"):
-            continue  # A name alone at the end leads nothing.
-        spans.append((label.start(), end))
-    return spans
+def _led_until(text: str, label: re.Match[str]) -> int | None:
+    """The end of its line or, alone on it, of the paragraph after it. A name alone at the end leads nothing."""
+    line = line_after(text, label.end())
+    end = label.end() + len(line)
+    if has_word(line):
+        return end
+    if following := re.compile(r"\S").search(text, end):
+        close = _PARAGRAPH_END.search(text, following.start())
+        return close.start() if close else end
+    return end if label[0].rstrip().endswith(":") else None
 
 
-def _is_own(text: str, label: re.Match[str], labels: list[re.Match[str]], speaker: str) -> bool:
+def _is_own(text: str, label: re.Match[str], speakers: list[re.Match[str]], speaker: str) -> bool:
     name = label.groupdict().get("name")
     if name is None or not label[0].rstrip(" *_").endswith(":"):
         return False
     if speaker:
         return _plain(name) == _plain(speaker)
-    return (
-        len(labels) == 1 and not _WORD.search(text, 0, label.start()) and not re.search(_SAID, label[0], re.IGNORECASE)
-    )
-
-
-def _without_new_speaker(text: str, context: ParseContext) -> str:
-    """Without what a new speaker, such as a next question, begins to say. The question restated is none."""
-    for new in _NEW_SPEAKER.finditer(text):
-        restated = context.question and _plain(new["asked"]) == _plain(context.question)
-        if _WORD.search(text, 0, new.start()) and not restated:
-            return without(text, [(new.start(), len(text))])
-    return text
+    begins = len(speakers) == 1 and not has_word(text[: label.start()])
+    return begins and not re.search(_SAID, label[0], re.IGNORECASE)
 
 
 def _plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.lower().replace("_", " ")))
 
 
+# Copies of the request.
+
+min_copied_words = 6
+"""Honest last lines are shorter ("The answer is yes"); sentences of rules and examples are longer."""
 _TOKEN = re.compile(r"\w+|\n\s*")
 _SENTENCE = re.compile(r"[^\s.!?][^\n.!?]*(?:[.!?](?!\s|\Z)[^\n.!?]*)*[.!?]*")
 _EXAMPLES = (
@@ -297,19 +328,18 @@ _EXAMPLES = (
     re.compile(r"^([^\n:]{1,60})$", re.MULTILINE),
 )
 """Answers that a request gives as examples: in a marker, after a cue, or alone on a line of the chat."""
-_SURROUNDING = " \t.*_`\"'“”()[]<>"
 
 
 def without_copies(text: str, context: ParseContext) -> str:
     """The reply with spaces for its sentences that consist of runs of words of the request's rules and examples."""
     frame = _frame(context.request, context.material) if context.request else ""
-    runs, records = _runs(frame), _folded(frame) if "{" in text else ""
-    copied = []
-    for start, end, is_copied in _copies(text, runs) if runs or records else ():
-        said = text[start:end]
-        # The skeleton of a requested record may be shorter than a run.
-        if is_copied or (records and "{" in said and _folded(said) in records):
-            copied.append((start, end))
+    runs, skeletons = _runs(frame), _folded(frame) if "{" in text else ""
+    # The skeleton of a requested record may be shorter than a run.
+    copied = [
+        (start, end)
+        for start, end, is_copied in (_copies(text, runs) if runs or skeletons else ())
+        if is_copied or (skeletons and "{" in text[start:end] and _folded(text[start:end]) in skeletons)
+    ]
     return without(text, copied)
 
 
@@ -392,4 +422,4 @@ def _folded(text: str) -> str:
 
 
 def _bare(text: str) -> str:
-    return _folded(text).strip(_SURROUNDING)
+    return _folded(text).strip(" \t.*_`\"'“”()[]<>")

@@ -7,54 +7,68 @@ from operator import eq
 from typing import NamedTuple
 
 from madke.core.transcript import Selection
-from madke.engine.parse.context import (
+from madke.engine.parse.grammar import (
     MOST,
     NEAR,
-    NO_CONTEXT,
-    OTHER_SPEAKER,
-    WINDOW,
-    Conclusion,
-    ParseContext,
+    Mark,
     Parsed,
+    has_word,
+    is_placeholder,
+    last_sentence,
+    lead,
+    line_before,
     nothing,
     outermost,
+    pairs,
     parsed_at,
     sentences,
     settle,
+    states,
     text_before,
 )
-from madke.engine.parse.markers import ID_LIST, IDS, NUMBERS, is_placeholder
-from madke.engine.parse.own_words import gives_back, unquoted, windowed
+from madke.engine.parse.own_words import NO_CONTEXT, WINDOW, ParseContext, Reply, gives_back, reading
 
-_MARKER = re.compile(rf"\[([^\[\]\n]{{1,80}})\]|\b(?=[kpeids])({IDS})", re.IGNORECASE)
+_PASSAGE = r"(?:(?:knowledge|passage|entry|entrie|item|document|doc|source|snippet|no)s?\.?\s{0,9})"
+_JOIN = r"\s*(?:,|;|&|and|-|–|to)\s*(?:and\s+)?"  # noqa: RUF001
+IDS = rf"{_PASSAGE}?[#(]?\d{{1,4}}\)?(?:{_JOIN}{_PASSAGE}?[#(]?\d{{1,4}}\)?)*"
+_ID_LIST = re.compile(rf"\W*{IDS}\W*", re.IGNORECASE)
+_NUMBERS = re.compile(r"(\d{1,4})(?:\s*(?:-|–|to)\s*(\d{1,4}))?")  # noqa: RUF001
+_BRACKETS = str.maketrans("[]()\"'*", "       ")
+_QUOTED_LINE = re.compile(r"^[ \t]*>[^\n]*", re.MULTILINE)
+
+
+def ids_of(content: str) -> list[int]:
+    """The numbers that a text lists, in order: "2", "[1, 3]", "passages 4-6"; none if it says anything else."""
+    bare = content.translate(_BRACKETS) if len(content) <= NEAR else ""
+    return _numbers(bare) if _ID_LIST.fullmatch(bare) else []
+
+
+def _numbers(text: str) -> list[int]:
+    ends = ((int(first), int(last or first)) for first, last in _NUMBERS.findall(text))
+    return list(dict.fromkeys(n for low, high in ends for n in range(low, min(high, low + NEAR) + 1)))
+
+
+# Selections.
+
+_MARKER = re.compile(rf"\[[^\[\]\n]{{1,80}}\]|\b(?=[kpeids]){IDS}", re.IGNORECASE)
 _ASKED_LINE = re.compile(
     r"^[^\w\n]{0,9}(?:(?:my|the|final)\s+){0,2}select(?:ed|ions?)\b[^:\n]{0,40}:[*_]*\s{0,9}([^\n]*)", re.I | re.M
 )
-_IDS_ONLY = re.compile(rf"\W*{IDS}\W*", re.IGNORECASE)
-_BRACKETS = str.maketrans("[]()\"'*", "       ")
 _NO_FOUND = re.compile(
-    r"\[\W{0,9}no(?:t|ne)?\s{0,9}found\W{0,9}\]"
-    r"|^[^\w\n]{0,9}(?:select\w{0,4}\W{1,9})?(?:no(?:t|ne)?\s+found|none)[^\w\n]{0,9}$"
+    r"\[\W{0,9}no(?:t|ne)?\s{0,9}found\W{0,9}\]|^[^\w\n]{0,9}(?:no(?:t|ne)?\s+found|none)[^\w\n]{0,9}$"
     r"|\bi\s+do(?:\s+not|n['’]t)\s+need\s+(?:any\s+)?(?:of\s+the\s+)?(?:knowledge|passages?)\b"  # noqa: RUF001
     r"|\bno\s+(?:knowledge|passages?)\s+(?:(?:is|are)\s+)?(?:needed|helpful|relevant)\b",
     re.IGNORECASE | re.MULTILINE,
 )
-_REPORTED = re.compile(
-    r"(?:passage|knowledge|document|entry|source|text|it|which|that)\W+(?:\[?\d{1,4}\]?\W+)?"
-    r"(?:contains?|says?|states?|mentions?|reads|holds|has|writes|with)\W{1,9}(?:\w+\W{1,3}){0,3}\Z"
-    rf"|(?:{OTHER_SPEAKER}|\b(?:not|n['’]t))[^.!?\n]{{0,60}}\Z",  # noqa: RUF001
-    re.IGNORECASE,
-)
-"""Words before a marker that only reports what another says, or that is denied."""
+_DECLINES = re.compile(r"\W*(?:none|no(?:t|ne)?\s+found)\b", re.IGNORECASE)
 _CLAUSE_END = re.compile(r";\s|,\s+(?!(?:(?:and|or)\s+)?(?:\w+\s+)?[\[\d])|\b(?:but|while|whereas|although)\b", re.I)
 _USELESS = re.compile(
     r"(?:\b(?:does|did|do|would)\s+not|n['’]t|\bneither|\bnor)(?!.{0,100}\bwithout)\s+(?:\w+\s+){0,2}?"  # noqa: RUF001
-    r"(?:help|mention|contain|provide|answer|address|say|state|give|cover|relate|support|need|pick|choose|select|write|\[)"
+    r"(?:help|mention|contain|provide|answer|address|say|state|give|cover|relate|support|need|pick|choose|select|\[)"
     r"|\b(?:not|n['’]t)\s+(?:\w+\s+){0,2}?(?:relevant|helpful|useful|related|needed|about)\b"  # noqa: RUF001
-    r"|\[\W{0,9}no(?:t|ne)?\s+found\b|\b(?:irrelevant|unrelated|unhelpful|useless|ignore|ignored|ignoring)\b|\babout\s+(?:something|someone|an?other)\b",
+    r"|\b(?:irrelevant|unrelated|unhelpful|useless|ignor(?:e|ed|ing))\b|\babout\s+(?:something|someone|an?other)\b",
     re.IGNORECASE,
 )
-_Named = tuple[list[int], tuple[int, int]]
 
 
 def parse_selection(
@@ -68,145 +82,121 @@ def parse_selection(
     """The pool numbers that a reply selects, among those ``shown`` (None: all) of a pool of ``size`` passages.
 
     Up to ``limit`` distinct numbers: those of the line "Selected: ..." or of a last line with only numbers (rule
-    ``selected``); else those of all sentences (``ids``), except in clauses that reject passages. If there are too many,
-    those of the concluding sentence (``concluding``), else the first ones (``first``); the others are ``dropped``. If
-    there is no such line, and the text also declines all knowledge (``no_found``), the later statement counts.
+    ``selected``), or none if the line declines (``no_found``). Without such a line, those of all sentences (``ids``),
+    except in clauses that reject passages, unless the text declines all knowledge after them. If there are too many,
+    those of the concluding sentence (``concluding``), else the first ones (``first``); the others are ``dropped``.
     """
     parsed = _selection(text, size=size, limit=limit, shown=shown, context=context)
     is_requested = parsed.rule in ("selected", "no_found")
     return nothing(Selection(), "copy") if not is_requested and gives_back(text, context) else parsed
 
 
-def _selected(
-    text: str, *, size: int, limit: int, shown: Container[int] | None, context: ParseContext
+@reading(sources=False)
+def _selection(
+    reply: Reply, *, size: int, limit: int, shown: Container[int] | None, context: ParseContext
 ) -> Parsed[Selection]:
-    text = unquoted(text)
+    text = reply.text
     valid = [n for n in range(size) if shown is None or n in shown]
     named = list(_in_sentences(text, valid))
-    asked = _on_asked_lines(text, valid)
-    settled = settle(text, [Conclusion(value=ids, span=span, rule="selected") for ids, span in asked], _same_ids, [])
+    settled = settle(text, list(_on_asked_lines(text, valid)), _same_ids)
     if settled is not None and settled.span is None:
         return nothing(Selection(), "contradictory")
-    line = [(settled.value, settled.span)] if settled is not None and settled.span else []
-    counted, rule = (line, "selected") if line else (named, "ids")
-    # What stands after the requested line is a remark.
-    until = line[-1][1][1] if line else len(text)
-    start = text.rfind("\n", 0, line[-1][1][0]) + 1 if line else 0
-    declined = [one.span() for one in _NO_FOUND.finditer(text, start, until) if not _REPORTED.search(*_lead(text, one))]
-    if declined and not (counted and counted[-1][0] and counted[-1][1] > declined[-1]):
-        return parsed_at(Selection(), "no_found", declined[-1])
+    if settled is not None and settled.value and settled.span:
+        counted, rule = [(settled.value, settled.span)], "selected"
+    elif settled is not None and settled.span:
+        return parsed_at(Selection(), "no_found", settled.span)
+    else:
+        counted, rule = named, "ids"
+        declined = [one.span() for one in _NO_FOUND.finditer(text)]
+        if declined and not (named and named[-1][1] > declined[-1]):
+            return parsed_at(Selection(), "no_found", declined[-1])
     if not counted:
         return nothing(Selection())
     mentioned = list(dict.fromkeys(n for ids, _ in counted for n in ids))
     chosen, (concluding, last) = mentioned[:limit], counted[-1]
     if len(mentioned) > limit:
         chosen, rule = (concluding[:limit], "concluding") if len(counted) > 1 else (chosen, "first")
-    dropped = tuple(dict.fromkeys(n for ids, _ in [*line, *named] for n in ids if n not in chosen))
+    dropped = tuple(dict.fromkeys(n for ids, _ in [*counted, *named] for n in ids if n not in chosen))
     return parsed_at(Selection(ids=tuple(chosen), dropped=dropped), rule, last)
 
 
-_selection = windowed(_selected, sources=False)
+def _same_ids(one: list[int] | None, other: list[int] | None) -> bool:
+    return set(one or ()) == set(other or ())
 
 
-def _same_ids(one: list[int], other: list[int]) -> bool:
-    return set(one) == set(other)
-
-
-def _lead(text: str, marker: re.Match[str]) -> tuple[str, int]:
-    """The text before a marker, and where its line or the last part of it begins."""
-    start = max(text.rfind("\n", 0, marker.start()) + 1, marker.start() - NEAR)
-    return text[: marker.start()], start
-
-
-def _on_asked_lines(text: str, valid: Container[int]) -> list[_Named]:
-    """The numbers of each line in the requested form, or of a last line with only numbers, bracketed or not."""
+def _on_asked_lines(text: str, valid: Container[int]) -> Iterator[Mark[list[int]]]:
+    """The numbers of each line in the requested form, or of a last line with only numbers; none if it declines."""
     lines = [line.span(1) for line in _ASKED_LINE.finditer(text)]
     end = len(text.rstrip())
     start = text.rfind("\n", 0, end) + 1
-    if not lines and end - start <= NEAR and _IDS_ONLY.fullmatch(text[start:end].translate(_BRACKETS)):
+    if not lines and ids_of(text[start:end]):
         lines = [(start, end)]
-    found = []
     for start, end in lines:
-        declines = _NO_FOUND.match(text, start, end) or re.match(r"\W*none\b", text[start:end], re.IGNORECASE)
-        ids = [] if declines else _numbers(text[start : min(end, start + NEAR)], valid)
-        found += [(ids, (start, end))] if ids or declines else []
-    return found
+        declines = _DECLINES.match(text, start, end)
+        ids = [] if declines else [n for n in _numbers(text[start : min(end, start + NEAR)]) if n in valid]
+        if ids or declines:
+            yield Mark(value=ids, span=(start, end), rule="selected")
 
 
-def _in_sentences(text: str, valid: Container[int]) -> Iterator[_Named]:
+def _in_sentences(text: str, valid: Container[int]) -> Iterator[tuple[list[int], tuple[int, int]]]:
     for start, end in sentences(text):
         cuts = [start, *(cut.end() for cut in _CLAUSE_END.finditer(text, start, end)), end]
         clauses = [clause for clause in pairwise(cuts) if not _USELESS.search(text, *clause)]
         markers = [marker for clause in clauses for marker in _MARKER.finditer(text, *clause)]
-        named = [marker for marker in markers if ID_LIST.fullmatch((marker[1] or "0").translate(_BRACKETS).strip())]
-        if ids := list(dict.fromkeys(n for marker in named for n in _numbers(marker[0], valid))):
-            yield ids, named[-1].span()
+        named = [(marker, n) for marker in markers for n in ids_of(marker[0]) if n in valid]
+        if named:
+            yield list(dict.fromkeys(n for _, n in named)), named[-1][0].span()
 
 
-def _numbers(content: str, valid: Container[int]) -> list[int]:
-    ends = ((int(first), int(last or first)) for first, last in NUMBERS.findall(content))
-    return list(dict.fromkeys(n for low, high in ends for n in range(low, min(high, low + NEAR) + 1) if n in valid))
-
+# Searches and rankings.
 
 _SEARCH = re.compile(r"\s*search\s*:\s*", re.IGNORECASE)
 _LONGEST_QUERY = 300
 
 
-@windowed
-def parse_searches(text: str, *, limit: int, context: ParseContext = NO_CONTEXT) -> Parsed[tuple[str, ...]]:
+@reading()
+def parse_searches(reply: Reply, *, limit: int, context: ParseContext = NO_CONTEXT) -> Parsed[tuple[str, ...]]:
     """The last ``limit`` distinct queries ``[Search: query]`` of a reply, in its order, each cut to 300 characters."""
-    found = list(_searches(unquoted(text)))
-    # The requested form is a line of its own.
-    queries = list(dict.fromkeys([query for query, has_line in found if has_line] or [query for query, _ in found]))[
-        :limit
-    ]
-    return parsed_at(tuple(reversed(queries)), "marker", (0, len(text))) if queries else nothing(())
-
-
-def _searches(text: str) -> Iterator[tuple[str, bool]]:
-    """Each ``[Search: query]``, the last one first, and whether it begins a line."""
-    for start, end in reversed(outermost(text)):
-        marker = _SEARCH.match(text, start + 1, end - 1)
-        query = " ".join(text[marker.end() : end - 1].split()).strip("\"'") if marker else ""
+    found: dict[bool, list[str]] = {True: [], False: []}
+    for start, end in reversed(outermost(reply.text)):
+        marker = _SEARCH.match(reply.text, start + 1, end - 1)
+        query = " ".join(reply.text[marker.end() : end - 1].split()).strip("\"'") if marker else ""
         if not is_placeholder(query):
-            before = text[text.rfind("\n", 0, start) + 1 : start]
-            begins_line = not re.search(r"\w", re.sub(r"\[[^\[\]]*\]", "", before))
-            yield query[:_LONGEST_QUERY].rstrip(), begins_line
-
-
-def _paragraph_end(text: str, start: int) -> int:
-    end = text.find("\n\n", start, start + NEAR * NEAR)
-    return min(len(text), start + NEAR * NEAR) if end < 0 else end
+            before = re.sub(r"\[[^\[\]]*\]", "", line_before(reply.text, start))
+            found[not has_word(before)].append(query[:_LONGEST_QUERY].rstrip())
+    # The requested form is a line of its own.
+    queries = list(dict.fromkeys(found[True] or found[False]))[:limit]
+    return parsed_at(tuple(reversed(queries)), "marker", (0, len(reply.text))) if queries else nothing(())
 
 
 _RANKING = re.compile(r"^[^\w\n]{0,9}(?:(?:my|the|final)\s+){0,2}ranking\b[^:\n]{0,40}:", re.IGNORECASE | re.MULTILINE)
 _RANKED = re.compile(r"\[\s{0,9}(\d{1,4})\s{0,9}\]")
 
 
-@windowed
-def parse_ranking(text: str, *, size: int, context: ParseContext = NO_CONTEXT) -> Parsed[tuple[int, ...]]:
-    """The numbers 0 to ``size - 1`` in the order of a reply's last "Ranking: [2] > [0] > [1]".
+@reading()
+def parse_ranking(reply: Reply, *, size: int, context: ParseContext = NO_CONTEXT) -> Parsed[tuple[int, ...]]:
+    """The numbers 0 to ``size - 1`` in the order of a reply's "Ranking: [2] > [0] > [1]".
 
     Rule ``ranking`` if they are a permutation. Otherwise ``repaired``: unknown and repeated numbers are dropped, and
     missing ones follow in ascending order.
     """
-    text = unquoted(text)
-    lines = [(line.end(), "final" in line[0].lower()) for line in _RANKING.finditer(text)][-MOST:]
-    found = [
-        Conclusion(value=[int(n) for n in numbers], span=(start, len(text)), rule="ranking", is_final=is_final)
-        for start, is_final in lines
-        for numbers in [_RANKED.findall(text, start, _paragraph_end(text, start))]
-        if any(int(n) < size for n in numbers)
-    ]
-    settled = settle(text, found, eq, [])
-    if settled is None or settled.span is None:
+    text, found = reply.text, []
+    for line in list(_RANKING.finditer(text))[-MOST:]:
+        paragraph = text[line.end() : line.end() + NEAR * NEAR].partition("\n\n")[0]
+        listed = [int(n) for n in _RANKED.findall(paragraph)]
+        if any(n < size for n in listed):
+            is_final = "final" in line[0].lower()
+            found.append(Mark(value=listed, span=(line.end(), len(text)), rule="ranking", is_final=is_final))
+    settled = settle(text, found, eq)
+    if settled is None or settled.value is None or settled.span is None:
         return nothing((), "none" if settled is None else "contradictory")
-    listed = settled.value
-    valid = [n for n in dict.fromkeys(listed) if n < size]
+    valid = [n for n in dict.fromkeys(settled.value) if n < size]
     missing = (n for n in range(size) if n not in set(valid))
-    rule = "ranking" if len(listed) == len(valid) == size else "repaired"
+    rule = "ranking" if len(settled.value) == len(valid) == size else "repaired"
     return parsed_at((*valid, *missing), rule, settled.span)
 
+
+# Quotes and citations.
 
 _SPAN = re.compile(
     '["\u201c\u201d](?P<double>[^"\u201c\u201d\n]{1,2000})["\u201d\u201c]|\u201e(?P<low>[^\u201e\u201c\u201d\n]{1,2000})[\u201c\u201d]'
@@ -215,10 +205,8 @@ _SPAN = re.compile(
 _AFTER = re.compile(
     rf"[\s.,;:)]{{0,4}}(?:[(\[]\s*(?:[a-z]{{1,9}}\s+){{0,2}})?(?P<ids>\[[^\[\]\n]{{1,40}}\]|{IDS})", re.I
 )
-_BRACKETED = re.compile(r"\[([^\[\]\n]{1,40})\]|\b(?:passage|knowledge|document|source)s?\s+\[?(\d{1,4})\b", re.I)
-_QUOTED_LINE = re.compile(r"^[ \t]*>[^\n]*", re.MULTILINE)
-_MOST = 20
-"""Quotes of one reply that are read."""
+_NUMBERED = re.compile(r"\[[^\[\]\n]{1,40}\]|\b(?:passage|knowledge|document|source)s?\s+\[?\d{1,4}\b", re.I)
+_MOST_QUOTES = 20
 
 
 class Quoted(NamedTuple):
@@ -230,49 +218,72 @@ class Quoted(NamedTuple):
 
 
 def parse_quotes(text: str) -> list[Quoted]:
-    """The texts in quotation marks, each with the number of the passage that stands after it or before it.
+    """The first 20 texts in quotation marks, each with the number of the passage that stands after it or before it.
 
     Lines that begin with ``>`` quote other debaters, and are left out.
     """
     text = _QUOTED_LINE.sub(lambda line: " " * len(line[0]), text[-WINDOW:])
-    spans = list(_SPAN.finditer(text))[:_MOST]
-    return [Quoted(_content(span), _passage(text, span)) for span in spans]
-
-
-def _content(span: re.Match[str]) -> str:
-    return next(group for group in span.groups() if group is not None).strip()
+    spans = list(_SPAN.finditer(text))[:_MOST_QUOTES]
+    return [Quoted(span[span.lastgroup or 0].strip(), _passage(text, span)) for span in spans]
 
 
 def _passage(text: str, span: re.Match[str]) -> int | None:
     if after := _AFTER.match(text, span.end()):
-        return _first(after["ids"])
-    near = text_before(text, span.start())
-    lead = near[max(start for start, _ in sentences(near)) :]
-    named = list(_BRACKETED.finditer(lead))
-    for marker in reversed(named):
-        if (number := _first(marker[1] or marker[2])) is not None:
-            return number
+        return next(iter(ids_of(after["ids"])), None)
     rest = text[span.end() : span.end() + NEAR].split("\n", 1)[0].split(". ", 1)[0]
-    following = _BRACKETED.search(rest)
-    return _first(following[1] or following[2]) if following else None
-
-
-def _first(ids: str) -> int | None:
-    number = NUMBERS.search(ids)
-    return int(number[1]) if number and re.fullmatch(rf"[\[(]?\s*{IDS}\s*[\])]?", ids.strip(), re.I) else None
-
-
-_CITED_IDS = re.compile(rf"\[(\s*{IDS}\s*)\]", re.IGNORECASE)
+    near = [*reversed(_NUMBERED.findall(lead(text, span.start()))), *_NUMBERED.findall(rest)[:1]]
+    return next((ids[0] for marker in near if (ids := ids_of(marker))), None)
 
 
 def parse_citations(text: str, shown: Collection[int]) -> tuple[int, ...]:
     """The numbers in square brackets that name passages, in order of mention; only those that were ``shown``."""
-    text = _QUOTED_LINE.sub("", text[-WINDOW:])
-    named = (
-        int(n) for ids in _CITED_IDS.findall(text) for first, last in NUMBERS.findall(ids) for n in _range(first, last)
-    )
-    return tuple(n for n in dict.fromkeys(named) if n in shown)
+    brackets = re.findall(r"\[[^\[\]\n]{1,80}\]", _QUOTED_LINE.sub("", text[-WINDOW:]))
+    return tuple(n for n in dict.fromkeys(n for bracket in brackets for n in ids_of(bracket)) if n in shown)
 
 
-def _range(first: str, last: str) -> range:
-    return range(int(first), min(int(last or first), int(first) + NEAR) + 1)
+_FOLLOWS_SENTENCE = re.compile(r"[.!?](?:\s*\[[\d, -]{1,20}\])*\s*\Z")
+_SOURCE = re.compile(r"\b(?:knowledge|passages?|documents?|sources?|evidence|relevant|know)\b", re.IGNORECASE)
+_RESULT = re.compile(
+    r"(?:\b(?:is|are|was|were|equals)|=|\b(?:so|thus|hence|therefore|total|result)\W{0,3}:)[\s*_]*\Z", re.IGNORECASE
+)
+_INTERVAL = re.compile(r"\d{1,4}(?:\s?,\s?\d{1,4})+")
+_MEMBER = re.compile(r"(?:∈|\\in|\b(?:lies?|interval))(?:\s+in)?[\s*_$]*\Z", re.IGNORECASE)
+
+
+def without_citations(text: str, shown: Container[int], *, intervals: bool = False) -> str:
+    """The text with its citations replaced by spaces, so that all positions stay the same.
+
+    A bracket of shown numbers is kept if it ends the reply, is stated as the answer ("the answer is [7]"), or is inside
+    another bracket and not after a sentence. With ``intervals``, several numbers may end a reply as one does.
+    """
+    characters, outer = list(text), 0
+    spans = sorted(pairs(text, "[]").items())
+    closing = last_sentence(text) if spans else 0
+    for n, (start, end) in enumerate(spans):
+        near, nested, outer = text_before(text, start), start < outer, max(outer, end)
+        ids = ids_of(text[start + 1 : end - 1])
+        if not ids or not all(n in shown for n in ids) or (nested and not _FOLLOWS_SENTENCE.search(near)):
+            continue
+        if len(spans) - n <= MOST and (states(near) or _closes(text, start, end, closing, intervals=intervals)):
+            continue
+        characters[start:end] = " " * (end - start)
+        if text.startswith((".", "!", "?"), end):  # Move the full stop to the end of its sentence.
+            characters[end] = " "
+            while start and characters[start - 1] in " \t":
+                start -= 1
+            characters[start] = " " if _FOLLOWS_SENTENCE.search(near) else text[end]
+    return "".join(characters)
+
+
+def _closes(text: str, start: int, end: int, closing: int, *, intervals: bool) -> bool:
+    """Whether a number is the result that ends a reply: alone on its last line, or after "is", "=" or "so:"."""
+    content = text[start + 1 : end - 1]
+    is_interval = intervals and bool(_INTERVAL.fullmatch(content))
+    if not (content.isdecimal() or is_interval) or has_word(text[end:]):
+        return False
+    line = line_before(text, start)
+    if not has_word(line):
+        return not text[: start - len(line)].rstrip().endswith(":")
+    words = lead(text, start).rpartition(",")[2]
+    is_result = _RESULT.search(words) or (is_interval and _MEMBER.search(words))
+    return start >= closing and bool(is_result) and not _SOURCE.search(words)

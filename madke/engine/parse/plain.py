@@ -3,23 +3,28 @@
 import re
 from collections.abc import Callable
 
-from madke.engine.parse.context import (
+from madke.engine.parse.grammar import (
+    EMPHASIS,
     MOST,
     OTHER_SPEAKER,
-    ParseContext,
     Parsed,
+    has_word,
     is_phrase,
+    is_placeholder,
     nothing,
     outermost,
     parsed_at,
+    says_only_where,
     sentences,
+    standing,
+    unwrap,
 )
-from madke.engine.parse.markers import EMPHASIS, is_placeholder, says_only_where, standing, unwrap
+from madke.engine.parse.own_words import ParseContext
 from madke.tasks.answer_text import declines
 
 Reads = Callable[[str], str | None]
 """A task's reader: a text -> the answer in it, or None."""
-_ASIDE = re.compile(
+ASIDE = re.compile(
     r"^[^\w\n]{0,9}(?:confidence|side|selected|sources?|notes?|verdict)\b[^\n]{0,40}:[^\n]*", re.I | re.M
 )
 """Lines next to an answer."""
@@ -75,14 +80,10 @@ def plain_answer(text: str, read: Reads, context: ParseContext, *, cited: str, c
 
     ``cited`` is the text with its citations, which are spaces in ``text`` as quotations are.
     """
-    masked = _ASIDE.sub(lambda line: " " * len(line[0]), text)
+    masked = ASIDE.sub(lambda line: " " * len(line[0]), text)
     spans = [*sentences(masked)]
     spans = spans if len(spans) <= 2 * MOST else [*spans[:MOST], *spans[-MOST:]]
-    spans = [
-        span
-        for span in spans
-        if read(_bare(masked[slice(*span)])) is not None or re.search(r"\w", masked[slice(*span)])
-    ]
+    spans = [span for span in spans if read(_bare(masked[slice(*span)])) is not None or has_word(masked[slice(*span)])]
     said = [(_bare(masked[slice(*span)]), span) for span in spans]
     if said and all(is_placeholder(unwrap(one)) for one, _ in said):
         return nothing(None, "placeholder")
@@ -97,7 +98,7 @@ def plain_answer(text: str, read: Reads, context: ParseContext, *, cited: str, c
         return nothing(None, "declined")
     if not found or cut:
         return nothing(None)
-    lines = [line.strip() for line in masked.splitlines() if re.search(r"\w", line)]
+    lines = [line.strip() for line in masked.splitlines() if has_word(line)]
     items = [_bare(line) for line in lines if not line.endswith(":")]
     if len(items) > 1 and all(map(is_phrase, items)):
         value = read("; ".join(items))
@@ -145,7 +146,7 @@ def _key(text: str) -> list[str]:
 
 def yes_or_no(text: str, read: Reads) -> Parsed[str | None] | None:
     """The Yes or No with which the first or the last sentence begins (rule ``yes_no``); if both do, they must agree."""
-    spans = [(start, end) for start, end in sentences(text) if re.search(r"\w", text[start:end])]
+    spans = [(start, end) for start, end in sentences(text) if has_word(text[start:end])]
     words = [word for start, end in {*spans[:1], *spans[-1:]} if (word := _YES_OR_NO.match(text, start, end))]
     if not words:
         return nothing(None, "contradictory") if _BOTH.match(text) else None

@@ -3,6 +3,7 @@
 Control tokens are dropped. Reasoning is kept with the completion, counted, never read and never shown to others.
 """
 
+import json
 import re
 from dataclasses import replace
 
@@ -70,13 +71,26 @@ def _spaces(text: str, start: int) -> int:
     return start + len(text[start:]) - len(text[start:].lstrip())
 
 
+def _is_record(text: str) -> bool:
+    if not text.startswith("{"):
+        return False
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def without_reasoning(text: str) -> str:
     """The text without control tokens and hidden reasoning, also that cut off or opened by the server.
 
     A tag in quotes, a mention such as "the <think> tag", and a tag that opens in the middle of a sentence and is never
-    closed are ordinary words.
+    closed are ordinary words. So is all text inside a JSON object that is the whole reply, or follows the reasoning.
     """
     text = text.strip()
+    after = _BLOCK.split(text, maxsplit=2)[-1].strip() if _BLOCK.match(text) else ""
+    for whole in (text, without_control_tokens(text), after, without_control_tokens(after)):
+        if _is_record(whole):
+            return whole
     blocks = [
         block
         for block in _BLOCK.finditer(text)

@@ -1,10 +1,10 @@
-"""Records in a reply: JSON or a Python dict, even if fenced, badly quoted or cut off, or lines of ``key: value``."""
+"""Records in a reply: JSON or a Python dict, even if fenced, badly quoted or cut off."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from madke.engine.parse.context import MOST, NEAR, OTHER_SPEAKER
+from madke.engine.parse.grammar import NEAR, OTHER_SPEAKER
 
 REASON_KEY = re.compile(r"\b(?:reason|explan|rational|thought|think|justif|analy|evidence|comment|why|because|step)")
 ANSWER_KEY = re.compile(
@@ -18,7 +18,6 @@ _NAME = r"[\"'“]([^\"'“”{}\n:]{1,80})[\"'”]\s{0,9}:"
 _TOKEN = re.compile(rf"[{{}}]|{_NAME}\s{{0,99}}")
 _AFTER_VALUE = re.compile(rf"\s{{0,99}}(?:\}}|\Z|```|(?:,\s{{0,99}})?{_NAME})")
 _BARE_VALUE = re.compile(r"\[[^\[\]{}]{0,300}\]|[^,{}\n]{0,300}")
-_LINE = re.compile(r"^[ \t*_#>-]{0,9}([A-Za-z][A-Za-z ]{0,30})[*_]{0,3}:[*_ \t]{0,9}([^\n]{0,1000})$", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([\"'\\/])|([nt])(?![a-z]))")
 _LEADS = re.compile(
     rf"(?:[^\n]*[.!?]\s)?(?:[^\w\n]*|(?![^\n]*(?:{OTHER_SPEAKER}|\b(?:wrote|sa(?:id|ys)|not|if|example|form|passage|document"
@@ -80,13 +79,6 @@ def own_records(text: str) -> list[FormRecord]:
         if (own and own[-1].span[1] > record.span[0] - len(line)) or _LEADS.fullmatch(line[-NEAR:]):
             own.append(record)
     return own
-
-
-def key_value_lines(text: str) -> FormRecord:
-    """The lines ``key: value`` of a text, bulleted or bold, as one record."""
-    lines = list(_LINE.finditer(text))[-MOST:]
-    fields = tuple(Field(key=_key(line[1]), value=line[2].strip(" *_`\t"), span=line.span(2)) for line in lines)
-    return FormRecord(fields=fields, span=(lines[0].start(), lines[-1].end()) if lines else (0, 0))
 
 
 def _key(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from madke.core.chat import Completion
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
-from madke.scoring.metric import metric
+from madke.scoring.metrics import metric
 from madke.tasks import BaseTask
 
 
