@@ -27,7 +27,7 @@ from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.models.chat_models import as_chat_model, close, open_model
 from madke.models.endpoint import read_models, refuse_two_addresses
 from madke.models.model_names import forms_with_endpoint, has_endpoint, is_loaded
-from madke.retrieval.named import known_sources, parse_sources, resolve
+from madke.retrieval.named import known_sources, open_source, parse_sources, resolve
 from madke.retrieval.pools.pool_file import read_pools, sources_in
 from madke.runs.pools import staged
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest
@@ -158,7 +158,16 @@ class ExperimentSpec:
         return {name: self.own_specs.get(name) for name in names}
 
     def _check_sources(self) -> None:
-        """Refuse sources that no arm uses, and the sample if it was not requested."""
+        """Refuse sources that no arm uses, that are not what the recipe is about, and the sample if not requested."""
+        for name, word in self.recipe.required_sources.items():
+            if name not in self.all_specs:
+                raise UserError(f"--sources: this recipe is about a source {name!r}; add {name}=INDEX")
+            pooled = [found for file in self.pools if (found := sources_in(read_pools(file).values()).get(name))]
+            own = self.own_sources.get(name, self.all_specs[name])
+            served = pooled[0] if pooled else open_source(name, own).description
+            if word not in served.casefold():
+                expected = f"expected one whose description names {word!r}, or a copy of the recipe"
+                raise UserError(f"source {name!r} of this recipe: found {served}; {expected}")
         if self.own_specs:
             if not self.all_specs:
                 raise UserError("--sources: no arm of this recipe has knowledge")
