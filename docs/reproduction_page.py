@@ -72,8 +72,8 @@ number of questions (Wilson), as ours has; both count (Newcombe, 1998, method 10
 exact. A model is the same by its name; the date of a snapshot does not count. *Own words*: at least one template is
 madke's and not the paper's ([Run the printed prompts](printed_prompts.md)). The average counts each dataset the same.
 
-No cell is reproduced yet. The smallest model of any table has 3 billion parameters (Qwen2.5-3B-Instruct), and the models
-that were run here have 0.5 and 1.5, so their figures stand alone.
+No cell is reproduced yet: the smallest model of any table has 3 billion parameters (Qwen2.5-3B-Instruct). The models
+that were run here have 0.5 and 1.5 billion, so their figures stand alone.
 """
 
 
