@@ -98,11 +98,11 @@ def _audit(name: str, base_url: str | None, models_file: Path | None, prompts: P
 
 def _local_servers() -> str:
     from madke.cli.local_servers import server_line, shell_lines
-    from madke.models.local_servers import asked_ports, find_servers
+    from madke.models.local_servers import default_ports, find_servers
 
     servers = find_servers()
     if not servers:
-        ports = ", ".join(f"{port} ({program})" if program else f"{port}" for port, program in asked_ports().items())
+        ports = ", ".join(f"{port} ({program})" if program else f"{port}" for port, program in default_ports().items())
         return f"none found on the ports {ports}" if ports else "not looked for"
     return "\n".join(
         server_line(server) + (f". To use it:\n  {shell_lines(server.command, indent=25)}" if server.models else "")

@@ -61,11 +61,11 @@ def find_servers(ports: Mapping[int, str] | None = None) -> tuple[LocalServer, .
     Args:
         ports: Port -> program. Default: the ports in ``MADKE_LOCAL_PORTS``, else :data:`PORTS`.
     """
-    return asyncio.run(_ask_all(asked_ports() if ports is None else ports))
+    return asyncio.run(_ask_all(default_ports() if ports is None else ports))
 
 
-def asked_ports() -> Mapping[int, str]:
-    """The ports that are asked by default."""
+def default_ports() -> Mapping[int, str]:
+    """Port -> program, of the servers that are looked for."""
     chosen = os.environ.get(VARIABLE)
     if chosen is None:
         return PORTS

@@ -95,7 +95,7 @@ class OpenAIChat:
         self._timed_out = False
         self._has_answered = False
         self._cut_prompts = CutPrompts()
-        self._told_cut = False
+        self._has_warned = False
         self._model = model
         self._timeout = AdaptiveTimeout(timeout or time_limit(self.endpoint.entry))
         self._transport = transport or chosen_transport()
@@ -238,8 +238,8 @@ class OpenAIChat:
     def _is_cut(self, request: ChatRequest, counted: int) -> bool:
         """Whether the server cut the prompt, of which it ``counted`` so many tokens; the first time in a warning."""
         expected = self._cut_prompts.expected(request.messages, counted)
-        if expected is not None and not self._told_cut:
-            self._told_cut = True
+        if expected is not None and not self._has_warned:
+            self._has_warned = True
             _log.warning("%s", cut_warning(self.name, expected, counted, request.max_tokens))
         return expected is not None
 
@@ -303,11 +303,11 @@ class OpenAIChat:
 
     def _adapted(self, error: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
         """Whether to repeat the request, in a dialect that this or a concurrent request has found."""
-        asked = self._body(dialect, request, stream=True)
-        if error.status in REFUSALS and self._body(self.dialect, request, stream=True) != asked:
+        sent_form = self._body(dialect, request, stream=True)
+        if error.status in REFUSALS and self._body(self.dialect, request, stream=True) != sent_form:
             return True
         found = dialect.after(error, sent)
-        if found is None or self._body(found, request, stream=True) == asked:
+        if found is None or self._body(found, request, stream=True) == sent_form:
             return False
         self.dialect = found
         return True

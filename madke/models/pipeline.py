@@ -56,25 +56,25 @@ class CallPipeline:
 
     def model(self, model: ChatModel) -> ChatModel:
         """A model whose calls go through the pipeline."""
-        return _Piped(self, model, is_service=False)
+        return PipelineModel(self, model, is_service=False)
 
     def service(self, service: ChatModel) -> ChatModel:
         """A search or an answer scorer. Failed calls are not retried and do not stop the run."""
-        return _Piped(self, service, is_service=True)
+        return PipelineModel(self, service, is_service=True)
 
     async def call(self, model: ChatModel, request: ChatRequest, *, is_service: bool = False) -> Completion:
         """Make one call, step by step. A call that fails for good is a completion with its reason, not an exception."""
         key = call_key(model.name, request) if self.store is not None else ""
         if (known := await self._known(key, model.name, request)) is not None:
             return known
-        with self._in_flight(key) as landed:
+        with self._in_flight(key) as result:
             completion = await (self._serve if is_service else self._send)(model, request)
             self.note_model(model)
             if self.meter is not None:
                 self.meter.count(model.name, completion, service=is_service)
             if self.store is not None:
                 await self._write(self.store, key, model.name, request, completion)
-            landed.set_result(completion)
+            result.set_result(completion)
             return completion
 
     async def _known(self, key: str, name: str, request: ChatRequest) -> Completion | None:
@@ -105,14 +105,14 @@ class CallPipeline:
     @contextmanager
     def _in_flight(self, key: str) -> Iterator[asyncio.Future[Completion]]:
         """Equal calls wait for the result; without one (Ctrl-C, a bug) they must call the model themselves."""
-        landed: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
+        result: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         in_flight = self.store.in_flight if self.store is not None else {}
-        in_flight[key] = landed
+        in_flight[key] = result
         try:
-            yield landed
+            yield result
         finally:
             del in_flight[key]
-            landed.cancel()
+            result.cancel()
 
     async def _serve(self, service: ChatModel, request: ChatRequest) -> Completion:
         async with self.limits.services.slot(request.purpose.question):
@@ -159,7 +159,7 @@ class CallPipeline:
         await store.write(key, billed_as(name, completion.tier), sent, completion, payer=self.payer)
 
 
-class _Piped:
+class PipelineModel:
     """A model whose calls go through a pipeline."""
 
     def __init__(self, pipeline: CallPipeline, model: ChatModel, *, is_service: bool) -> None:

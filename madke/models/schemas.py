@@ -67,18 +67,18 @@ def readable(on_delta: Callable[[str], None]) -> Callable[[str], None]:
 
     Nothing of a reply that ignores the schema: the request is sent again, without it.
     """
-    said, told, done = "", 0, False
+    said, passed_on, done = "", 0, False
 
     def hear(text: str) -> None:
-        nonlocal said, told, done
+        nonlocal said, passed_on, done
         if done:
             return
         said += text
         if found := _REASONING.match(said):
             reasoning = _decoded(found[1])
-            if new := reasoning[told:]:
+            if new := reasoning[passed_on:]:
                 on_delta(new)
-            told, done = len(reasoning), bool(found[2])
+            passed_on, done = len(reasoning), bool(found[2])
         done = done or len(said) > _READ
 
     return hear

@@ -79,10 +79,10 @@ def call_key(model: str, request: ChatRequest) -> str:
     request = request.in_form(bound=True)
     messages = [[message.role, message.content] for message in request.messages]
     purpose = list(fields_of(request.purpose).values())
-    asked = [model, messages, float(request.temperature), request.max_tokens, request.stop, request.seed, purpose]
+    parts = [model, messages, float(request.temperature), request.max_tokens, request.stop, request.seed, purpose]
     if request.bound is not None:
-        asked.append(fields_of_schema(request.bound.schema))
-    return sha256(compact_json(asked).encode("ascii")).hexdigest()
+        parts.append(fields_of_schema(request.bound.schema))
+    return sha256(compact_json(parts).encode("ascii")).hexdigest()
 
 
 def fields_of_schema(schema: Schema) -> list[Any]:
