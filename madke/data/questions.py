@@ -71,7 +71,8 @@ def questions_in(
         theirs = ", ".join(sorted({question.task for question in questions}))
         raise UserError(f"each question names its own task ({theirs}), so {task} would apply to none", file=path)
     if not columns.is_plain(of_file=path is not None):
-        _log.warning("%s: %s", path or "questions", columns.line(len(questions), repeats.total()))
+        say = _log_once if path is not None else _log.warning
+        say(f"{path or 'questions'}: {columns.line(len(questions), repeats.total())}")
     elif path is not None:
         say_counts(path, columns, len(questions))
     return questions
