@@ -10,7 +10,8 @@ import madke
 GROUPS = {
     "Functions": "The verbs of the command line as functions. `aask`, `arun` and `adebate` are the asynchronous forms.",
     "Records": "What the functions take and return.",
-    "Parts of a protocol": "The mappings inside a `protocol.yaml`, and of `settings`.",
+    "Parts of a protocol": "The settings of every debate, and the mappings inside a `protocol.yaml` and `settings`.",
+    "Steps of a protocol": "What a protocol's function gets: `from madke.engine.steps import Debate`.",
     "Interfaces": "What your own model, source or task must have. Any object with these methods works. A task that "
     "inherits from `BaseTask` has defaults for most of them.",
     "Errors": "Every function raises this error for bad input. Its text says in one line what is wrong.",
@@ -20,7 +21,7 @@ GROUPS = {
 FIRST = ("ask", "aask", "stream", "run", "arun", "score", "compare", "ablate", "build_pools", "build_index")
 """The functions that most readers look for. The others follow by name."""
 
-PARTS = ("Debater", "Knowledge", "Rerank", "Talk", "Sees", "Order")
+PARTS = ("Settings", "Debater", "Knowledge", "Rerank", "Reads", "Order")
 
 MODULES = ("madke.events", "madke.lemmas.adapters")
 
@@ -38,7 +39,8 @@ def page() -> str:
     for name in sorted(madke.__all__, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)):
         if not name.startswith("__") and not inspect.ismodule(getattr(madke, name)):
             groups[_group(getattr(madke, name))].append(f"madke.{name}")
-    groups["Parts of a protocol"] = [f"madke.engine.protocol_parts.{name}" for name in PARTS]
+    groups["Parts of a protocol"] = [f"madke.engine.settings.{name}" for name in PARTS]
+    groups["Steps of a protocol"] = ["madke.engine.steps.Debate"]
     groups["Modules"] = list(MODULES)
     parts = [HEAD]
     for title, names in groups.items():

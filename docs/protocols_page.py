@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import inspect
+from collections.abc import Iterator
 
-from madke.engine.ending import FINISHES, STOPS
-from madke.report.protocol_text import calls_range, changed_settings, notes, templates
+from madke.engine.protocol import ProtocolFunction, help_of, settings_of, shipped_functions
+from madke.report.protocol_text import calls_range, changed_settings, notes, setting_value, templates
 from madke.variants import Variant, load_variant, variant_folders
 
 HEAD = """---
@@ -25,39 +26,44 @@ follow the paper, the wording does not. The notes of each protocol say what else
 see [Prompts as printed in the papers](printed_prompts.md).
 """
 
-RULES = """## Stop and finish rules
+FUNCTIONS = """## Functions
 
-`stop` says when a debate ends before its last round, `finish` where its answer comes from. Both can be set for any
-protocol: `--set stop=agreement --set finish=majority`. madke refuses pairs that cannot work, and says why.
+A protocol is a function in `madke/engine/protocols/`; its parameters are settings (`--set rounds=2`,
+`--set reads.own=none`). `--set function=NAME` lets another function talk with a protocol's prompts. Every protocol
+also has the settings of [every debate](api.md): debaters, sources, `select`, `temperature`, `early_stop` and so on. A
+setting that the function does not have is refused.
 """
 
 
 def page() -> str:
     """The whole page."""
     variants = [load_variant(name) for name in variant_folders()]
-    rules = [*_rules("stop", STOPS), "", *_rules("finish", FINISHES), ""]
-    return "\n".join([HEAD, *_overview(variants), "", RULES, *rules, *map(_entry, variants)])
+    functions = [_function(name, function) for name, function in sorted(shipped_functions().items())]
+    return "\n".join([HEAD, *_overview(variants), "", FUNCTIONS, *functions, *map(_entry, variants)])
 
 
-def _rules(field: str, rules: Mapping[str, Callable[..., object]]) -> Iterator[str]:
-    yield f"| `{field}` | meaning |"
-    yield "|---|---|"
-    for name, rule in rules.items():
-        yield f"| `{name}` | {' '.join((rule.__doc__ or '').split())} |"
+def _function(name: str, function: ProtocolFunction) -> str:
+    texts, record = help_of(function), settings_of(function)
+    first = inspect.cleandoc(function.__doc__ or "").splitlines()[0]
+    lines = [
+        f"| `{each}` | `{setting_value(record.model_fields[each].default)}` | {texts.get(each, '')} |"
+        for each in record.own_parameters
+    ]
+    table = ["", "| setting | default | meaning |", "|---|---|---|", *lines] if lines else []
+    return "\n".join([f"### `{name}`", "", first, *table, ""])
 
 
 def _overview(variants: list[Variant]) -> Iterator[str]:
-    yield "| Protocol | Debaters | Rounds, at most | Knowledge | `stop` | `finish` | Calls |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| Protocol | Function | Debaters | Rounds, at most | Knowledge | Calls |"
+    yield "|---|---|---|---|---|---|"
     for variant in variants:
         protocol = variant.protocol
         cells = (
             f"[{variant.name}](#{variant.name})",
+            f"[`{protocol.function}`](#{protocol.function})",
             str(len(protocol.cast)),
-            str(protocol.rounds),
+            str(protocol.trace.differ.rounds),
             ", ".join(protocol.sources) or "none",
-            protocol.stop,
-            protocol.finish,
             calls_range(protocol),
         )
         yield f"| {' | '.join(cells)} |"

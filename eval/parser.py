@@ -25,7 +25,7 @@ from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, from_json
 from madke.engine.parse import ParseContext, Parsed, answer_of, parse_verdict
-from madke.engine.view import quoted
+from madke.engine.reading import quoted
 from madke.tasks import TASKS
 
 _HERE = Path(__file__).parent

@@ -21,7 +21,7 @@ if __name__ == "__main__":
     pools, rerank = folder / "pools.jsonl", {"model": "llm", "from": 3, "keep": 1}
     # "llm" is one call of the model, which orders all passages. The file keeps the order, so runs make no such call.
     madke.build_pools([QUESTION], pools, sources=f"web={folder / 'web.jsonl'}", rerank=rerank, model="offline")
-    run = madke.run([QUESTION], sources="web", pools=pools, settings={"knowledge.rerank": rerank}, seed=1)
+    run = madke.run([QUESTION], sources="web", pools=pools, settings={"rerank": rerank}, seed=1)
     (transcript,) = run.transcripts()
     for entry in transcript.pool:
         print(f"[{entry.n}] {entry.title}, number {entry.before} before reranking")

@@ -7,7 +7,6 @@ which would stop in another round today, is *off course*: it is counted, and its
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -15,10 +14,11 @@ from functools import cache
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcome
 from madke.engine.agreement import agreed, matcher
-from madke.engine.ending import FINISHES
 from madke.engine.parse import ParseContext, Parsed, answer_of, is_copied
 from madke.engine.protocol import Protocol
+from madke.engine.roles import Roles
 from madke.engine.scene import Scene
+from madke.engine.steps import Debate
 from madke.retrieval.pools.pool_file import PoolRecord
 from madke.tasks import get_task
 from madke.variants import Variant, load_variant
@@ -100,9 +100,14 @@ def _final(
     final = transcript.final
     if final.status == "failed":
         return final
-    if final.by in ("majority", "agreement", "only"):
+    if final.by == "only":
+        stance = rounds[-1].turns[0].stance
+        return Final(by="only", answer=stance.answer, status=stance.status, rule=stance.rule, text=stance.text)
+    if final.by in ("majority", "agreement"):
         scene = Scene(question, protocol, {}, task=get_task(question.task), prompts=_no_prompts())
-        return asyncio.run(FINISHES["only" if final.by == "only" else "majority"](scene, rounds))
+        debate = Debate(scene, Roles(scene))
+        debate.past, debate.samples = [*rounds], protocol.samples
+        return debate.vote()
     if final.bound or not final.text:
         return final
     context = ParseContext(question=question.question, request=question.question, material=(question.question,))
@@ -119,13 +124,14 @@ def _no_prompts() -> Variant:
 
 def _off_course(transcript: Transcript, protocol: Protocol) -> bool:
     """Whether agreement, as it is read today, would end the debate in another round than it ended."""
-    if protocol.stop not in ("agreement", "agreement_then_judge"):
+    if protocol.trace.agree.stop_reason != "agreement":
         return False
     question = Question(id=transcript.id, question=transcript.question, task=transcript.task)
     same = matcher(get_task(transcript.task), question)
-    found = [agreed(entry.turns, same, protocol.agreement_share) for entry in transcript.rounds]
+    share = getattr(protocol, "agreement_share", 1.0)
+    found = [agreed(entry.turns, same, share) for entry in transcript.rounds]
     stopped = transcript.stop_reason == "agreement"
-    return any(found[:-1]) or found[-1] != stopped if len(found) < protocol.rounds else any(found[:-1])
+    return any(found[:-1]) or found[-1] != stopped if len(found) < protocol.trace.differ.rounds else any(found[:-1])
 
 
 def _readings(transcript: Transcript) -> tuple[object, ...]:

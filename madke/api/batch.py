@@ -22,7 +22,7 @@ from madke.core.knowledge import Source, SourceCounts
 from madke.core.registry import Scope
 from madke.core.transcript import Transcript
 from madke.data.formats import DatasetReader
-from madke.engine.protocol_parts import Knowledge
+from madke.engine.settings import Knowledge
 from madke.retrieval.named import open_source, source_paths, use_files
 from madke.retrieval.pools.pool_file import pool_records, sources_in
 from madke.retrieval.source import close_sources

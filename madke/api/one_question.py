@@ -15,7 +15,7 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
-from madke.engine.protocol_parts import RETRIEVER
+from madke.engine.settings import RETRIEVER
 from madke.models.limiter import Limits
 from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer

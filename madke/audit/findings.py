@@ -172,9 +172,9 @@ CLAUSES: tuple[tuple[Callable[[Findings], bool], str], ...] = (
     (lambda f: f.given_back.k > 1, "do not debate with these prompts, because it gives them back"),
     (lambda f: not _reads(f, "speak", "reply"), "do not use it as a debater, because its answers cannot be read"),
     (lambda f: f.schemas.k > 0 and not _reads(f, "select", "judge"), "selects and judges with schemas only"),
-    (lambda f: f.schemas.k == 0 and not _reads(f, "select"), "give it all passages with --set knowledge.select=all"),
+    (lambda f: f.schemas.k == 0 and not _reads(f, "select"), "give it all passages with --set select=all"),
     (lambda f: f.schemas.k == 0 and not _reads(f, "judge"), "take another judge, because its verdicts cannot be read"),
-    (_judges_wrongly, "this model cannot judge; use agreement (--set stop=agreement)"),
+    (_judges_wrongly, "this model cannot judge; use agreement (--set early_stop=agreement)"),
     (lambda f: not _reads(f, "summarize"), "take another summarizer, because its summaries cannot be read"),
     (
         lambda f: _below(f.stayed_right, _HALF) and f.became_right.k > 0,

@@ -12,10 +12,11 @@ from madke.core.errors import CallError
 from madke.core.knowledge import KnowledgePool
 from madke.core.schema import Schema, SchemaField
 from madke.core.transcript import Final, Round, Stance, Turn
-from madke.engine import roles
 from madke.engine.parse import marked, read_bound
+from madke.engine.reading import View, view
+from madke.engine.roles import Roles
 from madke.engine.scene import Scene
-from madke.engine.view import View, view
+from madke.engine.settings import Reads
 from madke.models.chat_models import close
 from madke.tasks import get_task
 from madke.variants import Variant
@@ -112,33 +113,33 @@ class Audit:
 
     async def _select(self, item: AuditQuestion, *, gold_last: bool) -> None:
         stage = self._stage("select", "", item, item.pool(gold_last=gold_last))
-        selection, _ = await roles.select(stage.scene, stage.scene.protocol.cast[0], 1, View())
+        selection, _ = await Roles(stage.scene).select(stage.scene.debaters[0], 1, View())
         gold = len(stage.scene.pool.passages) - 1 if gold_last else 0
         self._read(is_readable=selection.status == "ok", is_right=gold in selection.ids)
 
     async def _speak(self, item: AuditQuestion, *, gold_last: bool) -> None:
         stage = self._stage("speak", "", item, item.pool(gold_last=gold_last))
         numbers = range(len(stage.scene.pool.passages))
-        self._read_answer(stage, item, await roles.speak(stage.scene, stage.scene.protocol.cast[0], 1, numbers, View()))
+        self._read_answer(stage, item, await Roles(stage.scene).speak(stage.scene.debaters[0], 1, numbers, View()))
 
     async def _reply(self, item: AuditQuestion, *, own_right: bool) -> None:
         stage = self._stage("reply", "own_right" if own_right else "own_wrong", item, item.pool())
-        scene, debater = stage.scene, stage.scene.protocol.cast[0]
+        scene, debater = stage.scene, stage.scene.debaters[0]
         rounds = self._round(stage, _stances(item, *(("right", "wrong") if own_right else ("wrong", "right"))))
         names = [each.name for each in scene.protocol.cast]
-        seen = view(scene.protocol, debater.name, rounds, (), names, scene.same)
-        self._read_answer(stage, item, await roles.speak(scene, debater, 2, range(len(scene.pool.passages)), seen))
+        seen = view(Reads(), debater.name, names, rounds, (), names, scene.same)
+        self._read_answer(stage, item, await Roles(scene).speak(debater, 2, range(len(scene.pool.passages)), seen))
 
     async def _judge(self, item: AuditQuestion, *, same: bool) -> None:
         stage = self._stage("judge", "same" if same else "different", item)
         rounds = self._round(stage, _stances(item, "right", "right_in_other_words" if same else "wrong"))
-        verdict = await roles.ask_judge(stage.scene, rounds)
+        verdict = await Roles(stage.scene).judge(rounds)
         self._read(is_readable=verdict.consensus is not None, is_right=verdict.consensus is same)
 
     async def _summarize(self, item: AuditQuestion, *, right_first: bool) -> None:
         stage = self._stage("summarize", "", item)
         stances = _stances(item, *(("right", "wrong") if right_first else ("wrong", "right")))
-        final = await roles.summarize(stage.scene, self._round(stage, stances))
+        final = await Roles(stage.scene).summarize(self._round(stage, stances))
         self._read_answer(stage, item, final)
 
     def _stage(self, probe: Probe, case: Case, item: AuditQuestion, pool: KnowledgePool | None = None) -> "_Stage":
@@ -177,7 +178,7 @@ class Audit:
         """A prompt as long as those of debates with full pools."""
         stage = self._stage("long", "", item, item.pool(more=long_passages()))
         stage.recorder.max_tokens = _FEW_TOKENS
-        await roles.select(stage.scene, stage.scene.protocol.cast[0], 1, View())
+        await Roles(stage.scene).select(stage.scene.debaters[0], 1, View())
 
     async def _plain(self, probe: Probe, messages: tuple[Message, ...], schema: Schema | None = None) -> None:
         request = ChatRequest(

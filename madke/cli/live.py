@@ -162,7 +162,7 @@ class LiveDebate:
                 if self._passages:
                     yield from debate_text.passage_lines(pool.passages)
             case events.RoundStarted(n=n):
-                self._tell(f"round {n} of at most {protocol.rounds}")
+                self._tell(f"round {n} of at most {protocol.trace.differ.rounds}")
                 yield from ("", f"--- round {n} ---")
             case events.CallFinished(purpose=purpose, completion=completion):
                 if purpose.stage in {stage for debater in protocol.cast for stage in debater.prepare}:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from madke._util.terminal import say_table, say_wrapped
 from madke.cli.progress import duration
-from madke.engine.protocol_parts import Knowledge
+from madke.engine.settings import Knowledge
 from madke.experiments.load import Planned, planned_range
 from madke.models.endpoint import read_models
 from madke.models.model_names import is_unpaid
@@ -112,7 +112,7 @@ def sample_of_vote(request: RunRequest, knowledge: Knowledge | None) -> RunReque
     changes: dict[str, Any] = {"debaters": 1}
     if knowledge is not None:
         whole = {"select": "all", "allow_search": False, "per_debater_sources": None, "query": "none", "rerank": None}
-        changes["knowledge"] = knowledge.model_copy(update=whole).model_dump()
+        changes |= {**knowledge.model_dump(), **whole}
     sources = ",".join(knowledge.sources) if knowledge else "none"
     return RunRequest(**kept, protocol="self-consistency", settings=changes, sources=sources)
 

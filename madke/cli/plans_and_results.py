@@ -16,7 +16,6 @@ from madke._util.terminal import console, say, say_json, say_wrapped
 from madke.cli.plan_table import sample_of_vote, show_plans, source_line, vote_of_equal_cost
 from madke.cli.progress import exit_status, listening, resumable, run_progress, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
-from madke.engine.cost import equal_vote
 from madke.models.prices import Prices
 from madke.models.services import SERVICE_STAGES
 from madke.models.shipped_prices import shipped_note
@@ -86,7 +85,7 @@ def show_run_plan(
     plan = Planner(prices=assumed, reply_tokens=reply_tokens).plan(spec.variant.name, spec, pool_of)
     grading = planned_grading(spec.questions, plan.debates, graders, assumed, reply_tokens)
     show_plans([plan, *grading], prices, reply_tokens, options, pace_of(options, call_seconds, out))
-    if equal_vote(spec.protocol) is not None:
+    if spec.protocol.trace.equal_vote is not None:
         # Another planner, so that the sample shares no call with the run.
         sample = resolve(sample_of_vote(request, knowledge))
         pools = pool_of if knowledge else None

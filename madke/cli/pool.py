@@ -51,7 +51,7 @@ def build(
     from madke.cli.plan_table import show_plans
     from madke.cli.plans_and_results import refuse_limits
     from madke.cli.progress import counter, resumable, show_counts, show_source, show_spent
-    from madke.engine.protocol_parts import Knowledge
+    from madke.engine.settings import Knowledge
     from madke.experiments.plan import Planner
     from madke.retrieval.named import open_source, parse_sources, source_paths
     from madke.retrieval.source import close_sources

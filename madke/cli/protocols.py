@@ -24,7 +24,6 @@ def _list(
         if prompts is not None or as_json:
             raise UserError(f"--prompts and --json before {verb} apply to the list; put them after the verb")
         return
-    from madke.engine.cost import calls_per_question
     from madke.report.protocol_text import calls_range
     from madke.variants import load_variant, read_protocol, variant_folders
 
@@ -36,7 +35,7 @@ def _list(
     }
     if as_json:
         for name, protocol in protocols.items():
-            fewest, most = calls_per_question(protocol)
+            fewest, most = protocol.trace.calls
             about = {"name": name, "source": protocol.source, "folder": str(folders[name])}
             say_json({**about, "calls": {"fewest": fewest, "most": most}})
         return

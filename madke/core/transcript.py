@@ -169,6 +169,13 @@ class Digest(Called):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Remark(Called):
+    """What a role that is no debater said of a round: debaters read it, and it has no answer and no vote."""
+
+    role: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CitationCheck:
     """What code changed in the citations of a summary: pool numbers."""
 
@@ -185,7 +192,7 @@ class Final(Called):
     """The final answer and where it comes from (Eq. 6 for a summarizer)."""
 
     by: str
-    """The finish rule, or the role that gave the answer: ``summarizer``, ``judge``."""
+    """How it came about (``majority``, ``only``, ...), or the role that gave it: ``summarizer``, ``judge``."""
     answer: str | None = None
     status: ParseStatus = "ok"
     rule: str = ""
@@ -209,6 +216,8 @@ class Round:
     turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
     scores: Mapping[str, float] = field(default_factory=dict)
     """Debater -> path consistency with decay (Zhang et al., Eq. 2), if the order is ``madc``."""
+    remarks: Annotated[tuple[Remark, ...], Field(exclude_if=lambda value: not value)] = ()
+    """What roles outside the cast said after the turns."""
     verdict: Verdict | None = None
     digest: Digest | None = None
     extracted: Final | None = None

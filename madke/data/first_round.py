@@ -22,7 +22,7 @@ from madke.core.transcript import Stance, Transcript, Turn
 from madke.data.questions import Id
 from madke.engine.parse import answer_of, marked, parse_confidence, without_reasoning
 from madke.engine.protocol import Protocol
-from madke.engine.protocol_parts import is_debater_name
+from madke.engine.settings import is_debater_name
 from madke.tasks import get_task
 
 GivenOrder = Literal["same", "reversed", "rotated", "other_question"]
@@ -145,7 +145,7 @@ def _turn(line: _Stance, question: Question, protocol: Protocol) -> Turn:
     else:
         parsed = answer_of(text, task, question, protocol.marker)
         stance = Stance(text=text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
-    confidence = parse_confidence(text).value if protocol.finish == "weighted" else None
+    confidence = parse_confidence(text).value if protocol.trace.weighs else None
     return Turn(agent=line.agent, stance=replace(stance, confidence=confidence))
 
 

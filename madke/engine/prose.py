@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from madke.core.errors import UserError
 from madke.core.transcript import CitationCheck
 from madke.engine.parse import IDS, parse_citations
-from madke.engine.protocol import Protocol, compares_answers
 from madke.engine.quotes import normalised
 from madke.tasks.base import Task
 from madke.tasks.units import UNITS
@@ -48,13 +46,6 @@ class Sentence(NamedTuple):
 def is_prose(task: Task) -> bool:
     """Whether answers of the task are texts that no matcher compares."""
     return task.is_prose
-
-
-def check_task(protocol: Protocol, task: Task) -> None:
-    """UserError if answers are texts and the protocol compares answers."""
-    if is_prose(task) and (setting := compares_answers(protocol)) is not None:
-        why = f"this protocol compares answers ({setting}), and no two texts are the same"
-        raise UserError(f"task {task.name!r}: {why}; take one with a judge or a summarizer, such as madke or moa")
 
 
 def cited_sentences(text: str) -> Iterator[Sentence]:

@@ -1,8 +1,10 @@
-"""The roles: each function renders a stage's template, makes the call and parses the reply."""
+"""The roles: each step renders a stage's template, makes the call and reads the reply."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
+from types import MappingProxyType
 from typing import Any
 
 from madke.core.chat import fields_of
@@ -12,6 +14,7 @@ from madke.core.transcript import (
     Final,
     ParseStatus,
     Reflection,
+    Remark,
     Round,
     Search,
     Selection,
@@ -21,13 +24,19 @@ from madke.core.transcript import (
 )
 from madke.engine import parse
 from madke.engine.prose import is_prose, looked_up, merged
-from madke.engine.protocol import Protocol
-from madke.engine.protocol_parts import Debater
-from madke.engine.scene import Scene, StageReply
-from madke.engine.schemas import asks_for_quotes
-from madke.engine.view import View, stances_of
+from madke.engine.reading import View, stances_of
+from madke.engine.scene import Scene, Schemas, StageReply, no_schema
+from madke.engine.schemas import (
+    answer_schema,
+    asks_for_quotes,
+    review_schema,
+    selection_schema,
+    stance_schema,
+    verdict_schema,
+)
+from madke.engine.settings import Debater
 
-_COMMON = frozenset({"question", "options", "task", "marker", "round", "rounds", "debaters", "level"})
+_COMMON = frozenset({"question", "options", "task", "marker", "round", "rounds", "debaters"})
 _DEBATER = _COMMON | {"debater", "persona", "knowledge", "own", "prepared"}
 _READER = _DEBATER | {"peers", "history", "groups", "digest", "critique", "cite", "bound"}
 
@@ -43,127 +52,221 @@ STAGE_VALUES: Mapping[str, frozenset[str]] = {
 """Stage -> the variables that its template may use."""
 
 PREPARE_VALUES = _DEBATER
+REMARK_VALUES = _COMMON | {"stances", "knowledge"}
 
 
-async def prepare(scene: Scene, debater: Debater) -> None:
-    """Make the calls of a debater's ``prepare`` stages; each sees the texts of the earlier ones."""
-    texts = scene.prepared.setdefault(debater.name, {})
-    for stage in debater.prepare:
-        values = {"knowledge": allowed(scene, debater), "own": None}
-        reply, *_ = await _ask(scene, stage, debater, 1, values)
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The calls of one debate. A simulated debate has others (:mod:`madke.engine.simulate`)."""
+
+    scene: Scene
+
+    async def prepare(self, debater: Debater) -> None:
+        """Make the calls of a debater's ``prepare`` stages; each sees the texts of the earlier ones."""
+        scene = self.scene
+        texts = scene.prepared.setdefault(debater.name, {})
+        for stage in debater.prepare:
+            values = {"knowledge": allowed(scene, debater), "own": None}
+            reply, *_ = await self._ask(stage, debater, 1, values)
+            if reply.error is not None:
+                scene.unprepared[debater.name] = f"its {stage} failed: {reply.error}"
+                return
+            texts[stage] = reply.text
+
+    async def select(self, debater: Debater, round_n: int, view: View) -> tuple[Selection, Search | None]:
+        """Ask a debater which passages it wants (Eq. 2: it never sees the peers), and what to search for."""
+        scene = self.scene
+        numbers = allowed(scene, debater)
+        limit, allow_search = scene.protocol.max_selected, scene.protocol.allow_search
+        values = {"knowledge": numbers, "max_selected": limit, "allow_search": allow_search, "own": view.last}
+        schema = no_schema if allow_search else partial(selection_schema, limit)
+        reply, context, bound = await self._ask("select", debater, round_n, values, schema=schema)
         if reply.error is not None:
-            scene.unprepared[debater.name] = f"its {stage} failed: {reply.error}"
-            return
-        texts[stage] = reply.text
+            return Selection(status="failed", **fields_of(reply)), None
+        shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
+        size = len(scene.pool.passages)
+        parsed = (
+            parse.parse_selection(reply.text, size=size, limit=limit, shown=shown, context=context)
+            if bound is None
+            else parse.bound_selection(bound, limit)
+        )
+        selection = replace(parsed.value, status=_status(parsed, reply), rule=parsed.rule, **fields_of(reply))
+        queries = parse.parse_searches(reply.text, limit=1, context=context).value if allow_search else ()
+        return selection, Search(query=queries[0]) if queries else None
 
+    async def speak(self, debater: Debater, round_n: int, numbers: Sequence[int], view: View) -> Stance:
+        """Ask a debater for its stance, with the passages ``numbers``. Eq. 3 in round 1; Eq. 4 as a reply to ``view``.
 
-async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tuple[Selection, Search | None]:
-    """Ask a debater which passages it wants (Eq. 2: it never sees the peers), and what to search for."""
-    knowledge = scene.protocol.knowledge
-    assert knowledge is not None
-    numbers = allowed(scene, debater)
-    limit, allow_search = knowledge.max_selected, knowledge.allow_search
-    values = {"knowledge": numbers, "max_selected": limit, "allow_search": allow_search, "own": view.last}
-    reply, context, bound = await _ask(scene, "select", debater, round_n, values)
-    if reply.error is not None:
-        return Selection(status="failed", **fields_of(reply)), None
-    shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
-    size = len(scene.pool.passages)
-    parsed = (
-        parse.parse_selection(reply.text, size=size, limit=limit, shown=shown, context=context)
-        if bound is None
-        else parse.bound_selection(bound, limit)
-    )
-    selection = replace(parsed.value, status=_status(parsed, reply), rule=parsed.rule, **fields_of(reply))
-    queries = parse.parse_searches(reply.text, limit=1, context=context).value if allow_search else ()
-    return selection, Search(query=queries[0]) if queries else None
+        A stance with a schema is reasons with quotes, and then an answer: no text, no lone answer, no confidence.
+        """
+        scene, task = self.scene, self.scene.task
+        stage = "speak" if view.empty else "reply"
+        view_fields = ("own", "peers", "history", "groups", "digest", "critique")
+        asks_quotes = asks_for_quotes(scene.protocol, task)
+        cite = bool(numbers) and asks_quotes
+        values = {"knowledge": numbers, "cite": cite, **{name: getattr(view, name) for name in view_fields}}
+        bindable = asks_quotes and scene.marker not in ("text", "alone") and not scene.weighs
+        reply, context, bound = await self._ask(
+            stage,
+            debater,
+            round_n,
+            values,
+            droppable=len(view.peers) + len(view.history),
+            schema=partial(stance_schema, task, scene.question) if bindable else no_schema,
+            chat=view.chat,
+        )
+        if reply.error is not None:
+            return Stance(stage=stage, status="failed", **fields_of(reply))
+        shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
+        parsed = self._answer(reply, context, shown) if bound is None else self._bound_answer(bound, context)
+        if is_prose(task) and parsed.value is not None:
+            checked = looked_up(parsed.value, scene.question.question, searchable(scene, shown))
+            parsed, reply = replace(parsed, value=checked), replace(reply, text=checked)
+        confidence = parse.parse_confidence(reply.text, context=context).value if scene.weighs else None
+        return Stance(
+            stage=stage,
+            answer=parsed.value,
+            status=_status(parsed, reply),
+            rule=parsed.rule,
+            confidence=confidence,
+            copied=parse.is_copied(reply.text, context),
+            **fields_of(reply),
+        )
 
+    async def reflect(self, debater: Debater, round_n: int, own: str) -> Reflection:
+        """Ask a debater to review its own stance and say whether it is satisfied."""
+        values = {"knowledge": allowed(self.scene, debater), "own": own}
+        schema = lambda shown: review_schema()  # noqa: E731
+        reply, context, bound = await self._ask("reflect", debater, round_n, values, schema=schema)
+        if reply.error is not None:
+            return Reflection(satisfied=None, **fields_of(reply))
+        parsed = parse.parse_verdict(reply.text, context=context) if bound is None else self._verdict(bound)
+        status = _status(parsed, reply)
+        return Reflection(satisfied=parsed.value.consensus, status=status, rule=parsed.rule, **fields_of(reply))
 
-async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[int], view: View) -> Stance:
-    """Ask a debater for its stance, with the passages ``numbers``. Eq. 3 in round 1; Eq. 4 as a reply to ``view``."""
-    stage = "speak" if view.empty else "reply"
-    view_fields = ("own", "peers", "history", "groups", "digest", "critique")
-    cite = bool(numbers) and asks_for_quotes(scene.protocol, scene.task)
-    values = {"knowledge": numbers, "cite": cite, **{name: getattr(view, name) for name in view_fields}}
-    droppable = len(view.peers) + len(view.history)
-    reply, context, bound = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
-    if reply.error is not None:
-        return Stance(stage=stage, status="failed", **fields_of(reply))
-    shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
-    parsed = _answer(scene, reply, context, shown) if bound is None else _bound_answer(scene, bound, context)
-    if is_prose(scene.task) and parsed.value is not None:
-        checked = looked_up(parsed.value, scene.question.question, searchable(scene, shown))
-        parsed, reply = replace(parsed, value=checked), replace(reply, text=checked)
-    confidence = (
-        parse.parse_confidence(reply.text, context=context).value if scene.protocol.finish == "weighted" else None
-    )
-    return Stance(
-        stage=stage,
-        answer=parsed.value,
-        status=_status(parsed, reply),
-        rule=parsed.rule,
-        confidence=confidence,
-        copied=parse.is_copied(reply.text, context),
-        **fields_of(reply),
-    )
+    async def remark(self, role: str, rounds: Sequence[Round], *, history: bool = False) -> Remark:
+        """Ask a role outside the cast for a remark on the stances. It sees the pool."""
+        values = {"knowledge": [*range(len(self.scene.pool.passages))]}
+        reply, *_ = await self._conclude(role, role, rounds, history, values)
+        return Remark(role=role, **fields_of(reply))
 
+    async def digest(self, rounds: Sequence[Round]) -> Digest:
+        """Ask the summarizer to sum up the debate so far, from the last round and its own previous summary."""
+        before = rounds[-2].digest if len(rounds) > 1 else None
+        values = {"stances": stances_of(rounds), "digest": before.text if before and not before.error else None}
+        reply, *_ = await self.scene.call("digest", "summarizer", rounds[-1].n, values)
+        return Digest(**fields_of(reply))
 
-async def reflect(scene: Scene, debater: Debater, round_n: int, own: str) -> Reflection:
-    """Ask a debater to review its own stance and say whether it is satisfied."""
-    values = {"knowledge": allowed(scene, debater), "own": own}
-    reply, context, bound = await _ask(scene, "reflect", debater, round_n, values)
-    if reply.error is not None:
-        return Reflection(satisfied=None, **fields_of(reply))
-    parsed = parse.parse_verdict(reply.text, context=context) if bound is None else _verdict(scene, bound)
-    status = _status(parsed, reply)
-    return Reflection(satisfied=parsed.value.consensus, status=status, rule=parsed.rule, **fields_of(reply))
+    async def judge(self, rounds: Sequence[Round], *, history: bool = False, decides: bool = False) -> Verdict:
+        """Ask the judge whether the debate is settled (Wang et al., Eq. 5; Liang et al., Eq. 1). It sees no pool."""
+        task, question, sides = self.scene.task, self.scene.question, self._sides
+        schema = lambda shown: verdict_schema(task, question, sides) if decides else None  # noqa: E731
+        reply, context, bound = await self._conclude("judge", "judge", rounds, history, schema=schema)
+        if reply.error is not None:
+            return Verdict(consensus=None, **fields_of(reply))
+        read = lambda raw: task.read(raw, question)  # noqa: E731
+        parsed = (
+            parse.parse_verdict(reply.text, sides=sides, read=read, context=context)
+            if bound is None
+            else self._verdict(bound)
+        )
+        return replace(parsed.value, status=_status(parsed, reply), rule=parsed.rule, **fields_of(reply))
 
+    async def extract(self, rounds: Sequence[Round]) -> Final:
+        """Ask the judge for the answer of the whole debate (Liang et al., extractive mode)."""
+        return await self._final("extract", "judge", rounds, self._sides)
 
-async def digest(scene: Scene, rounds: Sequence[Round]) -> Digest:
-    """Ask the summarizer to sum up the debate so far, from the last round and its own previous summary."""
-    before = rounds[-2].digest if len(rounds) > 1 else None
-    values = {"stances": stances_of(rounds), "digest": before.text if before and not before.error else None}
-    reply, *_ = await scene.call("digest", "summarizer", rounds[-1].n, values)
-    return Digest(**fields_of(reply))
+    async def summarize(self, rounds: Sequence[Round]) -> Final:
+        """Ask the summarizer for the final answer of the last round's stances (Eq. 6). It sees no pool."""
+        final = await self._final("summarize", "summarizer", rounds)
+        if not is_prose(self.scene.task) or final.answer is None:
+            return final
+        stances = [spoken.answer for spoken in stances_of(rounds) if spoken.answer is not None]
+        text, check = merged(final.answer, self.scene.question.question, stances)
+        return replace(final, answer=text, text=text, citations=check)
 
+    async def pick(self, rounds: Sequence[Round]) -> tuple[Final, str | None]:
+        """Ask the judge which debater's last stance is the best; the name is None if none could be read."""
+        reply, context, _ = await self._conclude("pick", "judge", rounds)
+        if reply.error is not None:
+            return Final(by="judge", status="failed", **fields_of(reply)), None
+        parsed = parse.parse_pick(reply.text, [spoken.agent for spoken in stances_of(rounds)], context=context)
+        return Final(by="judge", status=_status(parsed, reply), rule=parsed.rule, **fields_of(reply)), parsed.value
 
-async def ask_judge(scene: Scene, rounds: Sequence[Round]) -> Verdict:
-    """Ask the judge whether the debate is settled (Wang et al., Eq. 5; Liang et al., Eq. 1). It sees no pool."""
-    reply, context, bound = await _conclude(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
-    if reply.error is not None:
-        return Verdict(consensus=None, **fields_of(reply))
-    sides = [debater.name for debater in scene.protocol.cast]
-    read = lambda raw: scene.task.read(raw, scene.question)  # noqa: E731
-    parsed = (
-        parse.parse_verdict(reply.text, sides=sides, read=read, context=context)
-        if bound is None
-        else _verdict(scene, bound)
-    )
-    return replace(parsed.value, status=_status(parsed, reply), rule=parsed.rule, **fields_of(reply))
+    @property
+    def _sides(self) -> list[str]:
+        return [debater.name for debater in self.scene.debaters]
 
+    async def _final(self, stage: str, agent: str, rounds: Sequence[Round], sides: Sequence[str] = ()) -> Final:
+        """The answer to a call about the last round; with ``sides``, about the whole debate and for one of them."""
+        scene = self.scene
+        bindable = scene.marker != "text"
+        schema = lambda shown: answer_schema(scene.task, scene.question, sides) if bindable else None  # noqa: E731
+        reply, context, bound = await self._conclude(stage, agent, rounds, bool(sides), schema=schema)
+        if reply.error is not None:
+            return Final(by=agent, status="failed", **fields_of(reply))
+        if bound is None:
+            parsed = self._answer(reply, context, _citable(scene, rounds))
+            side = parse.parse_side(reply.text, sides, context=context).value
+        else:
+            parsed = self._bound_answer(bound, context)
+            side = parse.bound_side(bound)
+        status = _status(parsed, reply)
+        return Final(by=agent, answer=parsed.value, status=status, rule=parsed.rule, agent=side, **fields_of(reply))
 
-async def extract(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """Ask the judge for the answer of the whole debate (Liang et al., extractive mode)."""
-    return await _final(scene, "extract", "judge", rounds, history=True)
+    def _answer(self, reply: Called, context: parse.ParseContext, shown: set[int]) -> parse.Parsed[str | None]:
+        task, question, marker = self.scene.task, self.scene.question, self.scene.marker
+        return parse.answer_of(reply.text, task, question, marker, shown=shown, cut=reply.cut, context=context)
 
+    def _bound_answer(self, bound: parse.BoundReply, context: parse.ParseContext) -> parse.Parsed[str | None]:
+        return parse.bound_answer(bound, self.scene.task, self.scene.question, context)
 
-async def summarize(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """Ask the summarizer for the final answer of the last round's stances (Eq. 6). It sees no pool."""
-    final = await _final(scene, "summarize", "summarizer", rounds)
-    if not is_prose(scene.task) or final.answer is None:
-        return final
-    stances = [spoken.answer for spoken in stances_of(rounds) if spoken.answer is not None]
-    text, check = merged(final.answer, scene.question.question, stances)
-    return replace(final, answer=text, text=text, citations=check)
+    def _verdict(self, bound: parse.BoundReply) -> parse.Parsed[Verdict]:
+        return parse.bound_verdict(bound, self.scene.task, self.scene.question)
 
+    async def _conclude(
+        self,
+        stage: str,
+        agent: str,
+        rounds: Sequence[Round],
+        history: bool = False,
+        values: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        schema: Schemas = no_schema,
+    ) -> StageReply:
+        """Call a role outside the cast. Only stances of earlier rounds may be dropped, never the last round's."""
+        stances = stances_of(rounds, history=history)
+        old = sum(spoken.round < rounds[-1].n for spoken in stances)
+        shown = {**values, "stances": stances}
+        return await self.scene.call(stage, agent, rounds[-1].n, shown, droppable=old, schema=schema)
 
-async def pick(scene: Scene, rounds: Sequence[Round]) -> tuple[Final, str | None]:
-    """Ask the judge which debater's last stance is the best; the name is None if none could be read."""
-    reply, context, _ = await _conclude(scene, "pick", "judge", rounds)
-    if reply.error is not None:
-        return Final(by="judge", status="failed", **fields_of(reply)), None
-    parsed = parse.parse_pick(reply.text, [spoken.agent for spoken in stances_of(rounds)], context=context)
-    return Final(by="judge", status=_status(parsed, reply), rule=parsed.rule, **fields_of(reply)), parsed.value
+    async def _ask(
+        self,
+        stage: str,
+        debater: Debater,
+        round_n: int,
+        values: Mapping[str, Any],
+        *,
+        droppable: int = 0,
+        schema: Schemas = no_schema,
+        chat: bool = False,
+    ) -> StageReply:
+        scene = self.scene
+        texts = scene.prepared.get(debater.name, {})
+        own = {
+            "debater": debater.name,
+            "persona": self._persona(debater, round_n),
+            "prepared": {name: texts.get(name) for other in scene.debaters for name in other.prepare},
+        }
+        shown = {**values, **own}
+        return await scene.call(stage, debater.name, round_n, shown, droppable=droppable, schema=schema, chat=chat)
+
+    def _persona(self, debater: Debater, round_n: int) -> str:
+        scene = self.scene
+        if not scene.rotates_personas:
+            return debater.persona
+        place = place_of(scene, debater)
+        return scene.debaters[(place - (round_n - 1)) % len(scene.debaters)].persona
 
 
 def allowed(scene: Scene, debater: Debater) -> list[int]:
@@ -172,10 +275,10 @@ def allowed(scene: Scene, debater: Debater) -> list[int]:
     if knowledge is None or knowledge.select == "none":
         return []
     if knowledge.select == "one_each":
-        place = _place(scene.protocol, debater)
+        place = place_of(scene, debater)
         return [place] if place < len(scene.pool.passages) else []
     if knowledge.select == "views":
-        place = _place(scene.protocol, debater)
+        place = place_of(scene, debater)
         size = len(scene.pool.passages)
         return [(place + n) % size for n in range(ceil(knowledge.view_share * size))]
     sources = (knowledge.per_debater_sources or {}).get(debater.name)
@@ -194,32 +297,9 @@ def citable_numbers(scene: Scene, debater: Debater, turn: Turn) -> list[int]:
     return sorted({*turn.selection.ids, *(turn.search.ids if turn.search else ())})
 
 
-async def _final(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], *, history: bool = False) -> Final:
-    reply, context, bound = await _conclude(scene, stage, agent, rounds, history)
-    if reply.error is not None:
-        return Final(by=agent, status="failed", **fields_of(reply))
-    if bound is None:
-        parsed = _answer(scene, reply, context, _citable(scene, rounds))
-        sides = [debater.name for debater in scene.protocol.cast] if stage == "extract" else []
-        side = parse.parse_side(reply.text, sides, context=context).value
-    else:
-        parsed = _bound_answer(scene, bound, context)
-        side = parse.bound_side(bound)
-    status = _status(parsed, reply)
-    return Final(by=agent, answer=parsed.value, status=status, rule=parsed.rule, agent=side, **fields_of(reply))
-
-
-def _answer(scene: Scene, reply: Called, context: parse.ParseContext, shown: set[int]) -> parse.Parsed[str | None]:
-    task, question, marker = scene.task, scene.question, scene.protocol.marker
-    return parse.answer_of(reply.text, task, question, marker, shown=shown, cut=reply.cut, context=context)
-
-
-def _bound_answer(scene: Scene, bound: parse.BoundReply, context: parse.ParseContext) -> parse.Parsed[str | None]:
-    return parse.bound_answer(bound, scene.task, scene.question, context)
-
-
-def _verdict(scene: Scene, bound: parse.BoundReply) -> parse.Parsed[Verdict]:
-    return parse.bound_verdict(bound, scene.task, scene.question)
+def place_of(scene: Scene, debater: Debater) -> int:
+    """The place of a debater in the cast, from 0."""
+    return next(n for n, other in enumerate(scene.debaters) if other.name == debater.name)
 
 
 def _status(parsed: parse.Parsed[Any], reply: Called) -> ParseStatus:
@@ -234,37 +314,6 @@ def _citable(scene: Scene, rounds: Sequence[Round]) -> set[int]:
         if turn.selection is not None:
             shown.update(turn.selection.ids)
         else:
-            shown.update(*(allowed(scene, debater) for debater in scene.protocol.cast if debater.name == turn.agent))
+            shown.update(*(allowed(scene, debater) for debater in scene.debaters if debater.name == turn.agent))
         shown.update(turn.search.ids if turn.search else ())
     return shown
-
-
-async def _conclude(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False) -> StageReply:
-    """Call the judge or the summarizer. Only stances of earlier rounds may be dropped, never the last round's."""
-    stances = stances_of(rounds, history=history)
-    old = sum(spoken.round < rounds[-1].n for spoken in stances)
-    return await scene.call(stage, agent, rounds[-1].n, {"stances": stances}, droppable=old)
-
-
-async def _ask(
-    scene: Scene, stage: str, debater: Debater, round_n: int, values: Mapping[str, Any], *, droppable: int = 0
-) -> StageReply:
-    cast, texts = scene.protocol.cast, scene.prepared.get(debater.name, {})
-    own = {
-        "debater": debater.name,
-        "persona": _persona(debater, scene.protocol, round_n),
-        "prepared": {name: texts.get(name) for other in cast for name in other.prepare},
-    }
-    return await scene.call(stage, debater.name, round_n, {**values, **own}, droppable=droppable)
-
-
-def _persona(debater: Debater, protocol: Protocol, round_n: int) -> str:
-    if not protocol.order.rotate_personas:
-        return debater.persona
-    place = _place(protocol, debater)
-    return protocol.cast[(place - (round_n - 1)) % len(protocol.cast)].persona
-
-
-def _place(protocol: Protocol, debater: Debater) -> int:
-    """The place of a debater in the cast, from 0."""
-    return next(n for n, other in enumerate(protocol.cast) if other.name == debater.name)

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 from typing import Protocol as TypingProtocol
 
@@ -21,14 +22,14 @@ from madke.core.chat import (
 from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Listener, never_raising
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
+from madke.core.schema import Schema
 from madke.core.stage import ShownPassage, Spoken, Stage
 from madke.core.transcript import Called, PoolEntry, StageUsage, Truncation, Turn
-from madke.engine.parse import TRUNCATED, BoundReply, ParseContext, checked, read_bound, without_reasoning
-from madke.engine.prose import check_task, is_prose
-from madke.engine.protocol import Protocol
-from madke.engine.schemas import schema_of
+from madke.engine.parse import TRUNCATED, BoundReply, Marker, ParseContext, checked, read_bound, without_reasoning
+from madke.engine.prose import is_prose
+from madke.engine.reading import as_message, groups_without, quoted
+from madke.engine.settings import Debater, Settings
 from madke.engine.signals import Settle
-from madke.engine.view import as_message, groups_without, quoted
 from madke.tasks.base import Task
 
 
@@ -54,13 +55,22 @@ class Prompts(TypingProtocol):
 
 
 Cast = Mapping[str, ChatModel]
-"""The model of each of :attr:`Protocol.roles`."""
+"""The model of each role of a protocol."""
 
 Retrieve = Callable[[str, Purpose], Awaitable[Hits]]
-"""Answers a debater's search (``knowledge.allow_search``), given the query and the purpose of the call."""
+"""Answers a debater's search (``allow_search``), given the query and the purpose of the call."""
 
 ScoreAnswers = Callable[[Question, Sequence[str]], Awaitable[Sequence[float]]]
-"""The answer scorer of ``finish: rerank``: scores answers without the golds; the highest is the best."""
+"""An answer scorer: scores answers without the golds; the highest is the best."""
+
+Schemas = Callable[[Sequence[int]], Schema | None]
+"""The schema of a reply, given the numbers of the passages in its prompt."""
+
+
+def no_schema(shown: Sequence[int]) -> Schema | None:
+    """For replies in free text."""
+    return None
+
 
 _SHARE = 8
 """Each attempt to shorten a prompt drops an eighth of its stances or passages."""
@@ -84,10 +94,10 @@ class Scene:
 
     question: Question
     """Its gold answers are read only by the orders ``truth_first`` and ``truth_last``."""
-    protocol: Protocol
+    protocol: Settings
     cast: Cast
     pool: KnowledgePool = EMPTY_POOL
-    """Numbered passages; ignored if ``protocol.knowledge`` is None. Grows if debaters search."""
+    """Numbered passages; ignored if the protocol has no ``sources``. Grows if debaters search."""
     _: KW_ONLY
     task: Task
     """The answer format of ``question.task``."""
@@ -119,7 +129,18 @@ class Scene:
     """Debater -> why its preparation failed."""
     found: dict[int, PoolEntry] = field(default_factory=dict, init=False)
     """Pool number -> entry, for passages that debaters' searches added."""
-    _shared: dict[str, Any] = field(init=False)
+    debaters: tuple[Debater, ...] = field(init=False)
+    """Who debates: the cast, with ``select: one_each`` as many as there are passages, but at least one."""
+    marker: Marker = field(init=False)
+    """How replies state the answer: ``text`` if answers of the task are texts."""
+    weighs: bool = field(default=False, init=False)
+    """Whether stances state a confidence, since the answers are weighed."""
+    decides: bool = field(default=False, init=False)
+    """Whether the judge decides on the answer."""
+    rotates_personas: bool = field(default=False, init=False)
+    """Whether personas move to the next debater in every round."""
+    shared: dict[str, Any] = field(init=False)
+    """The values that all templates can show."""
     _lines: dict[int, ShownPassage] = field(default_factory=dict, init=False)
     _rendered: dict[tuple[str, bool], "_Rendered"] = field(default_factory=dict, init=False)
     """Stage, bound or not -> its last prompt: debaters who are shown the same share it."""
@@ -131,19 +152,22 @@ class Scene:
             self.listen = never_raising(self.listen)
         if self.protocol.knowledge is None:
             self.pool = EMPTY_POOL
-        elif self.protocol.knowledge.select == "one_each":
-            self.protocol = self.protocol.with_one_each(len(self.pool.passages))
-        check_task(self.protocol, self.task)
-        if is_prose(self.task):
-            self.protocol = self.protocol.model_copy(update={"marker": "text"})
+        self.debaters = self.protocol.cast
+        if self.one_each:
+            self.debaters = self.debaters[: max(1, len(self.pool.passages))]
+        self.marker = "text" if is_prose(self.task) else self.protocol.marker
         self.usage = dict(self.pool.usage)
-        self._shared = {
+        self.shared = {
             # Without golds and metadata, so that no template can show the answer.
             "question": replace(self.question, answers=(), metadata={}),
-            "rounds": self.protocol.rounds,
-            "debaters": tuple(debater.name for debater in self.protocol.cast),
-            "level": self.protocol.level,
+            "rounds": getattr(self.protocol, "rounds", 1),
+            "debaters": tuple(debater.name for debater in self.debaters),
         }
+
+    @property
+    def one_each(self) -> bool:
+        """Whether each debater has one passage, so that there are no more debaters than passages."""
+        return self.protocol.knowledge is not None and self.protocol.select == "one_each"
 
     def tell(self, kind: type[Event], **fields: Any) -> None:
         """Tell the listener, if there is one."""
@@ -160,14 +184,23 @@ class Scene:
         return Purpose(question=self.question.id, stage=stage, agent=agent, round=round_n, repeat=self.repeat)
 
     async def call(
-        self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], *, droppable: int = 0
+        self,
+        stage: str,
+        agent: str,
+        round_n: int,
+        values: Mapping[str, Any],
+        *,
+        droppable: int = 0,
+        schema: Schemas = no_schema,
+        chat: bool = False,
     ) -> "StageReply":
         """Make one call of a stage to the model of ``agent`` in a round (1-based).
 
         ``values`` are the stage's variables; ``knowledge`` holds pool numbers. If the prompt is too long, the first
-        ``droppable`` items of ``history``, ``peers`` or ``stances`` may be dropped.
+        ``droppable`` items of ``history``, ``peers`` or ``stances`` may be dropped. ``schema`` gives that of the reply
+        for the passages shown. ``chat``: the history is shown as chat messages.
         """
-        debater = next((debater for debater in self.protocol.cast if debater.name == agent), None)
+        debater = next((debater for debater in self.debaters if debater.name == agent), None)
         prompt, temperature = (debater.prompt, debater.temperature) if debater else (None, None)
         purpose = self.purpose(stage, agent, round_n)
         kept, truncated, retries = dict(values), _NOTHING_TRUNCATED, 0
@@ -176,20 +209,21 @@ class Scene:
             self.tell(CallDelta, purpose=purpose, text=text)
 
         while True:
+            render = partial(self._messages, stage, round_n, kept, prompt, chat)
             request = ChatRequest(
-                messages=self._messages(stage, round_n, kept, prompt),
+                messages=render(),
                 purpose=purpose,
                 temperature=self.protocol.temperature if temperature is None else temperature,
                 max_tokens=self.protocol.max_tokens,
                 stop=self.protocol.stop_strings,
                 seed=call_seed(self.seed, purpose),
-                bound=self._bound(stage, agent, round_n, kept, prompt),
+                bound=self._bound(stage, agent, prompt, schema(kept.get("knowledge", ())), render),
                 stage=self._stage(stage, kept),
                 on_delta=on_delta if self.deltas and self.listen is not None else None,
             )
             self.tell(CallStarted, purpose=purpose, request=request, model=self.cast[agent].name)
             completion = await self.cast[agent].complete(request)
-            if completion.text.strip() and self.protocol.marker != "text":
+            if completion.text.strip() and self.marker != "text":
                 # A custom model may return only reasoning. With marker "text" the reply is taken as it is.
                 completion = checked(completion, request.max_tokens)
             self.tell(CallFinished, purpose=purpose, completion=completion)
@@ -220,17 +254,15 @@ class Scene:
         return StageReply(reply, self._context(request, agent, kept), bound)
 
     def _bound(
-        self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], prompt: str | None
+        self, stage: str, agent: str, prompt: str | None, schema: Schema | None, render: "Callable[..., _Messages]"
     ) -> BoundForm | None:
-        """How to ask with a schema; None if protocol, stage, template or model has no such form."""
+        """How to ask with a schema; None if protocol, template or model has no such form."""
         structured = self.protocol.structured
-        if structured == "off" or not takes_schemas(self.cast[agent]):
+        if schema is None or structured == "off" or not takes_schemas(self.cast[agent]):
             return None
-        schema = schema_of(stage, self.protocol, self.task, self._shared["question"], values.get("knowledge", ()))
-        if schema is None or "bound" not in self.prompts.shows(stage, prompt=prompt):
+        if "bound" not in self.prompts.shows(stage, prompt=prompt):
             return None
-        task = self._messages(stage, round_n, values, prompt, bound=True)[-1].content
-        return BoundForm(schema=schema, task=task, required=structured == "require")
+        return BoundForm(schema=schema, task=render(bound=True)[-1].content, required=structured == "require")
 
     def _context(self, request: ChatRequest, agent: str, values: Mapping[str, Any]) -> ParseContext:
         """What the parsers need of a request, from the values of its stage."""
@@ -252,7 +284,7 @@ class Scene:
             others=tuple(filter(str.strip, others)) if is_debater else (),
             own="\n".join(own),
             speaker=agent if is_debater else "",
-            speakers=tuple(debater.name for debater in self.protocol.cast),
+            speakers=tuple(debater.name for debater in self.debaters),
             question=question.question,
         )
 
@@ -289,13 +321,20 @@ class Scene:
         return tuple(self.found.get(n) or _entry(n, p) for n, p in enumerate(self.pool.passages))
 
     def _messages(
-        self, stage: str, round_n: int, values: Mapping[str, Any], prompt: str | None, *, bound: bool = False
+        self,
+        stage: str,
+        round_n: int,
+        values: Mapping[str, Any],
+        prompt: str | None,
+        as_chat: bool,
+        *,
+        bound: bool = False,
     ) -> tuple[Message, ...]:
-        shown = {**self._shared, "round": round_n, "bound": bound, **values}
+        shown = {**self.shared, "round": round_n, "bound": bound, **values}
         if "knowledge" in values:
             shown["knowledge"] = [self._line(n) for n in values["knowledge"]]
         chat: tuple[Message, ...] = ()
-        if self.protocol.sees.form == "chat" and values.get("history"):
+        if as_chat and values.get("history"):
             chat = tuple(map(as_message, values["history"]))
             shown |= {"history": (), "own": None}
         names = self.prompts.shows(stage, prompt=prompt)
@@ -317,17 +356,17 @@ class Scene:
         others = next((values[key] for key in ("history", "peers", "stances") if values.get(key)), ())
         return Stage(
             name=name,
-            question=self._shared["question"],
+            question=self.shared["question"],
             task=self.task,
-            marker=self.protocol.marker,
+            marker=self.marker,
             persona=values.get("persona", ""),
             passages=tuple(map(self._line, values.get("knowledge", ()))),
             own=values.get("own"),
             others=tuple(spoken for spoken in others if not spoken.own),
             max_selected=values.get("max_selected", 0),
             allow_search=values.get("allow_search", False),
-            asks_confidence=self.protocol.finish == "weighted" and name in ("speak", "reply"),
-            decides=self.protocol.judge_finishes,
+            asks_confidence=self.weighs and name in ("speak", "reply"),
+            decides=self.decides,
         )
 
     def passage(self, n: int) -> tuple[str, str]:
@@ -364,7 +403,8 @@ class Scene:
         return {**values, "knowledge": remaining}, replace(truncated, passages=(*truncated.passages, *dropped))
 
 
-_Rendered = tuple[Mapping[str, Any], tuple[Message, ...]]
+_Messages = tuple[Message, ...]
+_Rendered = tuple[Mapping[str, Any], _Messages]
 """Values and messages."""
 
 

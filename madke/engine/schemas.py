@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from madke.core.question import Question
 from madke.core.schema import Schema, SchemaField
 from madke.engine.parse.bound import KEEP, NONE, OPEN, REVISE, SETTLED
-from madke.engine.protocol import Protocol
+from madke.engine.settings import Settings
 from madke.tasks.base import Task
 from madke.tasks.choice import lettered
 
@@ -16,57 +16,48 @@ _LONGEST_ANSWER = 200
 """Characters, except for whole texts such as translations."""
 
 
-def schema_of(
-    stage: str, protocol: Protocol, task: Task, question: Question, shown: Sequence[int] = ()
-) -> Schema | None:
-    """The schema of a stage's reply, with ``shown`` the numbers of the passages in its prompt; None for free text.
-
-    A selection that may also ask for a search stays free text, and so does an answer that is a whole reply.
-    """
-    match stage:
-        case "select" if shown and not protocol.needs_search and protocol.knowledge is not None:
-            most = protocol.knowledge.max_selected
-            return _schema("selection", SchemaField(name="selected", numbers=tuple(shown), max_length=most))
-        case "speak" | "reply" if shown and asks_for_quotes(protocol, task) and _answers_last(protocol):
-            quotes = SchemaField(name="quotes", numbers=tuple(shown), with_texts=True, max_length=_MOST_QUOTES)
-            return _schema("stance", quotes, _answer(task, question))
-        case "reflect":
-            return _schema("verdict", SchemaField(name="verdict", words=(KEEP, REVISE)))
-        case "judge" if protocol.finish == "judge_extract":
-            verdict = SchemaField(name="verdict", words=(SETTLED, OPEN))
-            return _schema("verdict", verdict, _side(protocol), _answer(task, question, NONE))
-        case "extract" if protocol.marker != "text":
-            return _schema("answer", _side(protocol), _answer(task, question))
-        case "summarize" if protocol.marker != "text":
-            return _schema("answer", _answer(task, question))
-    return None
+def selection_schema(limit: int, shown: Sequence[int]) -> Schema | None:
+    """The numbers of at most ``limit`` of the passages shown."""
+    if not shown:
+        return None
+    return _schema("selection", SchemaField(name="selected", numbers=tuple(shown), max_length=limit))
 
 
-def asks_for_quotes(protocol: Protocol, task: Task) -> bool:
+def stance_schema(task: Task, question: Question, shown: Sequence[int]) -> Schema | None:
+    """Quotes of the passages shown, then the answer."""
+    if not shown:
+        return None
+    quotes = SchemaField(name="quotes", numbers=tuple(shown), with_texts=True, max_length=_MOST_QUOTES)
+    return _schema("stance", quotes, _answer(task, question))
+
+
+def review_schema() -> Schema:
+    """Whether to keep or to revise a stance."""
+    return _schema("verdict", SchemaField(name="verdict", words=(KEEP, REVISE)))
+
+
+def verdict_schema(task: Task, question: Question, sides: Sequence[str]) -> Schema:
+    """Whether the debate is settled, the side that the judge supports, and the answer."""
+    verdict = SchemaField(name="verdict", words=(SETTLED, OPEN))
+    return _schema("verdict", verdict, _side(sides), _answer(task, question, NONE))
+
+
+def answer_schema(task: Task, question: Question, sides: Sequence[str] = ()) -> Schema:
+    """The answer, after the side that the judge supports if there are ``sides``."""
+    return _schema("answer", *([_side(sides)] if sides else []), _answer(task, question))
+
+
+def asks_for_quotes(settings: Settings, task: Task) -> bool:
     """Whether debaters with passages are asked to quote them."""
-    return protocol.cite or task.cites
-
-
-def _answers_last(protocol: Protocol) -> bool:
-    """Whether a stance is reasons and then an answer: no text, no lone answer, and no confidence with it."""
-    return protocol.marker not in ("text", "alone") and protocol.finish != "weighted"
-
-
-def bound_roles(protocol: Protocol) -> tuple[str, ...]:
-    """The roles with a stage that can have a schema."""
-    stages = set(protocol.stages)
-    is_bound = stages & {"select", "reflect"} or (protocol.cite and _answers_last(protocol))
-    debaters = [debater.name for debater in protocol.cast] if is_bound else []
-    judge = ["judge"] if stages & {"judge", "extract"} else []
-    return (*debaters, *judge, *(["summarizer"] if "summarize" in stages else []))
+    return settings.cite or task.cites
 
 
 def _schema(name: str, *fields: SchemaField) -> Schema:
     return Schema(name=name, fields=(_REASONING, *fields))
 
 
-def _side(protocol: Protocol) -> SchemaField:
-    return SchemaField(name="side", words=(*(debater.name for debater in protocol.cast), NONE))
+def _side(sides: Sequence[str]) -> SchemaField:
+    return SchemaField(name="side", words=(*sides, NONE))
 
 
 def _answer(task: Task, question: Question, *more: str) -> SchemaField:

@@ -19,9 +19,8 @@ from madke.core.question import Question
 from madke.data import read_dataset
 from madke.data.dataset import chosen, sample_of
 from madke.data.questions import questions_of_records
-from madke.engine.debate import check_needs
-from madke.engine.prose import check_task
-from madke.engine.protocol_parts import RETRIEVER, Knowledge
+from madke.engine.debate import check_needs, check_task
+from madke.engine.settings import RETRIEVER, Knowledge
 from madke.experiments.own_choice import sources_of, with_models, with_sources, with_wordings
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.models.chat_models import as_chat_model, close, open_model
@@ -184,7 +183,7 @@ class ExperimentSpec:
         if options.base_url is not None and not any(map(has_endpoint, self.models)):
             raise UserError(f"--base-url requires a model {forms_with_endpoint('or')}; no arm has one")
         if self.request.answer_scorer is not None and not any(spec.record.answer_scorer for _, spec in self.specs):
-            raise UserError("--answer-scorer requires finish = rerank; no arm has it")
+            raise UserError("--answer-scorer: no arm asks an answer scorer; those of rerank and maps do")
         debaters = {arm.name: len(spec.protocol.cast) for arm, spec in self.specs}
         for arm, spec in self.specs:
             scored = spec.record.answer_scorer is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 from madke.core.chat import Message, Usage, shared_length
 from madke.core.knowledge import Passage
 from madke.core.question import Question
-from madke.engine.protocol_parts import Knowledge
+from madke.engine.settings import Knowledge
 from madke.models.endpoint import read_models
 from madke.models.prefixes import HOSTED_TOKENS
 from madke.models.prices import Price, Prices, cost, estimated_usage, price_of, searches_for

@@ -1,29 +1,26 @@
 """Estimate the calls, tokens and cost of runs by simulating their debates with a model that only counts.
 
-Each debate is simulated to its last round with the real prompts, pools and call keys, and finished after each earlier
-round. The number of calls is exact for a given number of rounds and existing pools, unless calls fail. Tokens are
-estimates: four characters per token, and replies of an assumed length.
+Each debate is simulated with the real prompts, pools and call keys, twice: all debaters always agree, or they never do.
+The number of calls is exact for both and for existing pools, unless calls fail. Tokens are estimates: four characters
+per token, and replies of an assumed length.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from random import Random
 
 from madke.core.chat import ChatRequest, Completion, Message, Purpose, Usage
-from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
 from madke.core.question import Question
-from madke.core.transcript import Turn
+from madke.core.transcript import Round, Turn
 from madke.data import FirstRounds
 from madke.data.first_round import planned_first_rounds
-from madke.engine.cost import possible_rounds, stage_calls
 from madke.engine.debate import hold_debate
-from madke.engine.ending import FINISHES
-from madke.engine.parse import marked
 from madke.engine.protocol import Protocol
-from madke.engine.protocol_parts import MAX_DEBATERS, RETRIEVER, Knowledge
+from madke.engine.settings import MAX_DEBATERS, RETRIEVER, Knowledge
+from madke.engine.simulate import WorldRoles, equal_scores, nothing_found
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.load import PASSAGE, Load, Planned, load_of, planned_usage, stage_load
 from madke.experiments.recipe import Arm
@@ -35,8 +32,6 @@ from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, read_pools
 from madke.runs.pools import POOLS, priced_models, staged
 from madke.runs.spec import RunSpec, with_first_rounds
 from madke.scoring.outside import Grader, grading_request
-from madke.tasks import get_task
-from madke.tasks.choice import lettered
 
 REPLY_TOKENS = 150
 """Default assumed tokens per reply."""
@@ -46,11 +41,6 @@ GRADING_PLAN = "grading"
 
 _SIMULATED = 50
 """Simulated questions of a run, evenly spread; the others are assumed to be similar."""
-
-_ANSWERING = ("speak", "reply", "summarize", "extract")
-"""Stages whose replies contain an answer."""
-
-_AS_LETTERS = str.maketrans("0123456789", "ghijklmnop")
 
 PoolOf = Callable[[Question], KnowledgePool]
 
@@ -73,13 +63,12 @@ class _Call:
 
 @dataclass(kw_only=True, slots=True)
 class _Counting:
-    """A model that records its requests; no two of its answers are equal, so that no debate ends early."""
+    """A model that records its requests. What it replies is not read (:class:`WorldRoles`)."""
 
     name: str
     protocol: Protocol
     reply_tokens: int
     price: Price | None
-    question: Question
     calls: list[_Call]
     takes_schemas: bool = False
     """Arms that differ in ``structured`` share no bound call."""
@@ -90,53 +79,12 @@ class _Counting:
         usage = planned_usage(request.messages, min(self.reply_tokens, request.max_tokens), self.earlier)
         self.earlier.append(request.messages)
         purpose, key = request.purpose, call_key(self.name, request)
-        certain_key = f"{key} {self.protocol.order.by}" if purpose.round > 1 else key
+        order = getattr(self.protocol, "order", None)
+        certain_key = f"{key} {order.by}" if order and purpose.round > 1 else key
         self.calls.append(_Call(purpose=purpose, key=key, certain_key=certain_key, usage=usage, price=self.price))
         # Distinct replies to distinct prompts, so that later calls do not look shared.
-        text = f"{self._text(purpose, key)} {key[:16]} "
+        text = f"The answer is {key[:16]} "
         return Completion(text=text.ljust(4 * usage.completion_tokens, "."), usage=usage)
-
-    def _text(self, purpose: Purpose, key: str) -> str:
-        """For a selection the maximum number of random passages; for an answer, a different one each turn."""
-        knowledge = self.protocol.knowledge
-        if purpose.stage == "select" and knowledge is not None:
-            count = min(knowledge.max_selected, knowledge.pool_limit)
-            return "".join(f"[{n}]" for n in Random(key).sample(range(knowledge.pool_limit), count))
-        if purpose.stage not in _ANSWERING:
-            return ""
-        names = [debater.name for debater in self.protocol.cast]
-        turn = purpose.round * len(names) + (names.index(purpose.agent) if purpose.agent in names else 0)
-        task = get_task(self.question.task)
-        options = task.choices or [letter for letter, _ in lettered(self.question.choices)]
-        number = task.reads_last_number
-        # Numbers differ without a judge. Elsewhere a word, on which the judge is asked as often as it can be.
-        free = str(turn) if number else f"{key[:14]}{turn:04d}".translate(_AS_LETTERS)
-        answer = options[turn % len(options)] if options else free
-        return f"The answer is {marked(answer, self.protocol.marker)}."
-
-
-@dataclass(kw_only=True, slots=True)
-class _Simulated:
-    """The calls of a run's debates, none of which ends early."""
-
-    questions: int
-    calls: list[_Call] = field(default_factory=list)
-    endings: list[_Call] = field(default_factory=list)
-    """The calls that would finish the debates after fewer rounds."""
-    first_rounds: dict[str, dict[int, tuple[Turn, ...]]] = field(default_factory=dict)
-
-    def shortest(self, protocol: Protocol) -> Iterator[tuple[_Call, float]]:
-        """The calls of the shortest possible debates, and the share of each; ``protocol`` may have fewer debaters."""
-        rounds, roles = possible_rounds(protocol)[0], protocol.roles
-        by_stage: dict[str, list[_Call]] = defaultdict(list)
-        endings = [call for call in self.endings if call.purpose.round == rounds]
-        for call in [call for call in self.calls if call.purpose.round <= rounds] + endings:
-            if call.purpose.agent in roles:
-                by_stage[call.purpose.stage].append(call)
-        fewest = {stage.stage: stage.fewest for stage in stage_calls(protocol, rounds)}
-        for stage, calls in by_stage.items():
-            share = min(1.0, fewest.get(stage, len(calls)) * self.questions / len(calls))
-            yield from ((call, share) for call in calls)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -162,18 +110,21 @@ class Planner:
         debaters, if ``spec`` has the maximum. ``pays_pools``: whether missing pools are built by this run.
         """
         questions = spread(spec.questions)
-        simulated = _Simulated(questions=len(questions))
-        for question in questions:
-            asyncio.run(self._simulate(question, spec, pool_of, simulated))
-        self.first_rounds[name] = FirstRounds(rounds=simulated.first_rounds)
         protocol, repeats = spec.protocol, spec.record.repeats
-        fewer = protocol if fewest is None else protocol.model_copy(update={"debaters": fewest})
+        fewer = protocol if fewest is None else spec.variant.with_settings({"debaters": fewest}).protocol
+        longest, shortest = list[_Call](), list[_Call]()
+        given: dict[str, dict[int, tuple[Turn, ...]]] = {}
+        for question in questions:
+            rounds = asyncio.run(self._simulate(question, spec, protocol, pool_of, longest, agree=False))
+            given[question.id] = {0: rounds[0].turns}
+            asyncio.run(self._simulate(question, spec, fewer, pool_of, shortest, agree=True))
+        self.first_rounds[name] = FirstRounds(rounds=given)
         debates = len(spec.questions) * repeats
         scale = debates / len(questions)
         least, most = Load(), Load()
-        for call, share in simulated.shortest(fewer):
-            least += call.load(share * scale, repeats, self._possible.get(call.key, 0))
-        for call in simulated.calls:
+        for call in shortest:
+            least += call.load(scale, repeats, self._possible.get(call.key, 0))
+        for call in longest:
             most += call.load(scale, repeats, self._known.get(call.certain_key, 0))
         # Each debate counts the calls for its pool; the run pays for those of pools that it builds.
         wanted, retriever = staged(protocol.knowledge), spec.record.models.get(RETRIEVER)
@@ -181,9 +132,9 @@ class Planner:
         built = stages * (scale / repeats if pays_pools and pool_of is None else 0)
         stages = replace(built, calls=stages.calls * scale, all_tokens=stages.all_tokens * scale)
         least, most = least + stages, most + stages
-        certain = [call.certain_key for call in simulated.calls if call.purpose.agent in fewer.roles]
+        certain = [call.certain_key for call in longest if call.purpose.agent in fewer.roles]
         _record(self._known, certain, repeats)
-        _record(self._possible, [call.key for call in simulated.calls + simulated.endings], repeats)
+        _record(self._possible, [call.key for call in longest + shortest], repeats)
         models = sorted(set(spec.record.models.values()))
         return Planned(
             name=name,
@@ -211,9 +162,17 @@ class Planner:
             assumed_passages=True,
         )
 
-    async def _simulate(self, question: Question, spec: RunSpec, pool_of: PoolOf | None, simulated: _Simulated) -> None:
-        """Record the calls of a debate over all rounds, and those that finish it after fewer rounds."""
-        protocol, calls = spec.protocol, list[_Call]()
+    async def _simulate(
+        self,
+        question: Question,
+        spec: RunSpec,
+        protocol: Protocol,
+        pool_of: PoolOf | None,
+        calls: list[_Call],
+        *,
+        agree: bool,
+    ) -> Sequence[Round]:
+        """The rounds of a debate in which all always agree, or never; its calls are added to ``calls``."""
         earlier: dict[str, list[tuple[Message, ...]]] = defaultdict(list)
         cast = {
             role: _Counting(
@@ -221,7 +180,6 @@ class Planner:
                 protocol=protocol,
                 reply_tokens=self.reply_tokens,
                 price=price_of(model, self.prices),
-                question=question,
                 calls=calls,
                 takes_schemas=has_endpoint(model),
                 earlier=earlier[model],
@@ -229,15 +187,9 @@ class Planner:
             for role, model in spec.record.models.items()
         }
         pool = _pool(question, protocol.knowledge, pool_of)
-        scene = spec.scene(question, cast, pool, retrieve=_nothing_found, score_answers=_equal_scores)
-        transcript = await hold_debate(scene)
-        simulated.calls += calls
-        simulated.first_rounds[question.id] = {0: transcript.rounds[0].turns}
-        calls.clear()
-        for rounds in possible_rounds(protocol):
-            if rounds < len(transcript.rounds):
-                await FINISHES[protocol.finish](scene, transcript.rounds[:rounds])
-        simulated.endings += calls
+        scene = spec.scene(question, cast, pool, retrieve=nothing_found, score_answers=equal_scores)
+        scene = replace(scene, protocol=protocol)
+        return (await hold_debate(scene, WorldRoles(scene=scene, agree=agree))).rounds
 
 
 def _record(known: dict[str, int], keys: Sequence[str], repeats: int) -> None:
@@ -255,14 +207,6 @@ def _pool(question: Question, knowledge: Knowledge | None, pool_of: PoolOf | Non
         for source, n in kept[: knowledge.pool_limit]
     ]
     return KnowledgePool(passages=tuple(passages))
-
-
-async def _nothing_found(*_: object) -> Hits:
-    return Hits()
-
-
-async def _equal_scores(question: Question, candidates: Sequence[str]) -> Sequence[float]:
-    return [0.0] * len(candidates)
 
 
 def planned(

@@ -14,18 +14,18 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from madke.core.chat import ChatRequest, Completion, Purpose, Usage
 from madke.core.errors import suggesting
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
 from madke.engine.debate import hold_debate as engine_debate
-from madke.engine.ending import overlaps
 from madke.engine.parse import parse_pick
 from madke.engine.protocol import Protocol
-from madke.engine.protocol_parts import NON_DEBATERS, Debater
 from madke.engine.scene import Scene
+from madke.engine.settings import NON_DEBATERS, Debater, Reads
+from madke.engine.steps import overlaps
 from madke.lemmas.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
 from madke.models.prices import estimated_usage
 from madke.tasks import get_task
@@ -252,14 +252,15 @@ class _Debate:
     def _protocol(self) -> Protocol:
         base, seats = _variant().protocol, self.seats
         topology = tuple(tuple(seat.label != other.label and other.heard for other in seats) for seat in seats)
-        own = "last" if self.own_draft else "none"
-        # Not validated: a protocol may not judge the draft of a single debater, but the package does.
-        return base.model_copy(
-            update={
+        own: Literal["last", "none"] = "last" if self.own_draft else "none"
+        # Not validated: labels may be any texts.
+        return type(base).model_construct(
+            **{
+                **dict(base),
                 "debaters": tuple(Debater(name=seat.name, persona=seat.persona) for seat in seats),
                 "rounds": max(0, operator.index(self.rounds)) + 1,
-                "sees": base.sees.model_copy(update={"own": own, "topology": topology}),
-                "finish": "convergence" if self.judge is None else "judge_pick",
+                "reads": Reads(own=own, topology=topology),
+                "end": "overlap" if self.judge is None else "pick",
             }
         )
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from madke._util.files import write_file
 from madke._util.terminal import printable
 from madke.engine.protocol import Protocol
+from madke.engine.settings import Knowledge
 from madke.report.tables import ORACLE
 from madke.runs.record import RunRecord
 from madke.scoring.arms import ArmValues, Results
@@ -182,8 +183,8 @@ def accuracy_by_cost(arms: Sequence[DrawnArm], cost: Cost) -> Drawing | None:
 
 # By setting
 
-_NO_KNOWLEDGE, _KNOWLEDGE = "protocol.knowledge", "protocol.knowledge."
-_BY_SOURCE = tuple(_KNOWLEDGE + name for name in ("sources", "per_source", "weights", "per_debater_sources"))
+_POOL = tuple(f"protocol.{name}" for name in Knowledge.model_fields)
+_BY_SOURCE = tuple(f"protocol.{name}" for name in ("sources", "per_source", "weights", "per_debater_sources"))
 _BASELINE = "no knowledge"
 
 
@@ -220,18 +221,20 @@ SETTINGS = (
     Setting(
         "selection-ablation",
         "Selection of knowledge",
-        (f"{_KNOWLEDGE}select", f"{_KNOWLEDGE}max_selected"),
+        ("protocol.select", "protocol.max_selected"),
         _selection,
     ),
     Setting("models", "Models", ("models.",), lambda spec: " + ".join(sorted(set(spec.models.values())))),
     Setting("agents", "Number of debaters", ("protocol.debaters",), lambda spec: str(len(spec.protocol.cast))),
-    Setting("rounds", "Maximum number of rounds", ("protocol.rounds",), lambda spec: str(spec.protocol.rounds)),
+    Setting(
+        "rounds", "Maximum number of rounds", ("protocol.rounds",), lambda spec: str(spec.protocol.trace.differ.rounds)
+    ),
     Setting("stances", "Stances read", ("questions", "first_round.", "first_round_draw.read"), _stances),
 )
 
 _IGNORED = {"prompts_sha256", "sources", "source_specs", "pools", "searched", "repeats"}
 """Fields that follow from other settings or do not change the experiment."""
-_NOT_SHOWN = ("questions", "first_round_sha256", "protocol.source")
+_NOT_SHOWN = ("questions", "first_round_sha256")
 """Settings that distinguish arms but mean nothing to readers."""
 
 _Group = tuple[dict[str, str], list[tuple[str, DrawnArm]]]
@@ -288,7 +291,7 @@ def _groups(arms: Sequence[DrawnArm], setting: Setting) -> list[_Group]:
 
 
 def _without_knowledge(shared: Mapping[str, str]) -> dict[str, str]:
-    return {path: value for path, value in shared.items() if not path.startswith(_NO_KNOWLEDGE)}
+    return {path: value for path, value in shared.items() if not path.startswith(_POOL)}
 
 
 def _natural(label: str) -> tuple[float, int]:
@@ -317,9 +320,10 @@ def _flat(path: str, value: Any) -> Iterator[tuple[str, str]]:
 def headings(settings: Sequence[Mapping[str, str]]) -> list[str]:
     """One line for each list of settings: those in which the lists differ; empty if they do not differ."""
     paths = dict.fromkeys(path for one in settings for path in one if not path.startswith(_NOT_SHOWN))
+    paths.pop("protocol.source", None)
     varied = [path for path in paths if len({one.get(path) for one in settings}) > 1]
-    if any(_NO_KNOWLEDGE in one for one in settings):  # of the others, only the sources are named
-        varied = [path for path in varied if not path.startswith(_KNOWLEDGE) or path == f"{_KNOWLEDGE}sources"]
+    if any(one.get("protocol.sources") == "[]" for one in settings):  # of the others, only the sources are named
+        varied = [path for path in varied if not path.startswith(_POOL) or path == "protocol.sources"]
     # One model of all roles is named once.
     texts = [", ".join(dict.fromkeys(_shown(path, one[path]) for path in varied if path in one)) for one in settings]
     return [short_line(text, 72) if text else "" for text in texts]
@@ -328,10 +332,8 @@ def headings(settings: Sequence[Mapping[str, str]]) -> list[str]:
 def _shown(path: str, value: str) -> str:
     if path in ("data", "variant", "task") or path.startswith("models."):
         return value.removesuffix(".jsonl")
-    if path == _NO_KNOWLEDGE:
-        return _BASELINE
-    if path == f"{_KNOWLEDGE}sources":
-        return " + ".join(json.loads(value))
+    if path == "protocol.sources":
+        return " + ".join(json.loads(value)) or _BASELINE
     return f"{path.rpartition('.')[2].replace('_', ' ')} {value}"
 
 
@@ -358,14 +360,14 @@ class Gain(NamedTuple):
 
 def step_of(protocol: Protocol) -> Step | None:
     """Which step an arm stands for; None for other baselines (a debate or a vote without knowledge)."""
-    alone = len(protocol.cast) == 1
-    if alone and protocol.rounds > 1:
+    alone, trace = len(protocol.cast) == 1, protocol.trace
+    if alone and trace.differ.rounds > 1:
         return None
     if not protocol.sources:
         return "one agent" if alone else None
     if alone:
         return "retrieval"
-    return "talk" if protocol.rounds > 1 else "further calls" if protocol.finish == "majority" else None
+    return "talk" if trace.talks else "further calls" if trace.differ.by == "majority" else None
 
 
 def gains(arms: Sequence[DrawnArm]) -> list[Gain]:

@@ -7,15 +7,16 @@ from madke._util.assets import asset
 from madke._util.files import read_jsonl
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError, unknown
-from madke.core.knowledge import Hits, KnowledgePool, Passage
+from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
 from madke.data import read_dataset
 from madke.engine.debate import hold_debate
 from madke.engine.parse import marked
 from madke.engine.protocol import Protocol
-from madke.engine.protocol_parts import Knowledge, readable_by
 from madke.engine.scene import Scene
+from madke.engine.settings import Knowledge
+from madke.engine.simulate import equal_scores, nothing_found
 from madke.retrieval.web import SnippetsSource
 from madke.tasks import get_task
 from madke.variants import Variant
@@ -38,8 +39,8 @@ def sample_prompt(variant: Variant, stage: str) -> ChatRequest:
         task=get_task(question.task),
         prompts=variant,
         first_round=_given(protocol) if protocol.first_round_given else (),
-        retrieve=_nothing_found,
-        score_answers=_equal_scores,
+        retrieve=nothing_found,
+        score_answers=equal_scores,
     )
     asyncio.run(hold_debate(scene))
     found = next((request for request in model.requests if request.purpose.stage == stage), None)
@@ -81,7 +82,7 @@ class _Placeholder:
 
 def _given(protocol: Protocol) -> Sequence[Turn]:
     names = [each.name for each in protocol.cast]
-    if not any(readable_by(protocol.sees.topology, n, len(names)) for n in range(len(names))):
+    if not any(call.reads for call in protocol.trace.differ.calls):
         names += [f"Stranger {n}" for n in range(1, len(names))]
     return [Turn(agent=each, stance=Stance(text=f"The answer is {each}'s.", answer=f"{each}'s")) for each in names]
 
@@ -107,11 +108,3 @@ def _pages(question: Question, source: str) -> Iterator[Passage]:
     rows.sort(key=lambda row: row["title"] not in pages)
     for rank, row in enumerate(rows):
         yield Passage(source=source, key=row["id"], title=row["title"], text=row["text"], score=0.0, rank=rank)
-
-
-async def _nothing_found(*_: object) -> Hits:
-    return Hits()
-
-
-async def _equal_scores(question: Question, candidates: Sequence[str]) -> Sequence[float]:
-    return [0.0] * len(candidates)

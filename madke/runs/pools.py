@@ -20,7 +20,7 @@ from madke.core.errors import Unfinished, UserError
 from madke.core.events import Event, Listener, PoolProgress, PoolsReady, silent
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source, SourceCounts
 from madke.core.question import Question
-from madke.engine.protocol_parts import Knowledge
+from madke.engine.settings import Knowledge
 from madke.models.chat_models import close
 from madke.models.endpoint import read_models, refuse_unreachable
 from madke.models.limiter import Limits

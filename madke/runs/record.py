@@ -19,7 +19,7 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.data.first_round import Draw
 from madke.engine.deferral import Deferring
-from madke.engine.protocol import Protocol
+from madke.engine.protocol import AnyProtocol
 
 RUN_FORMAT = 2
 """Format version of ``run.json``. The first format had no number."""
@@ -47,7 +47,7 @@ class RunRecord(BaseModel, extra="forbid", frozen=True):
     sample_seed: int | None = None
     """Seed of the sample; None: the first questions."""
     variant: str
-    protocol: Protocol
+    protocol: AnyProtocol
     prompts_sha256: Mapping[str, str]
     """Fingerprint of every prompt file."""
     models: Mapping[str, str]

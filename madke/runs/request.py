@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # `madke --help` reads the fields, and needs none of these
     from madke.core.knowledge import Source
     from madke.core.question import Question
     from madke.data.formats import DatasetReader
+    from madke.engine.protocol import ProtocolFunction
     from madke.tasks.base import Task
     from madke.variants import Variant
 
@@ -113,10 +114,11 @@ class RunRequest:
 
     questions: Data = ()
     """A file as for ``madke run``, or a list of :class:`madke.Question`, mappings of its fields, or texts."""
-    protocol: str | Path | Variant = described(
+    protocol: str | Path | Variant | ProtocolFunction = described(
         "madke", "Debate protocol; see `madke protocols`.", flags="--protocol -p", metavar="NAME", by="run ask"
     )
-    """A protocol's name, its folder, or a loaded variant. A server and a recipe name several."""
+    """A protocol's name, its folder, a function of your own (:class:`madke.engine.steps.Debate`; on the command line
+    ``module:function``), or a loaded variant. A server and a recipe name several."""
     model: Models = described(
         "offline", "Model of all roles, see below.", flags="--model -m", metavar="MODEL", by=_DEBATES
     )
@@ -138,14 +140,14 @@ class RunRequest:
     """Role -> model; overrides ``model``."""
     settings: Mapping[str, Any] = described(
         NOTHING,
-        "Protocol field, e.g. knowledge.select=all.",
+        "A setting of the protocol, e.g. select=all.",
         PROTOCOL,
         flags="--set",
         metavar="PATH=VALUE",
         type=_TEXTS,
         by=_DEBATES,
     )
-    """Protocol field -> value, as for ``--set``: ``{"rounds": 2}``."""
+    """Setting of the protocol -> value, as for ``--set``: ``{"rounds": 2}``."""
     error_at_most: str | float | None = described(
         None, "Defer answers beyond this error, e.g. 5%.", PROTOCOL, metavar="SHARE", type=_TEXT, by=_DEBATES
     )
@@ -173,9 +175,9 @@ class RunRequest:
     )
     """Given first-round stances: a file of them, or a run. An arm of a recipe names another arm."""
     answer_scorer: str | None = described(
-        None, "Program that scores candidates (finish: rerank).", PROTOCOL, metavar="COMMAND", type=_TEXT, by=_ALL
+        None, "Program that scores candidates (rerank, maps).", PROTOCOL, metavar="COMMAND", type=_TEXT, by=_ALL
     )
-    """The command of an answer scorer, for ``finish: rerank``."""
+    """The command of an answer scorer, for protocols such as ``rerank``."""
     dataset: str | DatasetReader | None = described(
         None, "Format of the questions; see `madke datasets`.", QUESTIONS, metavar="NAME", type=_TEXT, by="run"
     )

@@ -15,7 +15,7 @@ from madke.core.errors import UserError
 from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
 from madke.engine.debate import hold_debate
-from madke.engine.protocol_parts import RETRIEVER
+from madke.engine.settings import RETRIEVER
 from madke.models.batches import MOST_AT_ONCE, in_batches
 from madke.models.endpoint import endpoints_of, relocations
 from madke.models.limiter import Limits, allow_connections

@@ -18,18 +18,17 @@ from madke.core.errors import UserError, unknown
 from madke.core.events import Listener, SourceOpened, SourceOpening, silent
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
-from madke.core.registry import Scope
+from madke.core.registry import Scope, imported
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
 from madke.data.dataset import is_sample_data, sample_of
 from madke.data.first_round import Draw
 from madke.data.formats import READERS, DatasetReader
 from madke.data.questions import questions_of_records
-from madke.engine.debate import check_needs
+from madke.engine.debate import check_needs, check_task
 from madke.engine.deferral import CALIBRATION_FORMAT, Calibration, Deferring
-from madke.engine.prose import check_task
-from madke.engine.protocol import Protocol
-from madke.engine.protocol_parts import role_key
+from madke.engine.protocol import Protocol, ProtocolFunction
 from madke.engine.scene import Scene
+from madke.engine.settings import role_key
 from madke.models.batches import API
 from madke.models.chat_models import as_chat_model, close, open_model
 from madke.models.endpoint import ModelEntries, read_models, refuse_two_addresses, refuse_unreachable
@@ -42,7 +41,7 @@ from madke.runs.directory import read_transcripts
 from madke.runs.record import RunRecord, question_hashes
 from madke.runs.request import Model, RunOptions, RunRequest, Sources
 from madke.tasks import TASKS, code_of, get_task
-from madke.variants import Variant, load_variant
+from madke.variants import Variant, load_variant, own_variant
 
 _log = logging.getLogger(__name__)
 
@@ -143,9 +142,7 @@ def resolve(request: RunRequest) -> RunSpec:
         for name in {question.task for question in questions}:
             check_task(spec.protocol, get_task(name))
         if request.answer_scorer is not None and spec.record.answer_scorer is None:
-            raise UserError(
-                f"--answer-scorer is for finish = rerank; this protocol has finish = {spec.protocol.finish}"
-            )
+            raise UserError("--answer-scorer: this protocol asks no answer scorer; rerank and maps do")
         if request.first_round is not None:
             spec = with_first_rounds(spec, _first_rounds(Path(request.first_round), spec))
         return replace(spec, scope=scope)
@@ -169,7 +166,7 @@ def spec_of(
     """A run of these questions, without its first round; ``data``, ``dataset``, ``task``: see :class:`RunRecord`."""
     protocol = request.protocol
     prompts = None if request.prompts is None else Path(request.prompts)
-    variant = _variant(protocol, prompts) if isinstance(protocol, str | Path) else protocol
+    variant = protocol if isinstance(protocol, Variant) else _variant(protocol, prompts)
     specs, own_sources = source_specs(request.sources, variant.protocol.sources)
     pools = None if request.pools is None else Path(request.pools)
     if request.sources is None and pools is not None:
@@ -196,7 +193,7 @@ def spec_of(
         prompts_sha256=variant.files,
         models=role_models(variant.protocol, default, names),
         source_specs=specs,
-        answer_scorer=request.answer_scorer if variant.protocol.needs_answer_scorer else None,
+        answer_scorer=request.answer_scorer if variant.protocol.trace.needs_answer_scorer else None,
         seed=request.seed,
         repeats=request.repeats or 1,
         deferring=deferring_of(request.calibration, request.error_at_most),
@@ -236,8 +233,15 @@ def questions_of(request: RunRequest) -> list[Question]:
     return sample_of(questions, limit, seed, lambda question: question.id)
 
 
-def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
-    """Load a variant by name, or from its folder."""
+def _variant(protocol: str | Path | ProtocolFunction, prompts: Path | None) -> Variant:
+    """Load a variant by name, from its folder, or by its function (``module:function``)."""
+    if isinstance(protocol, str) and ":" in protocol and not Path(protocol).exists():
+        try:
+            protocol = typing_cast(ProtocolFunction, imported(protocol))
+        except Exception as error:
+            raise UserError(f"protocol {protocol} cannot be imported: {type(error).__name__}: {error}") from error
+    if not isinstance(protocol, str | Path):
+        return own_variant(protocol, prompts)
     folder = Path(protocol)
     if prompts is None and len(folder.parts) > 1 and (folder / "protocol.yaml").is_file():
         return load_variant(folder.name, folder.parent)

@@ -9,7 +9,7 @@ from madke.core.chat import Message
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.parse import parse_grade, without_reasoning
-from madke.engine.view import without_tags
+from madke.engine.reading import without_tags
 from madke.tasks.choice import lettered
 
 _TAGS = ("task", "reference", "answer")

@@ -48,7 +48,7 @@ GATES: Mapping[str, Callable[[tuple[Turn, ...], Same], bool]] = {
     "majority": _most_agree,
     "vote": _always,
 }
-"""Gate -> its rule. ``agreement``: all answers are the same (``stop: agreement``). ``majority``: more than half of them
+"""Gate -> its rule. ``agreement``: all answers are the same (``early_stop``). ``majority``: more than half of them
 (``agreement_share``); with two debaters the same as ``agreement``. ``vote``: no debate at all."""
 
 
@@ -248,7 +248,7 @@ def _compared(transcript: Transcript, price_of: PriceOf) -> _Debate:
     metric = METRICS[measure]
     turns = tuple(turn for turn in transcript.rounds[0].turns if turn.stance.status != "failed")
     groups = answer_groups(turns, same)
-    # As in finish: majority; a tie goes to the earliest debater.
+    # As in a vote; a tie goes to the earliest debater.
     voted = max(groups, key=len)[0].stance.answer if groups else None
     answer = transcript.answer
 

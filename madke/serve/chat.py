@@ -21,7 +21,7 @@ from madke._util.concurrency import Tell
 from madke._util.yaml_file import read_mapping
 from madke.core.chat import Message, Usage
 from madke.core.events import Event
-from madke.engine.view import without_tags
+from madke.engine.reading import without_tags
 from madke.serve.debates import Debates
 from madke.serve.offers import Ask
 from madke.serve.refusals import Refusal

@@ -11,7 +11,7 @@ from madke.core.errors import UserError, unknown
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.engine.debate import check_needs
-from madke.engine.protocol_parts import Knowledge, role_key
+from madke.engine.settings import Knowledge, role_key
 from madke.models.chat_models import close
 from madke.models.endpoint import read_models
 from madke.models.limiter import Limits
@@ -232,7 +232,7 @@ class Offers:
                 protocol=variant,
                 cast=cast,
                 sources=self._chosen(ask) or "none",
-                answer_scorer=request.answer_scorer if variant.protocol.needs_answer_scorer else None,
+                answer_scorer=request.answer_scorer if variant.protocol.trace.needs_answer_scorer else None,
             )
         )
 

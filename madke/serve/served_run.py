@@ -22,7 +22,7 @@ from madke.core.stage import Stage
 from madke.core.transcript import Transcript
 from madke.data.questions import id_of
 from madke.engine.debate import hold_debate
-from madke.engine.protocol_parts import RETRIEVER
+from madke.engine.settings import RETRIEVER
 from madke.models.chat_models import close
 from madke.models.limiter import Limits
 from madke.models.pipeline import CallPipeline

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -14,16 +15,18 @@ from typing import Any, Literal, NamedTuple
 
 import yaml
 from jinja2 import TemplateNotFound, TemplateSyntaxError, meta, nodes
+from pydantic import BaseModel
 
 from madke._util.assets import asset
 from madke._util.yaml_file import read_mapping, validated
 from madke.core.chat import Message, joined
-from madke.core.errors import UserError, unknown
+from madke.core.errors import UserError, nearest, unknown
+from madke.engine.older import present_name
 from madke.engine.parse import Marker, marked
-from madke.engine.protocol import Protocol
-from madke.engine.protocol_parts import Knowledge
-from madke.engine.roles import PREPARE_VALUES, STAGE_VALUES
-from madke.engine.view import quoted
+from madke.engine.protocol import Protocol, ProtocolFunction, function_of, name_of, settings_of
+from madke.engine.reading import quoted
+from madke.engine.roles import PREPARE_VALUES, REMARK_VALUES, STAGE_VALUES
+from madke.engine.settings import Knowledge, Settings
 from madke.tasks.base import Task
 from madke.tasks.choice import lettered
 from madke.variants.sandbox import Checked, Names, Sandbox, bounded, read_prompt
@@ -62,6 +65,8 @@ class Variant:
     name: str
     folder: Path
     protocol: Protocol
+    base: Path
+    """The folder of the templates that ``folder`` lacks."""
     files: Mapping[str, str] = field(repr=False)
     """File name -> SHA-256, at loading, of every file that can change a prompt; recorded in ``run.json``."""
     is_fixed: bool = False
@@ -73,7 +78,7 @@ class Variant:
     @cached_property
     def environment(self) -> Sandbox:
         """Renders the templates; variants with the same files and marker share one."""
-        return _sandbox(self.folder, self.protocol.marker, tuple(self.files.items()))
+        return _sandbox(self.folder, self.base, self.protocol.marker, tuple(self.files.items()))
 
     def render(
         self,
@@ -96,14 +101,14 @@ class Variant:
             if stage == "speak" and self.protocol.examples:
                 rendered = (*rendered[:-1], *self._examples(name, task, values), rendered[-1])
         except Exception as error:  # noqa: BLE001 - A template can raise anything, for instance by 1 / 0.
-            raise UserError(f"cannot be rendered: {error}", file=self.folder / name) from None
+            raise UserError(f"cannot be rendered: {error}", file=self.path(name)) from None
         return joined([*rendered[:-1], *chat, *rendered[-1:]])
 
     def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
         """The names of the values in the stage's template and in those that it includes."""
         name = self.template(stage, prompt)
         if name not in self.environment.shown:  # a stage that the protocol of the folder does not have
-            _compile(self.environment, stage, self.folder / name)
+            _compile(self.environment, stage, self.path(name))
         return self.environment.shown[name]
 
     def _examples(self, name: str, task: Task | str, values: Mapping[str, Any]) -> Iterator[Message]:
@@ -149,24 +154,38 @@ class Variant:
     def template(self, stage: str, prompt: str | None) -> str:
         """The name of a stage's template: a debater's own (``<stage>.<prompt>.j2``) if the folder has it."""
         own = f"{stage}.{prompt}.j2"
-        return own if prompt and os.path.lexists(self.folder / own) else f"{stage}.j2"
+        return own if prompt and os.path.lexists(self.path(own)) else f"{stage}.j2"
+
+    def path(self, template: str) -> Path:
+        """The file of a template; that of the variant's own folder if there is none."""
+        here, there = self.folder / template, self.base / template
+        return there if os.path.lexists(there) and not os.path.lexists(here) else here
 
     def with_settings(self, settings: Mapping[str, Any]) -> Variant:
-        """A copy with protocol fields replaced: dotted path -> value, ``{"knowledge.select": "all"}``; or UserError."""
+        """A copy with parameters replaced: name -> value, ``{"rounds": 2, "reads.own": "none"}``; or UserError.
+
+        ``function`` replaces the protocol's function. Values that the new one has no parameter for go.
+        """
         content = self.protocol.model_dump()
+        settings = dict(settings)
+        if (function := settings.pop("function", None)) is not None:
+            known = settings_of(function_of(function)).model_fields
+            content = {name: value for name, value in content.items() if name in known} | {"function": function}
         for path, value in settings.items():
-            *parents, leaf = path.split(".")
-            if path == "order" and isinstance(value, str):
-                parents, leaf = ["order"], "by"
-            node = content
-            for parent in parents:
-                if parent == "knowledge" and node.get(parent) is None:
-                    raise UserError(f"--set {path}: the protocol has no knowledge; add --sources")
-                if not isinstance(node.get(parent), dict):
-                    raise UserError(f"--set {path}: the protocol has no section {parent!r}")
-                node = node[parent]
-            node[leaf] = value
-        variant = replace(self, protocol=validated(content, Protocol, file="--set"))
+            check_names([path], content["function"], where="--set ")
+            name, _, field = path.partition(".")
+            has_sources = "sources" in settings or content["sources"]
+            if name in Knowledge.model_fields and name != "sources" and not has_sources:
+                raise UserError(f"--set {path}: the protocol has no sources; add --sources")
+            if field:
+                value = {field: value}
+            elif name == "order" and isinstance(value, str):
+                value = {"by": value}
+            is_part = isinstance(value, Mapping) and name in ("reads", "order", "rerank")
+            content[name] = {**(content.get(name) or {}), **value} if is_part else value
+        variant = replace(
+            self, protocol=validated(content, settings_of(function_of(content["function"])), file="--set")
+        )
         if self.is_fixed and (found := variant.protocol.structured) != "off":
             raise UserError(f"--set structured={found}: {self.name} is always asked in free text (structured: off)")
         check_templates(variant)
@@ -175,22 +194,40 @@ class Variant:
     def with_sources(self, names: Sequence[str], settings: Mapping[str, Any] = MappingProxyType({})) -> Variant:
         """A copy with these knowledge sources (empty: no knowledge) and these settings.
 
-        A protocol without knowledge gets the whole pool (``select: all``). If ``per_source`` is a number for each
-        source, sources that it does not name get the default.
+        If ``per_source`` is a number for each source, sources that it does not name get the default.
         """
-        if not names:
-            return self.with_settings({"knowledge": None, **settings})
-        knowledge = self.protocol.knowledge
-        if knowledge is None:
-            return self.with_settings({"knowledge": {"sources": list(names), "select": "all"}, **settings})
-        own: dict[str, Any] = {"knowledge.sources": list(names)}
-        if isinstance(knowledge.per_source, dict):
+        own: dict[str, Any] = {"sources": list(names)}
+        protocol = self.protocol
+        if isinstance(protocol.per_source, dict):
             default = Knowledge.model_fields["per_source"].default
-            own["knowledge.per_source"] = {name: knowledge.per_source.get(name, default) for name in names}
-        if knowledge.weights is not None:
-            kept = {name: weight for name, weight in knowledge.weights.items() if name in names}
-            own["knowledge.weights"] = kept or None
+            own["per_source"] = {name: protocol.per_source.get(name, default) for name in names} or default
+        if protocol.weights is not None:
+            own["weights"] = {name: weight for name, weight in protocol.weights.items() if name in names} or None
         return self.with_settings({**own, **settings})
+
+
+def check_names(paths: Iterable[str], function: str, *, where: str = "") -> None:
+    """UserError for a parameter that the function does not have; it lists those that exist."""
+    record = settings_of(function_of(function))
+    for path in paths:
+        name, _, field = path.partition(".")
+        kind = record.model_fields[name].annotation if name in record.model_fields else None
+        fields = getattr(kind, "model_fields", {})
+        if kind is not None and (not field or field in fields or kind is Any):
+            continue
+        if (present := present_name(path)) is not None:
+            raise UserError(f"{where}{path}: since 0.5.0 it is {present}")
+        if kind is not None:
+            raise UserError(f"{where}{path}: {name} has {', '.join(fields) or 'no fields'}")
+        hint = nearest(name, record.model_fields)
+        own, shared = (
+            ", ".join(record.own_parameters) or "none",
+            ", ".join(sorted({*Settings.model_fields} - {"source"})),
+        )
+        raise UserError(
+            f"{where}unknown parameter {path!r}; {f'did you mean {hint!r}? ' if hint else ''}"
+            f"the function {function} has: {own}; every protocol has: {shared}"
+        )
 
 
 def _hashes(*folders: Path) -> dict[str, str]:
@@ -203,9 +240,9 @@ def _hashes(*folders: Path) -> dict[str, str]:
 
 
 @lru_cache(maxsize=64)
-def _sandbox(folder: Path, marker: Marker, files: tuple[tuple[str, str], ...]) -> Sandbox:
+def _sandbox(folder: Path, base: Path, marker: Marker, files: tuple[tuple[str, str], ...]) -> Sandbox:
     # ``files`` is part of the cache key: changed templates get a new environment.
-    environment = Sandbox(folder, asset("prompts", "_shared"))
+    environment = Sandbox(folder, base, asset("prompts", "_shared"))
     environment.filters["marked"] = lambda answer: marked(answer, marker)
     environment.filters["quoted"] = quoted
     environment.filters["on_one_line"] = lambda text: " ".join(str(text).split())
@@ -228,20 +265,84 @@ def load_variant(name: str, prompts: Path | None = None) -> Variant:
             raise UserError(f"holds a protocol itself; give --prompts {prompts.parent}", file=prompts)
         raise unknown("protocol", name, folders)
     folder = folders[name]
-    files = _hashes(folder, asset("prompts", "_shared"), asset("prompts", "tasks"))
-    own = read_protocol(folder)
+    own, base = _read_folder(folder)
     tested = frozenset(_uses(own)) if folder.parent == asset("prompts") else frozenset()
+    return _checked(name, own, folder, base, _tested=tested)
+
+
+def own_variant(function: ProtocolFunction, prompts: Path | None = None) -> Variant:
+    """A protocol's function of your own, with the templates of its folder; those that it lacks are madke's.
+
+    Its folder in ``prompts`` has the function's name. A ``protocol.yaml`` there may hold values and a ``source``.
+    """
+    name, named = name_of(function), function.__name__
+    folder = base = asset("prompts", "madke")
+    own = settings_of(function)(function=name, source=f"the function {name}")
+    if prompts is not None and (prompts / named).is_dir():
+        folder = prompts / named
+        if (folder / "protocol.yaml").is_file():
+            own, base = _read_folder(folder, name)
+    try:
+        code = {name: sha256(inspect.getsource(function).encode()).hexdigest()}
+    except OSError:  # written at a prompt
+        code = {}
+    return _checked(named, own, folder, base, code)
+
+
+def _checked(
+    name: str, own: Protocol, folder: Path, base: Path, code: Mapping[str, str] = MappingProxyType({}), **more: Any
+) -> Variant:
+    folders = dict.fromkeys((folder, base, asset("prompts", "_shared"), asset("prompts", "tasks")))
     variant = Variant(
-        name=name, folder=folder, protocol=own, files=files, is_fixed=own.structured == "off", _tested=tested
+        name=name,
+        folder=folder,
+        base=base,
+        protocol=own,
+        files={**_hashes(*folders), **code},
+        is_fixed=own.structured == "off",
+        **more,
     )
+    try:
+        own.trace  # noqa: B018 - raises what the function refuses
+    except UserError as error:
+        raise UserError(str(error), file=folder / "protocol.yaml") from None
     check_templates(variant)
     return variant
 
 
 def read_protocol(folder: Path) -> Protocol:
     """The protocol of a variant's folder, without its templates; UserError if it is wrong."""
+    return _read_folder(folder)[0]
+
+
+def _read_folder(folder: Path, own_function: str | None = None) -> tuple[Protocol, Path]:
+    """The protocol, and the folder of the templates that this one lacks."""
     file = folder / "protocol.yaml"
-    return validated(read_mapping(file, read_prompt(file)), Protocol, file=file)
+    text = read_prompt(file)
+    content: dict[str, Any] = dict(read_mapping(file, text))
+    base = folder if own_function is None else asset("prompts", "madke")
+    if "templates" in content:
+        shipped = variant_folders()
+        if (named := content.pop("templates")) not in shipped:
+            raise UserError(f"templates: {unknown('protocol', str(named), shipped)}", file=file)
+        base = shipped[named]
+    name = own_function or content.get("function")
+    if not isinstance(name, str):
+        raise UserError("has no function; expected function: NAME, such as madke, mad or vote", file=file)
+    key = "function"
+    try:
+        record = settings_of(function_of(name))
+        for key in map(str, content):
+            check_names([key], name)
+    except UserError as error:
+        lines = enumerate(text.splitlines(), start=1)
+        line = next((number for number, each in lines if each.startswith(f"{key}:")), None)
+        raise UserError(str(error), file=file, line=line) from None
+    for key, value in content.items():
+        default = record.model_fields[key].default
+        if isinstance(value, Mapping) and isinstance(default, BaseModel):
+            content[key] = {**default.model_dump(), **value}  # a folder says what differs
+    return validated({**content, "function": name}, record, file=file), base
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -263,23 +364,21 @@ def check_templates(variant: Variant) -> None:
     """Check that each stage's template exists, uses only known variables and can be rendered; UserError if not."""
     protocol, uses = variant.protocol, _uses(variant.protocol)
     for own in filter(None, (use.prompt for use in uses)):
-        if not any((variant.folder / f"{stage}.{own}.j2").is_file() for stage in protocol.stages):
+        if not any(variant.path(f"{stage}.{own}.j2").is_file() for stage in protocol.stages):
             raise UserError(f"has no template <stage>.{own}.j2, but a debater has prompt = {own}", file=variant.folder)
-    is_new = protocol.level != Protocol.model_fields["level"].default or protocol.finish == "weighted"
-    checked = [_check_template(variant, use) for use in uses if is_new or use not in variant._tested]
-    if protocol.level != Protocol.model_fields["level"].default and not any("level" in used for used, _ in checked):
-        raise UserError(f"level = {protocol.level}: no template of this variant uses it", file=variant.folder)
+    weighs = protocol.trace.weighs
+    checked = [_check_template(variant, use) for use in uses if weighs or use not in variant._tested]
     readers = [stage for stage in protocol.stages if "cite" in STAGE_VALUES.get(stage, ())]
     if protocol.cite and not any("cite" in variant.shows(stage) for stage in readers):
         raise UserError("cite = true: no template of this variant asks for a quote", file=variant.folder)
-    asked = any("confidence" in text.casefold() for _, texts in checked for text in texts)
+    asks = any("confidence" in text.casefold() for _, texts in checked for text in texts)
     stages = [stage for stage in protocol.stages if "bound" in STAGE_VALUES.get(stage, ())]
     # Stances have a bound form only for their quotes.
     stages = [stage for stage in stages if protocol.cite or stage not in readers]
     if protocol.structured == "require" and not any("bound" in variant.shows(stage) for stage in stages):
         raise UserError("structured = require: no template of this variant has a bound form", file=variant.folder)
-    if protocol.finish == "weighted" and not asked:
-        raise UserError("finish = weighted: no template asks for a confidence", file=variant.folder)
+    if weighs and not asks:
+        raise UserError("the votes are weighed, but no template asks for a confidence", file=variant.folder)
 
 
 def _uses(protocol: Protocol) -> list[_Use]:
@@ -292,10 +391,11 @@ def _uses(protocol: Protocol) -> list[_Use]:
 def _check_template(variant: Variant, use: _Use) -> Checked:
     # Checked once for all variants that share the environment.
     stage, prompt, prepared, _ = use
-    path, known = variant.folder / variant.template(stage, prompt), variant.environment.checked
+    path, known = variant.path(variant.template(stage, prompt)), variant.environment.checked
     key = (path.name, stage, prepared)
     if key not in known:
-        allowed = PREPARE_VALUES if stage in prepared else STAGE_VALUES[stage]
+        shown = variant.protocol.trace.shown
+        allowed = STAGE_VALUES.get(stage, PREPARE_VALUES if stage in prepared else REMARK_VALUES) | shown.keys()
         used = _compile(variant.environment, stage, path)
         _check_blocks(variant.environment, path)
         if undeclared := sorted(used - allowed):
@@ -303,7 +403,7 @@ def _check_template(variant: Variant, use: _Use) -> Checked:
             raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {names}", file=path)
         texts = []
         for example in EXAMPLES:
-            values = {name: value for name, value in example.items() if name in allowed}
+            values = {name: value for name, value in {**example, **shown}.items() if name in allowed}
             values["prepared"] = dict.fromkeys(prepared, example["own"])
             texts += [m.content for m in variant.render(stage, example["question"].task, values, prompt=prompt)]
         known[key] = frozenset(used), tuple(texts)

@@ -4,7 +4,7 @@ from typing import Any
 
 from madke.core.question import Question
 from madke.core.stage import Spoken
-from madke.engine.view import Group
+from madke.engine.reading import Group
 
 _SPOKEN = Spoken(agent="name", text="text", answer="A", confidence=0.5)
 _FULL: dict[str, Any] = {
@@ -12,7 +12,6 @@ _FULL: dict[str, Any] = {
     "round": 1,
     "rounds": 1,
     "debaters": ("name",),
-    "level": 2,
     "debater": "name",
     "persona": "p",
     "knowledge": [(0, "title", "text")],

@@ -141,7 +141,7 @@ def test_a_vote_refuses_texts_in_one_line(tmp_path: Path) -> None:
     flags = ["--protocol", "mad", "--model", "offline", "--task", "text", "--out", tmp_path / "run"]
     message = refused("run", questions, *flags)
     assert "task 'text'" in message
-    assert "finish = majority" in message
+    assert "compares answers (a vote)" in message
     assert not (tmp_path / "run").exists()
 
 

@@ -112,7 +112,7 @@ def unread(*stages: str, **changes: Any) -> Findings:
         (replace(GOOD, given_back=Share(k=2, n=6)), "Do not debate with these prompts, because it gives them back."),
         (unread("speak"), "Do not use it as a debater, because its answers cannot be read."),
         (unread("select"), "Selects and judges with schemas only."),
-        (unread("select", schemas=Share(n=1)), "Give it all passages with --set knowledge.select=all."),
+        (unread("select", schemas=Share(n=1)), "Give it all passages with --set select=all."),
         (unread("judge", schemas=Share(n=1)), "Take another judge, because its verdicts cannot be read."),
         (unread("summarize"), "Take another summarizer, because its summaries cannot be read."),
         (

@@ -111,7 +111,7 @@ def test_a_debater_can_search_for_more(asking: Any, tmp_path: Path) -> None:
         file.write(json.dumps({"query": "both depths", "results": [found]}) + "\n")
     script = tmp_path / "script.yaml"
     script.write_text(CASE_STUDY.replace("[0] gives one depth, [1] the other.", "[0] and [1]. [Search: both depths]"))
-    done = madke(*asking, "--set", "knowledge.allow_search=true", "--json")
+    done = madke(*asking, "--set", "allow_search=true", "--json")
     assert done.returncode == 0, done.stderr
     transcript = json.loads(done.stdout)
     assert transcript["rounds"][0]["turns"][1]["search"] == {"query": "both depths", "ids": [2], "error": None}

@@ -66,27 +66,30 @@ def test_a_broken_dataset(tmp_path: Path, content: Any, said: str) -> None:
         (["--cast", "debater-3=human"], "unknown role 'debater-3'; did you mean 'Debater"),
         (["--cast", "human"], "expected ROLE=MODEL"),
         (["--set", "rounds=many"], "rounds: Input should be a valid integer"),
-        (["--set", "round=2"], "unknown key 'round'"),
+        (["--set", "round=2"], "unknown parameter 'round'"),
         (["--set", "debaters=[{nam: Ada}]"], "debaters.0.nam"),
         (
-            ["--set", "knowledge.select=some"],
-            "knowledge.select: Input should be 'adaptive', 'all', 'one_each', 'views' or 'none'",
+            ["--set", "select=some"],
+            "select: Input should be 'adaptive', 'all', 'one_each', 'views' or 'none'",
         ),
-        (["--set", "sees.peers=latest"], "sees.peers = latest needs talk.first or talk.later"),
+        (["--set", "reads.peers=latest"], "reads.peers = latest needs sequential talk"),
         (["--set", "order=madcc"], "order.by: Input should be 'fixed'"),
-        (["--set", "finish=rerank"], "finish = rerank needs an answer scorer; pass its command with --answer-scorer"),
-        (["--answer-scorer", "cat"], "--answer-scorer is for finish = rerank; this protocol has finish = summarizer"),
-        (["--set", "finish=rerank", "--answer-scorer", "no-such-program x"], "there is no program 'no-such-program'"),
-        (["--set", "finish=rerank", "--answer-scorer", "'"], "No closing quotation; expected a command line"),
+        (["--set", "function=best_of"], "needs an answer scorer; pass its command with --answer-scorer"),
+        (["--answer-scorer", "cat"], "--answer-scorer: this protocol asks no answer scorer"),
+        (
+            ["--set", "function=best_of", "--answer-scorer", "no-such-program x"],
+            "there is no program 'no-such-program'",
+        ),
+        (["--set", "function=best_of", "--answer-scorer", "'"], "No closing quotation; expected a command line"),
         (
             ["--set", "first_round_given=true"],
             "needs first-round stances; pass their file with madke run --first-round FILE",
         ),
         (["--given", "none.jsonl"], "No such option: --given; did you mean --first-round?"),
         (["--estimator", "scorer"], "No such option: --estimator; did you mean --answer-scorer?"),
-        (["--set", "knowledge.requery=true"], "did you mean 'allow_search'?"),
+        (["--set", "requery=true"], "did you mean 'allow_search'?"),
         (["--set", "given=true"], "did you mean 'first_round_given'?"),
-        (["--set", "knowledge.most=3"], "did you mean 'max_passages'?"),
+        (["--set", "most=3"], "did you mean 'max_passages'?"),
         (["--first-round", "none.jsonl"], "none.jsonl: cannot be read"),
         (["--first-round", "."], "is not a run directory"),
         (
@@ -144,7 +147,7 @@ def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
 def test_variants_of_the_user_are_checked(tmp_path: Path) -> None:
     folder = tmp_path / "mine" / "pair"
     folder.mkdir(parents=True)
-    protocol = "source: mine\nstop: never\nfinish: majority\nknowledge: null\nrounds: 1\n"
+    protocol = "source: mine\nfunction: vote\n"
     (folder / "protocol.yaml").write_text(protocol)
     listing = ("protocols", "--prompts", tmp_path / "mine")
     assert "speak.j2: missing: the protocol has a stage 'speak'" in refused(*listing)
@@ -169,7 +172,7 @@ def test_variants_of_the_user_are_checked(tmp_path: Path) -> None:
         "{% block system %}{% endblock %}{% block user %}{{ question.question }}{% endblock %}"
     )
     (folder / "protocol.yaml").write_text(protocol + "judge: strict\n")
-    assert re.search(r"protocol\.yaml:\d+: unknown key 'judge'", refused(*listing))
+    assert re.search(r"protocol\.yaml:\d+: unknown parameter 'judge'", refused(*listing))
     (folder / "protocol.yaml").write_text(protocol)
     done = madke(*listing, "--json")
     assert {"madke", "pair"} <= {json.loads(line)["name"] for line in done.stdout.splitlines()}

@@ -108,8 +108,8 @@ source: a test
 base: {protocol: rag, sources: web}
 arms:
   - {name: plain}
-  - {name: reranked, set: {knowledge.rerank: {model: llm, from: 3, keep: 1}}}
-  - {name: both, set: {knowledge.query: rewrite, knowledge.rerank: {model: llm, from: 3, keep: 1}}}
+  - {name: reranked, set: {rerank: {model: llm, from: 3, keep: 1}}}
+  - {name: both, set: {query: rewrite, rerank: {model: llm, from: 3, keep: 1}}}
   - {name: one, protocol: cot}
   - {name: as-dear, protocol: self-consistency, match_cost: {arm: both, by: calls, unit: one}}
 """

@@ -22,9 +22,7 @@ def test_a_prompt_is_shown_as_it_is_sent() -> None:
     assert shown.startswith("Debater 1: select, round 1\n\n--- system\nYou are a debater.")
     assert "Question: Who reached the top of Kilimanjaro" in shown
     assert "Passage 9 (" in shown
-    assert (
-        "Choose at most 2." in madke("prompts", "show", "madke", "select", "--set", "knowledge.max_selected=2").stdout
-    )
+    assert "Choose at most 2." in madke("prompts", "show", "madke", "select", "--set", "max_selected=2").stdout
     record = json.loads(madke("prompts", "show", "liang", "judge", "--json").stdout)
     assert {name: record[name] for name in ("protocol", "stage", "agent", "round")} == {
         "protocol": "liang",

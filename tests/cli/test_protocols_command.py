@@ -9,7 +9,7 @@ import pytest
 from tests.support.cli import madke, refused
 
 MINE = {
-    "protocol.yaml": 'source: "our own"\nknowledge: none\nrounds: 2\nstop: agreement\nfinish: majority\n',
+    "protocol.yaml": 'source: "our own"\nfunction: mad\ndebaters: 2\nearly_stop: agreement\n',
     "speak.j2": "{% block system %}{% endblock %}{% block user %}{{ question.question }}{% endblock %}",
     "reply.j2": "{% block system %}{% endblock %}{% block user %}{{ peers }}{% endblock %}",
 }
@@ -39,7 +39,12 @@ def test_one_is_printed_with_settings_changed(mine: Any) -> None:
     done = madke("protocols", "show", "pair", "--prompts", mine, "--set", "debaters=3", "--set", "rounds=4")
     assert done.returncode == 0, done.stderr
     assert "pair: our own\n" in done.stdout
-    assert "debaters=3 knowledge=none rounds=4 stop=agreement finish=majority" in " ".join(done.stdout.split())
+    shown = " ".join(done.stdout.split())
+    assert "Function mad: Multi-agent debate" in shown
+    assert "rounds=4: The number of rounds" in shown
+    assert "debaters=3 early_stop=agreement" in shown
+    assert "If no answers are ever the same, 12 calls: round 1 Debater 1: speak Debater 2: speak" in shown
+    assert "If all answers are always the same, 3 calls:" in shown
     assert "Calls per question: 3-12\n" in done.stdout
     assert "  reply: reply.j2\n" in done.stdout
 

@@ -45,9 +45,7 @@ def test_a_run_in_another_process_is_followed_from_before_its_start_to_its_end(t
     with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) as watching:
         assert watching.stderr is not None
         assert "no run has begun there yet" in watching.stderr.readline()
-        madke.run(
-            QUESTIONS, model=model, out=run, settings={"knowledge": None}, options=madke.RunOptions(concurrency=1)
-        )
+        madke.run(QUESTIONS, model=model, out=run, settings={"sources": []}, options=madke.RunOptions(concurrency=1))
         out, _ = watching.communicate(timeout=60)
 
     assert watching.returncode == 0

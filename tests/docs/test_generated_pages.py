@@ -30,7 +30,7 @@ def test_every_public_name_is_on_the_api_page() -> None:
     [
         ("See :func:`madke.ask`.", "See [`madke.ask`][madke.ask]."),
         ("Like :class:`BaseTask`", "Like [`BaseTask`][madke.BaseTask]"),
-        ("Made by :func:`~madke.engine.cost.calls`", "Made by `madke.engine.cost.calls`"),
+        ("Made by :func:`~madke.engine.simulate.simulated`", "Made by `madke.engine.simulate.simulated`"),
         ("``None`` and `code` stay", "``None`` and `code` stay"),
     ],
 )

@@ -224,9 +224,7 @@ def test_a_template_that_says_nothing_of_schemas_is_asked_as_it_is(tmp_path: Pat
     assert {stage: used.bound for stage, used in transcript.usage.items()}["summarize"] == 0
     assert transcript.usage["select"].bound == 2
     assert transcript.answer == "Lake Baikal"
-    (folder / "protocol.yaml").write_text(
-        "source: s\nknowledge: none\nstop: never\nfinish: majority\nstructured: require\n"
-    )
+    (folder / "protocol.yaml").write_text("source: s\nfunction: mad\nstructured: require\n")
     with pytest.raises(UserError, match="structured = require: no template"):
         load_variant("own", tmp_path)
 

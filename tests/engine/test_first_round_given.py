@@ -24,7 +24,7 @@ def test_a_protocol_of_given_stances_needs_them() -> None:
 
 
 def test_agents_from_outside_are_read_by_all_in_the_order_given_and_speak_no_more() -> None:
-    transcript, model = play(first_round_given=True, turns=OUTSIDE, rounds=3, sees={"topology": "ring"})
+    transcript, model = play(first_round_given=True, turns=OUTSIDE, rounds=3, reads={"topology": "ring"})
     for name in "ABC":
         assert read_by(model, name, 2) == ["X@1", "Y@1", "Z@1"]
     assert read_by(model, "A", 3) == ["A@2", "B@2", "C@2"]

@@ -121,7 +121,7 @@ VAGUE = ["July 1969", "July 20, 1969", "July 11, 1969"]
 @pytest.mark.parametrize("answers", list(permutations(VAGUE)))
 def test_a_vague_answer_makes_no_agreement_between_those_that_contradict_each_other(answers: tuple[str, ...]) -> None:
     replies = signed(dict(zip("ABC", answers, strict=True)))
-    transcript, _ = play(replies, stop="agreement", order="madc")
+    transcript, _ = play(replies, early_stop="agreement", order="madc")
     assert transcript.stop_reason == "rounds"
     scores = transcript.rounds[1].scores
     assert {answer: scores[agent] for agent, answer in zip("ABC", answers, strict=True)} == dict(

@@ -27,7 +27,7 @@ from tests.support.plain import (
 )
 
 EIGHTY = tuple(given_turn(f"S{n}", "Oslo") for n in range(80))
-ALONE: dict[str, Any] = {"first_round_given": True, "debaters": 1, "sees": {"own": "none"}}
+ALONE: dict[str, Any] = {"first_round_given": True, "debaters": 1, "reads": {"own": "none"}}
 
 
 def window(fits: Callable[..., Any], replies: Callable[..., Any] | None = None) -> ScriptedChat:
@@ -58,23 +58,6 @@ def test_the_stances_read_first_are_dropped_until_the_prompt_fits(room: int) -> 
     assert (transcript.status, transcript.answer) == ("ok", "Lake Baikal")
     # Eighths of what is left: even from eighty stances to none in a bounded number of attempts.
     assert model.calls <= 27
-
-
-JUDGED: dict[str, Any] = {"stop": "judge", "finish": "summarizer", "overflow": "drop"}
-
-
-def test_a_judge_loses_history_but_never_the_last_round() -> None:
-    said = signed(judge="[No]", summarize="[Oslo]")
-    model = window(lambda text: "A@1" not in text or "A@2" not in text, said)
-    transcript, _ = play(model=model, judge_sees="history", **JUDGED)
-    assert transcript.rounds[1].verdict.truncated == Truncation(stances=1)
-    assert tokens(prompts(model, "judge", 2)[-1]) == ["B@1", "C@1", "A@2", "B@2", "C@2"]
-
-    model = window(lambda text: len(tokens(text)) < 3, said)
-    transcript, _ = play(model=model, judge_sees="history", **JUDGED)
-    assert transcript.rounds[1].verdict.error == "the prompt does not fit"
-    assert transcript.rounds[1].verdict.consensus is None
-    assert tokens(prompts(model, "judge", 2)[-1]) == ["A@2", "B@2", "C@2"]
 
 
 def test_a_debate_that_was_shortened_can_be_resumed_and_replayed(tmp_path: Path) -> None:

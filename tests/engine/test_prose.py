@@ -12,7 +12,6 @@ from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import CitationCheck
 from madke.engine.prose import citations_in, cited_sentences, looked_up, merged
-from madke.engine.protocol_parts import FINISH_RULES, STOP_RULES
 from tests.support.debates import asked, play, shown
 
 QUESTION = Question(id="x", question="How deep are the deepest lakes?", task="text", answers=("1,642 m", "1,470 m"))
@@ -116,15 +115,14 @@ def test_the_summarizer_of_a_debate_adds_no_citation() -> None:
 @pytest.mark.parametrize(
     ("protocol", "settings", "reason"),
     [
-        *(
-            ("madke", {"finish": finish, "stop": "never"}, f"finish = {finish}")
-            for finish, rule in FINISH_RULES.items()
-            if rule.compares_answers and finish != "judge_extract"  # for which madke has no template; liang below
-        ),
-        *(("madke", {"stop": stop}, f"stop = {stop}") for stop, rule in STOP_RULES.items() if rule.compares_answers),
+        ("madke", {"function": "mad"}, "a vote"),
+        ("madke", {"early_stop": "agreement"}, "agreement"),
+        ("madke", {"early_stop": "stability"}, "stability"),
         ("madke", {"order": "madc"}, "order = madc"),
         ("madke", {"marker": "brackets"}, "marker = brackets"),
-        ("liang", {}, "finish = judge_extract"),
+        ("gated", {}, "agreement"),
+        ("reconcile", {}, "reads.grouped"),
+        ("liang", {}, "a judge that decides"),
     ],
 )
 def test_a_protocol_that_compares_answers_refuses_texts(protocol: str, settings: dict[str, Any], reason: str) -> None:

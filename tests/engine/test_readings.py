@@ -28,7 +28,7 @@ def speaking(text: str) -> Callable[[ChatRequest], str]:
     ],
 )
 def test_a_stance_and_the_answer_from_it_have_a_status(text: str, status: str) -> None:
-    played, _ = play(speaking(text), rounds=1, finish="majority")
+    played, _ = play(speaking(text), rounds=1)
     assert {turn.stance.status for turn in played.rounds[0].turns} == {status}
     assert played.final.status == status
     assert played.status == ("ok" if status == "ok" else "abstained")
@@ -48,7 +48,7 @@ def test_transcripts_of_older_versions_are_counted_by_their_rule(rule: str, stat
 
 
 def played_with(status: Any) -> Transcript:
-    played, _ = play(speaking("I do not know."), rounds=1, finish="majority")
+    played, _ = play(speaking("I do not know."), rounds=1)
     turns = tuple(
         replace(turn, stance=replace(turn.stance, status=status, rule="none")) for turn in played.rounds[0].turns
     )
@@ -57,7 +57,7 @@ def played_with(status: Any) -> Transcript:
 
 
 def test_the_shares_of_a_stage_are_by_status_and_only_unread_replies_are_failures() -> None:
-    declined, _ = play(speaking("I do not know."), rounds=1, finish="majority")
+    declined, _ = play(speaking("I do not know."), rounds=1)
     kinds = [declined, *(replace(played_with(kind), id=kind) for kind in ("unmarked", "echoed", "cut"))]
     scores = scores_of(kinds)
     shares = {status: share.value for status, share in scores.readings["speak"].items()}

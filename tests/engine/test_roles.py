@@ -15,8 +15,8 @@ POOL = KnowledgePool(
         Passage(source="wiki", key=str(n), title=f"Lake {n}", text="deep", score=1.0, rank=n) for n in range(5)
     )
 )
-SHOWN = {"pool": POOL, "knowledge": {"select": "all"}, "rounds": 1}
-CHOSEN = {"pool": POOL, "knowledge": {"select": "adaptive"}, "rounds": 1}
+SHOWN = {"pool": POOL, "sources": ["wiki"], "rounds": 1}
+CHOSEN = {"pool": POOL, "sources": ["wiki"], "select": "adaptive", "rounds": 1}
 MATH = replace(QUESTION, task="math", answers=("3",))
 
 
@@ -31,7 +31,7 @@ def says(text: str, selected: str = "Selected: [1]") -> Callable[..., Any]:
 
 @pytest.mark.parametrize(
     ("settings", "answer"),
-    [({"knowledge": None}, "3"), (SHOWN, "The lakes are deep"), (CHOSEN, "3"), ({**SHOWN, "question": MATH}, None)],
+    [({}, "3"), (SHOWN, "The lakes are deep"), (CHOSEN, "3"), ({**SHOWN, "question": MATH}, None)],
     ids=["no pool", "shown", "another was chosen", "mathematics"],
 )
 def test_only_a_number_that_the_debater_was_shown_is_a_citation(settings: dict[str, Any], answer: str | None) -> None:
@@ -43,19 +43,19 @@ def test_a_number_that_closes_the_reply_is_the_answer_all_the_same() -> None:
 
 
 def test_mathematics_counts_a_last_number_and_says_so() -> None:
-    read = stances(says("So it goes round 3 times."), knowledge=None, question=MATH, rounds=1)
+    read = stances(says("So it goes round 3 times."), question=MATH, rounds=1)
     assert {(stance.answer, stance.rule) for stance in read} == {("3", "last_number")}
 
 
-@pytest.mark.parametrize(("settings", "answer"), [(SHOWN, "All of them cite"), ({"knowledge": None}, "3")])
+@pytest.mark.parametrize(("settings", "answer"), [(SHOWN, "All of them cite"), ({}, "3")])
 def test_the_summarizer_may_cite_what_the_debaters_were_shown(settings: dict[str, Any], answer: str | None) -> None:
     said = signed(summarize="All of them cite [3].")
-    transcript, _ = play(said, finish="summarizer", **settings)
+    transcript, _ = play(said, function="per_document", **{**settings, "rounds": 2})
     assert transcript.final.answer == answer
 
 
 @pytest.mark.parametrize(("line", "side"), [("Side: B", "B"), ("Side: none", None), ("", None)])
 def test_an_extraction_keeps_the_side_that_it_names(line: str, side: str | None) -> None:
     said = signed(judge="Verdict: [DIFFERENT]", extract=f"{line}\nThe answer is [Lake Baikal].")
-    transcript, _ = play(said, stop="judge", finish="judge_extract")
+    transcript, _ = play(said, function="liang")
     assert (transcript.final.agent, transcript.final.answer) == (side, "Lake Baikal")

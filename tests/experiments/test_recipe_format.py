@@ -64,14 +64,14 @@ def test_settings_and_casts_are_merged_key_by_key_and_what_is_more_special_wins(
         base={"protocol": "madke", "set": {"rounds": 2, "debaters": 3}, "cast": {"judge": "a", "summarizer": "a"}},
         grid={
             "rounds": {"long": {"set": {"rounds": 5}, "cast": {"judge": "b"}}},
-            "select": {"all": {"set": {"knowledge.select": "all"}}},
+            "select": {"all": {"set": {"select": "all"}}},
         },
         arms=[{"name": "other", "protocol": "mad", "set": {"debaters": 4}}, {"name": "plain"}],
     )
     assert found == {
         "long-all": {
             "protocol": "madke",
-            "set": {"rounds": 5, "debaters": 3, "knowledge.select": "all"},
+            "set": {"rounds": 5, "debaters": 3, "select": "all"},
             "cast": {"judge": "b", "summarizer": "a"},
         },
         "other": {

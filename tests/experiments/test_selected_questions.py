@@ -78,8 +78,13 @@ def test_first_rounds_are_drawn_from_all_repeats_in_three_orders(tmp_path: Path)
         {"name": order, "first_round": {"arm": "stances", "draw": {"each": 2, "order": order, "read": 3}}}
         for order in orders
     ]
-    stances = {"name": "stances", "protocol": "cot", "set": {"debaters": 1}, "repeats": 8}
-    base = {"protocol": "madc", "set": {"debaters": 3, "sees.own": "none", "order": "fixed", "marker": "brackets"}}
+    stances = {
+        "name": "stances",
+        "protocol": "cot",
+        "set": {"function": "mad", "rounds": 1, "debaters": 1},
+        "repeats": 8,
+    }
+    base = {"protocol": "madc", "set": {"debaters": 3, "reads.own": "none", "order": "fixed", "marker": "brackets"}}
     found = recipe(stances, *arms, base=base, repeats=2)
     made = ablate(found, QUESTIONS, out=tmp_path / "out", model=ScriptedChat(reply))
     assert made.unfinished == {}

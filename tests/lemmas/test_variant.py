@@ -49,7 +49,7 @@ def prompts(model: ScriptedChat, n: int) -> dict[str, str]:
         ({}, 3 * 3),
         ({"rounds": 1}, 3),
         ({"debaters": 7, "rounds": 2}, 7 * 2),
-        ({"finish": "judge_pick"}, 3 * 3 + 1),
+        ({"end": "pick"}, 3 * 3 + 1),
     ],
 )
 def test_calls_are_k_times_rounds_and_one_for_the_judge(settings: dict[str, Any], calls: int) -> None:
@@ -92,13 +92,13 @@ def test_a_draft_without_an_answer_takes_no_part_in_the_convergence() -> None:
 )
 def test_the_judge_picks_a_debater_by_name(verdict: str, answer: str | None) -> None:
     pick = Completion(text=verdict)
-    transcript, _ = run(lambda r: pick if r.purpose.stage == "pick" else stance(r), {"finish": "judge_pick"})
+    transcript, _ = run(lambda r: pick if r.purpose.stage == "pick" else stance(r), {"end": "pick"})
     assert (transcript.final.by, transcript.answer) == ("judge", answer)
     assert transcript.status == ("abstained" if answer is None else "ok")
 
 
 def test_free_text_has_no_marker() -> None:
-    _, model = run(settings={"marker": "text", "finish": "judge_pick"})
+    _, model = run(settings={"marker": "text", "end": "pick"})
     assert not any("The answer is" in shown(r) for r in model.requests)
     assert not any(re.search("few words|two sentences|brief", shown(r)) for r in model.requests)
     assert all("at the length that the task asks for" in shown(r) for r in model.requests if r.purpose.stage != "pick")

@@ -118,7 +118,7 @@ def test_a_run_counts_such_calls_in_scores_and_report_and_replays_them(tmp_path:
     )
     out, pools = tmp_path / "out", ("--pools", tmp_path / "pools.jsonl", "--sources", "notes")
     with openai_server(cutting) as server:
-        protocol = ("--protocol", "rag", "--set", "knowledge.per_source=9")
+        protocol = ("--protocol", "rag", "--set", "per_source=9")
         endpoint = ("--model", "openai/m", "--base-url", server.url)
         command = ("run", tmp_path / "q.jsonl", *pools, *protocol, *endpoint, "--out", out)
         done = madke(*command)

@@ -19,7 +19,7 @@ from madke.core.transcript import (
     Turn,
     Verdict,
 )
-from madke.engine.protocol import Protocol
+from madke.engine.protocol import as_protocol
 from tests.support import run_folder
 
 PASSAGES = [
@@ -98,5 +98,5 @@ def write_run(
         lines = [{"id": id_, "question": text, "passages": passages} for id_, text in questions.items()]
         file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     models = {"debater-1": "scripted/a", "judge": "scripted/b"}
-    protocol = Protocol(source="a test")
+    protocol = as_protocol({"function": "madke", "source": "a test", "sources": ["wiki", "google"]})
     return run_folder.write_run(path, *transcripts, pools=file, data="lakes.jsonl", models=models, protocol=protocol)

@@ -12,7 +12,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.transcript import Final, Round, StageUsage, Stance, Turn
-from madke.engine.protocol import Protocol
+from madke.engine.protocol import as_protocol
 from madke.report import figures
 from madke.report.figures import (
     SETTINGS,
@@ -63,7 +63,8 @@ def debates(right: int = 3, n: int = 4, rounds: Any = ("xy", "xx"), **changes: A
 
 
 def config(data: str = "nq.jsonl", model: str = "openai/m", **protocol: Any) -> Any:
-    made = Protocol(source="test", **protocol)
+    usual = {"function": "madke", "source": "test", "sources": ["wiki", "google"], "select": "adaptive"}
+    made = as_protocol({**usual, **protocol})
     return RunRecord(
         data=data,
         questions={"q0": data},
@@ -83,7 +84,7 @@ def arm(name: Any, transcripts: Any = None, settings: Any = None) -> Any:
 
 
 def informed(*sources: Any, **more: Any) -> Any:
-    return config(knowledge={"sources": sources, **more})
+    return config(sources=sources, **more)
 
 
 def scored(arms: Any) -> Any:
@@ -134,8 +135,8 @@ def test_arms_that_differ_in_their_sources_alone_are_a_source_ablation() -> None
     arms = [
         arm("both", debates(4), informed("wiki", "google")),
         arm("wiki", debates(3), informed("wiki")),
-        arm("none", debates(1), config(knowledge=None)),
-        arm("other model", debates(2), config(knowledge={"sources": ["google"]}, model="openai/other")),
+        arm("none", debates(1), config(sources=[])),
+        arm("other model", debates(2), config(sources=["google"], model="openai/other")),
     ]
     told = shown(BY_SETTING["source-ablation"], *arms)
     assert [text for text in told if text in ("no knowledge", "wiki", "google", "wiki + google")] == [
@@ -182,12 +183,11 @@ def test_arms_that_differ_in_one_setting_alone_are_compared_by_it(name: str, cha
 
 
 def steps() -> Any:
-    pool: Any = {"knowledge": {"sources": ["wiki"], "select": "all"}}
-    alone: Any = {"debaters": 1, "rounds": 1, "stop": "never", "finish": "only"}
-    alone |= {"sees": {"peers": "none", "own": "none"}}
-    votes = alone | {"debaters": 5, "finish": "majority"}
+    pool: Any = {"sources": ["wiki"], "select": "all"}
+    alone: Any = {"function": "alone", "debaters": 1}
+    votes: Any = {"function": "vote", "debaters": 5}
     return {
-        "cot": config(knowledge=None, **alone),
+        "cot": config(sources=[], **alone),
         "rag": config(**pool, **alone),
         "votes": config(**pool, **votes),
         "debate": config(**pool),
@@ -211,13 +211,13 @@ def test_the_gain_is_split_into_retrieval_further_calls_and_talk_paired_by_quest
 def test_groups_are_called_by_what_tells_them_apart() -> None:
     made = [
         informed("wiki", "google"),
-        config(knowledge=None, order="madc"),
-        config(data="fever.jsonl", knowledge={"sources": ["wiki"]}, rounds=2, debaters=3, model="openai/other"),
+        config(sources=[], order="madc"),
+        config(data="fever.jsonl", sources=["wiki"], rounds=2, debaters=3, model="openai/other"),
     ]
     assert headings([facts(one) for one in made]) == [
-        "nq, debaters 2, wiki + google, rounds 3, by fixed, openai/m",
-        "nq, debaters 2, rounds 3, by madc, openai/m, no knowledge",
-        "fever, debaters 3, wiki, rounds 2, by fixed, openai/other",
+        "nq, wiki + google, debaters 2, rounds 3, by fixed, openai/m",
+        "nq, no knowledge, debaters 2, rounds 3, by madc, openai/m",
+        "fever, wiki, debaters 3, rounds 2, by fixed, openai/other",
     ]
     assert headings([facts(made[0])]) == [""]
 

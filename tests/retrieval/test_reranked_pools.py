@@ -11,7 +11,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.transcript import StageUsage
-from madke.engine.protocol_parts import Rerank
+from madke.engine.settings import Rerank
 from madke.retrieval.pools.pool_file import (
     FurtherQueries,
     PoolRecord,

@@ -77,7 +77,7 @@ def test_an_estimator_puts_one_candidate_first_and_is_not_needed_for_a_replay(tm
     script = tmp_path / "longest.py"
     script.write_text("import json, sys\nfor line in sys.stdin:\n    print(len(json.loads(line)['candidate']))\n")
     command = f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}"
-    options = ("--protocol", "mad", "--set", "finish=rerank", "--set", "rounds=1", "--answer-scorer", command)
+    options = ("--protocol", "mad", "--set", "function=best_of", "--answer-scorer", command)
     before = run("out", *options)
     final = before["q0"].final
     assert (final.agent, final.answer) == ("Debater 1", "Lake Tanganyika")
@@ -103,7 +103,7 @@ def write_web(folder: Any) -> Any:
 @pytest.mark.parametrize("pooled", [False, True], ids=["own pools", "a pool file"])
 def test_a_debater_can_search_and_the_replay_needs_no_source(tmp_path: Path, run: Any, pooled: bool) -> None:
     web = write_web(tmp_path)
-    options = ("--sources", f"google={web}", "--set", "knowledge.allow_search=true", *(run.pools if pooled else ()))
+    options = ("--sources", f"google={web}", "--set", "allow_search=true", *(run.pools if pooled else ()))
     before = run("out", *options)
     transcript = before["q1"]
     found = transcript.pool[-1]

@@ -43,13 +43,13 @@ def texts(pools: Any, *settings: Any) -> Any:
 
 
 def test_one_file_serves_the_union_and_every_fusion(pools: Any) -> None:
-    weighted = "knowledge.fusion=weighted"
+    weighted = "fusion=weighted"
     assert texts(pools) == ["the horse", "a cart", "one mule", "no wheel"]
-    assert texts(pools, "knowledge.fusion=rrf") == ["the horse", "one mule", "a cart", "no wheel"]
-    assert texts(pools, weighted, "knowledge.weights={wiki-dense: 1.0, wiki-bm25: 0.5}") == [
+    assert texts(pools, "fusion=rrf") == ["the horse", "one mule", "a cart", "no wheel"]
+    assert texts(pools, weighted, "weights={wiki-dense: 1.0, wiki-bm25: 0.5}") == [
         "one mule", "no wheel", "the horse", "a cart",
     ]  # fmt: skip
-    assert texts(pools, weighted, "knowledge.weights={wiki-bm25: 3}", "knowledge.max_passages=1") == ["the horse"]
+    assert texts(pools, weighted, "weights={wiki-bm25: 3}", "max_passages=1") == ["the horse"]
 
 
 class Fixed:
@@ -67,9 +67,7 @@ class Fixed:
 
 
 def test_what_a_debater_searches_is_fused_alike() -> None:
-    knowledge = arm(
-        "knowledge.fusion=rrf", "knowledge.max_passages=2", "knowledge.allow_search=true"
-    ).protocol.knowledge
+    knowledge = arm("fusion=rrf", "max_passages=2", "allow_search=true").protocol.knowledge
     sources = [Fixed(name) for name in FOUND]
     ask = searching(LiveSearch({name: name for name in FOUND}, sources, 10), knowledge)
 

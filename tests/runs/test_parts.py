@@ -51,7 +51,7 @@ def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_pa
         for each in (*questions, Question(id="other", question="Où?"))
     ]
     (tmp_path / "pools.jsonl").write_text("\n\n  \n".join(reversed(lines)))
-    knowledge = load_variant("madke").with_settings({"knowledge.sources": ["wiki"]}).protocol.knowledge
+    knowledge = load_variant("madke").with_settings({"sources": ["wiki"]}).protocol.knowledge
     known: Any = None  # the fields of a RunRecord that are read
     if checked_before:
         first = RunPools(tmp_path / "pools.jsonl", knowledge, questions)
@@ -61,7 +61,7 @@ def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_pa
 
 
 def test_each_source_can_have_its_own_number_of_passages(tmp_path: Path) -> None:
-    variant = load_variant("madke").with_settings({"knowledge.per_source": {"wiki": 12, "google": 2}})
+    variant = load_variant("madke").with_settings({"per_source": {"wiki": 12, "google": 2}})
     assert pooled(tmp_path, variant.protocol.knowledge, wiki=20, google=20) == {"wiki": 12, "google": 2}
     assert depth(variant.protocol.knowledge) == 12
     assert depth(load_variant("madke").protocol.knowledge) == 10

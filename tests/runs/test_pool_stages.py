@@ -13,7 +13,7 @@ import madke
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import Unfinished, UserError
 from madke.core.knowledge import Hits, Passage
-from madke.engine.protocol_parts import Knowledge
+from madke.engine.settings import Knowledge
 from madke.models.scripted import ScriptedChat
 from madke.models.store import CallStore
 from madke.retrieval.pools.pool_file import read_pools
@@ -58,7 +58,7 @@ def retriever(**replies: str) -> ScriptedChat:
 
 
 def run(out: Path, model: Any, knowledge: dict[str, Any], source: Any = None, **more: Any) -> Any:
-    settings = {f"knowledge.{name}": value for name, value in knowledge.items()}
+    settings = dict(knowledge)
     return madke.run(
         QUESTIONS,
         model=model,
@@ -194,7 +194,7 @@ def test_a_pool_file_keeps_scores_so_that_arms_need_no_reranker(tmp_path: Path) 
             model=retriever(),
             sources="wiki",
             pools=out,
-            settings={"rounds": 1, "knowledge.rerank": {"model": name, "from": 4, "keep": keep}},
+            settings={"rounds": 1, "rerank": {"model": name, "from": 4, "keep": keep}},
             out=tmp_path / f"keep-{keep}",
         )
         first = next(iter(done.transcripts()))

@@ -15,7 +15,7 @@ from madke.core.chat import Purpose
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
-from madke.engine.protocol_parts import Knowledge
+from madke.engine.settings import Knowledge
 from madke.models.services import AnswerScorer, answer_scoring
 from madke.models.store import CallStore
 from madke.retrieval.pools.live_search import LiveSearch, searching
@@ -72,14 +72,16 @@ def keys(hits: Any) -> Any:
 
 
 def test_a_search_finds_the_best_of_each_source_without_duplicates() -> None:
-    knowledge = Knowledge(sources=("wiki", "google"), per_source={"wiki": 2, "google": 1}, allow_search=True)
+    knowledge = Knowledge(
+        sources=("wiki", "google"), per_source={"wiki": 2, "google": 1}, select="adaptive", allow_search=True
+    )
     (hits,) = search(live(Lakes("wiki"), Lakes("google")), knowledge, "depth")
     assert keys(hits) == [("wiki", "depth-0"), ("wiki", "depth-2"), ("google", "depth-0")]
 
 
 def test_searches_that_wait_together_go_to_the_sources_together() -> None:
     wiki = Lakes("wiki")
-    found = search(live(wiki), Knowledge(sources=("wiki",), allow_search=True), "a", "b", "c")
+    found = search(live(wiki), Knowledge(sources=("wiki",), select="adaptive", allow_search=True), "a", "b", "c")
     assert [keys(hits)[0] for hits in found] == [("wiki", f"{query}-0") for query in "abc"]
     assert wiki.batches == [(["a", "b", "c"], 10)]
 
@@ -87,7 +89,11 @@ def test_searches_that_wait_together_go_to_the_sources_together() -> None:
 def test_a_source_that_fails_costs_its_own_passages() -> None:
     model = live(Lakes("wiki"), Lakes("google", hits=Hits(error="HTTP 500")))
     only_google = Knowledge(
-        sources=("wiki", "google"), per_source=1, per_debater_sources={"Debater 2": ("google",)}, allow_search=True
+        sources=("wiki", "google"),
+        per_source=1,
+        per_debater_sources={"Debater 2": ("google",)},
+        select="adaptive",
+        allow_search=True,
     )
     half, none = search(model, only_google, "x", ("x", purpose("Debater 2")))
     assert (half.error, keys(half)) == (None, [("wiki", "x-0")])
@@ -96,12 +102,12 @@ def test_a_source_that_fails_costs_its_own_passages() -> None:
 
 def test_a_search_fails_where_every_source_does() -> None:
     sources = [Lakes(name, hits=Hits(error="gone")) for name in ("wiki", "google")]
-    (hits,) = search(live(*sources), Knowledge(allow_search=True), "x")
+    (hits,) = search(live(*sources), Knowledge(sources=("wiki", "google"), select="adaptive", allow_search=True), "x")
     assert hits == Hits(error="wiki: gone; google: gone")
 
 
 def test_a_stored_search_is_answered_without_sources(tmp_path: Path) -> None:
-    knowledge = Knowledge(sources=("wiki",), allow_search=True)
+    knowledge = Knowledge(sources=("wiki",), select="adaptive", allow_search=True)
     wiki = Lakes("wiki")
     with CallStore(tmp_path / "calls.sqlite") as store:
         before = search(stored(live(wiki), store), knowledge, "depth")

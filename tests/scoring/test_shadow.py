@@ -87,8 +87,8 @@ def test_the_price_of_an_answer_gained(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("gate", "settings", "skipped"),
     [
-        ("agreement", {"stop": "agreement"}, 2),
-        ("majority", {"stop": "agreement", "agreement_share": 0.6}, 5),
+        ("agreement", {"early_stop": "agreement"}, 2),
+        ("majority", {"early_stop": "majority"}, 5),
         ("vote", {"rounds": 1}, 7),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from madke.core.chat import ChatRequest, Completion, Message, Outcome, Purpose, Usage
-from madke.engine.protocol import Protocol
+from madke.engine.protocol import as_protocol
 from madke.models.prices import Price
 from madke.models.store import CallStore
 from madke.runs.record import RunRecord
@@ -22,7 +22,7 @@ def write_run(directory: Path, calls: str, *models: str) -> Path:
         data="q.jsonl",
         questions={"1": ""},
         variant="madke",
-        protocol=Protocol(source="a test"),
+        protocol=as_protocol({"function": "madke", "source": "a test"}),
         prompts_sha256={},
         models={f"role {n}": model for n, model in enumerate(models)},
         source_specs={},

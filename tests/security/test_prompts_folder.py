@@ -14,7 +14,7 @@ from madke.variants import load_variant
 from madke.variants.sandbox import MAX_BYTES
 from tests.support.cli import refused
 
-PROTOCOL = "source: mine\nknowledge: null\ndebaters: 2\nrounds: 1\nstop: never\nfinish: majority\n"
+PROTOCOL = "source: mine\nfunction: vote\ndebaters: 2\n"
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -172,9 +172,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Any:
     variant = folder / "prompts" / "mine"
     variant.mkdir(parents=True)
     text = json.dumps(f"somebody{ALL}")
-    (variant / "protocol.yaml").write_text(
-        f"source: {text}\nknowledge: null\ndebaters: 1\nrounds: 1\nstop: never\nfinish: only\n"
-    )
+    (variant / "protocol.yaml").write_text(f"source: {text}\nfunction: alone\ndebaters: 1\n")
     (variant / "speak.j2").write_text("{% block system %}s{% endblock %}{% block user %}u{% endblock %}")
     (folder / "sources.yaml").write_text(json.dumps({f"mine{ALL}": {"index": f"nowhere{ALL}"}}))
     questions = [{"id": "q", "question": f"Which {ALL}?", "golden_answers": ["x"]}]

@@ -166,7 +166,7 @@ def test_beyond_the_queue_clients_are_told_to_come_back(tmp_path: Path) -> None:
     [
         (["--host", "0.0.0.0"], "set MADKE_SERVE_KEYS, or pass --no-auth"),
         (["--protocols", "madke,nothing"], "unknown protocol 'nothing'"),
-        (["--protocols", "rerank"], "cannot be served: finish = rerank needs an answer scorer"),
+        (["--protocols", "rerank"], "cannot be served: this protocol needs an answer scorer"),
         (["--protocols", "cot", "--cast", "judge=offline"], "no served protocol has this role"),
         (["--protocols", "cot", "--set", "rounds=x"], "rounds"),
         (["--set", "rounds=x"], "rounds"),

@@ -172,7 +172,7 @@ def test_a_served_question_has_the_query_stage_and_the_reranker_of_its_protocol(
     upstream: Upstream, tmp_path: Path
 ) -> None:
     shelf = Shelf()
-    settings = {"settings": {"knowledge.query": "rewrite", "knowledge.rerank": "llm"}}
+    settings = {"settings": {"query": "rewrite", "rerank": "llm"}}
     with serving(tmp_path / "out", upstream, sources=shelf, settings=settings) as server:
         ask(server, "Who wrote book 1?")
     (path,) = (tmp_path / "out").glob("madke-*")

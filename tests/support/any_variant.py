@@ -8,8 +8,7 @@ from typing import Any
 
 from madke.core.knowledge import Hits, KnowledgePool
 from madke.core.question import Question
-from madke.core.transcript import StageUsage, Stance, Transcript, Turn
-from madke.engine.cost import pool_calls
+from madke.core.transcript import Stance, Transcript, Turn
 from madke.engine.debate import hold_debate
 from madke.engine.parse import marked
 from madke.engine.protocol import Protocol
@@ -33,13 +32,12 @@ def play_any(variant: Variant, reply: Reply, *, first_round: Sequence[Turn] = ()
         for name, letter in zip(agents, "ABCDEFGHIJKLMNOP", strict=False)
     ]
     passages = tuple(passage("wiki", f"k{n}", "T", "text") for n in range(len(agents)))
-    before = {stage.stage: StageUsage(prompt_tokens=1) for stage in pool_calls(protocol)}
     played = hold_debate(
         Scene(
             QUESTION,
             protocol,
             dict.fromkeys(protocol.roles, model),
-            KnowledgePool(passages=passages, usage=before),
+            KnowledgePool(passages=passages),
             task=TASKS[QUESTION.task],
             prompts=variant,
             first_round=first if protocol.first_round_given else (),

@@ -16,7 +16,7 @@ from madke.core.question import Question
 from madke.core.stage import Spoken
 from madke.core.transcript import ParseStatus, Stance, Transcript, Turn
 from madke.engine.debate import hold_debate
-from madke.engine.protocol import Protocol
+from madke.engine.protocol import Protocol, as_protocol
 from madke.engine.roles import STAGE_VALUES
 from madke.engine.scene import Scene
 from madke.models.scripted import ScriptedChat
@@ -27,12 +27,10 @@ QUESTION = Question(id="q1", question="Which lake is the deepest?", answers=("La
 _OPTIONS = ("seed", "repeat", "retrieve", "score_answers", "listen", "deltas", "clock")
 
 BASE = {
+    "function": "mad",
     "source": "none",
     "debaters": [{"name": name} for name in "ABC"],
-    "knowledge": None,
-    "rounds": 2,
-    "stop": "never",
-    "finish": "majority",
+    "reads": {"anonymous": False},
 }
 """Three debaters, two rounds, no judge: what a test is not about."""
 
@@ -72,7 +70,11 @@ def _who(spoken: Spoken) -> str:
 
 
 def protocol(**settings: Any) -> Protocol:
-    return Protocol.model_validate({**BASE, **settings})
+    content = {**BASE, **settings}
+    if content["function"] not in ("mad", "per_document"):
+        content = {name: value for name, value in content.items() if name in settings or name != "reads"}
+    made: Protocol = as_protocol(content)
+    return made
 
 
 def signed(answers: dict[str, Any] | str | Callable[..., Any] = "Lake Baikal", **stages: Any) -> Callable[..., Any]:

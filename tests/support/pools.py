@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from madke.core.knowledge import KnowledgePool
-from madke.engine.protocol_parts import Knowledge
+from madke.engine.settings import Knowledge
 from madke.retrieval.pools.loading import pool_of
 from madke.retrieval.pools.pool_file import PoolRecord
 

@@ -26,8 +26,8 @@ from tests.support.debates import QUESTION, play, prompts
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 MORE: dict[str, dict[str, Any]] = {
-    "chateval": {"talk": {"first": "simultaneous", "later": "simultaneous_with_summary"}, "rounds": 3},
-    "lemmas": {"finish": "judge_pick"},
+    "chateval": {"talk": "simultaneous", "summarized": True, "rounds": 3},
+    "lemmas": {"end": "pick"},
     "liang": {"debaters": 2, "extract": "always", "rounds": 1},
 }
 """Settings of a second debate, for stages and wordings that a protocol has only then."""
@@ -81,7 +81,7 @@ async def estimate(question: Question, candidates: list[str]) -> list[float]:
 def debated(name: str, pool: KnowledgePool, settings: dict[str, Any]) -> str:
     """The last prompt of each stage in each round, up to the second."""
     variant = load_variant(name)
-    confidence = "\nConfidence: 0.8" if variant.protocol.finish == "weighted" else ""
+    confidence = "\nConfidence: 0.8" if variant.protocol.trace.weighs else ""
     reply = debating(variant.environment.filters["marked"], confidence)
     given = pool if variant.protocol.knowledge else EMPTY_POOL
     options: dict[str, Any] = {"retrieve": retrieve} if variant.protocol.needs_search else {}

@@ -55,15 +55,15 @@ def test_the_page_example_debates_as_it_says(tmp_path: Path, run: list[str | Pat
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
-        ("protocol.yaml", lambda text: text + "rouns: 2\n", "unknown key 'rouns'; did you mean 'rounds'?"),
-        ("protocol.yaml", lambda text: text.replace("latest", "last_round"), "needs sees.peers = latest or history"),
+        ("protocol.yaml", lambda text: text + "rouns: 2\n", "unknown parameter 'rouns'; did you mean 'rounds'?"),
+        ("protocol.yaml", lambda text: text.replace("latest", "last_round"), "needs reads.peers = latest or history"),
         (
             "protocol.yaml",
             lambda text: text.replace("prompt: tester", "prompt: judge"),
             "has no template <stage>.judge.j2",
         ),
         ("protocol.yaml", lambda text: text.replace("name: Tester", "name: Judge"), "reserved name 'judge'"),
-        ("protocol.yaml", lambda text: text.replace("finish: majority", "finish: summarizer"), "summarize.j2: missing"),
+        ("protocol.yaml", lambda text: text.replace("early_stop: agreement", "early_stop: judge"), "judge.j2: missing"),
         ("reply.j2", lambda text: text.replace("Keep it", "{{ verdict }} Keep it"), "unknown placeholder 'verdict'"),
         ("reply.j2", lambda text: text.replace("answer_form", "form"), "reply.j2: needs a template 'form.j2'"),
         ("reply.j2", lambda text: text.replace("{% endblock %}", "", 1), "reply.j2"),

@@ -10,7 +10,6 @@ import pytest
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool
 from madke.core.question import Question
-from madke.engine.protocol import compares_answers
 from madke.tasks import TASKS
 from madke.variants import load_variant
 from madke.variants.load import variant_folders
@@ -26,13 +25,13 @@ NOT_OURS = re.compile(
 )
 
 
+def takes_texts(name: str) -> bool:
+    protocol = load_variant(name).protocol
+    return protocol.trace.compares is None and protocol.marker in ("plain", "alone")
+
+
 PROTOCOLS = sorted(variant_folders())
-FOR_TASK = [
-    (task, name)
-    for task in sorted(TASKS)
-    for name in PROTOCOLS
-    if task != "text" or compares_answers(load_variant(name).protocol) is None
-]
+FOR_TASK = [(task, name) for task in sorted(TASKS) for name in PROTOCOLS if task != "text" or takes_texts(name)]
 """Tasks and the protocols that take them."""
 
 

@@ -17,9 +17,9 @@ VALUES = {"question": QUESTION, "round": 1, "rounds": 3}
 
 
 def test_a_setting_is_a_path_and_a_yaml_value() -> None:
-    variant = load_variant("madke").with_settings(dict(map(setting, ["knowledge.per_source=3", "sees={peers: none}"])))
+    variant = load_variant("madke").with_settings(dict(map(setting, ["per_source=3", "reads={peers: none}"])))
     assert variant.protocol.knowledge.per_source == 3
-    assert variant.protocol.sees.peers == "none"
+    assert variant.protocol.model_dump()["reads"]["peers"] == "none"
 
 
 def test_sources_can_be_chosen_dropped_and_given_back() -> None:
@@ -27,8 +27,8 @@ def test_sources_can_be_chosen_dropped_and_given_back() -> None:
     assert variant.protocol.knowledge.sources == ("google",)
     without = variant.with_sources([])
     assert without.protocol.knowledge is None
-    assert without.with_sources(["wiki"]).protocol.knowledge.select == "all"
-    assert variant.with_settings({"knowledge": "none"}).protocol == without.protocol
+    assert without.with_sources(["wiki"]).protocol.knowledge.select == "adaptive"
+    assert variant.with_settings({"sources": "none"}).protocol == without.protocol
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_sources_can_be_chosen_dropped_and_given_back() -> None:
         ({"debaters": [{"name": "A"}, {"name": "A"}]}, "distinct names"),
         ({"debaters": [{"name": "judge"}]}, "reserved name 'judge'"),
         ({"debaters": 1}, "needs at least two debaters"),
-        ({"finish": "only"}, "exactly one debater, found 2"),
-        ({"talk.first": "sequential"}, "needs sees.peers = latest"),
-        ({"rounds.x": 1}, "has no section 'rounds'"),
+        ({"function": "alone"}, "the only debater, but 2 speak"),
+        ({"talk": "sequential"}, "needs reads.peers = latest"),
+        ({"rounds.x": 1}, "rounds has no fields"),
         ({"temperature": -1}, "greater than or equal to 0"),
     ],
 )

@@ -20,7 +20,7 @@ from madke._util.files import Inputs, any_finished, atomic_write, dir_lock, is_f
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Source, SourceCounts
 from madke.core.question import Question
-from madke.engine.protocol_parts import Knowledge
+from madke.engine.settings import Knowledge
 from madke.retrieval.pools.pool_file import PoolRecord, merged_record, record_from_json, record_to_json, write_pools
 from madke.retrieval.source import ask_source, served_by
 

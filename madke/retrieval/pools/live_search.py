@@ -9,8 +9,8 @@ from madke.core.chat import ChatModel, ChatRequest, Completion, Purpose
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Source
 from madke.core.question import Question
-from madke.engine.protocol_parts import Knowledge
 from madke.engine.scene import Retrieve
+from madke.engine.settings import Knowledge
 from madke.models.batching import Batching
 from madke.models.services import failed_call, service_request
 from madke.retrieval.pools.building import retrieve

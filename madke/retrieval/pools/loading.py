@@ -7,7 +7,7 @@ from itertools import zip_longest
 from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.transcript import Retrieval
-from madke.engine.protocol_parts import Knowledge, Rerank
+from madke.engine.settings import Knowledge, Rerank
 from madke.retrieval.fusion import Method, fuse
 from madke.retrieval.pools.pool_file import PoolRecord, Reranking, scope_of
 

@@ -71,7 +71,7 @@ class Reranking:
     """The passages of a question as a reranker scores them, best first."""
 
     model: str
-    """As ``knowledge.rerank.model`` names it."""
+    """As ``rerank.model`` names it."""
     by: str
     """What served it."""
     scope: str = ""

@@ -21,9 +21,9 @@ from madke.core.stage import ShownPassage
 from madke.core.stage import Stage as CallStage
 from madke.core.transcript import StageUsage
 from madke.engine.parse import parse_ranking, parse_searches, without_reasoning
-from madke.engine.protocol_parts import RETRIEVER, Knowledge, Rerank
+from madke.engine.reading import without_tags
 from madke.engine.scene import usage_with_call
-from madke.engine.view import without_tags
+from madke.engine.settings import RETRIEVER, Knowledge, Rerank
 from madke.models.services import service_request
 from madke.retrieval.pools.loading import rerank_candidates
 from madke.retrieval.pools.pool_file import FurtherQueries, PoolRecord, Ranked, Reranking, record_from_json, scope_of
@@ -90,7 +90,7 @@ class PoolStages:
     wanted: Sequence[Knowledge]
     """The settings whose stages every pool gets."""
     models: Mapping[str, ChatModel]
-    """By ``knowledge.rerank.model``; :data:`LLM` is the role ``retriever``, :data:`SEARCH` the sources."""
+    """By ``rerank.model``; :data:`LLM` is the role ``retriever``, :data:`SEARCH` the sources."""
     seed: int | None = None
     wrong: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """What went wrong -> the reason for each pool."""

@@ -11,8 +11,8 @@ from tests.support.debates import asked, play, shown
 
 NAMES = ["General Public", "Critic", "News Author"]
 ONE_BY_ONE: dict[str, str] = {}
-SIMULTANEOUS = {"talk.first": "simultaneous", "talk.later": "simultaneous"}
-SUMMARIZED = {"talk.first": "simultaneous", "talk.later": "simultaneous_with_summary"}
+SIMULTANEOUS = {"talk": "simultaneous"}
+SUMMARIZED = {"talk": "simultaneous", "summarized": True}
 
 
 def holding(*answers: str) -> Callable[..., Any]:

@@ -41,7 +41,7 @@ def test_a_question_takes_2nr_plus_r_plus_1_calls_or_fewer_where_the_matcher_spa
     assert transcript.stop_reason == ("consensus" if agree_in <= 3 else "rounds")
 
 
-@pytest.mark.parametrize("settings", [{"knowledge.select": "all"}, {"knowledge": None}])
+@pytest.mark.parametrize("settings", [{"select": "all"}, {"sources": []}])
 def test_without_selection_a_question_takes_nr_plus_r_plus_1_calls(
     pool: KnowledgePool, settings: dict[str, Any]
 ) -> None:
@@ -107,7 +107,7 @@ def test_the_judge_is_not_asked_where_there_is_no_doubt(
     pool: KnowledgePool, answers: tuple[str, str], consensus: bool, rule: str
 ) -> None:
     said = dict(zip(("Debater 1", "Debater 2"), answers, strict=True))
-    one_round = {"rounds": 1, "knowledge.select": "all"}
+    one_round = {"rounds": 1, "select": "all"}
     transcript, model = run(lambda r: said.get(r.purpose.agent, "Lake Baikal"), pool, one_round)
     verdict = transcript.rounds[0].verdict
     assert verdict is not None
@@ -116,9 +116,7 @@ def test_the_judge_is_not_asked_where_there_is_no_doubt(
 
 def test_a_missing_answer_is_no_consensus_whatever_the_judge_says(pool: KnowledgePool) -> None:
     said = {"Debater 1": "The answer is Lake Baikal.", "Debater 2": "I cannot say.", "judge": "SAME"}
-    transcript, _ = run(
-        lambda r: said.get(r.purpose.agent, "[0]"), pool, {"judge_asked": "always", "knowledge.select": "all"}
-    )
+    transcript, _ = run(lambda r: said.get(r.purpose.agent, "[0]"), pool, {"judge_asked": "always", "select": "all"})
     assert [entry.verdict.consensus for entry in transcript.rounds if entry.verdict] == [False] * 3
     assert transcript.stop_reason == "rounds"
 

@@ -15,10 +15,10 @@ def seen(request: ChatRequest) -> list[tuple[int, ...]]:
 def test_it_differs_from_madke_in_the_sources_and_the_later_rounds_alone() -> None:
     here, there = (load_variant(name).protocol.model_dump() for name in ("madke-reference", "madke"))
     differing = {name for name in here if here[name] != there.get(name)}
-    assert differing == {"source", "knowledge", "talk", "sees", "marker", "examples", "structured"}
-    assert here["knowledge"] == {**there["knowledge"], "per_source": {"wiki": 10, "google": 5}}
-    assert here["talk"] == {**there["talk"], "later": "sequential"}
-    assert here["sees"] == {**there["sees"], "peers": "latest"}
+    assert differing == {"source", "per_source", "talk", "reads", "judge_asked", "marker", "examples", "structured"}
+    assert here["per_source"] == {"wiki": 10, "google": 5}
+    assert here["talk"] == "sequential_later"
+    assert here["reads"] == {**there["reads"], "peers": "latest"}
 
 
 def test_the_first_round_is_independent_and_later_ones_read_the_newest_answer(pool: KnowledgePool) -> None:

@@ -41,11 +41,10 @@ def test_each_layer_reads_the_whole_layer_before_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"debaters": 6}, "adds up to 7 debaters, but there are 6"),
-        ({"rounds": 2}, "has 3 numbers, one for each round; rounds is 2"),
-        ({"talk.groups": [3, 2, 2]}, "finish = only needs exactly one debater, found 2"),
-        ({"stop": "stability"}, "with talk.groups each speaks once"),
-        ({"talk.later": "sequential"}, "needs talk.first and talk.later = simultaneous"),
+        ({"debaters": 6}, "add up to 7 debaters, but there are 6"),
+        ({"layers": [3, 2, 2]}, "the only debater, but 2 speak"),
+        ({"early_stop": "stability"}, "in layers each speaks once"),
+        ({"first_round_given": True}, "does not work with layers"),
     ],
 )
 def test_settings_that_fit_no_layers_are_refused(settings: dict[str, object], why: str) -> None:

@@ -70,6 +70,6 @@ def test_another_wording_of_an_answer_is_no_change(pool: KnowledgePool) -> None:
 
 def test_more_passages_than_debaters_are_refused() -> None:
     with pytest.raises(UserError, match="a debater for each of up to 20 passages, found 10"):
-        load_variant("per-document").with_settings({"knowledge.per_source": 10})
-    variant = load_variant("per-document").with_settings({"knowledge.per_source": 10, "debaters": 20})
+        load_variant("per-document").with_settings({"per_source": 10})
+    variant = load_variant("per-document").with_settings({"per_source": 10, "debaters": 20})
     assert len(variant.protocol.cast) == 20

@@ -39,7 +39,7 @@ def test_sample_i_reads_on_from_passage_i_and_three_of_five(five: KnowledgePool)
 
 
 def test_a_share_of_one_gives_the_whole_pool_in_another_order(five: KnowledgePool) -> None:
-    _, model = play("views", reply, pool=five, settings={"knowledge.view_share": 1})
+    _, model = play("views", reply, pool=five, settings={"view_share": 1})
     assert [read(request) for request in model.requests[:2]] == [[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]]
 
 

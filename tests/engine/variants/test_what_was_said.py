@@ -7,7 +7,7 @@ import pytest
 from madke.core.chat import ChatRequest
 from tests.support.debates import asked, play, shown
 
-READERS = ("madke", "lemmas", "chateval", "reconcile", "per-document", "mad")
+READERS = ("madke", "lemmas", "reconcile", "per-document", "mad")
 
 
 def reply(request: ChatRequest) -> str:
@@ -29,15 +29,21 @@ NAMES = [{"name": "Ada"}, {"name": "Bo"}, {"name": "Cy"}]
 
 
 def settings(**more: Any) -> dict[str, Any]:
-    return {"debaters": NAMES, "knowledge": None, "rounds": 2, "talk": {}, "marker": "brackets", "stop": "never"} | more
+    return {
+        "debaters": NAMES,
+        "sources": [],
+        "rounds": 2,
+        "marker": "brackets",
+        "early_stop": "never",
+    } | more
 
 
 @pytest.mark.parametrize("variant", READERS)
 @pytest.mark.parametrize("grouped", [True, False])
 @pytest.mark.parametrize("anonymous", [True, False])
 def test_without_a_readable_answer_none_is_put_into_a_mouth(variant: str, grouped: bool, anonymous: bool) -> None:
-    sees = {"peers": "answers", "own": "last", "grouped": grouped, "anonymous": anonymous}
-    _, model = play(variant, mute, settings=settings(sees=sees))
+    reads = {"peers": "answers", "own": "last", "grouped": grouped, "anonymous": anonymous}
+    _, model = play(variant, mute, settings=settings(reads=reads))
     prompt = shown(asked(model, agent="Bo", round=2, stage="reply")[0])
     ada, cy = ("Another agent", "Another agent") if anonymous else ("Ada", "Cy")
     assert f"\n{ada} answered: Ada 1\n" in prompt

@@ -1,0 +1,236 @@
+"""What a debater reads: whose stances, in which order, grouped by answer, and how they are quoted."""
+
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
+from itertools import pairwise
+
+from madke.core.chat import Message
+from madke.core.question import Question
+from madke.core.stage import Spoken
+from madke.core.transcript import Remark, Round, Turn
+from madke.engine.agreement import Same, answer_groups, matcher, same_answers
+from madke.engine.settings import Order, Reads, readable_by
+from madke.tasks.base import Task
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Peers who give the same answer."""
+
+    answer: str
+    members: tuple[Spoken, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class View:
+    """What a debater sees of the debate in its turn."""
+
+    peers: tuple[Spoken, ...] = ()
+    """The others' stances, if no history is shown."""
+    own: str | None = None
+    """Its own newest stance; None if the protocol hides it."""
+    last: str | None = None
+    """Its own newest stance even if hidden: selection always sees it (Wang et al., Eq. 2)."""
+    history: tuple[Spoken, ...] = ()
+    """The peers' stances, the reader's own or both, in order of time."""
+    groups: tuple[Group, ...] = ()
+    digest: str | None = None
+    critique: str | None = None
+    """Its review of its own newest stance."""
+    reads: tuple[str, ...] = ()
+    """The names of the peers, in the order shown."""
+    chat: bool = False
+    """Whether the history is shown as chat messages."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to reply to."""
+        return not self.peers and not self.history and self.own is None and self.digest is None
+
+
+def view(
+    reads: Reads,
+    agent: str,
+    names: Sequence[str],
+    rounds: Sequence[Round],
+    spoken: Sequence[Turn],
+    order: Sequence[str],
+    same: Same,
+) -> View:
+    """What ``reads`` lets ``agent`` see in its turn.
+
+    ``names`` are those of the cast, ``rounds`` the finished rounds, ``spoken`` the finished turns of a sequential
+    round. Peers are shown in ``order``, then the remarks of other roles on the last round; ``same`` groups answers.
+    """
+    hidden = _hidden_from(reads, agent, names)
+    newest = {turn.agent: (number, turn) for number, turn in _all_turns(rounds, ())}
+    seen = replace(_own(reads, newest[agent][1] if agent in newest else None, rounds), chat=reads.chat)
+    # A summary of the debate so far replaces the peers.
+    peers = "none" if rounds and rounds[-1].digest is not None else reads.peers
+    remarks = tuple(_remarked(each, rounds[-1].n) for each in (rounds[-1].remarks if rounds else ()) if not each.error)
+    if "history" in (peers, reads.own):
+        everything = [*_all_turns(rounds, spoken)]
+        readable: set[str] = set()
+        if peers == "history":
+            readable = {turn.agent for _, turn in everything}.difference(hidden, [agent])
+        if reads.own == "history":
+            readable.add(agent)
+        past = [(number, turn) for number, turn in everything if turn.agent in readable]
+        history = tuple(_shown(reads, turn, number, own=turn.agent == agent) for number, turn in past)
+        seen = replace(seen, history=history, reads=tuple(turn.agent for _, turn in past if turn.agent != agent))
+    told = tuple(each.agent for each in remarks)
+    if peers == "history":
+        return replace(seen, history=(*seen.history, *remarks), reads=(*seen.reads, *told))
+    if peers == "none":
+        return replace(seen, peers=remarks, reads=(*seen.reads, *told))
+    if peers == "latest":
+        now = len(rounds) + 1
+        shown = newest | {turn.agent: (now, turn) for turn in spoken if turn.stance.status != "failed"}
+    else:
+        shown = {name: (number, turn) for name, (number, turn) in newest.items() if number == len(rounds)}
+    read_turns = [shown[name] for name in order if name in shown and name not in hidden]
+    peer_of = {turn.agent: _shown(reads, turn, number) for number, turn in read_turns}
+    groups = _groups([turn for _, turn in read_turns], peer_of, same) if reads.grouped else ()
+    return replace(seen, peers=(*peer_of.values(), *remarks), groups=groups, reads=(*peer_of, *told))
+
+
+def _remarked(remark: Remark, number: int) -> Spoken:
+    return Spoken(agent=remark.role, text=remark.text, round=number)
+
+
+def _groups(turns: Sequence[Turn], shown: Mapping[str, Spoken], same: Same) -> tuple[Group, ...]:
+    """The turns by answer. ``shown``: agent -> its stance, as the reader sees it."""
+    return tuple(
+        Group(answer=group[0].stance.answer or "", members=tuple(shown[turn.agent] for turn in group))
+        for group in answer_groups(turns, same)
+    )
+
+
+def groups_without(groups: Sequence[Group], dropped: Sequence[Spoken]) -> tuple[Group, ...]:
+    """The groups without these stances, and without groups that have no other."""
+    # By identity: two anonymous peers with the same text are equal objects.
+    dropped_ids = {id(spoken) for spoken in dropped}
+    left = (replace(group, members=tuple(m for m in group.members if id(m) not in dropped_ids)) for group in groups)
+    return tuple(group for group in left if group.members)
+
+
+def _own(reads: Reads, mine: Turn | None, rounds: Sequence[Round]) -> View:
+    digest = rounds[-1].digest if rounds else None
+    summary = digest.text if digest and not digest.error else None
+    if mine is None:
+        return View(digest=summary)
+    text, review = mine.stance.text, mine.reflection
+    critique = review.text if review and review.error is None else None
+    return View(own=text if reads.own != "none" else None, last=text, critique=critique, digest=summary)
+
+
+def stances_of(rounds: Sequence[Round], *, history: bool = False) -> tuple[Spoken, ...]:
+    """The stances that judge and summarizer read: those of the last round, or of all rounds. No failed calls."""
+    turns = _all_turns(rounds if history else rounds[-1:], ())
+    return tuple(_spoken(turn, number) for number, turn in turns)
+
+
+def quoted(text: str) -> str:
+    """The text as a quotation: each line begins with ``>``, so that none can pass for a line of the prompt."""
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def as_message(spoken: Spoken) -> Message:
+    """A stance of a debate that is shown as a chat: the reader's own unchanged, another's quoted."""
+    # ``_shared/stance.j2`` writes the same.
+    said = spoken.text if spoken.own else f"{spoken.agent or 'Another agent'} wrote:\n{quoted(spoken.text)}"
+    return Message(role="assistant" if spoken.own else "user", content=said)
+
+
+def without_tags(text: str, names: tuple[str, ...]) -> str:
+    """Replace the ``<`` of all tags with these names, opening or closing, by ``(``."""
+    return _opening(names).sub("(", text) if "<" in text else text
+
+
+@cache
+def _opening(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"<(?=\W{{0,9}}(?:{'|'.join(names)})\b)", re.IGNORECASE)
+
+
+def _hidden_from(reads: Reads, reader: str, names: Sequence[str]) -> frozenset[str]:
+    """The debaters that a debater may not read, and itself. Given stances of agents outside the cast are not hidden."""
+    here = names.index(reader)
+    readable = readable_by(reads.topology, here, len(names)) or set()
+    return frozenset(name for place, name in enumerate(names) if place not in readable - {here})
+
+
+def _all_turns(rounds: Sequence[Round], spoken: Iterable[Turn]) -> list[tuple[int, Turn]]:
+    turns = [(entry.n, turn) for entry in rounds for turn in entry.turns]
+    turns += [(rounds[-1].n + 1 if rounds else 1, turn) for turn in spoken]
+    return [(number, turn) for number, turn in turns if turn.stance.status != "failed"]
+
+
+def _shown(reads: Reads, turn: Turn, number: int, *, own: bool = False) -> Spoken:
+    shown = replace(_spoken(turn, number), own=own)
+    if reads.peers == "answers" and not own:
+        shown = replace(shown, text="")
+    return replace(shown, agent="") if reads.anonymous else shown
+
+
+def _spoken(turn: Turn, number: int) -> Spoken:
+    stance = turn.stance
+    return Spoken(agent=turn.agent, text=stance.text, answer=stance.answer, confidence=stance.confidence, round=number)
+
+
+def by_cast(turns: Sequence[Turn], names: Sequence[str]) -> list[Turn]:
+    """The turns in the order of the cast, so that "the earliest debater" does not depend on the speaking order."""
+    place = {name: n for n, name in enumerate(names)}
+    return sorted(turns, key=lambda turn: place.get(turn.agent, len(place)))
+
+
+def reading_order(
+    order: Order, rounds: Sequence[Round], names: Sequence[str], *, question: Question, task: Task, seed: str
+) -> tuple[tuple[str, ...], Mapping[str, float]]:
+    """The reading order of the round after ``rounds``, for all readers, and each agent's score (only for ``madc``).
+
+    In the first round it is the order of the cast (``names``) or a random one, which depends on ``seed``. The orders by
+    truth compare answers with the question's golds; ``madc`` uses the task's matcher.
+    """
+    if order.by == "random":
+        spoke = [turn.agent for turn in rounds[-1].turns] if rounds else names
+        return tuple(random.Random(sha256(seed.encode()).digest()).sample(list(spoke), len(spoke))), {}
+    if not rounds:
+        return tuple(names), {}
+    turns = by_cast(rounds[-1].turns, names)
+    if order.by in ("truth_first", "truth_last"):
+        right = {t.agent: t.stance.answer is not None and task.accepts(t.stance.answer, question) for t in turns}
+        first = order.by == "truth_first"
+        return tuple(t.agent for t in sorted(turns, key=lambda t: right[t.agent] != first)), {}
+    if order.by == "madc":
+        same = matcher(task, question)
+        scores = same_answers(turns, same)
+        for agent in _read_last(rounds):
+            scores[agent] = scores.get(agent, 0.0) * order.decay
+        return _ascending(turns, scores, same), scores
+    return tuple(turn.agent for turn in turns), {}
+
+
+def _read_last(rounds: Sequence[Round]) -> list[str]:
+    """The agent that was read last, for each round after the first."""
+    last = []
+    for before, entry in pairwise(rounds):
+        spoke = {turn.agent for turn in before.turns if turn.stance.status != "failed"}
+        last += [agent for agent in reversed(entry.order) if agent in spoke][:1]
+    return last
+
+
+def order_for(reader: str, turns: Sequence[Turn], names: Sequence[str], same: Same) -> tuple[str, ...]:
+    """The ``madc`` order for one reader, computed without its own answer (as in the authors' released code)."""
+    others = by_cast([turn for turn in turns if turn.agent != reader], names)
+    return _ascending(others, same_answers(others, same), same)
+
+
+def _ascending(turns: Sequence[Turn], scores: Mapping[str, float], same: Same) -> tuple[str, ...]:
+    """Agents by score; ties by answer group (that of the earliest debater first), then by position in ``turns``."""
+    place = {turn.agent: n for n, turn in enumerate(turns)}
+    group = {t.agent: place[members[0].agent] for members in answer_groups(turns, same) for t in members}
+    return tuple(sorted(place, key=lambda agent: (scores[agent], group.get(agent, place[agent]), place[agent])))

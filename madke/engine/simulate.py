@@ -1,0 +1,300 @@
+"""Simulated debates: what a protocol does, found out by running it, without a model.
+
+A protocol runs in two worlds: in one all debaters always agree, in the other they never do. Replies are replaced where
+they are read, so no model has to know what a judge says. Together the two tell who speaks, who reads whom, which stages
+and roles there are, what the debate needs, and the fewest and most calls that it can take.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from madke._util.concurrency import finished
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, KnowledgePool, Passage
+from madke.core.question import Question
+from madke.core.transcript import (
+    Called,
+    Final,
+    Reflection,
+    Round,
+    Search,
+    Selection,
+    StageUsage,
+    Stance,
+    Turn,
+    Verdict,
+)
+from madke.engine.parse import NO_CONTEXT
+from madke.engine.reading import View
+from madke.engine.roles import Roles, allowed
+from madke.engine.scene import Prompts, Scene, StageReply
+from madke.engine.settings import NON_DEBATERS, STAGES, Debater, Settings
+from madke.engine.steps import Debate
+from madke.tasks.base import BaseTask
+
+_MOST_CALLS = 2_000
+_AS_LETTERS = str.maketrans("0123456789", "ghijklmnop")
+
+
+class SimulatedCall(NamedTuple):
+    """A call of a simulated debate."""
+
+    stage: str
+    agent: str
+    round: int
+    reads: tuple[str, ...] = ()
+    """Whose stances a turn reads."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class World:
+    """A debate in one of the two worlds."""
+
+    calls: tuple[SimulatedCall, ...] = ()
+    rounds: int = 0
+    by: str = ""
+    """Where the answer comes from."""
+    stop_reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trace:
+    """What the simulation of a protocol found out."""
+
+    agree: World = World()
+    """All debaters always agree, and so say judge and reviews."""
+    differ: World = World()
+    """No two answers are ever the same."""
+    samples: bool = False
+    """Whether all rounds are samples of one vote."""
+    compares: str | None = None
+    """The first step that compares answers, so that they cannot be texts."""
+    weighs: bool = False
+    """Whether answers are weighed by confidence, so that stances state one."""
+    decides: bool = False
+    """Whether the judge decides on the answer."""
+    needs_golds: str | None = None
+    """The order that uses gold answers: the debate is then an analysis, not a prediction."""
+    needs_answer_scorer: bool = False
+    shown: Mapping[str, Any] = field(default_factory=dict)
+    """Further values that templates can show."""
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that need a template: those of debaters and other roles, in the order of a debate."""
+        found = dict.fromkeys(call.stage for call in (*self.differ.calls, *self.agree.calls))
+        own = [stage for stage in found if stage not in STAGES]
+        # A debater that has read nothing speaks, in whichever round.
+        return (*own, *(stage for stage in STAGES if stage in found or stage == "speak"))
+
+    @property
+    def other_roles(self) -> tuple[str, ...]:
+        """The roles that are no debaters, judge and summarizer first."""
+        stages, remarks = {*self.stages}, [call for call in self.differ.calls if call.stage == call.agent]
+        judge = ["judge"] if stages & {"judge", "extract", "pick"} else []
+        summarizer = ["summarizer"] if stages & {"digest", "summarize"} else []
+        others = [call.agent for call in remarks if call.agent not in NON_DEBATERS]
+        return (*judge, *summarizer, *dict.fromkeys(others))
+
+    @property
+    def calls(self) -> tuple[int, int]:
+        """The fewest and the most calls of a question, if all succeed."""
+        counts = (len(self.agree.calls), len(self.differ.calls))
+        return min(counts), max(counts)
+
+    @property
+    def talks(self) -> bool:
+        """Whether anybody reads anything: else it is a vote already."""
+        return any(call.stage == "reply" for call in self.differ.calls)
+
+    @property
+    def equal_vote(self) -> tuple[int, int] | None:
+        """The smallest and largest vote with as many calls, in samples; None if there is no debate."""
+        fewest, most = self.calls
+        return None if most < 2 or not self.talks else (max(1, fewest), most)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldRoles(Roles):
+    """Roles whose calls are made as they are, and read as if all debaters agreed, or never did."""
+
+    agree: bool
+
+    async def select(self, debater: Debater, round_n: int, view: View) -> tuple[Selection, Search | None]:
+        """The first passages that it may choose."""
+        await super().select(debater, round_n, view)
+        return Selection(ids=tuple(allowed(self.scene, debater)[: self.scene.protocol.max_selected])), None
+
+    async def speak(self, debater: Debater, round_n: int, numbers: Sequence[int], view: View) -> Stance:
+        """An answer: always the same, or one of its own in each round."""
+        stance = await super().speak(debater, round_n, numbers, view)
+        said = "" if self.agree else f"{debater.name} {round_n}"
+        answer = sha256(said.encode()).hexdigest()[:16].translate(_AS_LETTERS)
+        return replace(stance, answer=answer, status="ok", error=None, confidence=1.0, text=stance.text or answer)
+
+    async def reflect(self, debater: Debater, round_n: int, own: str) -> Reflection:
+        """Satisfied, or not."""
+        return replace(await super().reflect(debater, round_n, own), satisfied=self.agree, error=None)
+
+    async def judge(self, rounds: Sequence[Round], *, history: bool = False, decides: bool = False) -> Verdict:
+        """Settled for the first debater, or not."""
+        verdict = await super().judge(rounds, history=history, decides=decides)
+        first = rounds[-1].turns[0]
+        side, answer = (first.agent, first.stance.answer) if self.agree else (None, None)
+        return replace(verdict, consensus=self.agree, error=None, side=side, answer=answer)
+
+    async def extract(self, rounds: Sequence[Round]) -> Final:
+        """The first debater's answer."""
+        return _answered(await super().extract(rounds), rounds)
+
+    async def summarize(self, rounds: Sequence[Round]) -> Final:
+        """The first debater's answer."""
+        return _answered(await super().summarize(rounds), rounds)
+
+    async def pick(self, rounds: Sequence[Round]) -> tuple[Final, str | None]:
+        """The first debater."""
+        final, _ = await super().pick(rounds)
+        return _answered(final, rounds), rounds[-1].turns[0].agent
+
+
+def _answered(final: Final, rounds: Sequence[Round]) -> Final:
+    return replace(final, answer=rounds[-1].turns[0].stance.answer, status="ok", error=None)
+
+
+@dataclass(slots=True)
+class _SilentScene(Scene):
+    """A scene whose calls are only noted."""
+
+    calls: list[SimulatedCall] = field(default_factory=list, kw_only=True)
+
+    async def call(self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], **how: Any) -> StageReply:
+        if len(self.calls) >= _MOST_CALLS:
+            raise UserError(f"a debate of more than {_MOST_CALLS:,} calls; lower rounds or debaters")
+        self.calls.append(SimulatedCall(stage, agent, round_n))
+        # Any budget of tokens is used up where all agree.
+        self.usage[stage] = self.usage.get(stage, StageUsage()) + StageUsage(prompt_tokens=self.tokens)
+        return StageReply(Called(text="-"), NO_CONTEXT, None)
+
+    tokens: int = field(default=0, kw_only=True)
+
+
+class _Symbols(BaseTask):
+    """Answers that are the same only if they are equal."""
+
+    name = "simulated"
+
+    def same(self, a: str, b: str, question: Question) -> bool:
+        return a == b
+
+    def accepts(self, answer: str, question: Question) -> bool:
+        return False
+
+
+Function = Callable[..., Awaitable[Final]]
+_known: dict[tuple[Function, str], Trace] = {}
+
+
+def simulated(function: Function, settings: Settings, values: Mapping[str, Any]) -> Trace:
+    """The trace of a protocol's function with these settings.
+
+    Raises:
+        UserError: The function or a step refuses a value; or the function breaks, which is a bug in it.
+    """
+    key = (function, settings.model_dump_json())
+    if key not in _known:
+        if len(_known) > 500:
+            _known.clear()
+        _known[key] = _simulated(function, settings, values)
+    return _known[key]
+
+
+def _simulated(function: Function, settings: Settings, values: Mapping[str, Any]) -> Trace:
+    debates, worlds = [], []
+    for agree in (True, False):
+        scene = _scene(settings, agree)
+        debate = Debate(scene, WorldRoles(scene=scene, agree=agree))
+        try:
+            final = finished(debate.run(function, values))
+        except UserError:
+            raise
+        except Exception as error:
+            name = f"{function.__module__}:{function.__qualname__}"
+            raise UserError(f"the protocol function {name} fails in a simulated debate: {error!r}") from error
+        debates.append(debate)
+        reads = {(entry.n, turn.agent): turn.reads for entry in debate.past for turn in entry.turns}
+        calls = [
+            call._replace(reads=reads[call.round, call.agent]) if call.stage == "reply" else call
+            for call in scene.calls
+        ]
+        worlds.append(
+            World(calls=tuple(calls), rounds=len(debate.past), by=final.by, stop_reason=debate.stop_reason or "")
+        )
+    agree_world, differ_world = worlds
+    steps = {step: how for debate in debates for step, how in debate.used.items()}
+    if settings.first_round_given and differ_world.rounds < 2:
+        raise UserError("first_round_given needs rounds >= 2: the given stances are round 1")
+    if settings.early_stop is not None and "rounds" not in steps:
+        raise UserError(f"early_stop = {settings.early_stop} has no effect: the protocol has no rounds")
+    return Trace(
+        agree=agree_world,
+        differ=differ_world,
+        samples=debates[1].samples,
+        compares=next((debate.compared for debate in reversed(debates) if debate.compared), None),
+        weighs="weigh" in steps,
+        decides="decides" in steps,
+        needs_golds=steps.get("golds"),
+        needs_answer_scorer="score" in steps,
+        shown={
+            name: value
+            for name, value in debates[1].scene.shared.items()
+            if name not in ("question", "rounds", "debaters")
+        },
+    )
+
+
+def _scene(settings: Settings, agree: bool) -> _SilentScene:
+    knowledge = settings.knowledge
+    kept = [(source, n) for source in settings.sources for n in range(settings.count(source))] if knowledge else []
+    limit = settings.pool_limit if knowledge else 0
+    passages = tuple(
+        Passage(source=source, key=f"{source} {n}", title="", text="", score=0, rank=n) for source, n in kept
+    )
+    given = tuple(
+        Turn(agent=debater.name, stance=Stance(text="-", answer="given" if agree else f"given to {debater.name}"))
+        for debater in settings.cast
+    )
+    return _SilentScene(
+        question=Question(id="simulated", question="?", task="simulated"),
+        protocol=settings,
+        cast={},
+        pool=KnowledgePool(passages=passages[:limit]),
+        task=_Symbols(),
+        prompts=_NO_PROMPTS,
+        first_round=given if settings.first_round_given else (),
+        retrieve=nothing_found,
+        score_answers=equal_scores,
+        tokens=10**12 if agree else 0,
+    )
+
+
+async def nothing_found(*_: object) -> Hits:
+    """A search without results."""
+    return Hits()
+
+
+async def equal_scores(question: Question, candidates: Sequence[str]) -> Sequence[float]:
+    """An answer scorer that likes all answers equally."""
+    return [0.0] * len(candidates)
+
+
+class _NoPrompts:
+    def render(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("a simulated debate renders nothing")
+
+    def shows(self, *_: Any, **__: Any) -> Any:
+        return ()
+
+
+_NO_PROMPTS: Prompts = _NoPrompts()

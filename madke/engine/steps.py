@@ -1,0 +1,583 @@
+"""The steps of a debate. A protocol is a function over them (:mod:`madke.engine.protocols`).
+
+Whatever can go wrong is handled here once: a call that fails, a prompt that is too long, a first round that is given,
+a round in which nobody speaks, a stop that spans protocols.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from math import isfinite
+from typing import Any
+
+from madke._util.concurrency import gather
+from madke.core import events
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits
+from madke.core.transcript import UNREAD_STATUSES, Final, Remark, Round, Stance, Turn, Verdict
+from madke.engine.agreement import agreed, answer_groups
+from madke.engine.evidence import last_turns
+from madke.engine.prose import is_prose
+from madke.engine.reading import View, by_cast, order_for, reading_order, stances_of, view
+from madke.engine.roles import Roles, allowed, citable_numbers
+from madke.engine.scene import Scene
+from madke.engine.settings import Debater, JudgeAsked, Order, Reads, Talk, readable_by
+
+ALL_FAILED, NO_REASON = "all_failed", "stopped"
+"""Stop reasons: all calls of a round failed; the protocol's function ended the debate and no step says why."""
+_FIXED, _READS = Order(), Reads()
+_MORE_THAN_HALF = 0.5 + 1e-6
+
+
+class RoundFailed(Exception):
+    """Nobody spoke in a round, so the debate is over. Raised by :meth:`Debate.turns` for whoever runs the function."""
+
+    def __init__(self, error: str | None) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Debate:
+    """One debate in progress: what a protocol's function gets. Its methods are the steps.
+
+    Steps that end with an answer (:meth:`summarize`, :meth:`vote`, ...) return a :class:`Final`, which the function
+    returns. A loop over :meth:`rounds` or :meth:`layers` is left with ``break`` as soon as the debate is settled.
+    """
+
+    def __init__(self, scene: Scene, roles: Roles) -> None:
+        self.scene, self._roles = scene, roles
+        self.past: list[Round] = []
+        """The rounds so far."""
+        self.samples = False
+        """Whether the rounds are samples of one vote."""
+        self.stop_reason: str | None = None
+        self.compared: str | None = None
+        """The first step that compared answers, so that they cannot be texts."""
+        self.used: dict[str, str] = {}
+        """What the debate needs: ``rounds``, ``golds``, ``score``, ``weigh``, ``decides``."""
+        self._number, self._limit, self._sizes = 0, 1, tuple[int, ...]()
+        self._is_open = self._in_loop = False
+        self._found: str | None = None
+        """Why the debate may end after this round."""
+
+    async def run(self, function: Callable[..., Awaitable[Final]], values: Mapping[str, Any], *, by: str = "") -> Final:
+        """The answer of a protocol's function with these values; ``by`` is noted if nobody speaks in a round.
+
+        Raises:
+            UserError: The function refuses a value, or returns no answer.
+        """
+        await gather(self._roles.prepare(debater) for debater in self.scene.debaters if debater.prepare)
+        try:
+            final = await function(self, **values)
+        except RoundFailed as failed:
+            self.end(ALL_FAILED)
+            return Final(by=by, status="failed", rule=ALL_FAILED, error=failed.error)
+        if not isinstance(final, Final):
+            steps = "debate.summarize(), debate.vote(), ..."
+            raise UserError(f"{function.__name__} returned {final!r}; expected the answer that a step gives: {steps}")
+        if not self.past:
+            raise UserError(f"{function.__name__} ended without a turn; call debate.turns()")
+        self.end()
+        return final
+
+    # The rounds
+
+    def rounds(self, most: int, *, digest: bool = False) -> AsyncIterator[int]:
+        """At most so many rounds, numbered from 1. ``digest``: between two, the debate so far is summed up.
+
+        With ``early_stop``, the rounds end by that rule, and tests inside the loop find nothing.
+        """
+        # With a passage for each debater, a single debater has nobody to talk to.
+        self._limit = 1 if self.scene.one_each and len(self.scene.debaters) == 1 else most
+        self.scene.shared["rounds"] = self._limit
+        self._in_loop = True
+        self.used["rounds"] = str(most)
+        return _Rounds(self._next, digest)
+
+    def layers(self, sizes: Sequence[int]) -> AsyncIterator[int]:
+        """A round for each number, in which so many debaters speak; each debater speaks in one round only."""
+        if sum(sizes) != (count := len(self.scene.protocol.cast)):
+            raise UserError(f"the layers {list(sizes)} add up to {sum(sizes)} debaters, but there are {count}")
+        if self.scene.protocol.first_round_given:
+            raise UserError("first_round_given does not work with layers: each debater speaks once")
+        if self.scene.one_each:
+            raise UserError("select = one_each does not work with layers, which need a fixed number of debaters")
+        self._sizes = tuple(sizes)
+        return self.rounds(len(sizes))
+
+    @property
+    def is_last_round(self) -> bool:
+        """Whether no round can follow."""
+        return self._number >= self._limit
+
+    async def _next(self, digest: bool) -> int | None:
+        """End the round, if one is open, and begin the next; None if there is none."""
+        if self._is_open:
+            reason = await self._stopped_early() or ("rounds" if self.is_last_round else None)
+            if reason is None and digest:
+                await self.digest()
+            self._close(reason)
+            if reason is not None:
+                self._in_loop = False
+                return None
+        self._open()
+        return self._number
+
+    def _open(self) -> None:
+        self._number += 1
+        self._is_open, self._found = True, None
+        self.scene.tell(events.RoundStarted, n=self._number)
+
+    def _close(self, reason: str | None) -> None:
+        if len(self.past) < self._number:
+            raise UserError("a round has no turns; call debate.turns() in each")
+        self._is_open = False
+        self.stop_reason = reason
+        self.scene.tell(events.RoundEnded, round=self.past[-1])
+
+    def end(self, reason: str | None = None) -> None:
+        """End the last round, if it has not ended. Steps that give an answer do."""
+        if self._is_open:
+            self._close(reason or self._found or ("rounds" if self.is_last_round else NO_REASON))
+
+    async def _stopped_early(self) -> str | None:
+        """The reason, if ``early_stop`` ends the debate after this round."""
+        match rule := self.scene.protocol.early_stop:
+            case "judge":
+                await self._judge("always", history=False, decides=False)
+                return self._found
+            case "agreement":
+                return rule if self._all_agree() else None
+            case "majority":
+                return rule if self._all_agree(_MORE_THAN_HALF) else None
+            case "stability":
+                return rule if self._all_stable() else None
+            case "budget":
+                limit, used = self.scene.protocol.token_budget, sum(each.tokens for each in self.scene.usage.values())
+                return rule if limit is not None and used >= limit else None
+        return None
+
+    @property
+    def _overruled(self) -> bool:
+        """Whether ``early_stop`` decides, so that tests inside a loop find nothing."""
+        return self.scene.protocol.early_stop is not None and self._in_loop and self._is_open
+
+    # Turns
+
+    async def turns(
+        self, reads: Reads = _READS, *, order: Order = _FIXED, talk: Talk = "simultaneous"
+    ) -> tuple[Turn, ...]:
+        """The turns of a round: each debater selects, searches, and speaks or replies (Wang et al., Eq. 2 to 4).
+
+        Outside a loop, and for a second time in one round, it is a round of its own. A debater whose call fails is left
+        out; if all calls fail, the debate is over.
+        """
+        if self._is_open and len(self.past) == self._number:
+            self._close(None)
+        if not self._is_open:
+            self._open()
+        n, given = self._number, self.scene.first_round
+        self._check(reads, order, talk)
+        self.samples = bool(self._sizes) and reads.nothing
+        self.scene.rotates_personas = order.rotate_personas
+        if given and n == 1:
+            self.past.append(Round(n=1, order=tuple(turn.agent for turn in given), turns=tuple(given)))
+            for turn in given:
+                self.scene.tell(events.StanceGiven, n=1, agent=turn.agent, stance=turn.stance)
+        else:
+            self.past.append(
+                await self._play(n, reads, order, talk == "sequential" or (talk != "simultaneous" and n > 1))
+            )
+        turns = self.past[-1].turns
+        if not stances_of(self.past):
+            raise RoundFailed(turns[0].stance.error if turns else None)
+        return turns
+
+    def _check(self, reads: Reads, order: Order, talk: Talk) -> None:
+        count = len(self.scene.debaters)
+        if readable_by(reads.topology, 0, count) is None:
+            forms = f"full, ring, star, sparse(k) or a matrix of {count} x {count}"
+            raise UserError(f"{reads.topology!r} is not a topology for {count} debaters; expected {forms}")
+        if reads.grouped:
+            self._compare("reads.grouped")
+        if order.by == "madc":
+            self._compare("order = madc")
+        if order.by in ("truth_first", "truth_last"):
+            self.used["golds"] = order.by
+        if talk == "simultaneous" and reads.peers == "latest":
+            raise UserError("reads.peers = latest needs sequential talk")
+        if talk == "sequential" and reads.peers in ("last_round", "answers"):
+            raise UserError("sequential talk needs reads.peers = latest or history: round 1 has no previous round")
+        if (
+            order.by != "fixed"
+            and reads.peers in ("history", "none")
+            and (talk == "simultaneous" or order.by != "random")
+        ):
+            why = "debaters do not read each other, or only in order of time"
+            raise UserError(f"order = {order.by} has no effect: {why}")
+        if order.rotate_personas and not any(debater.persona for debater in self.scene.protocol.cast):
+            raise UserError("order.rotate_personas needs debaters with personas")
+
+    def _speakers(self, n: int) -> tuple[Debater, ...]:
+        if not self._sizes:
+            return self.scene.debaters
+        start = sum(self._sizes[: n - 1])
+        return self.scene.debaters[start : start + self._sizes[n - 1]]
+
+    async def _play(self, n: int, reads: Reads, by: Order, in_turn: bool) -> Round:
+        scene, rounds = self.scene, self.past
+        names = [debater.name for debater in scene.debaters]
+        seed = repr((scene.seed, scene.question.id, scene.repeat, n))
+        order, scores = reading_order(by, rounds, names, question=scene.question, task=scene.task, seed=seed)
+        turns: list[Turn] = []
+
+        def view_of(debater: Debater) -> View:
+            shown = order
+            if by.score == "per_reader" and rounds:
+                own_order = order_for(debater.name, rounds[-1].turns, names, scene.same)
+                shown = tuple(dict.fromkeys((*own_order, *order)))
+            return view(reads, debater.name, names, rounds, turns, shown, scene.same)
+
+        debaters = self._speakers(n)
+        if in_turn:
+            # Debaters who have not spoken yet (after a given first round of others) come last.
+            order = tuple(dict.fromkeys((*order, *names)))
+            for debater in sorted(debaters, key=lambda debater: order.index(debater.name)):
+                turns += await self._simultaneous(n, [(debater, view_of(debater))])
+        else:
+            turns += await self._simultaneous(n, [(debater, view_of(debater)) for debater in debaters])
+        return Round(n=n, order=order, scores=scores, turns=tuple(turns))
+
+    async def _simultaneous(self, n: int, views: Sequence[tuple[Debater, View]]) -> list[Turn]:
+        """Simultaneous turns. Searched passages are numbered in the order of the cast, not of the replies."""
+
+        async def turn(debater: Debater, view: View) -> Turn:
+            return await self._speak(debater, n, view, await self._select(debater, n, view))
+
+        if not self.scene.protocol.needs_search:
+            return await gather(turn(debater, view) for debater, view in views)
+        selected = await gather(self._select(debater, n, view) for debater, view in views)
+        results = await gather(self._search(n, turn) for turn in selected)
+        searched = [self._with_hits(n, turn, hits) for turn, hits in zip(selected, results, strict=True)]
+        return await gather(self._speak(d, n, view, turn) for (d, view), turn in zip(views, searched, strict=True))
+
+    async def _select(self, debater: Debater, n: int, view: View) -> Turn:
+        """A turn with the debater's selection and search query, but without its stance."""
+        scene = self.scene
+        turn = Turn(agent=debater.name, stance=Stance(), reads=view.reads)
+        if debater.name in scene.unprepared:
+            return replace(turn, stance=Stance(status="failed", error=scene.unprepared[debater.name]))
+        knowledge = scene.protocol.knowledge
+        if knowledge is None or knowledge.select != "adaptive":
+            return turn
+        # With an empty pool, a selection is useful only if the debater may search.
+        if not (allowed(scene, debater) or knowledge.allow_search):
+            return turn
+        selection, search = await self._roles.select(debater, n, view)
+        scene.tell(events.SelectionMade, n=n, agent=debater.name, selection=selection)
+        if selection.error is not None:
+            turn = replace(turn, stance=Stance(status="failed", error=f"its selection failed: {selection.error}"))
+        return replace(turn, selection=selection, search=search)
+
+    async def _search(self, n: int, turn: Turn) -> Hits:
+        if turn.search is None:
+            return Hits()
+        assert self.scene.retrieve is not None, "hold_debate() checks it"
+        return await self.scene.retrieve(turn.search.query, self.scene.purpose("search", turn.agent, n))
+
+    def _with_hits(self, n: int, turn: Turn, hits: Hits) -> Turn:
+        if turn.search is None:
+            return turn
+        passages = () if hits.error is not None else hits.passages
+        ids = self.scene.add_passages(passages, turn.agent, n, turn.search.query)
+        search = replace(turn.search, ids=ids, error=hits.error)
+        self.scene.tell(events.SearchMade, n=n, agent=turn.agent, search=search)
+        return replace(turn, search=search)
+
+    async def _speak(self, debater: Debater, n: int, view: View, turn: Turn) -> Turn:
+        scene = self.scene
+        if turn.stance.status != "failed":
+            # A sample is the same call in whichever round it is taken, so a vote that takes all at once shares it.
+            asked_in = 1 if self.samples else n
+            numbers = citable_numbers(scene, debater, turn)
+            turn = replace(turn, stance=await self._roles.speak(debater, asked_in, numbers, view))
+        scene.tell(events.StanceGiven, n=n, agent=debater.name, stance=turn.stance)
+        return replace(turn, usage=scene.turn_usage.pop(debater.name, None))
+
+    def show(self, **values: Any) -> None:
+        """Let all templates show further values, under these names."""
+        self.scene.shared.update(values)
+
+    # Calls after the turns
+
+    async def judge(self, *, asked: JudgeAsked = "always", history: bool = False, decides: bool = False) -> Verdict:
+        """The judge's verdict on the last round (Wang et al., Eq. 5; Liang et al., Eq. 1).
+
+        It is asked if at least two stances have text, parsed or not. A missing answer is no consensus, whatever the
+        judge says; a judge that ``decides`` on the answer may still settle the debate.
+
+        Args:
+            asked: ``in_doubt``: not where the task's matcher decides.
+            history: The judge reads all rounds.
+            decides: The judge states the answer too, if it settles the debate.
+        """
+        if self._overruled:
+            return Verdict(consensus=None, rule="not_asked")
+        return await self._judge(asked, history=history, decides=decides)
+
+    async def _judge(self, asked: JudgeAsked, *, history: bool, decides: bool) -> Verdict:
+        self._needs_two("a judge")
+        if decides:
+            self._compare("a judge that decides on the answer")
+            self.used["decides"] = "judge"
+        stances = sum(bool(spoken.text.strip()) for spoken in stances_of(self.past))
+        verdict = Verdict(consensus=None, rule="too_few") if stances < 2 else self._without_judge(asked)
+        if verdict is None:
+            verdict = await self._roles.judge(self.past, history=history, decides=decides)
+        if verdict.consensus and not decides and self._lacks_answer():
+            verdict = replace(verdict, consensus=False, rule="no_answer")
+        self._record(verdict=verdict)
+        self.scene.tell(events.VerdictGiven, n=self.past[-1].n, verdict=verdict)
+        if verdict.consensus:
+            self._found = "settled" if decides else "consensus"
+        return verdict
+
+    def _without_judge(self, asked: JudgeAsked) -> Verdict | None:
+        """The verdict where no judge is needed: a missing answer, equal answers, values that differ; else None."""
+        if asked == "always" or is_prose(self.scene.task):
+            return None
+        if self._lacks_answer():
+            return Verdict(consensus=False, rule="no_answer")
+        if agreed(self._last_turns(), self.scene.same):
+            return Verdict(consensus=True, rule="matcher")
+        answers = [turn.stance.answer for turn in self._last_turns() if turn.stance.answer is not None]
+        question = self.scene.question
+        if any(self.scene.task.clearly_differ(one, other, question) for one, other in combinations(answers, 2)):
+            return Verdict(consensus=False, rule="values")
+        return None
+
+    def _lacks_answer(self) -> bool:
+        """Whether a debater who spoke gave no answer. A failed call is none: the debate goes on without it."""
+        turns = (turn for turn in self._last_turns() if turn.stance.status != "failed")
+        return any(turn.stance.answer is None for turn in turns)
+
+    async def reflect(self) -> bool:
+        """Whether every debater, asked to review its own stance, is satisfied."""
+        if self._overruled:
+            return False
+        debaters, entry = {debater.name: debater for debater in self.scene.debaters}, self.past[-1]
+
+        async def reviewed(turn: Turn) -> Turn:
+            if turn.stance.status == "failed" or turn.agent not in debaters:
+                return turn
+            review = await self._roles.reflect(debaters[turn.agent], entry.n, turn.stance.text)
+            return replace(turn, reflection=review)
+
+        turns = tuple(await gather(reviewed(turn) for turn in entry.turns))
+        self._record(turns=turns)
+        found = [turn.reflection.satisfied for turn in turns if turn.reflection is not None]
+        return self._finds("satisfied", bool(found) and all(found))
+
+    async def remark(self, role: str, *, history: bool = False) -> Remark:
+        """What a role outside the cast says of the last round, or of all rounds; its template has the role's name.
+
+        Debaters read it in the next round. It has no answer: the judge does not read it, and it has no vote.
+        """
+        remark = await self._roles.remark(role, self.past, history=history)
+        self._record(remarks=(*self.past[-1].remarks, remark))
+        return remark
+
+    async def digest(self) -> None:
+        """Let the summarizer sum up the debate so far. In the next round, debaters read this instead of each other."""
+        self._record(digest=await self._roles.digest(self.past))
+
+    def _record(self, **what: Any) -> None:
+        self.past[-1] = replace(self.past[-1], **what)
+
+    # What ends a debate
+
+    def agreed(self, share: float = 1) -> bool:
+        """Whether all answers of the last round, or that share of them, are the same under the task's matcher."""
+        return not self._overruled and self._finds("agreement", self._all_agree(share))
+
+    def _all_agree(self, share: float = 1) -> bool:
+        self._compare("agreement")
+        self._needs_two("agreement")
+        return agreed(self._last_turns(), self.scene.same, share)
+
+    def stable(self) -> bool:
+        """Whether every debater repeats its answer of the previous round; a missing answer is not stable."""
+        return not self._overruled and self._finds("stability", self._all_stable())
+
+    def _all_stable(self) -> bool:
+        self._compare("stability")
+        if self._sizes:
+            raise UserError("stability compares the answers of one debater; in layers each speaks once")
+        if len(self.past) < 2:
+            return False
+        before = {turn.agent: turn.stance.answer for turn in self.past[-2].turns}
+        answers = [(turn.stance.answer, before.get(turn.agent)) for turn in self.past[-1].turns]
+        return all(new is not None and old is not None and self.scene.same(new, old) for new, old in answers)
+
+    def _finds(self, reason: str, found: bool) -> bool:
+        if found:
+            self._found = reason
+        return found
+
+    def _compare(self, what: str) -> None:
+        """Answers are compared here, so they cannot be texts."""
+        self.compared = self.compared or what
+
+    def _needs_two(self, what: str) -> None:
+        if len(self.scene.protocol.cast) < 2:
+            raise UserError(f"debaters = 1: {what} needs at least two debaters")
+
+    # The answer
+
+    async def summarize(self) -> Final:
+        """The summarizer's answer from the last round (Wang et al., Eq. 6); a tie if the debate ended undecided."""
+        self.end()
+        final = await self._roles.summarize(self.past)
+        verdict = self.past[-1].verdict
+        settled = verdict is not None and verdict.consensus
+        return replace(final, tie=not settled and len(answer_groups(self._last_turns(), self.scene.same)) > 1)
+
+    def vote(self, *, by: str = "majority") -> Final:
+        """The answer of the largest group; a tie goes to the group with the earliest debater and is recorded."""
+        return replace(self._voted(by, lambda turn: 1), scores={})
+
+    def weigh(self) -> Final:
+        """The answer with the largest sum of recalibrated confidences (Chen et al., 2024, ReConcile)."""
+        self.used["weigh"] = "weighted"
+        return self._voted("weighted", lambda turn: vote_weight(turn.stance.confidence))
+
+    def decided(self, verdict: Verdict) -> Final | None:
+        """The answer in the verdict of a judge that settled the debate; None if it has none."""
+        if not verdict.consensus or verdict.answer is None:
+            return None
+        self.end()
+        return Final(by="judge", answer=verdict.answer, text=verdict.text, rule=verdict.rule, agent=verdict.side)
+
+    async def extract(self, *, each_round: bool = False) -> Final:
+        """The answer that the judge extracts from the whole debate. ``each_round``: so far, and it is recorded."""
+        self._compare("an answer that the judge extracts")
+        self.used["decides"] = "extract"
+        if not each_round:
+            self.end()
+            return await self._roles.extract(self.past)
+        final = await self._roles.extract(self.past)
+        self._record(extracted=final)
+        return final
+
+    async def pick(self) -> Final:
+        """The answer of the debater that the judge picks. An unreadable pick is an abstention."""
+        self.used["decides"] = "pick"
+        self.end()
+        final, agent = await self._roles.pick(self.past)
+        if agent is None:
+            return final
+        stance = next(turn.stance for turn in self.past[-1].turns if turn.agent == agent)
+        return replace(final, agent=agent, answer=stance.answer, status=stance.status)
+
+    def overlap(self) -> Final:
+        """The answer of the last stance whose words overlap most with the others'; in a tie, the earliest debater's."""
+        turns = self._answered()
+        if not turns:
+            return self._no_answer("convergence")
+        return _best(turns, overlaps([turn.stance.text for turn in turns]), by="convergence", rule="overlap")
+
+    async def score(self) -> Final:
+        """The answer with the highest score of the answer scorer (He et al., 2024; Liang et al., section 4.1)."""
+        self.used["score"] = "rerank"
+        turns = self._answered()
+        if not turns:
+            return self._no_answer("rerank")
+        assert self.scene.score_answers is not None, "hold_debate() checks that there is an answer scorer"
+        try:
+            scores = await self.scene.score_answers(self.scene.question, [turn.stance.answer or "" for turn in turns])
+            if len(scores) != len(turns) or not all(map(isfinite, scores)):
+                raise UserError(f"expected {len(turns)} finite scores, one per answer, found {list(scores)}")
+        except UserError as error:
+            return Final(by="rerank", status="failed", rule="none", error=f"the answer scorer failed: {error}")
+        return _best(turns, scores, by="rerank", rule="answer_scorer")
+
+    def only(self) -> Final:
+        """The only debater's own answer."""
+        if (count := len(self._speakers(self._number))) != 1:
+            raise UserError(f"the answer is that of the only debater, but {count} speak in the last round")
+        self.end()
+        stance = self.past[-1].turns[0].stance
+        return Final(by="only", answer=stance.answer, status=stance.status, rule=stance.rule, text=stance.text)
+
+    def _last_turns(self) -> list[Turn]:
+        """The turns on which the answer rests, in the order of the cast."""
+        return by_cast(last_turns(self.past, samples=self.samples), [each.name for each in self.scene.debaters])
+
+    def _answered(self) -> list[Turn]:
+        self.end()
+        return [turn for turn in self._last_turns() if turn.stance.answer is not None]
+
+    def _voted(self, by: str, weight: Callable[[Turn], float]) -> Final:
+        self._compare("a vote")
+        self.end()
+        groups = answer_groups(self._last_turns(), self.scene.same)
+        if not groups:
+            return self._no_answer(by)
+        scores = {group[0].stance.answer or "": sum(map(weight, group)) for group in groups}
+        answer = max(scores, key=scores.__getitem__)
+        tie = sum(abs(score - scores[answer]) < 1e-9 for score in scores.values()) > 1
+        return Final(by=by, answer=answer, rule="tie" if tie else "votes", tie=tie, scores=scores)
+
+    def _no_answer(self, by: str) -> Final:
+        """No debater has an answer. It is an abstention only if none of their replies was unreadable."""
+        unread = (turn.stance for turn in self._last_turns() if turn.stance.status in UNREAD_STATUSES)
+        if (stance := next(unread, None)) is not None:
+            return Final(by=by, status=stance.status, rule=stance.rule)
+        return Final(by=by, status="abstained", rule="declined")
+
+
+class _Rounds:
+    """The loop over rounds. A class, since a generator would not see when the loop is left."""
+
+    def __init__(self, step: Callable[[bool], Any], digest: bool) -> None:
+        self._step, self._digest = step, digest
+
+    def __aiter__(self) -> "_Rounds":
+        return self
+
+    async def __anext__(self) -> int:
+        number = await self._step(self._digest)
+        if number is None:
+            raise StopAsyncIteration
+        return int(number)
+
+
+def overlaps(texts: Sequence[str]) -> list[float]:
+    """For each text, the sum of its overlaps with the others: Jaccard indexes of sets of lower-case words.
+
+    Summed in the order of the texts, as the package lemmas does: with four texts or more, rounding can decide a tie.
+    """
+    words = [frozenset(text.lower().split()) for text in texts]
+    return [sum((_jaccard(own, other) for m, other in enumerate(words) if m != n), 0.0) for n, own in enumerate(words)]
+
+
+def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
+    return len(left & right) / max(1, len(left | right))
+
+
+def vote_weight(confidence: float | None) -> float:
+    """The vote weight of a confidence (0 .. 1), lowered since models overstate it (Chen et al., 2024, section 3.3)."""
+    if confidence is None or confidence <= 0.6:
+        return 0.1
+    if confidence < 0.8:
+        return 0.3
+    if confidence < 0.9:
+        return 0.5
+    return 0.8 if confidence < 1 else 1.0
+
+
+def _best(turns: Sequence[Turn], scores: Sequence[float], *, by: str, rule: str) -> Final:
+    score_of = {turn.agent: float(score) for turn, score in zip(turns, scores, strict=True)}
+    best = max(turns, key=lambda turn: score_of[turn.agent])
+    tie = list(score_of.values()).count(score_of[best.agent]) > 1
+    return Final(by=by, answer=best.stance.answer, agent=best.agent, scores=score_of, rule=rule, tie=tie)

@@ -1,0 +1,168 @@
+"""A protocol of your own: a function over the steps. The page's example runs, and what is wrong is one line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import madke
+from madke._util.assets import asset
+from madke.core.chat import ChatRequest
+from madke.core.errors import UserError
+from madke.core.registry import imported
+from madke.core.transcript import Final
+from madke.engine.settings import Count, Reads
+from madke.engine.steps import Debate
+
+QUESTION = {"id": "q", "question": "Which lake is the deepest?", "golden_answers": ["Lake Baikal"]}
+PAGE = Path(asset("prompts")).parent / "docs" / "extend.md"
+
+
+class Replies:
+    """A model that keeps its requests; debaters differ until round 2."""
+
+    name = "replies"
+
+    def __init__(self) -> None:
+        self.requests: list[ChatRequest] = []
+
+    async def complete(self, request: ChatRequest) -> madke.Completion:
+        self.requests.append(request)
+        purpose = request.purpose
+        match purpose.stage:
+            case "sceptic":
+                return madke.Completion(text=f"How deep is it, in round {purpose.round}? The answer is Lake Chad.")
+            case "judge":
+                return madke.Completion(text="DIFFERENT" if purpose.round == 1 else "SAME")
+        lake = "Baikal" if purpose.agent == "Debater 1" or purpose.round > 1 else "Tanganyika"
+        return madke.Completion(text=f"I looked it up. The answer is Lake {lake}.")
+
+    def shown(self, stage: str, round_n: int) -> list[str]:
+        return [
+            "\n".join(message.content for message in request.messages)
+            for request in self.requests
+            if (request.purpose.stage, request.purpose.round) == (stage, round_n)
+        ]
+
+
+@pytest.fixture
+def doubting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The function of the page, with the page's template in ``my-protocols``."""
+    text = PAGE.read_text(encoding="utf-8")
+    code = re.search(r"Write `doubting.py`:\n\n```python\n(.*?)```", text, re.DOTALL)
+    template = re.search(r"sceptic.j2`:\n\n```jinja\n(.*?)```", text, re.DOTALL)
+    assert code is not None
+    assert template is not None
+    (tmp_path / "doubting.py").write_text(code[1])
+    folder = tmp_path / "my-protocols" / "doubting"
+    folder.mkdir(parents=True)
+    (folder / "sceptic.j2").write_text(template[1])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return imported("doubting:doubting")
+
+
+def test_a_sceptic_is_read_in_the_next_round_and_has_no_vote(tmp_path: Path, doubting: Any) -> None:
+    model = Replies()
+    run = madke.run(
+        [QUESTION], protocol=doubting, prompts="my-protocols", model=model, sources="none", settings={"rounds": 2}
+    )
+    (transcript,) = run.transcripts()
+    assert (transcript.answer, transcript.stop_reason) == ("Lake Baikal", "consensus")
+    assert [[remark.role for remark in entry.remarks] for entry in transcript.rounds] == [["sceptic"], ["sceptic"]]
+    assert {turn.agent for entry in transcript.rounds for turn in entry.turns} == {"Debater 1", "Debater 2"}
+    assert all("How deep is it, in round 1?" in text for text in model.shown("reply", 2))
+    assert transcript.rounds[1].turns[0].reads == ("Debater 2", "sceptic")
+    for stage, n in (("judge", 1), ("judge", 2), ("summarize", 2)):
+        assert all("How deep" not in text for text in model.shown(stage, n))
+    assert transcript.agreement is not None
+    assert transcript.agreement.same
+    assert transcript.usage["sceptic"].calls == 2
+
+
+def test_a_function_is_named_on_the_command_line_and_its_role_has_a_model(tmp_path: Path, doubting: Any) -> None:
+    request = madke.RunRequest(
+        questions=[QUESTION], protocol="doubting:doubting", prompts="my-protocols", cast={"sceptic": Replies()}
+    )
+    from madke.runs.spec import resolve
+
+    spec = resolve(request)
+    assert spec.record.protocol.function == "doubting:doubting"
+    assert spec.record.models["sceptic"] != spec.record.models["judge"]
+    assert spec.protocol.trace.calls == (5, 13)
+    with pytest.raises(UserError, match=r"unknown parameter .debate.*doubting:doubting has: rounds"):
+        spec.variant.with_settings({"debate": 2})
+    with pytest.raises(UserError, match="protocol doubting:nothing cannot be imported"):
+        resolve(madke.RunRequest(questions=[QUESTION], protocol="doubting:nothing"))
+
+
+async def no_answer(debate: Debate) -> Any:
+    await debate.turns()
+
+
+async def no_turn(debate: Debate) -> Final:
+    return Final(by="me", answer="x")
+
+
+async def empty_rounds(debate: Debate, *, rounds: Count = 2) -> Final:
+    async for _ in debate.rounds(rounds):
+        pass
+    return debate.vote()
+
+
+async def broken(debate: Debate) -> Final:
+    await debate.turns()
+    raise KeyError("a bug")
+
+
+async def without_default(debate: Debate, *, rounds: int) -> Final:
+    return debate.vote()
+
+
+async def taken(debate: Debate, *, temperature: float = 0) -> Final:
+    return debate.vote()
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (no_answer, "no_answer returned None; expected the answer that a step gives"),
+        (no_turn, "no_turn ended without a turn"),
+        (empty_rounds, "a round has no turns"),
+        (broken, "fails in a simulated debate: KeyError"),
+        (without_default, "'rounds' must be a keyword parameter with a default"),
+        (taken, "'temperature' is a parameter of every debate"),
+        (len, "expected an async function"),
+    ],
+)
+def test_what_is_wrong_in_a_function_is_one_line_before_any_call(function: Any, said: str) -> None:
+    model = Replies()
+    with pytest.raises(UserError, match=re.escape(said)):
+        madke.run([QUESTION], protocol=function, model=model, sources="none")
+    assert model.requests == []
+
+
+async def breaks_off(debate: Debate, *, rounds: Count = 3) -> Final:
+    async for _ in debate.rounds(rounds):
+        await debate.turns(Reads(peers="none"))
+        break
+    return debate.vote()
+
+
+async def no_loop(debate: Debate) -> Final:
+    await debate.turns()
+    await debate.turns()
+    return debate.vote()
+
+
+@pytest.mark.parametrize(("function", "rounds", "reason"), [(breaks_off, 1, "stopped"), (no_loop, 2, "rounds")])
+def test_a_function_may_stop_without_a_reason_or_a_loop(function: Any, rounds: int, reason: str) -> None:
+    ended: list[Any] = []
+    heard = lambda event: ended.append(event) if isinstance(event, madke.events.RoundEnded) else None  # noqa: E731
+    run = madke.run([QUESTION], protocol=function, model=Replies(), sources="none", listen=heard)
+    (transcript,) = run.transcripts()
+    assert (len(transcript.rounds), transcript.stop_reason) == (rounds, reason)
+    assert [event.round.n for event in ended] == [*range(1, rounds + 1)]

@@ -1,0 +1,129 @@
+"""What a simulation finds out of a protocol, before any call; the names of settings; what 0.4.0 called them."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.engine.protocol import as_protocol
+from madke.engine.steps import overlaps, vote_weight
+from madke.variants import load_variant, variant_folders
+
+CALLS = {
+    "adaptive-vote": (2, 8), "chateval": (6, 6), "cot": (1, 1), "gated": (2, 6), "isolate": (10, 10),
+    "lemmas": (9, 9), "liang": (3, 10), "mad": (6, 6), "mad-brief": (6, 6), "mad-noise": (3, 3), "madc": (20, 20),
+    "madke": (5, 16), "madke-live": (5, 16), "madke-reference": (6, 16), "maps": (7, 7), "moa": (7, 7),
+    "per-document": (21, 31), "rag": (1, 1), "reconcile": (3, 12), "rerank": (4, 4), "second-turn": (6, 6),
+    "self-consistency": (5, 5), "self-reflect": (2, 5), "standard": (1, 1), "views": (6, 6),
+}  # fmt: skip
+"""Protocol -> the fewest and the most calls of a question."""
+
+
+def test_the_calls_of_every_protocol() -> None:
+    assert {name: load_variant(name).protocol.trace.calls for name in variant_folders()} == CALLS
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("r", [1, 2, 4])
+def test_the_papers_formulas_hold_for_the_longest_debates(n: int, r: int) -> None:
+    def calls(name: str, **settings: Any) -> tuple[int, int]:
+        return load_variant(name).with_settings({"debaters": n, "rounds": r, **settings}).protocol.trace.calls
+
+    assert calls("madke-reference")[1] == 2 * n * r + r + 1
+    assert calls("madke-reference", sources=[])[1] == calls("madke-reference", select="all")[1] == n * r + r + 1
+    assert calls("mad") == (n * r, n * r)
+    assert calls("liang")[1] == (n + 1) * r + 1
+    assert calls("lemmas") == (n * r, n * r)
+    assert calls("lemmas", end="pick") == (n * r + 1, n * r + 1)
+
+
+def test_who_reads_whom_is_in_the_trace() -> None:
+    trace = load_variant("mad").with_settings({"reads.topology": "sparse(1)", "reads.anonymous": False}).protocol.trace
+    assert {call.agent: call.reads for call in trace.differ.calls if call.round == 2} == {
+        "Debater 1": ("Debater 2",),
+        "Debater 2": ("Debater 3",),
+        "Debater 3": ("Debater 1",),
+    }
+    assert trace.equal_vote == (6, 6)
+    assert load_variant("self-consistency").protocol.trace.equal_vote is None
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("madke", {"knowledge.select": "all"}, "knowledge.select: since 0.5.0 it is select"),
+        ("madke", {"sees.own": "none"}, "sees.own: since 0.5.0 it is reads.own"),
+        ("madke", {"talk.groups": [1, 1]}, "talk.groups: since 0.5.0 it is layers"),
+        ("madke", {"stop": "never"}, "stop: since 0.5.0 it is early_stop"),
+        ("madke", {"finish": "majority"}, "finish: since 0.5.0 it is function"),
+        ("madke", {"level": 1}, "unknown parameter 'level'; the function madke has: rounds, reads, order, talk"),
+        ("madke", {"function": "madk"}, "unknown protocol function 'madk'; did you mean 'madke'?"),
+        ("madke", {"reads.own": "both"}, "reads.own: Input should be"),
+        ("madke", {"reads.all": "none"}, "reads.all: reads has peers, own, topology"),
+        ("mad", {"order": "madc", "reads.peers": "none"}, "order = madc has no effect"),
+        ("mad", {"order.decay": 0.5}, "order.decay and order.score need order.by = madc"),
+        ("mad", {"reads.topology": "sparse(x)"}, "'sparse(x)' is not a topology for 3 debaters"),
+        ("mad", {"early_stop": "budget"}, "early_stop = budget and token_budget must be set together"),
+        ("mad", {"rounds": 10**6}, "a debate of more than"),
+        ("cot", {"early_stop": "never"}, "early_stop = never has no effect: the protocol has no rounds"),
+        ("mad", {"first_round_given": True, "rounds": 1}, "first_round_given needs rounds >= 2"),
+        ("cot", {"select": "all"}, "the protocol has no sources; add --sources"),
+        ("isolate", {"debaters": 3}, "one_each needs a debater for each of up to 10 passages, found 3"),
+    ],
+)
+def test_a_senseless_setting_is_refused_in_one_line(name: str, settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError) as refused:
+        load_variant(name).with_settings(settings)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+OLD: dict[str, Any] = {
+    "source": "a paper",
+    "debaters": 2,
+    "knowledge": {"sources": ["wiki"], "per_source": 3, "select": "adaptive", "max_selected": 3},
+    "rounds": 3,
+    "talk": {"first": "simultaneous", "later": "sequential"},
+    "sees": {"peers": "latest", "own": "last", "topology": "full", "anonymous": False, "form": "text"},
+    "temperature": 0.5,
+    "stop": "judge",
+    "finish": "summarizer",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, {"function": "madke", "talk": "sequential_later", "select": "adaptive", "per_source": 3}),
+        ({"stop": "never", "finish": "majority", "knowledge": None}, {"function": "mad", "sources": ()}),
+        ({"talk": {"groups": [3, 1]}, "debaters": 4, "finish": "only"}, {"function": "moa", "layers": (3, 1)}),
+        ({"sees": {"peers": "none", "own": "none"}, "finish": "majority"}, {"function": "vote", "layers": None}),
+    ],
+)
+def test_what_0_4_0_wrote_is_read_as_the_nearest_function(changes: dict[str, Any], found: dict[str, Any]) -> None:
+    protocol = as_protocol({**OLD, **changes})
+    assert {name: getattr(protocol, name) for name in found} == found
+
+
+def test_a_run_of_somebody_elses_function_is_read_and_imports_nothing() -> None:
+    protocol = as_protocol({"function": "this:nobody_has", "source": "theirs", "their_setting": 3, "debaters": 2})
+    assert (protocol.function, protocol.their_setting) == ("this:nobody_has", 3)
+    assert protocol.roles == ("Debater 1", "Debater 2")
+
+
+def test_a_protocol_can_be_sent_to_another_process() -> None:
+    protocol = load_variant("madke").protocol
+    assert pickle.loads(pickle.dumps(protocol)) == protocol
+
+
+def test_weights_of_confidences() -> None:
+    found = [vote_weight(each) for each in (None, 0, 0.6, 0.61, 0.8, 0.89, 0.9, 0.99, 1)]
+    assert found == [0.1, 0.1, 0.1, 0.3, 0.5, 0.5, 0.8, 0.8, 1.0]
+
+
+def test_overlaps_of_words() -> None:
+    assert overlaps(["a b", "A c", "d"]) == [1 / 3, 1 / 3, 0]
+    assert overlaps(["only one"]) == [0]
