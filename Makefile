@@ -91,6 +91,7 @@ study: $(STAMP)
 docs: $(SITE_STAMP)
 	$(SITE_VENV)/bin/python -m docs.generate
 	$(SITE_VENV)/bin/zensical build --clean --strict
+	$(SITE_VENV)/bin/python -m docs.llms site
 	$(SITE_VENV)/bin/python -m docs.check_site site
 
 # Make exits with status 2 for findings and for "not run"; the last line tells which.

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator
 
 from madke.engine.protocol import ProtocolFunction, help_of, settings_of, shipped_functions
-from madke.report.protocol_text import calls_range, changed_settings, notes, setting_value, templates
+from madke.report.protocol_text import calls_range, notes, setting_value
 from madke.variants import Variant, load_variant, variant_folders
 
 HEAD = """---
@@ -18,12 +18,11 @@ hide:
 
 <!-- Generated from prompts/*/protocol.yaml by python -m docs.generate. -->
 
-Every debate that madke ships, from its `protocol.yaml`. `madke protocols show NAME` prints the same, also for your own
-protocol and with settings changed (`--set debaters=3`).
+What each protocol does, what differs from its paper, and its calls for a question. `madke protocols show NAME` adds its
+settings and stages, also with changes (`--set debaters=3`) and for your own.
 
-**The words of all prompts are madke's own**, also where a paper prints its prompts: calls, order, and who sees what
-follow the paper, the wording does not. The notes of each protocol say what else differs. To use the words of a paper,
-see [Prompts as printed in the papers](printed_prompts.md).
+**The words of all prompts are madke's own**: calls, order, and who sees what follow the paper, the wording does not
+([use the printed words](reproduction.md#prompts-as-printed-in-the-papers)).
 """
 
 FUNCTIONS = """## Functions
@@ -46,11 +45,10 @@ def _function(name: str, function: ProtocolFunction) -> str:
     texts, record = help_of(function), settings_of(function)
     first = inspect.cleandoc(function.__doc__ or "").splitlines()[0]
     lines = [
-        f"| `{each}` | `{setting_value(record.model_fields[each].default)}` | {texts.get(each, '')} |"
+        f"- `{each}` (`{setting_value(record.model_fields[each].default)}`): {texts.get(each, '')}"
         for each in record.own_parameters
     ]
-    table = ["", "| setting | default | meaning |", "|---|---|---|", *lines] if lines else []
-    return "\n".join([f"### `{name}`", "", first, *table, ""])
+    return "\n".join([f"### `{name}`", "", first, *(["", *lines] if lines else []), ""])
 
 
 def _overview(variants: list[Variant]) -> Iterator[str]:
@@ -69,22 +67,11 @@ def _overview(variants: list[Variant]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
+OWN_WORDS = "Prompts: the words are madke's own"
+"""The last line of most notes, which the head of the page says for all."""
+
+
 def _entry(variant: Variant) -> str:
-    stages = ", ".join(f"`{stage}` ({names})" for stage, names in templates(variant).items())
-    settings = ", ".join(f"`{each}`" for each in changed_settings(variant.protocol))
-    return f"""## {variant.name}
-
-{variant.protocol.source}.
-
-- Settings that differ from the defaults: {settings or "none"}
-- Stages and their templates: {stages}
-
-<details markdown="1">
-<summary>Notes: what follows the source, what differs, calls</summary>
-
-```text
-{notes(variant.folder / "protocol.yaml")}
-```
-
-</details>
-"""
+    text = notes(variant.folder / "protocol.yaml")
+    told = "\n".join(line for line in text.splitlines() if not line.startswith(OWN_WORDS))
+    return f"## {variant.name}\n\n{variant.protocol.source}.\n\n```text\n{told}\n```\n"

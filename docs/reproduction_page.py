@@ -47,10 +47,7 @@ def documents() -> dict[str, Document]:
 
 _HEAD = """# Reproduction of the papers
 
-What the papers publish, and what it takes to measure it again. `python -m docs.generate` writes this page from the
-recipes and `eval/reproduction`.
-
-One command runs a table for all of its backbones. It shows backbones as rows, datasets as columns, their average, the
+Can madke measure what the papers publish? One command runs a table for all of its models, and its report shows the
 published value, ours with its 95 % interval, and a verdict for each cell:
 
 <!-- needs a dataset: published files, models and indexes -->
@@ -63,18 +60,49 @@ madke report table-2 --tables csv --backbone qwen
 
 | verdict | mark | meaning |
 |---|---|---|
-| reproduced | `=` | no difference was found: the 95 % interval of the difference holds 0 |
+| reproduced | `=` | the 95 % interval of the difference holds 0; 20 questions hold most differences |
 | higher, lower | `^`, `v` | the whole interval is above or below 0 |
 | not comparable | `?` | other words, model, number of questions, index or grader, or failed debates |
 
-*Reproduced* is no proof: the interval of 20 questions holds most differences. A published share has the interval of its
-number of questions (Wilson), as ours has; both count (Newcombe, 1998, method 10). Other published figures count as
-exact. A model is the same by its name; the date of a snapshot does not count. *Own words*: at least one template is
-madke's and not the paper's ([Run the printed prompts](printed_prompts.md)). The average counts each dataset the same.
+A published share has the interval of its number of questions (Wilson); both count (Newcombe, 1998, method 10). Other
+published figures count as exact. A model is the same by its name. The average counts each dataset the same.
 
-No cell is reproduced yet: the smallest model of any table has 3 billion parameters (Qwen2.5-3B-Instruct). The models
-that were run here have 0.5 and 1.5 billion, so their figures stand alone.
-"""
+## Prompts as printed in the papers
+
+The prompts of madke are its own words, chosen by how well small models follow them. So a figure of a paper and yours can
+differ because of the words alone.
+
+| protocol | printed prompts | madke's prompts |
+|---|---|---|
+| `madke`, `madke-live` | worked examples for the first stance and the summary; answers as `[answer]`; the judge is asked whether answers are correct and the same, `[Yes]` or `[No]` | no examples (`--set examples=N` shows some); the judge is asked whether answers are the same, `SAME` or `DIFFERENT` |
+| `madke-reference` | as above | an example for the first stance, none in the summary; else the printed forms |
+| `liang` | a meta prompt, whose level names a degree of agreement | own words for each level |
+| `lemmas` | templates for drafts, revisions and the judge | own words; `madke.debate` asks for free text |
+
+Replies are read in both forms. To use the words of a paper, copy a protocol and replace its words:
+
+```bash
+madke prompts copy madke printed
+madke prompts show madke judge --prompts printed
+madke protocols show madke --prompts printed
+```
+
+`printed/madke/` has one template for each stage; its head names the paper's prompt and the values. Put the role into
+the block `system`, the rest into `user`. Placeholders become `{{ question.question }}`, `{% include "passages.j2"
+%}`, `{% include "others.j2" %}` and `{% include "stances.j2" %}` (what judge and summarizer read). Remove `{% include
+"answer_form.j2" %}` if the text says how to write the answer (`--set marker=brackets` for `[answer]`), and all uses
+of `bound`, or give `--set structured=off`.
+
+```text
+madke run questions.jsonl --prompts printed --model openai/NAME --out runs/printed
+madke ablate madke-table-2 --data hotpotqa=dev.json --pools pools.jsonl --prompts printed --out tables/printed
+madke ablate prompt-sensitivity --data questions.jsonl --pools pools.jsonl --wordings printed,mine --out words
+```
+
+The last command measures the wording alone: the arms `madke-shipped`, `madke-printed` and `madke-mine` have the same
+questions, pools, settings and seeds, and three repeats. `--wordings` works with every recipe; `prompts: FOLDER` sets
+the words of one arm.
+"""  # noqa: E501
 
 
 def page() -> str:
@@ -103,7 +131,7 @@ def _claims(found: Sequence[Figure]) -> Iterator[str]:
     computed = {row[0].text: row[2] for row in table.rows} if table else {}
     yield (
         "## Claims\n\nDifferences that the papers state, in points, and the same computed from their own tables. "
-        "*differs*: the tables give another number. `madke ablate` computes them from ours where both arms have run."
+        "`madke ablate` computes them from ours where both arms have run."
     )
     lines = ["| claim | source | stated | from their tables | |", "|---|---|---|---|---|"]
     for claim in claims:
@@ -118,32 +146,34 @@ def _claims(found: Sequence[Figure]) -> Iterator[str]:
 
 def _documents() -> Iterator[str]:
     yield (
-        "## Item by item\n\n*whole*: implemented, and a test holds it to the document. *runs*: a recipe runs it; its "
-        "figures need the document's models and data. *own words*: the call is whole, its wording is ours ([Run the "
-        "printed prompts](printed_prompts.md)). *read*: background, nothing to run."
+        "## Item by item\n\n*whole*: implemented, and a test (named in `eval/reproduction/documents.yaml`) holds it to "
+        "the document. *runs*: a recipe runs it, with the document's models and data. *own words*: the call is "
+        "whole, its wording is ours. *read*: nothing to run."
     )
     for document in documents().values():
-        lines = [f"### {document.title}\n", "| item | what | command | test | verdict |", "|---|---|---|---|---|"]
-        for item, (what, command, test, verdict) in document.items.items():
-            file = f"`{test.rpartition('/')[2]}`" if test else ""
-            lines.append(f"| {item} | {what} | {f'`{command}`' if command else ''} | {file} | {verdict} |")
+        lines = [f"### {document.title}\n"]
+        for item, (what, command, _, verdict) in document.items.items():
+            lines.append(f"- {item} (*{verdict}*): {what}{f'; `{command}`' if command else ''}")
         yield "\n".join(lines)
 
 
 def _section(name: str, recipe: Recipe, found: Sequence[Figure]) -> str:
-    """The figures of one recipe as the paper shows them: a row for each model and arm, a column for each dataset."""
+    """The figures of one recipe: a row for each arm, a column for each model, the datasets in a cell."""
     measured = _measured(name)
     lines = [f"### {recipe.title}\n", f"{recipe.source}. `madke ablate {name}`. Needs: {_needs(recipe)}.\n"]
     columns = list(dict.fromkeys((each.dataset, each.metric) for each in found))
-    headings = [_heading(dataset, metric, columns) for dataset, metric in columns]
-    lines += [f"| model | arm | {' | '.join(headings)} |", "|" + "---|" * (len(columns) + 2)]
     cells = {(each.model, each.arm, each.dataset, each.metric): _cell(each, measured) for each in found}
-    rows: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for model, arm in dict.fromkeys((each.model, each.arm) for each in found):
-        row = tuple(cells.get((model, arm, *column), "") for column in columns)
-        rows.setdefault((model, row), []).append(arm)
+    models = list(dict.fromkeys(each.model for each in found))
     # Arms with equal figures share a row: `madke` and `madke-reference` stand for one system of the paper.
-    lines += [f"| {model} | {', '.join(arms)} | {' | '.join(row)} |" for (model, row), arms in rows.items()]
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for arm in dict.fromkeys(each.arm for each in found):
+        figures_of = [[cells.get((model, arm, *column), "-") for column in columns] for model in models]
+        rows.setdefault(tuple("" if set(each) == {"-"} else "/".join(each) for each in figures_of), []).append(arm)
+    if len(columns) > 1:
+        lines.append(f"A cell has {', '.join(_heading(*column, columns) for column in columns)}.\n")
+    names = models if len(columns) > 1 else [f"{model}: {_heading(*columns[0], columns)}" for model in models]
+    lines += [f"| arm | {' | '.join(names)} |", "|" + "---|" * (len(models) + 1)]
+    lines += [f"| {', '.join(arms)} | {' | '.join(row)} |" for row, arms in rows.items()]
     own = {place: told for place, told in measured.items() if place[0] not in recipe.published}
     note = MEASURED / f"{name}.md"
     said = note.read_text(encoding="utf-8").strip() if note.is_file() else ""

@@ -15,7 +15,6 @@ from eval.studies.kept import KeptStudy
 from eval.studies.reread import Reread
 from madke._util.files import write_file
 from madke.report import figures as canvas
-from madke.scoring.shadow import gate_lines
 from madke.scoring.statistics import Estimate
 
 if TYPE_CHECKING:
@@ -53,10 +52,9 @@ _LIMITS = """## What this does not say
 """
 _CHANGES = """## Changes
 
-Since this version, replies are read as a person would: a plain sentence is an answer, and a stance in a peer's words
-counts. The kept texts of all arms were read anew. Who spoke and when a debate stopped stay as they were; debates that
-would stop in another round today are *off course*. Both columns of `match` use today's matcher. A second turn that
-states two answers is contradictory and has none; before, the last one counted.
+The kept texts were read anew by today's reader, in which a plain sentence is an answer and a stance in a peer's words
+counts. Who spoke and when a debate stopped stay as they were; debates that would stop elsewhere today are *off course*.
+`match` % then and now, of arms with other readings:
 """
 
 
@@ -132,28 +130,17 @@ def _changes(studies: Sequence[ReadAnew]) -> Iterator[str]:
     """What today's reader and matcher changed: old and new figures of each arm."""
     if studies:
         yield _CHANGES
-    for study in studies:
-        yield f"**{model_name(study.now.model)}**"
-        yield "\n".join(_changes_table(study))
+        yield "\n".join(f"- {model_name(study.now.model)}: {', '.join(_changed_arms(study))}." for study in studies)
 
 
-def _changes_table(study: ReadAnew) -> Iterator[str]:
-    yield "| arm | `match` %, then | now | readable stances, %, then | now | debates read otherwise | off course |"
-    yield "|---|---|---|---|---|---|---|"
+def _changed_arms(study: ReadAnew) -> Iterator[str]:
     before, now = Results(study=study.before), Results(study=study.now)
     for name, arm in now.arms.items():
-        old, each = before.arms[name], study.arms[name]
-        cells = [f"{100 * mean.value:.1f}" for one in (old, arm) if (mean := one.mean()) is not None]
-        cells += [f"{100 * _readable(one):.1f}" for one in (old, arm)]
-        cells += [f"{each.changed} of {len(each.transcripts)}", str(each.off_course)]
-        yield f"| `{_label(arm)}` | {' | '.join(cells)} |"
-
-
-def _readable(arm: Arm) -> float:
-    """The share of stances with an answer, of those whose call did not fail."""
-    stances = [turn.stance for each in arm.transcripts for entry in each.rounds for turn in entry.turns]
-    spoken = [stance for stance in stances if stance.status != "failed"]
-    return sum(stance.answer is not None for stance in spoken) / max(1, len(spoken))
+        old, each = before.arms[name].mean(), study.arms[name]
+        mean = arm.mean()
+        if old is not None and mean is not None and (each.changed or each.off_course):
+            moved = f" ({each.off_course} off course)" if each.off_course else ""
+            yield f"`{_label(arm)}` {100 * old.value:.1f} to {100 * mean.value:.1f}{moved}"
 
 
 def model_name(model: str) -> str:
@@ -221,10 +208,8 @@ def _of_model(found: Results) -> Iterator[str]:
         yield "\n".join(_controls_table(found))
     yield "\n".join(_parts_table(found))
     if found.shadows:
-        yield "What gates on the answers of round 1 would have made of these debates, from their transcripts:"
-        for name, shadow in found.shadows.items():
-            lines = [f"- `{name}`. {shadow.sentence}", *(f"    - {line}" for line in gate_lines(shadow))]
-            yield "\n".join(lines)
+        yield "What each debate changed, from its transcripts:"
+        yield "\n".join(f"- `{name}`. {shadow.sentence}" for name, shadow in found.shadows.items())
 
 
 def _arms_table(found: Results) -> Iterator[str]:

@@ -12,7 +12,7 @@ from madke.cli.paths import open_arms, refuse_overwriting
 from madke.core.errors import UserError
 
 EPILOG = flags.epilog(
-    "The tables hold prompts, replies and passages as text. docs/interop.md explains all columns.",
+    "The tables hold prompts, replies and passages as text. docs/extend.md explains all columns.",
     "Examples:",
     "  madke export runs/first --parquet tables",
     "  madke export runs/first runs/second --trec trec",

@@ -43,7 +43,7 @@ def _list(
     say_table(("protocol", "calls", "source"), rows)
     say_wrapped(
         "A vote that costs as much has as many samples as the debate has calls: --protocol self-consistency --set "
-        "debaters=CALLS, over the same --sources. docs/choose.md says which protocol is for what."
+        "debaters=CALLS, over the same --sources. docs/compare.md says which protocol is for what."
     )
 
 

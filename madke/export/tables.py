@@ -1,4 +1,4 @@
-"""Runs as four Parquet tables: questions, turns, calls and passages. docs/interop.md explains every column."""
+"""Runs as four Parquet tables: questions, turns, calls and passages. docs/extend.md explains every column."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """The generated pages of docs/ say what the program says."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from docs import api_page
+from docs import api_page, llms
 from docs.check_site import fetches
 from docs.cli_page import _escaped
 from docs.generate import FOLDER, PAGES
@@ -54,3 +55,13 @@ def test_help_texts_are_no_markdown_by_accident() -> None:
 )
 def test_what_a_page_loads_from_other_hosts_is_found(page: str, loaded: list[str]) -> None:
     assert fetches(page) == loaded
+
+
+def test_llms_txt_lists_every_page_with_a_line(tmp_path: Path) -> None:
+    llms.write(tmp_path)
+
+    listed = (tmp_path / "llms.txt").read_text(encoding="utf-8")
+    pages = {path.name for path in FOLDER.glob("*.md")}
+    assert {name for name in pages if f"]({name}): " not in listed} == set()
+    assert {path.name for path in tmp_path.glob("*.md")} == pages
+    assert all(line.partition("): ")[2] for line in listed.splitlines() if line.startswith("- "))

@@ -139,7 +139,7 @@ def test_the_calls_of_a_run_add_up_to_its_debates(played: Path) -> None:
 
 
 def test_every_column_is_explained() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "interop.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "extend.md").read_text(encoding="utf-8")
 
     assert {name for columns in TABLE_COLUMNS.values() for name in columns if f"`{name}`" not in page} == set()
 

@@ -188,7 +188,7 @@ class Embeddings:
 
 def reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -> str:
     """The reply to a stage; the temperature scales the noise on the scores."""
-    if is_prose(prompt.task):
+    if prompt.task is not None and is_prose(prompt.task):
         return _prose(replace(prompt, task=_SHORT), embed, temperature, rng)
     match prompt.name:
         case "select":
