@@ -116,12 +116,13 @@ def _signal_table(found: Sequence[SignalQuality]) -> Table:
 
 def _level_table(made: Calibration) -> Table:
     """What could be acted on at each level, on the questions of the calibration."""
+    from madke.engine.deferral import fewest
     from madke.report.tables import percent_cell, score_cell, table_of
 
     rows: list[TableRow] = []
     for level in _LEVELS:
-        least, fewest = made.threshold(level), made.fewest(level)
-        few = f"too few questions: {len(made.points)} of at least {fewest}" if len(made.points) < fewest else ""
+        least, needed = made.threshold(level), fewest(level, made.delta)
+        few = f"too few questions: {len(made.points)} of at least {needed}" if len(made.points) < needed else ""
         acted = 0 if least is None else sum(score >= least for score, _ in made.points)
         rows.append(
             {

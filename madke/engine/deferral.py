@@ -41,13 +41,9 @@ class Calibration(BaseModel, frozen=True, extra="forbid"):
         """The lowest value to act on, for at most this share of wrong answers; None if no threshold passes."""
         return threshold(self.points, level, self.delta)
 
-    def fewest(self, level: float) -> int:
-        """The fewest answers to act on with which a level can be shown: all of them right."""
-        return fewest(level, self.delta)
-
 
 def fewest(level: float, delta: float) -> int:
-    """The smallest n with ``(1 - level) ** n <= delta``."""
+    """The fewest answers, all right, with which a level can be shown: the smallest n of ``(1 - level)**n <= delta``."""
     return math.ceil(math.log(delta) / math.log1p(-level))
 
 
@@ -85,10 +81,7 @@ class Deferring(BaseModel, frozen=True, extra="forbid"):
         least = self.calibration.threshold(self.level)
         assert least is not None, "resolve() checks it"
 
-        def settle(transcript: Transcript) -> Transcript:
-            return self._deferred(transcript, task, least)
-
-        return settle
+        return lambda transcript: self._deferred(transcript, task, least)
 
     def _deferred(self, transcript: Transcript, task: Task, least: float) -> Transcript:
         if transcript.status != "ok":

@@ -25,7 +25,7 @@ from madke.data.first_round import Draw
 from madke.data.formats import READERS, DatasetReader
 from madke.data.questions import questions_of_records
 from madke.engine.debate import check_needs, check_task
-from madke.engine.deferral import CALIBRATION_FORMAT, Calibration, Deferring
+from madke.engine.deferral import CALIBRATION_FORMAT, Calibration, Deferring, fewest
 from madke.engine.protocol import Protocol, ProtocolFunction
 from madke.engine.scene import Scene
 from madke.engine.settings import role_key
@@ -397,7 +397,7 @@ def deferring_of(path: str | Path | None, level: str | float | None) -> Deferrin
     calibration = found.calibration
     if calibration.threshold(found.level) is None:
         shown = f"an error of at most {100 * found.level:g} %"
-        n, least = len(calibration.points), calibration.fewest(found.level)
+        n, least = len(calibration.points), fewest(found.level, calibration.delta)
         why = f"{n} questions are too few, at least {least} are needed" if n < least else "too many answers were wrong"
         raise UserError(f"cannot show {shown}: {why}", file=Path(path))
     return found
