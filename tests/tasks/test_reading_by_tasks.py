@@ -115,7 +115,7 @@ def test_an_answer_is_read_by_its_task(task: str, text: str, answer: str | None)
 
 
 def test_debaters_who_all_decline_do_not_agree() -> None:
-    transcript, _ = play(signed("I do not know"), stop="agreement")
+    transcript, _ = play(signed("I do not know"), early_stop="agreement")
     assert (transcript.stop_reason, transcript.status, transcript.answer) == ("rounds", "abstained", None)
 
 
