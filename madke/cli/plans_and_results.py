@@ -276,8 +276,7 @@ def _show_results(done: Experiment) -> None:
     from madke.report.comparison import NOT_ON_TERMINALS
     from madke.report.html import write_report
     from madke.report.reproduction import claims_table, figures, reproduction_tables
-    from madke.report.scores import score_table
-    from madke.report.spending import spending_table
+    from madke.report.scores import score_table, spending_table
     from madke.report.tables import rich_table
     from madke.scoring.arms import open_results
     from madke.scoring.shadow import changed_note

@@ -12,7 +12,7 @@ from madke._util.assets import require
 from madke._util.files import short_hash
 from madke._version import __version__
 from madke.core.transcript import Transcript
-from madke.export.recorded_calls import debates_with_calls, first_start
+from madke.export.tables import debates_with_calls, first_start
 from madke.export.trec import file_stem
 from madke.models.model_names import split_address
 from madke.models.store import Recorded

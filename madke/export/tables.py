@@ -2,74 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from itertools import islice
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from madke._util.assets import require
 from madke._util.files import atomic_write
+from madke._util.parquet import FLAG, REAL, TEXT, TEXTS, WHOLE, WHOLES, write_rows
 from madke.core.chat import Usage, fields_of
 from madke.core.transcript import StageUsage, Transcript
-from madke.export.recorded_calls import recorded_calls
+from madke.models.store import CallStore, Recorded
 from madke.runs.pools import recorded_pools
+from madke.runs.record import run_files, sessions_of
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct
+from madke.scoring.scores import RETRIEVAL_STAGES
 
 ExportRow = dict[str, Any]
 
-_TEXT, _TEXTS, _WHOLE, _WHOLES, _REAL, _FLAG = "text", "texts", "whole", "wholes", "real", "flag"
-_ROW_OF = {"run": _TEXT, "id": _TEXT, "repeat": _WHOLE}
+_ROW_OF = {"run": TEXT, "id": TEXT, "repeat": WHOLE}
 _TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
 _CALL_COUNTS = ("calls", "failed", *_TOKENS)
 
 TABLE_COLUMNS: Mapping[str, Mapping[str, str]] = {
     "questions": {
         **_ROW_OF,
-        **dict.fromkeys(("dataset", "question", "task"), _TEXT),
-        **dict.fromkeys(("choices", "gold"), _TEXTS),
-        **dict.fromkeys(("answer", "status", "reading"), _TEXT),
-        "correct": _REAL,
-        **dict.fromkeys(("stop_reason", "final_by"), _TEXT),
-        **dict.fromkeys(("rounds", *_CALL_COUNTS), _WHOLE),
-        "seconds": _REAL,
+        **dict.fromkeys(("dataset", "question", "task"), TEXT),
+        **dict.fromkeys(("choices", "gold"), TEXTS),
+        **dict.fromkeys(("answer", "status", "reading"), TEXT),
+        "correct": REAL,
+        **dict.fromkeys(("stop_reason", "final_by"), TEXT),
+        **dict.fromkeys(("rounds", *_CALL_COUNTS), WHOLE),
+        "seconds": REAL,
     },
     "turns": {
         **_ROW_OF,
-        "round": _WHOLE,
-        **dict.fromkeys(("agent", "stage", "text", "answer", "status", "rule", "error"), _TEXT),
-        "confidence": _REAL,
-        "selected": _WHOLES,
-        "query": _TEXT,
-        "reads": _TEXTS,
-        "satisfied": _FLAG,
-        **dict.fromkeys(_CALL_COUNTS, _WHOLE),
+        "round": WHOLE,
+        **dict.fromkeys(("agent", "stage", "text", "answer", "status", "rule", "error"), TEXT),
+        "confidence": REAL,
+        "selected": WHOLES,
+        "query": TEXT,
+        "reads": TEXTS,
+        "satisfied": FLAG,
+        **dict.fromkeys(_CALL_COUNTS, WHOLE),
     },
     "calls": {
         **_ROW_OF,
-        "round": _WHOLE,
-        **dict.fromkeys(("stage", "agent"), _TEXT),
-        "sample": _WHOLE,
-        **dict.fromkeys(("model", "prompt", "text", "reasoning", "outcome", "error", "finish_reason"), _TEXT),
-        **dict.fromkeys(_TOKENS, _WHOLE),
-        "estimated": _FLAG,
-        "attempts": _WHOLE,
-        "seconds": _REAL,
+        "round": WHOLE,
+        **dict.fromkeys(("stage", "agent"), TEXT),
+        "sample": WHOLE,
+        **dict.fromkeys(("model", "prompt", "text", "reasoning", "outcome", "error", "finish_reason"), TEXT),
+        **dict.fromkeys(_TOKENS, WHOLE),
+        "estimated": FLAG,
+        "attempts": WHOLE,
+        "seconds": REAL,
     },
     "passages": {
         **_ROW_OF,
-        "n": _WHOLE,
-        **dict.fromkeys(("source", "key", "title", "text", "asked_by", "query"), _TEXT),
-        **dict.fromkeys(("round", "before"), _WHOLE),
-        "selected_by": _TEXTS,
-        "cited": _FLAG,
+        "n": WHOLE,
+        **dict.fromkeys(("source", "key", "title", "text", "asked_by", "query"), TEXT),
+        **dict.fromkeys(("round", "before"), WHOLE),
+        "selected_by": TEXTS,
+        "cited": FLAG,
     },
 }
 """Table -> column -> kind of its values."""
 
 FILES = tuple(f"{name}.parquet" for name in TABLE_COLUMNS)
-_ROWS_AT_A_TIME = 1000
 
 
 def write_tables(arms: Sequence[Results], folder: Path) -> dict[str, int]:
@@ -77,34 +77,13 @@ def write_tables(arms: Sequence[Results], folder: Path) -> dict[str, int]:
 
     UserError: a file cannot be read or written, or pyarrow is missing.
     """
-    require("Parquet files need", "report", "pyarrow")
     folder.mkdir(parents=True, exist_ok=True)
-    rows_of: Mapping[str, Callable[[Results], Iterator[ExportRow]]] = {
-        "questions": _questions,
-        "turns": _turns,
-        "calls": _calls,
-        "passages": _passages,
-    }
-    return {
-        name: _write(folder / f"{name}.parquet", columns, (row for arm in arms for row in rows_of[name](arm)))
-        for name, columns in TABLE_COLUMNS.items()
-    }
-
-
-def _write(path: Path, columns: Mapping[str, str], rows: Iterable[ExportRow]) -> int:
-    import pyarrow
-    from pyarrow import parquet
-
-    text, whole = pyarrow.string(), pyarrow.int64()
-    types = {_TEXT: text, _TEXTS: pyarrow.list_(text), _WHOLE: whole, _WHOLES: pyarrow.list_(whole)}
-    types |= {_REAL: pyarrow.float64(), _FLAG: pyarrow.bool_()}
-    schema = pyarrow.schema([(name, types[kind]) for name, kind in columns.items()])
-    count, waiting = 0, iter(rows)
-    with atomic_write(path) as file, parquet.ParquetWriter(file, schema) as writer:
-        while group := list(islice(waiting, _ROWS_AT_A_TIME)):
-            writer.write_table(pyarrow.Table.from_pylist(group, schema=schema))
-            count += len(group)
-    return count
+    counts = {}
+    for name, columns in TABLE_COLUMNS.items():
+        rows = (row for arm in arms for row in _ROWS[name](arm))
+        with atomic_write(folder / f"{name}.parquet") as file:
+            counts[name] = write_rows(file, columns, rows)
+    return counts
 
 
 def _key(arm: Results, t: Transcript) -> ExportRow:
@@ -115,7 +94,8 @@ def _counts(usage: StageUsage) -> ExportRow:
     return {name: getattr(usage, name) for name in _CALL_COUNTS}
 
 
-def _questions(arm: Results) -> Iterator[ExportRow]:
+def question_rows(arm: Results) -> Iterator[ExportRow]:
+    """A row for each question and repeat of a run."""
     for t in arm.transcripts():
         asked = {"dataset": t.dataset, "question": t.question, "task": t.task, "choices": t.choices, "gold": t.answers}
         found = {"answer": t.answer, "status": t.status, "reading": t.reading, "correct": correct(t)}
@@ -167,3 +147,55 @@ def _passages(arm: Results) -> Iterator[ExportRow]:
         for entry in t.pool:
             row = _key(arm, t) | fields_of(entry) | {"text": texts.get((entry.source, entry.key))}
             yield row | {"selected_by": list(chosen.get(entry.n, ())), "cited": entry.n in cited}
+
+
+_ROWS: Mapping[str, Callable[[Results], Iterator[ExportRow]]] = {
+    "questions": question_rows,
+    "turns": _turns,
+    "calls": _calls,
+    "passages": _passages,
+}
+"""Table -> its rows of a run."""
+
+
+# Recorded calls
+
+
+def recorded_calls(arm: Results) -> Iterator[Recorded]:
+    """In the order of writing; none if the call store is gone, or for predictions."""
+    if not arm.path.is_dir() or not (file := run_files(arm.path).calls).is_file():
+        return
+    # In the store that the arms of an experiment share, calls carry the name of their arm.
+    shared = file.resolve().parent != arm.path.resolve()
+    with CallStore(file) as store:
+        yield from store.recorded(payer=arm.path.resolve().name if shared else "")
+
+
+def debates_with_calls(arm: Results) -> Iterator[tuple[Transcript, Sequence[Recorded]]]:
+    """Each debate with its own calls by round, those of its pool first. The calls of a whole run are held in memory."""
+    calls: dict[str, list[Recorded]] = {}
+    for call in recorded_calls(arm):
+        calls.setdefault(call.purpose.question, []).append(call)
+    for transcript in arm.transcripts():
+        own = (call for call in calls.get(transcript.id, ()) if _is_of_debate(call, transcript))
+        yield transcript, sorted(own, key=_round_of)
+
+
+def _round_of(call: Recorded) -> int:
+    return 0 if call.purpose.stage in RETRIEVAL_STAGES else call.purpose.round
+
+
+def _is_of_debate(call: Recorded, transcript: Transcript) -> bool:
+    """Whether a stored call is one of those that the transcript counts; stores also hold searches and grades."""
+    # Repeats read one pool, and each counts the calls that it took.
+    shared = call.purpose.stage in RETRIEVAL_STAGES
+    return call.purpose.stage in transcript.usage and (shared or call.purpose.repeat == transcript.repeat)
+
+
+def first_start(arm: Results) -> datetime:
+    """The start of the run's first command; the beginning of 1970 if it is not known."""
+    sessions = sessions_of(arm.path) if arm.path.is_dir() else ()
+    try:
+        return datetime.fromisoformat(str(sessions[0]["started"])).astimezone(UTC)
+    except (IndexError, KeyError, ValueError):
+        return datetime.fromtimestamp(0, UTC)

@@ -1,9 +1,12 @@
 """Debates as text, one below the other or in columns. Untrusted text has no control characters and no markup."""
 
+from __future__ import annotations
+
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from textwrap import shorten
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
@@ -26,10 +29,12 @@ from madke.core.transcript import (
     Verdict,
 )
 from madke.engine.evidence import recorded_agreement
-from madke.report.comparison import ComparedQuestion, QuestionResult, RunPair
 from madke.report.tables import ORACLE, Cell, Table, one_line, percent_cell
 from madke.tasks import get_task
 from madke.tasks.choice import lettered
+
+if TYPE_CHECKING:
+    from madke.report.comparison import ComparedQuestion, QuestionResult, RunPair
 
 WIDTH = 96
 """Columns of a debate as text, where the terminal is not narrower."""

@@ -19,7 +19,7 @@ from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, Field, FiniteFloat
 
@@ -49,6 +49,9 @@ _SCALES: Mapping[Scale, Mapping[str, float]] = {"right": _YES_NO, "ambiguity_res
 """Column to fill -> allowed cell -> value. Translations have the last two (Liang et al., section 4.1)."""
 F1_RIGHT = 0.5
 """Lowest F1 of an answer that counts as right (EVOUNA; Wang et al., 2023)."""
+
+_Place = TypeVar("_Place")
+"""What is graded."""
 
 SheetGrades = Mapping[str, Mapping[str, float]]
 """Row code -> scale -> grade, without empty rows and cells."""
@@ -360,14 +363,26 @@ def _compared(key: SheetKey, sheets: Mapping[str, SheetGrades]) -> Iterator[TwoJ
         pairs = [(two, False) for two in combinations(people, 2)]
         pairs += [(two, True) for two in product(people, () if ordinal else binary)]
         for ((person, ours), (other, theirs)), is_metric in pairs:
-            both = [code for code in ours if code in theirs]
-            equal: defaultdict[str, list[float]] = defaultdict(list)
-            for code in both:
-                equal[key.rows[code].id].append(float(ours[code] == theirs[code]))
-            if same := over_repeats(list(equal.values())):
-                k = kappa([ours[n] for n in both], [theirs[n] for n in both], ordinal=ordinal)
+            n, same, k = _agreement(ours, theirs, lambda code: key.rows[code].id, ordinal=ordinal)
+            if same is not None:
                 who = partial(TwoJudges, person=person, other=other, is_metric=is_metric, scale=scale)
-                yield who(n=len(both), same=same, kappa=k)
+                yield who(n=n, same=same, kappa=k)
+
+
+def _agreement(
+    left: Mapping[_Place, float],
+    right: Mapping[_Place, float],
+    question_of: Callable[[_Place], object],
+    *,
+    ordinal: bool = False,
+) -> tuple[int, Estimate | None, float | None]:
+    """Number of answers that both graded, the share of equal grades over questions, and kappa."""
+    both = [place for place in left if place in right]
+    equal: defaultdict[object, list[float]] = defaultdict(list)
+    for place in both:
+        equal[question_of(place)].append(float(left[place] == right[place]))
+    k = kappa([left[each] for each in both], [right[each] for each in both], ordinal=ordinal)
+    return len(both), over_repeats(list(equal.values())), k
 
 
 def kappa(left: Sequence[float], right: Sequence[float], *, ordinal: bool = False) -> float | None:
@@ -468,10 +483,11 @@ def agreement_table(arms: Sequence[Results]) -> Table | None:
                     metrics.setdefault(metric, {})[place] = value
     pairs = list(combinations(graded, 2))
     judges = graded | metrics
-    rows = [
-        _judges_row(judges, models, *pair)
-        for pair in (*pairs, *((name, metric) for name in graded for metric in metrics))
-    ]
+    rows: list[TableRow] = []
+    for one, other in (*pairs, *product(graded, metrics)):
+        n, same, k = _agreement(judges[one], judges[other], lambda place: place[:2])
+        names: TableRow = {"grader": models[one], "and": models.get(other) or heading_of(other), "n": count_cell(n)}
+        rows.append(names | {"same %": percent_cell(same), "kappa": score_cell(k, digits=".2f")})
     if not rows:
         return None
     notes = [
@@ -485,18 +501,3 @@ def agreement_table(arms: Sequence[Results]) -> Table | None:
 def _binary(question: Question, answer: str) -> dict[str, float]:
     names = (name for name in metrics_of(get_task(question.task)) if is_binary(name))
     return {name: METRICS[name](answer, question) for name in names}
-
-
-def _judges_row(judges: dict[str, Graded], models: dict[str, str], one: str, other: str) -> TableRow:
-    left, right = judges[one], judges[other]
-    both = [place for place in left if place in right]
-    equal: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-    for place in both:
-        equal[place[:2]].append(float(left[place] == right[place]))
-    return {
-        "grader": models[one],
-        "and": models.get(other) or heading_of(other),
-        "n": count_cell(len(both)),
-        "same %": percent_cell(over_repeats(list(equal.values()))),
-        "kappa": score_cell(kappa([left[n] for n in both], [right[n] for n in both]) if both else None, digits=".2f"),
-    }

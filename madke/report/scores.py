@@ -15,6 +15,9 @@ from madke._util.terminal import printable
 from madke.core.chat import Prefix
 from madke.core.errors import count_of
 from madke.core.transcript import StageUsage
+from madke.experiments.load import Planned, planned_range
+from madke.models.prices import Prices, cost, price_of
+from madke.models.store import Paid
 from madke.report.comparison import if_failed_notes
 from madke.report.tables import (
     MARK,
@@ -32,6 +35,7 @@ from madke.report.tables import (
     table_of,
     value_cell,
 )
+from madke.runs.pools import POOLS
 from madke.scoring.arms import ArmValues, Results, of_dataset
 from madke.scoring.metrics import ALL_GOLDS, BUILT_IN_METRICS, common_metric, heading_of, heading_of_correct
 from madke.scoring.outside import arm_of
@@ -470,6 +474,51 @@ def _other_measures(scores: Scores) -> Iterator[str]:
     }
     if len(next(iter(scores.by_round.values()), ())) > 1 or "cons" in by_round:
         yield f"round by round: {joined(by_round)}"
+
+
+# Plan and result
+
+
+def spending_table(
+    plans: Sequence[Planned], scores: Mapping[str, Scores], paid: Mapping[tuple[str, str], Paid], prices: Prices
+) -> Table:
+    """Planned and real calls, new calls and tokens of each arm, and cost if there are prices.
+
+    ``scores``: name -> scores of the arms that have started. ``paid``: usage in the call store, without services.
+    """
+    made = {name: found.total for name, found in scores.items()}
+    rows = []
+    for plan in plans:
+        bills = [(model, bill) for (payer, model), bill in paid.items() if payer == plan.name]
+        unknown = not bills and plan.name in made and made[plan.name].paid  # the call store of its transcripts is gone
+        called = sum(bill.calls for _, bill in bills)
+        tokens = sum(bill.usage.prompt_tokens + bill.usage.completion_tokens for _, bill in bills)
+        costs = [cost(bill.usage, price) for model, bill in bills if (price := price_of(model, prices))]
+        ends = (plan.least, plan.most)
+        row: TableRow = {
+            "arm": plan.name,
+            "calls planned": _planned(*(load.calls for load in ends)),
+            "calls": count_cell(made[plan.name].calls if plan.name in made else called),
+            "new calls planned": _planned(*(load.paid for load in ends)),
+            "new calls": NO_FIGURE if unknown else count_cell(called),
+            "tokens planned": _planned(*(load.prompt_tokens + load.completion_tokens for load in ends)),
+            "tokens": NO_FIGURE if unknown else count_cell(tokens),
+        }
+        if prices:
+            row["cost"] = Cell(text=f"{sum(costs):,.4f}", value=sum(costs)) if costs else NO_FIGURE
+        rows.append(row)
+    note = (
+        "Planned: from debates that end as early as possible to debates that use all rounds, without failed calls; "
+        "tokens are estimates for new calls. A call that several arms make is new only in the first of them. "
+        "Identical replies can make more calls shared. Searches and answer scorers are not counted."
+    )
+    if POOLS in {plan.name for plan in plans}:
+        note += f" {POOLS}: queries and rerankings, made once for all arms; the calls of an arm include its own."
+    return table_of("Planned and made", rows, [note])
+
+
+def _planned(least: float, most: float) -> Cell:
+    return Cell(text=planned_range(least, most), low=least, high=most)
 
 
 # Notes and advice

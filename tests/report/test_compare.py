@@ -67,18 +67,6 @@ def test_each_of_many_runs_is_tested_with_the_first() -> None:
         assert every == [*combinations("abcdefg", 2)]
 
 
-def test_three_repeats_are_tested_across_too() -> None:
-    def repeats(*answers: Any) -> Any:
-        return [answered(f"q{n}", given, repeat=k) for k, each in enumerate(answers) for n, given in enumerate(each)]
-
-    left = repeats(["x", "x"], ["x", BAIKAL], [BAIKAL, "x"])
-    right = repeats([BAIKAL, "x"], [BAIKAL, BAIKAL], [BAIKAL, "x"])
-    (across,) = comparison_of({"a": left, "b": right}).repeat_tests(["em"])
-    assert (across.n, across.left_value, across.right_value) == (3, pytest.approx(1 / 3), pytest.approx(2 / 3))
-    assert across.test == "paired t over 3 repeats of 2 questions"
-    assert comparison_of({"a": left[:4], "b": right[:4]}).repeat_tests(["em"]) == []
-
-
 def test_notes_say_what_n_means_and_that_calls_differ() -> None:
     def cost(calls: Any) -> Any:
         return {"usage": {"speak": StageUsage(calls=calls)}}
@@ -95,14 +83,6 @@ def test_notes_say_what_n_means_and_that_calls_differ() -> None:
     assert replace(comparison_of(runs), scores=scores).notes == two
     assert len(two) == 1
     assert "papers with 500 questions: \u00b14.4" in two[0]
-
-
-def test_failed_questions_and_those_without_gold_are_not_counted_as_wrong() -> None:
-    failed = [answered("q0", None, status="failed"), answered("q1", BAIKAL), answered("q2", "x", golds=())]
-    comparison = comparison_of(
-        {"a": failed, "b": [answered(f"q{n}", BAIKAL, golds=t.answers) for n, t in enumerate(failed)]}
-    )
-    assert [row.runs[0].correct for row in comparison.questions] == [None, 1.0, None]
 
 
 def test_only_questions_that_all_runs_hold_are_compared_and_the_others_are_counted() -> None:

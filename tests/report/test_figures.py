@@ -1,7 +1,5 @@
 """Figures: which there are, and what they say."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -260,22 +258,3 @@ def test_a_folder_that_cannot_be_is_an_error_for_people(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         figures.write_figures([*drawn(arm("a"), arm("b")).values()], tmp_path / "file")
-
-
-def test_matplotlib_is_imported_only_to_draw() -> None:
-    code = "import sys, madke.report.figures as f; assert f.available(); sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_figures_of_the_paper_are_by_the_grader_if_it_graded_every_arm() -> None:
-    debates = [debate("q0", *[[RIGHT, RIGHT]] * 2), debate("q1", *[["x", "x"]] * 2, answer="x")]
-    grades = {"grader": {("q0", 0): 1.0, ("q1", 0): 1.0}}
-    results = [Results(name=name, path=Path(name), config=None, transcripts=lambda: iter(debates)) for name in "ab"]
-    for graded, by_grader in ((("a", "b"), True), (("a",), False)):
-        outside = {name: grades if name in graded else {} for name in "ab"}
-        scores = {name: scores_of(debates, outside[name]) for name in "ab"}
-        values = [read_arm(name, debates, outside[name]) for name in "ab"]
-        drawn = {one.name: one for one in figures.draw(results, scores, values)}
-        by_tokens = drawn["accuracy-by-tokens"]
-        names_the_grader = "The grader says which answers are right." in by_tokens.caption
-        assert names_the_grader is by_grader

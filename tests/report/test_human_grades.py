@@ -26,10 +26,9 @@ from madke.report.human_grades import (
 )
 from madke.report.reproduction import figures, reproduction_tables
 from madke.scoring.arms import open_results
-from madke.scoring.outside import answers_of, arm_of, external_values, keep_scores
+from madke.scoring.outside import arm_of, external_values
 from madke.scoring.scored import score_run
 from madke.scoring.statistics import estimate
-from madke.scoring.value_units import GRADER
 from madke.tasks import get_task
 from tests.report.run_folders import debate
 from tests.support.cli import madke
@@ -130,22 +129,6 @@ def test_scores_by_arm_come_back(tmp_path: Path, written: Any) -> None:
     means = {arm: (scores["right"].value, scores["right"].n) for arm, scores in found.scores.items()}
     assert means == {"ours": (pytest.approx(2 / 3), 3), "theirs": (pytest.approx(1 / 3), 3)}
     assert (found.ungraded, found.abstained) == (0, {"ours": 1, "theirs": 0})
-
-
-def test_graders_and_scorers_outside_are_compared_too(tmp_path: Path) -> None:
-    results = arms(tmp_path, ours={"1": "Baikal", "2": "Caspian Sea"}, theirs={"1": "Como", "2": "Caspian Sea"})
-    for result, said in zip(results, ((1.0, 0.0), (0.0, 0.0)), strict=True):
-        answers = answers_of(result.transcripts())
-        keep_scores(result.path, GRADER, answers, command="m", scores=dict(zip(answers, said, strict=True)))
-        keep_scores(result.path, "comet", answers, command="c", scores=dict(zip(answers, (0.9, 0.8), strict=True)))
-    key_file, _ = write_sheet(results, tmp_path / "sheet.csv")
-    rows, key = rows_of(tmp_path / "sheet.csv"), read_key(key_file)
-    grades = {"Baikal": "yes", "Como": "no", "Caspian Sea": "yes"}
-    found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, grades), key)})
-    by_name = {each.other: each for each in found.compared}
-    # Both answers to question 1 are graded alike, the one to question 2 is not.
-    assert by_name[GRADER].same.value == pytest.approx(1 / 2)
-    assert "comet" not in by_name, "a scale of its own agrees with nobody"
 
 
 def test_two_people_are_averaged_and_compared(tmp_path: Path, written: Any) -> None:
@@ -324,18 +307,6 @@ def test_grades_of_people_are_values_next_to_published_ones(tmp_path: Path, runs
     assert "human_ambiguity_resolved" in madke("score", runs[1], "--details").stdout
 
 
-def test_bias_and_diversity_are_one_table(tmp_path: Path, runs: list[Path]) -> None:
-    key_file, sheet = graded(tmp_path, runs)
-    join_grades(open_results(runs), (key := read_key(key_file)), {"anna": read_sheet(sheet, key)})
-    found = {(each.arm, each.metric): each.ours for each in figures(read_recipe("liang-table-4"), runs)}
-    values = {place: round(one.value, 3) for place, one in found.items() if one}
-    assert values["self-reflect", "bias"] == 1.0
-    assert values["self-reflect", "diversity"] == 0.0
-    assert values["liang", "bias"] == 0.25
-    assert values["liang", "diversity"] > 0.3
-    assert [*reproduction_tables(read_recipe("liang-table-4"), runs)] == ["bias", "diversity"]
-
-
 def test_people_who_differ_are_averaged_and_an_abstention_is_a_no(tmp_path: Path) -> None:
     results = arms(tmp_path, ours=OURS, theirs=THEIRS)
     key_file, _ = write_sheet(results, tmp_path / "sheet.csv")
@@ -351,13 +322,6 @@ def test_people_who_differ_are_averaged_and_an_abstention_is_a_no(tmp_path: Path
     mean = arm_of(results[1]).mean("human_right")
     assert mean is not None
     assert mean.value == 0.5
-
-
-def test_a_run_without_answers_in_the_sheet_is_refused(tmp_path: Path) -> None:
-    results = arms(tmp_path, ours=OURS, theirs=THEIRS)
-    _, key = write_sheet(results[:1], tmp_path / "sheet.csv")
-    with pytest.raises(UserError, match="theirs: the sheet has no answers of this run; it has those of ours"):
-        join_grades(results, key, {})
 
 
 def test_a_filled_sheet_corrects_gold_answers(tmp_path: Path) -> None:

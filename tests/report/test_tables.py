@@ -19,16 +19,16 @@ from madke.models.prices import Price
 from madke.models.store import Paid
 from madke.report.comparison import comparison_of, paired_table
 from madke.report.debate_text import pair_table, question_table
-from madke.report.files import csv_cell, latex, table_csv, table_latex, write_answers, write_table
+from madke.report.files import latex, table_csv, table_latex, write_answers, write_table
 from madke.report.scores import (
     dataset_table,
     prompt_line,
     score_details,
     score_table,
     score_table_of,
+    spending_table,
     stage_table,
 )
-from madke.report.spending import spending_table
 from madke.report.tables import NO_FIGURE, Cell, Table, p_value, rich_table
 from madke.scoring.arms import Results, read_arm
 from madke.scoring.scores import Spending, scores_of
@@ -177,21 +177,6 @@ def test_a_table_of_tests_has_each_value_in_its_own_unit() -> None:
 @pytest.mark.parametrize(("p", "text"), [(0.00001, "< 0.0001"), (0.00213, "0.0021"), (0.03, "0.030"), (1.0, "1.000")])
 def test_p_values_as_papers_print_them(p: float, text: str) -> None:
     assert p_value(p) == text
-
-
-@pytest.mark.parametrize("text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "-", "+1 apple"])
-def test_what_a_spreadsheet_would_run_gets_an_apostrophe(text: str) -> None:
-    assert csv_cell(text) == f"'{text}"
-
-
-def test_cells_hold_no_control_characters() -> None:
-    assert csv_cell("a\x00b\x1b[2J\u202ec\nd") == "ab[2Jc\nd"
-    assert csv_cell("\r\x1b=1") == "'=1"
-
-
-@pytest.mark.parametrize("text", ["", "-5", "+0.5", "-1e-9", ".5", "-.5", "5.", "a=b", "Lake Baikal", " =1", "'=1"])
-def test_numbers_and_other_text_stay_as_they_are(text: str) -> None:
-    assert csv_cell(text) == text
 
 
 @pytest.fixture

@@ -16,9 +16,8 @@ from madke.core.errors import CallError
 from madke.models.chat_models import close
 from madke.models.openai_client import AzureChat, OpenAIChat
 from madke.models.transport import Transport
-from tests.support.canary import NAMES, Ended, forms, leaks, run
+from tests.support.canary import NAMES, leaks, run
 from tests.support.chat_requests import chat_request
-from tests.support.cli import madke
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import chat, error, openai_server
 from tests.support.search_server import Reply, SearchServer, Seen
@@ -102,9 +101,9 @@ def test_a_server_that_repeats_the_key_as_a_models_text(tmp_path: Path, reply: C
     assert_no_leak(tmp_path, done, PLAIN)
 
 
-@pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("kind", ["openai", "azure"])
+@pytest.mark.parametrize(
+    ("kind", "status", "transport"), [("openai", 301, "aiohttp"), ("openai", 307, "httpx"), ("azure", 308, "aiohttp")]
+)
 def test_a_redirect_to_another_host_does_not_get_the_key(
     monkeypatch: pytest.MonkeyPatch, kind: str, status: int, transport: Transport
 ) -> None:
@@ -160,17 +159,6 @@ def test_a_secret_in_the_path_of_the_endpoint(tmp_path: Path) -> None:
     assert done.status == 0, done.err[-2000:]
     assert "DEBUG" in done.err
     assert_no_leak(tmp_path, done, {**PLAIN, "PATH": secret})
-
-
-def test_a_verbose_command_tells_no_secret_of_a_path(tmp_path: Path) -> None:
-    questions, _ = write_dataset(tmp_path, 1)
-    with openai_server(chat("The answer is [a].")) as server:
-        url = server.url.replace("/v1", "/gateway-token-271828182845904/v1")
-        args = ("run", questions, "--protocol", "cot", "--model", "openai/m", "--out", tmp_path / "out")
-        done = madke("-v", *args, OPENAI_BASE_URL=url, OPENAI_LOG="debug")
-        assert server.requests
-    assert done.returncode == 0, done.stderr
-    assert "gateway-token" not in done.stdout + done.stderr
 
 
 def test_a_warning_of_a_library_hides_what_its_address_holds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -331,11 +319,3 @@ def test_ctrl_c_in_the_middle(tmp_path: Path) -> None:
         done = run(*arguments(tmp_path, server.url), folder=tmp_path, keys=PLAIN, interrupt=reached)
     assert done.status == 130, done.err[-2000:]
     assert_no_leak(tmp_path, done, PLAIN)
-
-
-@pytest.mark.parametrize("form", forms("x" * 20))
-def test_the_search_itself_finds_every_form(tmp_path: Path, form: Any) -> None:
-    key = UNUSUAL["HF_TOKEN"]
-    (tmp_path / "file").write_bytes(b"head" + forms(key)[form] + b"tail")
-    found = leaks(tmp_path, Ended(status=0, out="", err="", seen=""), {"HF_TOKEN": key})
-    assert f"HF_TOKEN ({form}) in file" in found

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 import madke as package
-from madke._util.terminal import LogHandler, printable, printable_json, say
+from madke._util.terminal import LogHandler, printable, printable_json
 from madke.cli.app import run_command_line
 from madke.core.transcript import PoolEntry, StageUsage
 from tests.support.cli import command, madke
@@ -287,14 +287,6 @@ def test_only_one_place_prints() -> None:
     assert found == {"app.py": ["logging.basicConfig"]}
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["print(x)", "typer.echo(x)", "Console().print(x)", "sys.stderr.write(x)", "sys.stdout.buffer.write(x)"],
-)
-def test_the_test_of_the_source_finds_what_it_is_for(line: str) -> None:
-    assert list(prints(line))
-
-
 def test_text_that_the_encoding_lacks_is_replaced_and_json_says_the_same(stranger: Any) -> None:
     ascii_only: dict[str, Any] = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
     asked = ("ask", "Zürich, 日本?", "--sources", "none", "--protocol", "standard")
@@ -348,19 +340,3 @@ def redirected(words: Any, output: Any) -> Any:
     done = subprocess.run(command(*words), stdout=output, stderr=subprocess.PIPE, text=True)
     os.close(output)
     return done.returncode, done.stderr
-
-
-def test_a_long_error_line_is_wrapped_between_words_on_a_terminal_only(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    line = "madke: " + " ".join(f"word{n:02}" for n in range(20))
-    say(line, err=True)
-    assert capsys.readouterr().err == f"{line}\n"
-
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    say(f"{line}\nYour answer: ", err=True, end="")
-    *wrapped, prompt = capsys.readouterr().err.split("\n")
-    assert " ".join(wrapped) == line
-    assert max(map(len, wrapped)) <= 80
-    assert prompt == "Your answer: "

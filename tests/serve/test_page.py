@@ -206,31 +206,6 @@ def test_a_reload_offers_to_go_on(opened: Callable[..., Any], slow: Upstream) ->
     assert slow.stages[before:].count("select") == 0
 
 
-def test_an_empty_question_is_an_error(opened: Callable[..., Any], upstream: Upstream) -> None:
-    page = opened()
-    before = len(upstream.began)
-    for text in ("", " \n "):
-        asked(page, text)
-        expect(page.get_by_role("alert")).to_have_text("Write a question first.")
-        expect(page.get_by_label("Question")).to_be_focused()
-    assert len(upstream.began) == before
-    asked(page, "Who wrote book 17?")
-    expect(page.locator("#state")).to_have_text("AnswerAuthor 17")
-
-
-def test_examples_are_of_the_sample_only(opened: Callable[..., Any], upstream: Upstream, tmp_path: Path) -> None:
-    page = opened()
-    expect(page.get_by_text("Answered by openai/m.")).to_be_visible()
-    expect(page.locator("#examples")).to_be_hidden()
-    with serving(tmp_path / "out", upstream, sources="wiki-bm25") as sample:
-        page = opened(at=sample)
-        first = page.locator("#examples button").first
-        question = first.text_content()
-        first.click()
-        expect(page.get_by_label("Question")).to_have_value(question)
-        page.close()
-
-
 def test_the_list_is_not_for_everybody(upstream: Upstream, tmp_path: Path) -> None:
     accesses = {"keys": Access(keys=["k"]), "public": Access(host="0.0.0.0"), "local": Access()}
     found = {}

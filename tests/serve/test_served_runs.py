@@ -10,9 +10,7 @@ import pytest
 
 import madke
 from madke.core.knowledge import Hits
-from madke.models.store import CallStore
-from madke.serve import served_run
-from tests.serve.serving import ANSWERS, JUDGED, Serving, Shelf, Upstream, endpoint, serving, wait_for
+from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, serving
 from tests.support import cli as commands
 
 
@@ -46,25 +44,6 @@ def test_score_and_report_read_every_run(upstream: Upstream, tmp_path: Path) -> 
 
 def run_ids(path: Path) -> list[str]:
     return [*json.loads(path.read_text())["spec"]["questions"]]
-
-
-def test_ids_and_keys_are_those_of_a_run_of_the_same_question(tmp_path: Path) -> None:
-    question = "Who wrote book 1?"
-    with endpoint() as upstream:
-        with serving(tmp_path / "served", upstream, sources=Shelf()) as server:
-            ask(server, question)
-        options = madke.RunOptions(base_url=upstream.server.url)
-        own: dict[str, Any] = {"settings": JUDGED, "out": tmp_path / "run", "options": options}
-        run = madke.run([question], model="openai/m", sources=Shelf(), **own)
-    (served,) = (tmp_path / "served").glob("madke-*")
-    keys = []
-    for path in (served, run.path):
-        with CallStore(path / "calls.sqlite") as store:
-            keys.append({call.purpose for call in store.recorded()})
-    assert keys[0] == keys[1]
-    assert len(keys[0]) == 6
-    assert madke.Run(served).record.questions == run.record.questions
-    assert madke.Run(served).record.sources == run.record.sources
 
 
 def test_a_server_goes_on_with_the_runs_of_an_earlier_one(upstream: Upstream, tmp_path: Path) -> None:
@@ -124,17 +103,6 @@ def test_a_transcript_is_found_by_its_place_in_the_file(
     assert (damaged.status_code, damaged.json()["error"]["code"]) == (500, "debate_unreadable")
     assert str(tmp_path) not in damaged.text
     assert "its checksum does not fit its text" in caplog.text
-
-
-def test_run_json_follows_while_the_server_runs(
-    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(served_run, "SAVE_SECONDS", 0.1)
-    with serving(tmp_path, upstream) as server:
-        ask(server, "Who wrote book 1?")
-        (run,) = tmp_path.glob("madke-*")
-        wait_for(lambda: len(madke.Run(run).record.questions) == 1)
-        assert madke.Run(run).failures == {}
 
 
 def test_an_incomplete_pool_line_of_a_killed_server_is_searched_again(upstream: Upstream, tmp_path: Path) -> None:

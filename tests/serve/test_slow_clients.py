@@ -156,15 +156,6 @@ def standing(server: Serving) -> socket.socket:
 CLIENTS: tuple[Callable[[Serving], socket.socket], ...] = (half_head, half_body, silent, idle, standing)
 
 
-def test_a_server_without_debates_ends_at_once(upstream: Upstream, tmp_path: Path) -> None:
-    with ExitStack() as held, serving(tmp_path, upstream, grace=20) as server:
-        for client in CLIENTS:
-            held.enter_context(client(server))
-        began = time.monotonic()
-        server.stop()
-        assert time.monotonic() - began < 5
-
-
 def test_a_server_ends_within_the_grace_whatever_its_clients_do(tmp_path: Path) -> None:
     with endpoint() as upstream, ExitStack() as held, serving(tmp_path, upstream, grace=1) as server:
         for client in (*CLIENTS, deaf):
