@@ -48,7 +48,6 @@ _NAMED_IDS = 3
 
 def command(
     paths: Paths,
-    question: Annotated[str | None, option("Only show this question's debates, side by side.", "ID")] = None,
     limit: Annotated[int | None, option("Show N questions. Scores and tests use all.", "N", min=1)] = None,
     only_different: Annotated[bool, switch("--only-different", "Show only questions with different answers.")] = False,
     metric: Annotated[list[str] | None, option("Metric to test, see below. Default: all. Repeatable.", "NAME")] = None,
@@ -72,11 +71,6 @@ def command(
     results = open_arms(paths, data, dataset, task, columns=columns)
     if len(results) < 2:
         raise UserError(f"expected two or more runs, found {len(results)}; `madke report` shows one")
-    if question is not None:
-        if limit is not None or only_different or metric or all_pairs or details:
-            raise UserError("--question excludes --limit, --only-different, --metric, --all-pairs and --details")
-        _one_question(results, question, as_json)
-        return
     comparison = compare_runs(results)
     shown = [row for row in comparison.questions if row.differs or not only_different][:limit]
     tests = comparison.tests(metric or (), all_pairs=all_pairs)
@@ -118,20 +112,6 @@ def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> Non
         say_wrapped(sentence)
     for table in (logs_table(logs), pairs_table(pairs)):
         console().print(rich_table(table))
-
-
-def _one_question(results: Sequence[Results], question: str, as_json: bool) -> None:
-    from madke.report.comparison import comparison_of
-    from madke.report.debate_text import debate_columns
-
-    debates = {arm.name: debates_of(arm, question) for arm in results}
-    (compared,) = comparison_of(debates).questions
-    if as_json:
-        say_json(compared.record())
-        return
-    first = [min(repeats, key=lambda transcript: transcript.repeat) for repeats in debates.values()]
-    screen = console()
-    screen.print(debate_columns(compared, first, screen.width))
 
 
 def debates_of(arm: Results, question: str) -> list[Transcript]:

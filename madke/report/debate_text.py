@@ -1,16 +1,11 @@
-"""Debates as text, one below the other or in columns. Untrusted text has no control characters and no markup."""
+"""Debates as text. Untrusted text has no control characters and no markup."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
 from textwrap import shorten
 from typing import TYPE_CHECKING
-
-from rich.console import Group, RenderableType
-from rich.table import Table as RichTable
-from rich.text import Text
 
 from madke._util.terminal import printable
 from madke.core.agreement import Agreement, Position, Quote
@@ -56,14 +51,10 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
     for agent, texts in transcript.prepared.items():
         for stage, text in texts.items():
             yield from prepared_lines(agent, stage, text)
-    for lines in _rounds(transcript):
-        yield from ("", *lines)
-    yield from final_lines(transcript)
-
-
-def _rounds(transcript: Transcript) -> Iterator[Iterator[str]]:
     for before, entry in zip((None, *transcript.rounds), transcript.rounds, strict=False):
-        yield _round_lines(entry, before, given=transcript.first_round_given and before is None)
+        yield ""
+        yield from _round_lines(entry, before, given=transcript.first_round_given and before is None)
+    yield from final_lines(transcript)
 
 
 def _round_lines(entry: Round, before: Round | None, *, given: bool) -> Iterator[str]:
@@ -263,10 +254,6 @@ def wrapped(lines: Iterable[str], width: int = WIDTH) -> Iterator[str]:
         yield from textwrap.wrap(line, width, subsequent_indent=INDENT) if text else [line]
 
 
-_NARROWEST_COLUMN = 40
-_GAP = 3
-
-
 def question_table(compared: Sequence[ComparedQuestion]) -> Table:
     """One row per question: each run's answer with a mark and its number of rounds, and the gold answers.
 
@@ -293,32 +280,6 @@ def pair_table(pairs: Sequence[RunPair]) -> Table:
         rows.append((*names, percent_cell(pair.other_answer)))
     note = "answer differs: share of questions with different answers, in the first repeats."
     return Table(title="", columns=("first", "second", "answer differs %"), rows=tuple(rows), notes=(note,))
-
-
-def debate_columns(compared: ComparedQuestion, transcripts: Sequence[Transcript], width: int) -> RenderableType:
-    """The debates of one question in columns with aligned rounds, as many per row as fit."""
-    debates = list(zip(compared.runs, transcripts, strict=True))
-    in_a_row = min(len(debates), max(1, width // (_NARROWEST_COLUMN + _GAP)))
-    rows = [debates[start : start + in_a_row] for start in range(0, len(debates), in_a_row)]
-    return Group(_text(question_lines(transcripts[0]), width), *(_columns(row, in_a_row, width) for row in rows))
-
-
-def _columns(debates: Sequence[tuple[QuestionResult, Transcript]], in_a_row: int, width: int) -> RichTable:
-    grid = RichTable.grid(padding=(0, _GAP, 0, 0), expand=True)
-    for _ in range(in_a_row):
-        grid.add_column(ratio=1, overflow="fold")
-    heads = ([f"== {_title(outcome)}: {_cell(outcome)}"] for outcome, _ in debates)
-    rounds = zip_longest(*(_rounds(transcript) for _, transcript in debates), fillvalue=())
-    ends = (final_lines(transcript) for _, transcript in debates)
-    for cells in (heads, *rounds, ends):
-        grid.add_row(*(_text(lines, width // in_a_row - _GAP) for lines in cells))
-    return grid
-
-
-def _text(lines: Iterable[str], width: int) -> Text:
-    """The lines as a cell. What is left of a line is indented, so that it cannot pass for another one."""
-    parts = [part for line in lines for part in textwrap.wrap(line, width, subsequent_indent=INDENT) or [""]]
-    return Text("\n".join(parts) + "\n")
 
 
 def _title(outcome: QuestionResult) -> str:

@@ -17,7 +17,6 @@ from importlib.util import find_spec
 from itertools import pairwise
 from math import ceil, floor
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from madke._util.files import write_file
@@ -354,8 +353,6 @@ class Gain(NamedTuple):
     left: DrawnArm
     right: DrawnArm
     test: PairedTest
-    by_repeat: tuple[float, ...]
-    """The difference in each repeat that both arms have, over questions with all of them; empty for one repeat."""
 
 
 def step_of(protocol: Protocol) -> Step | None:
@@ -383,7 +380,7 @@ def gains(arms: Sequence[DrawnArm]) -> list[Gain]:
                 if (kind, other) != (after, before) or not _alike(left, right, same_pool=before != "one agent"):
                     continue
                 if test := paired_test(left.values, right.values, "correct"):
-                    found.append(Gain(after, left, right, test, _by_repeat(left, right)))
+                    found.append(Gain(after, left, right, test))
     return found if {"further calls", "talk"} <= {gain.step for gain in found} else []
 
 
@@ -394,16 +391,6 @@ def _alike(left: DrawnArm, right: DrawnArm, *, same_pool: bool) -> bool:
     if (one.data, one.task, {*one.models.values()}) != (other.data, other.task, {*other.models.values()}):
         return False
     return not same_pool or one.protocol.sources == other.protocol.sources
-
-
-def _by_repeat(left: DrawnArm, right: DrawnArm) -> tuple[float, ...]:
-    one, other = (arm.values.values.get("correct", {}) for arm in (left, right))
-    shared = [key for key in one if key in other]
-    repeats = sorted({n for key in shared for n in one[key]} & {n for key in shared for n in other[key]})
-    whole = [key for key in shared if all(n in one[key] and n in other[key] for n in repeats)]
-    if len(repeats) < 2 or not whole:
-        return ()
-    return tuple(fmean(other[key][n] - one[key][n] for key in whole) for n in repeats)
 
 
 def gain_by_step(arms: Sequence[DrawnArm]) -> Drawing | None:
@@ -421,7 +408,6 @@ def gain_by_step(arms: Sequence[DrawnArm]) -> Drawing | None:
             difference = gain.test.difference
             axis.barh(y, difference.value, height=0.6, color=colour, linewidth=0)
             interval_line(axis, y, difference, across=True)
-            axis.plot(gain.by_repeat, [y] * len(gain.by_repeat), "|", color=INK, markersize=7)
             text = f"{100 * difference.value:+.1f}"
             axis.text(1.01, y, text, transform=axis.get_yaxis_transform(), va="center_baseline", fontsize=8)
     axis.axvline(0, color=INK, linewidth=0.7)
@@ -432,8 +418,6 @@ def gain_by_step(arms: Sequence[DrawnArm]) -> Drawing | None:
         "What each step adds, paired by question: retrieval for one agent, further answers over the same pool with a "
         "vote, and debaters who read each other."
     )
-    if any(gain.by_repeat for gain in found):
-        caption += " Ticks: the difference in each repeat (seed)."
     notes = _notes([arm for gain in found for arm in (gain.left, gain.right)], [gain.test.difference for gain in found])
     return Drawing("gain-by-step", "What the gain consists of", caption + notes, figure)
 

@@ -51,7 +51,6 @@ OFFLINE = ("--model", "offline", "--plan")
         ["study", "questions.jsonl", "--pools", "pools.jsonl", *OFFLINE],
         ["score", "runs", "--details"],
         ["compare", "runs", "--details"],
-        ["compare", "runs", "--question", "a-long-id-of-question-1"],
         ["report", "runs", "--question", "a-long-id-of-question-1"],
         ["annotate", "sheet", "runs", "--out", "sheet.csv"],
         ["export", "runs", "--parquet", "tables"],

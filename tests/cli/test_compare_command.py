@@ -100,25 +100,10 @@ def test_predictions_of_another_system_are_an_arm(runs: Any, tmp_path: Path) -> 
     assert "needs --data" in refused("compare", one, predictions, "--task", "short_answer")
 
 
-def test_the_debates_of_one_question_stand_side_by_side(runs: Any) -> None:
-    directories = runs(one=[BAIKAL], two=["x"])
-    done = madke("compare", *directories, "--question", "q0")
-    assert done.returncode == 0, done.stderr
-    assert any(line.count("--- round 1 ---") == 2 for line in done.stdout.splitlines())
-    as_json = madke("compare", *directories, "--question", "q0", "--json")
-    assert json.loads(as_json.stdout)["id"] == "q0"
-
-
 def test_what_cannot_be_compared(runs: Any, tmp_path: Path) -> None:
     one, two = runs(one=[BAIKAL], two=[BAIKAL])
     other = (two / "transcripts.jsonl").read_text().replace("Which lake", "Which river")
     (two / "transcripts.jsonl").write_text(other)
     assert "no question is in all of one, two; compare runs over the same questions" in refused("compare", one, two)
-    assert "no question is in all of one, two" in refused("compare", one, two, "--question", "q0")
-    assert f"{one}: has no question 'q9'; its first ids: q0" in refused("compare", one, two, "--question", "q9")
     assert "expected two or more runs, found 1" in refused("compare", one)
     assert "expected two or more runs, found 1" in refused("compare", one, one.parent / "." / one.name)
-    for narrowing in (["--limit", 1], ["--only-different"], ["--metric", "em"], ["--all-pairs"], ["--details"]):
-        assert "--question excludes --limit, --only-different, --metric, --all-pairs and --details" in refused(
-            "compare", one, two, "--question", "q0", *narrowing
-        )

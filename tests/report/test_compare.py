@@ -10,7 +10,7 @@ from rich.console import Console
 from madke.core.errors import UserError
 from madke.core.transcript import Final, StageUsage, Verdict
 from madke.report.comparison import comparison_of
-from madke.report.debate_text import debate_columns, pair_table, question_table
+from madke.report.debate_text import debate_text, pair_table, question_table
 from madke.report.tables import rich_table
 from madke.scoring.scores import scores_of
 from madke.tasks import get_task
@@ -127,30 +127,6 @@ def test_each_answer_has_its_mark_and_its_rounds() -> None:
     assert "- no answer (1)" in second
 
 
-def columns(runs: Any, width: int = 140) -> Any:
-    comparison = comparison_of({name: [entry] for name, entry in runs.items()})
-    return shown(debate_columns(comparison.questions[0], list(runs.values()), width), width)
-
-
-def longer(entry: Any, rounds: Any) -> Any:
-    (only,) = entry.rounds
-    return replace(entry, rounds=tuple(replace(only, n=n) for n in range(1, rounds + 1)))
-
-
-def test_rounds_stand_side_by_side_and_ends_on_one_line() -> None:
-    text = columns({"short": answered("q0", BAIKAL), "long": longer(answered("q0", TANGANYIKA), 3)})
-    (first,) = [line for line in text.splitlines() if "--- round 1 ---" in line]
-    (third,) = [line for line in text.splitlines() if "--- round 3 ---" in line]
-    (end,) = [line for line in text.splitlines() if "Final answer" in line]
-    assert first.count("--- round 1 ---") == 2
-    assert third.startswith(" ")
-    assert "[Lake Baikal]" in end
-    assert "[Lake Tanganyika]" in end
-    assert "== short: + Lake Baikal (1)" in text
-    assert "== long: - Lake Tanganyika (3)" in text
-    assert text.index("short") < text.index("--- round 1") < text.index("--- round 3") < text.index("Final answer")
-
-
 def test_a_debate_shows_selections_verdict_and_what_became_of_it() -> None:
     entry = answered("q0", BAIKAL)
     (only,) = entry.rounds
@@ -164,9 +140,9 @@ def test_a_debate_shows_selections_verdict_and_what_became_of_it() -> None:
         first_round_given=True,
         oracle=True,
     )
-    text = columns({"a": entry, "b": answered("q0", BAIKAL)})
+    text = debate_text(entry)
     for part in (
-        "a (analysis: reads the gold answers)",
+        "(analysis: reads the gold answers)",
         "--- round 1, from a file ---",
         "Debater 1 selects [0]",
         "gone",

@@ -196,7 +196,6 @@ STRANGERS = {
     "score by dataset": ("score", "A", "--by-dataset"),
     "score of a broken run": ("score", "BROKEN"),
     "compare": ("compare", "A", "B"),
-    "compare one question": ("compare", "A", "B", "--question", f"q{ALL}"),
     "annotate": ("annotate", "sample", "A", "--out", "SHEET"),
     "index verify": ("index", "verify", "INDEX"),
     "index info": ("index", "info", "INDEX"),
