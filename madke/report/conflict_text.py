@@ -73,8 +73,8 @@ def _stands(position: HeldPosition) -> str:
     if position.containing is None:
         return ""
     if not position.containing:
-        return "; stands in no passage"
-    return f"; stands in {numbers(position.containing)} of {one_line(', '.join(position.sources))}"
+        return "; appears in no passage"
+    return f"; appears in {numbers(position.containing)} of {one_line(', '.join(position.sources))}"
 
 
 def _turnaround_line(each: Turnaround) -> str:
@@ -135,8 +135,8 @@ def conflict_table(counts: Mapping[str, ConflictCounts]) -> Table:
 
 
 _NOTE = (
-    "several answers: debates in which more than one answer was given. passages differ: two of them stand in passages. "
-    "changes: debaters that changed their answer; after a peer: the debater had read the new answer in a stance; after "
-    "a passage: it named a passage that contains the new answer, and had not before. quotes: looked up; found: as they "
-    "are or with another spelling."
+    "several answers: debates in which more than one answer was given. passages differ: two of them appear in "
+    "passages. changes: debaters that changed their answer; after a peer: the debater had read the new answer in a "
+    "stance; after a passage: it named a passage that contains the new answer, and had not before. quotes: looked up; "
+    "found: as they are or with another spelling."
 )

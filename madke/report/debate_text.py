@@ -388,11 +388,11 @@ def _passages(position: Position) -> str:
     read = f"; read {numbers(position.passages)}"
     if position.containing is None:
         return read
-    return f"{read}, the answer stands in {numbers(position.containing) if position.containing else 'none of them'}"
+    return f"{read}, the answer appears in {numbers(position.containing) if position.containing else 'none of them'}"
 
 
 def numbers(ids: Iterable[int]) -> str:
-    """Pool numbers as they stand in replies: ``[0] [3]``."""
+    """Pool numbers as replies have them: ``[0] [3]``."""
     return " ".join(f"[{n}]" for n in ids)
 
 

@@ -34,7 +34,7 @@ function agreementPart(part) {
   const where = ({ passages, containing }) => {
     if (!passages?.length) return null;
     const none = "; none contains the answer";
-    const stands = containing && (containing.length > 0 ? ["; the answer stands in", links(containing)] : none);
+    const stands = containing && (containing.length > 0 ? ["; the answer appears in", links(containing)] : none);
     return el("span", { class: "line" }, " read", links(passages), stands);
   };
   const quoted = ({ agent, text, passage, status, found_in: places }) =>
