@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from madke._util import files
 from madke._util.yaml_file import read_mapping
 from madke.core.errors import UserError
 from madke.data import read_dataset, rows
@@ -53,21 +52,6 @@ def test_what_another_program_writes_into_a_pipe_is_read() -> None:
     finally:
         os.close(reading)
     assert question.question == "Which lake?"
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("start", [b"{", b"", b"question,"])
-def test_a_line_without_an_end_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: bytes, packed: bool
-) -> None:
-    monkeypatch.setattr(files, "MAX_LINE", 2 << 20)
-    path = tmp_path / ("q.jsonl.gz" if packed else "q.jsonl")
-    with gzip.open(path, "wb") if packed else path.open("wb") as file:
-        file.write(start + b"x" * (3 << 20))
-    with pytest.raises(UserError, match=r"q\.jsonl(\.gz)?:1: is longer than 2 MiB; are its line ends missing\?"):
-        read_dataset(path)
-    with pytest.raises(UserError, match=r":1: is longer than 2 MiB"):
-        read_pools(path)
 
 
 def test_a_document_that_unpacks_to_more_than_memory_holds_is_refused(

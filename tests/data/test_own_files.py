@@ -26,8 +26,6 @@ from madke.core.question import Question
 from madke.data import read_dataset
 from madke.data.columns import columns_from
 from madke.data.questions import question_from_fields, questions_of_records
-from madke.data.rows import literal
-from madke.scoring.metrics import METRICS
 
 RIVER, LAKE = "Which river leaves Lake Baikal?", "Which lake is deeper?"
 EXPECTED = [(RIVER, ("Angara", "Angara River")), (LAKE, ("Baikal",))]
@@ -283,15 +281,6 @@ def test_a_task_is_for_lines_that_name_none(tmp_path: Path) -> None:
     assert "each question names its own task (short_answer), so claim would apply to none" in refusal(own, task="claim")
 
 
-@pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_a_gold_true_is_met_by_yes(tmp_path: Path, form: str) -> None:
-    rows = [{"question": "A?", "answer": True}, {"question": "B?", "answer": False}]
-    right, wrong = read_dataset((table if form == "csv" else lines)(tmp_path / f"q.{form}", *rows))
-    for metric in ("em", "f1", "match"):
-        assert [METRICS[metric](answer, right) for answer in ("Yes", "No")] == [1, 0]
-        assert [METRICS[metric](answer, wrong) for answer in ("yes.", "no.")] == [0, 1]
-
-
 LISTS = {
     "commas": "['Jane Austen', 'Austen']",
     "NumPy": "['Jane Austen' 'Austen']",
@@ -309,13 +298,6 @@ LISTS = {
 def test_a_list_in_a_cell_is_a_list(tmp_path: Path, form: str) -> None:
     path = table(tmp_path / "q.csv", {"question": "Who wrote Emma?", "golden_answers": LISTS[form]})
     assert only(path).answers == ("Jane Austen", "Austen")
-
-
-@given(st.lists(st.text(), min_size=0, max_size=12))
-def test_any_array_that_numpy_prints_is_read(texts: list[str]) -> None:
-    array = np.array(texts, dtype=object)
-    assert literal(str(array)) == texts
-    assert literal(repr({"text": array, "label": texts})) == {"text": texts, "label": texts}
 
 
 OPTIONS: dict[str, dict[str, str]] = {
@@ -491,13 +473,6 @@ BROKEN: dict[str, tuple[str, str | bytes, str]] = {
 def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, case: str) -> None:
     name, content, said = BROKEN[case]
     assert said in refusal(write(tmp_path / name, content))
-
-
-def test_files_of_plain_questions_are_no_published_dataset(tmp_path: Path) -> None:
-    """Once such files were offered to the reader of 2WikiMultiHopQA."""
-    item = {"dataset": "nq_open", "qid": "nq-1", "question": "Who?", "answers": ["a"], "gold_titles": ["A"]}
-    assert only(lines(tmp_path / "q.jsonl", item)).id == "nq-1"
-    assert "--dataset" not in refusal(lines(tmp_path / "broken.jsonl", item | {"answers": {"a": 1}}))
 
 
 @pytest.mark.parametrize("name", ["q.csv", "q.jsonl"])

@@ -204,24 +204,3 @@ def test_verify_names_what_changed(corpus: Path, tmp_path: Path) -> None:
     assert "changed after the index was built" in problems[0]
     assert "missing" in problems[1]
     assert "changed" in problems[2]
-
-
-def test_no_file_of_an_earlier_attempt_is_part_of_the_index(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def power_cut(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("madke.retrieval.indexes.dense.measure_recall", power_cut)
-    with pytest.raises(KeyboardInterrupt):
-        dense(corpus)
-    assert len(list((tmp_path / ".index.building" / "faiss").glob("*.index"))) == 3
-    monkeypatch.undo()
-
-    encoder = WordEncoder()
-    manifest = build_index(corpus, tmp_path / "index", encoder=encoder, faiss="Flat", shard_rows=20, kind="dense")
-
-    assert encoder.passage_calls == []
-    assert [file.path for file in manifest.files] == ["faiss/00000.index", "passages.arrow"]
-    source = DenseSource(tmp_path / "index", name="wiki", encoder=encoder)
-    assert len(source.search(["volcano"], 50)[0].passages) == 50

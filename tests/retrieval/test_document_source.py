@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +9,10 @@ from typing import Any
 
 import pytest
 
-import madke
 from madke.core.errors import UserError
 from madke.retrieval.documents.bounded import BoundedReader
 from madke.retrieval.documents.source import DocumentSource
-from madke.retrieval.named import open_source, parse_sources
+from madke.retrieval.named import open_source
 from tests.support import documents
 from tests.support.corpus import WordEncoder
 
@@ -186,26 +184,6 @@ def test_a_folder_without_documents_is_refused(tmp_path: Path, files: dict[str, 
         opened(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("handbook.md", r"^handbook\.md: no such folder or file"),
-        ("./notes", r"^\./notes: no such folder or file"),
-        ("k=gone/kestrel.pdf", r"^gone/kestrel\.pdf: no such folder or file"),
-        (
-            "./photo.png",
-            r"^\./photo\.png: a file of unknown type; expected PDF, DOCX, XLSX, PPTX, HTML, Markdown or text, an index",
-        ),
-    ],
-)
-def test_a_path_that_is_no_source_is_named(spec: str, message: str, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "photo.png").write_bytes(b"x")
-    ((name, found),) = parse_sources(spec, ()).items()
-    with pytest.raises(UserError, match=message):
-        open_source(name, found)
-
-
 def test_a_sources_file_that_is_merely_found_reads_no_documents_elsewhere(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,24 +198,3 @@ def test_a_sources_file_that_is_merely_found_reads_no_documents_elsewhere(
     (work / "sources.yaml").write_text("wiki: {documents: link, encoder: none}\n")
     monkeypatch.setenv("MADKE_SOURCES", str(work / "sources.yaml"))
     assert "files: 3, " in open_source("wiki").description
-
-
-def test_a_run_takes_the_sources_of_its_pool_file(
-    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    question = {"id": "q", "question": "Where do kestrels nest?", "golden_answers": ["on ledges"]}
-    (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")
-    pools = tmp_path / "pools.jsonl"
-    madke.build_pools([question], pools, sources=opened(folder))
-
-    def reply(messages: Any) -> str:
-        prompts.append(" ".join(message["content"] for message in messages))
-        return "It is in Knowledge [0]. [0] [SAME] The answer is [on ledges]."
-
-    prompts: list[str] = []
-    run = madke.run(tmp_path / "q.jsonl", model=reply, pools=pools, out=tmp_path / "run")
-    (transcript,) = run.transcripts()
-    assert [entry.title for entry in transcript.pool][:1] == ["kestrel.pdf, p. 2"]
-    assert any("Passage 0 (kestrel.pdf, p. 2): Kestrels nest on ledges." in prompt for prompt in prompts)
-    assert "lacks a source of the protocol (wiki, google): using its own, birds" in caplog.text
-    assert run.scores["correct"].value == 1.0

@@ -161,18 +161,6 @@ def test_a_download_goes_on_where_it_was(
     assert waits == waited
 
 
-def test_a_server_that_never_gets_further_is_given_up(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path
-) -> None:
-    server.behave = lambda n: WITHOUT_RANGES
-    waits = Waits()
-
-    with pytest.raises(UserError, match=r"6 times in a row; 300,000 of 1,\d+,\d+ bytes are downloaded; run the same"):
-        brought(waits=waits)
-    assert waits == [1.0, 1.0, 2.0, 4.0, 8.0, 16.0]
-    assert (cache / "tiny.tar.gz.part").stat().st_size == 300_000
-
-
 def test_a_file_that_is_not_there_is_asked_for_once(
     server: PublishedServer, brought: Callable[..., Path], cache: Path
 ) -> None:
@@ -265,17 +253,6 @@ def test_an_archive_without_an_index_that_can_be_searched_leaves_nothing(
     assert not (cache.parent / "segments_1").exists()
     with pytest.raises(UserError, match="unknown source 'tiny'"):
         open_source("tiny")
-
-
-def test_a_folder_with_something_else_is_refused(brought: Callable[..., Path], tmp_path: Path, lucene: Path) -> None:
-    other = Path(shutil.copytree(lucene, tmp_path / "other"))
-    with pytest.raises(UserError, match="other: this folder holds something other than the published tiny"):
-        brought(into=other)
-    with pytest.raises(UserError, match="found a file, expected a folder"):
-        brought(into=other / "readme.txt")
-
-    (tmp_path / "empty").mkdir()
-    assert_is_whole(brought(into=tmp_path / "empty"), lucene)
 
 
 def test_two_at_once_do_not_write_one_file(

@@ -10,7 +10,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.retrieval.index_sources import Bm25Source, DenseSource, open_index
+from madke.retrieval.index_sources import Bm25Source, DenseSource
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.index_folder import PassageStore
 from madke.retrieval.named import open_source
@@ -69,11 +69,6 @@ def test_a_specification_that_names_nothing_is_refused(
         open_source("wiki", spec)
 
 
-def test_a_specification_opens_the_index_by_its_manifest(bm25_index: Path) -> None:
-    assert open_source("wiki", str(bm25_index)).description.startswith("BM25 over 50 passages")
-    assert open_source("wiki", f"{bm25_index}+{bm25_index}").description.startswith("weighted sum of BM25")
-
-
 def test_an_encoder_that_has_changed_since_is_refused(tmp_path: Path) -> None:
     class Other(WordEncoder):
         def __init__(self, revision: str) -> None:
@@ -96,13 +91,6 @@ def bm25(bm25_index: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def dense(dense_index: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(dense_index, tmp_path / "dense"))
-
-
-def test_a_manifest_that_is_no_text(dense: Path) -> None:
-    (dense / "manifest.json").write_bytes(b"\xff\xfe")
-
-    with pytest.raises(UserError, match=r"unreadable manifest; build the index again \(the file: Invalid JSON"):
-        open_index("wiki", dense)
 
 
 def test_passages_with_flipped_bits(bm25: Path) -> None:

@@ -31,19 +31,6 @@ def test_building_and_searching_write_nothing_and_load_no_torch(tmp_path: Path) 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_deeply_nested_json_does_not_crash_a_process_with_a_jvm() -> None:
-    script = (
-        "import json; from madke.retrieval.indexes.lucene import start_jvm\n"
-        "start_jvm()\n"
-        "try: json.loads('[' * 100_000)\n"
-        "except RecursionError: pass\n"
-    )
-
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
-
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 def test_a_java_that_does_not_start_is_said_in_one_line(tmp_path: Path) -> None:
     script = (
         "import os, sys; os.environ['MADKE_JAVA_HEAP'] = 'plenty'\n"

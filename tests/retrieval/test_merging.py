@@ -60,17 +60,6 @@ def test_ids_that_two_datasets_share_are_told_apart_by_their_texts(tmp_path: Pat
     }
 
 
-@pytest.mark.parametrize(
-    ("lacks", "what"),
-    [({"ids": ("a",)}, "for 1 question: 'b'"), ({"question": "C?"}, "for 2 questions: 'a', 'b'")],
-)
-def test_questions_that_no_file_holds_are_named(tmp_path: Path, lacks: dict[str, Any], what: str) -> None:
-    files = [pool_file(tmp_path / f"{source}.jsonl", source, **lacks) for source in ("wiki", "gold")]
-    with pytest.raises(UserError, match=f"no pool \\(or only pools for another question text\\) {what}"):
-        merge_pools(files, QUESTIONS, tmp_path / "out.jsonl")
-    assert not (tmp_path / "out.jsonl").exists()
-
-
 def test_a_source_that_is_needed_must_have_been_asked_for_every_question(tmp_path: Path) -> None:
     files = [pool_file(tmp_path / "one.jsonl", "wiki"), pool_file(tmp_path / "two.jsonl", "gold", ids=("a",))]
     merge_pools(files, QUESTIONS, tmp_path / "out.jsonl", sources=["wiki"])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from madke.retrieval.documents.reading import read_document
-from madke.retrieval.documents.source import DocumentSource
 from tests.support.documents import convert, flat, heading, image, paragraph, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -68,19 +65,3 @@ def test_columns_are_read_one_after_the_other_and_divided_words_are_joined(made:
 def test_a_row_of_a_table_stays_together(made: Path) -> None:
     ((title, text),) = passages(made, "table.pdf")
     assert (title, text) == ("table.pdf, p. 1", "Depths of lakes Lake Depth Baikal 1,642 m Geneva 310 m")
-
-
-def test_each_of_a_thousand_pages_is_found_and_bad_files_are_named(
-    made: Path, caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MADKE_CACHE", str(tmp_path))
-    with caplog.at_level(logging.WARNING):
-        source: Any = DocumentSource(made, name="reports", encoder="none")
-    lines = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
-    assert lines == [
-        "reports: left out locked.pdf: encrypted: it opens only with a password",
-        "reports: left out scan.pdf: no text (a scan needs text recognition, OCR, first)",
-    ]
-    assert "files: 6, " in source.description
-    found = source.search([f"mark{number}" for number in range(1, 1001)], 1)
-    assert [hits.passages[0].title for hits in found] == [f"long.pdf, p. {number}" for number in range(1, 1001)]

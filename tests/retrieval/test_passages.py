@@ -75,16 +75,6 @@ def test_articles_become_passages_of_a_hundred_words_and_every_page_is_counted(t
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_shards_continue_each_others_ids(dump: Path, tmp_path: Path) -> None:
-    manifest = build(dump, tmp_path / "out")
-
-    assert len(manifest.shards) > 3
-    found = list(lines(tmp_path / "out"))
-    assert [int(passage["id"]) for passage in found] == list(range(1, len(found) + 1))
-    assert manifest.counts.passages == len(found)
-
-
-@pytest.mark.usefixtures("small_shards")
 def test_two_processes_write_the_bytes_of_one(dump: Path, tmp_path: Path) -> None:
     build(dump, tmp_path / "one")
     with open_workers("local", processes=2) as workers:
@@ -175,18 +165,3 @@ def test_folders_and_sources_that_will_not_do_are_refused(tmp_path: Path) -> Non
         build(dump, tmp_path / "out")
     # What was begun with nothing in it does not stand in the way of the next source.
     build(write_dump(tmp_path / "d2.xml", PAGES), tmp_path / "out")
-
-
-def test_a_page_that_breaks_the_parser_costs_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def broken(line: str) -> str:
-        raise RecursionError("too deep") if "deep" in line else ValueError("other")
-
-    monkeypatch.setattr("madke.retrieval.passages.wikitext._without_links", broken)
-
-    with caplog.at_level(logging.WARNING):
-        manifest = build(write_dump(tmp_path / "d.xml", PAGES), tmp_path / "out")
-
-    assert (manifest.counts.unparsable, manifest.counts.articles) == (1, 1)
-    assert "skipped, cannot be parsed: Lake Baikal: RecursionError: too deep" in caplog.text

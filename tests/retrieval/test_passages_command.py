@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from madke._util.files import dir_lock
 from madke.cli.index import passages
 from madke.core.errors import UserError
 from madke.retrieval.indexes.corpus import read_corpus
-from tests.support.cli import started
 from tests.support.dump import articles, write_dump
 
 
@@ -55,17 +52,3 @@ def test_bad_input_is_refused_before_anything_is_made(options: list[str], messag
     assert not (tmp_path / "out").exists()
     with pytest.raises(UserError, match=message):
         raise result.exception
-
-
-def test_a_second_process_says_that_it_waits_and_goes_on_when_the_first_is_done(tmp_path: Path) -> None:
-    dump, out = write_dump(tmp_path / "d.xml", articles(4, paragraphs=1)), tmp_path / "out"
-    with ExitStack() as first:
-        first.enter_context(dir_lock(out))
-        with started("index", "passages", dump, "--out", out, "--processes", 1) as second:
-            assert second.stderr is not None
-            waiting = second.stderr.readline()
-            assert waiting == f"madke: another process is working in {out}; waiting for it\n"
-            assert list(out.iterdir()) == []
-            first.close()
-            assert second.wait(60) == 0
-    assert list(read_corpus(out))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from madke._util.workers import InProcess, open_workers
+from madke._util.workers import InProcess
 from madke.core.errors import UserError
-from madke.retrieval.indexes.corpus import CorpusCounts, read_folder, shard_name
+from madke.retrieval.indexes.corpus import read_folder, shard_name
 from madke.retrieval.passages import builder as passages
 from madke.retrieval.passages.builder import build_passages
 from tests.support.dump import articles, write_dump
@@ -73,28 +73,6 @@ def test_kill_in_the_middle_and_the_same_command_gives_the_same_bytes(dump: Path
 
     assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
     assert (tmp_path / "out" / "passages-00000.jsonl.gz").stat().st_mtime_ns == written
-
-
-@pytest.mark.slow
-def test_a_node_that_is_killed_in_the_middle_changes_no_byte(dump: Path, tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="needs the extra madke[ray]")
-    from tests.support.ray_nodes import another_node, kill, running_cluster
-
-    with running_cluster() as cluster, another_node(cluster) as doomed:
-        killed = False
-
-        def progress(counts: CorpusCounts) -> None:
-            nonlocal killed
-            if not killed:
-                kill(cluster, doomed)
-                killed = True
-
-        with open_workers("ray", address=cluster.address) as workers:
-            build_passages([dump], tmp_path / "out", workers=workers, progress=progress)
-    build_passages([dump], tmp_path / "undisturbed", workers=InProcess())
-
-    assert killed
-    assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
 
 
 @pytest.mark.parametrize("room_for", [0, 20_000, 40_000])

@@ -1,10 +1,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -142,42 +138,6 @@ def test_a_build_that_was_stopped_asks_only_for_the_missing_chunks(tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
 
 
-@pytest.mark.slow
-def test_a_kill_leaves_the_finished_chunks(tmp_path: Path) -> None:
-    script = """
-        import sys
-        from pathlib import Path
-        from madke.retrieval.pools.building import retrieve_pools
-        from tests.retrieval.test_pools import MANY, FakeSource
-
-        class Waiting(FakeSource):
-            def search(self, queries, k):
-                if len(self.batches) == 2:
-                    print("ready", flush=True)
-                    sys.stdin.read()
-                return super().search(queries, k)
-
-        retrieve_pools(MANY, [FakeSource("wiki"), Waiting("google")], 2, Path(sys.argv[1]))
-        """
-    with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "p.jsonl")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        process.send_signal(signal.SIGKILL)
-    assert not (tmp_path / "p.jsonl").exists()
-    wiki, google = FakeSource("wiki"), FakeSource("google")
-
-    retrieve_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
-
-    assert (sizes(wiki), sizes(google)) == ([], [100])
-    assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
-    assert (tmp_path / "p.jsonl").read_bytes() == undisturbed(tmp_path)[0]
-
-
 def test_a_chunk_in_which_a_source_failed_is_asked_again(tmp_path: Path) -> None:
     stop_after(2, tmp_path, errors={"q3": "HTTP 500"})
     wiki, google = FakeSource("wiki"), FakeSource("google")
@@ -302,9 +262,3 @@ def test_one_frozen_file_gives_every_fusion_and_a_passage_found_twice_is_the_fir
     weighted = [("C", "bm25"), ("D", "dense"), ("A", "bm25"), ("B", "bm25")]
     assert fused("weighted", weights={"bm25": 0.5}) == weighted
     assert fused("weighted", weights={"bm25": 1, "dense": 2}) == weighted
-
-
-def test_each_source_is_capped_before_the_fusion_and_the_whole_after_it() -> None:
-    assert fused("rrf", per_source=1) == [("A", "bm25"), ("c .", "dense")]
-    assert fused("rrf", per_source={"bm25": 1, "dense": 3}) == [("A", "bm25"), ("c .", "dense"), ("D", "dense")]
-    assert fused("rrf", max_passages=2) == [("A", "bm25"), ("C", "bm25")]

@@ -18,7 +18,7 @@ from madke.retrieval.indexes.published_folders import fingerprint_of, stored_pas
 from madke.retrieval.source import search_source
 from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.installed import needs
-from tests.support.pyserini_format import dpr_document, faiss_folder, lucene_folder
+from tests.support.pyserini_format import faiss_folder, lucene_folder
 
 needs("jnius_config", "wiki")
 needs("faiss", "wiki")
@@ -94,20 +94,6 @@ WORDS = WordEncoder()
 
 def dense(vectors: Path, texts: Path) -> DenseSource:
     return DenseSource(vectors, name="wiki", encoder=WORDS, texts=texts)
-
-
-def test_fewer_vectors_than_passages_are_no_fault_and_a_vector_without_a_text_is(
-    vectors: Path, lucene: Path, tmp_path: Path
-) -> None:
-    fewer = faiss_folder(tmp_path / "fewer", PASSAGES[:46])
-    assert len(dense(fewer, lucene).search(["lava"], 50)[0].passages) == 46
-
-    other = lucene_folder(tmp_path / "other", [dpr_document(passage) for passage in PASSAGES[:10]])
-    few, many = (dense(vectors, other).search([f"{PASSAGES[7]['title']} {PASSAGES[7]['text']}"], k)[0] for k in (1, 50))
-    assert few.passages[0].key == "p7"
-    assert many.error is not None
-    assert f"of {vectors} has no text in {other}" in many.error
-    assert not many.passages
 
 
 def test_what_a_faiss_folder_does_not_say_is_asked_for(vectors: Path, lucene: Path) -> None:

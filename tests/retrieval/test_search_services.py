@@ -385,13 +385,6 @@ def test_the_key_is_in_no_file_and_no_description(server: SearchServer, opened: 
     assert KEY not in source.description
 
 
-def test_excluded_domains_are_left_out(case: Case, server: SearchServer, opened: Open) -> None:
-    everything = len(opened(server.url).search(["a"], 3)[0].passages)
-
-    assert everything == len(case.found)
-    assert opened(server.url, exclude=["a.example", "b.example"]).search(["a"], 3) == [Hits()]
-
-
 def options(**settings: Any) -> dict[str, Any]:
     return {"url": "http://h.example/x", "params": {"q": "{query}"}, "fields": {"text": "t"}, **settings}
 
@@ -478,16 +471,6 @@ def test_the_netrc_file_does_not_replace_the_key(tavily: Case, tmp_path: Path, m
         open_http(server.url, tmp_path, preset="tavily").search(["a"], 3)
 
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
-
-
-def test_scores_are_kept_only_if_every_result_has_one(tmp_path: Path) -> None:
-    results = [{"content": "a", "score": 0.1}, {"content": "b", "score": 7}]
-    replies = {"all": results, "some": [*results, {"content": "c"}]}
-    with SearchServer(lambda seen, before: ok({"results": replies[seen.params["q"]]})).running() as server:
-        every, some = open_http(server.url, tmp_path, preset="searxng").search(["all", "some"], 3)
-
-    assert [p.score for p in every.passages] == [0.1, 7]
-    assert [p.score for p in some.passages] == [1, 1 / 2, 1 / 3]
 
 
 @pytest.mark.parametrize(

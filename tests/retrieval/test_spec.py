@@ -16,7 +16,6 @@ from madke.retrieval.source_spec import (
     SerperSpec,
     SourceSpec,
     add_source,
-    keys_of,
     parse_spec,
     read_sources,
     spec_from_yaml,
@@ -91,13 +90,6 @@ def test_paths_are_taken_from_a_folder_and_the_users_home(monkeypatch: pytest.Mo
         index=Path("/base/i"), texts=Path("/t")
     )
     assert ResultsSpec(results=Path("~/r.jsonl")).under(Path("/base")) == ResultsSpec(results=Path("/home/ada/r.jsonl"))
-
-
-def test_a_hybrid_with_a_web_search_in_it_costs_money() -> None:
-    free = HybridSpec(hybrid=("a", IndexSpec(index=Path("i"))))
-
-    assert keys_of(free) == []
-    assert keys_of(HybridSpec(hybrid=(free, HybridSpec(hybrid=("a", SerperSpec()))))) == ["SERPER_API_KEY"]
 
 
 @pytest.mark.parametrize(

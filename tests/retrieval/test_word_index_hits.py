@@ -6,11 +6,10 @@ import csv
 from collections import defaultdict
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from madke._util.files import read_jsonl
-from madke.retrieval.documents.word_index import WordIndex, best
+from madke.retrieval.documents.word_index import WordIndex
 from madke.retrieval.indexes.corpus import read_corpus
 
 LUCENE = {"nq_open": (78.8, 87.8), "hotpotqa": (92.7, 98.3), "hotpotqa_train": (92.4, 98.4)}
@@ -37,9 +36,3 @@ def test_hits_are_within_a_point_of_lucenes(shared_data: Path) -> None:
         for depth, figure in zip((5, 20), figures, strict=True):
             hits = 100 * sum(rank < depth for rank in ranks[dataset]) / len(ranks[dataset])
             assert hits == pytest.approx(figure, abs=1.0), (dataset, depth)
-
-
-def test_the_last_bits_of_a_sum_break_no_tie() -> None:
-    equal = np.array([7.0, 7.0000005, 6.9999995, 8.0], dtype=np.float32)
-    assert [number for number, _ in best(equal, 4)] == [3, 0, 1, 2]
-    assert best(equal, 2) == [(3, 8.0), (0, 7.0)]
