@@ -21,7 +21,7 @@ from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer
 from madke.retrieval.named import use_files
 from madke.retrieval.pools.building import depth, retrieve
-from madke.retrieval.pools.loading import pool_of
+from madke.retrieval.pools.pool_file import pool_of
 from madke.runs.pools import StageBuild, debate_services, from_thread, staged
 from madke.runs.request import DEFAULTS, RunOptions, requested, takes_request
 from madke.runs.runner import live_search

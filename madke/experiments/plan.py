@@ -27,8 +27,7 @@ from madke.experiments.recipe import Arm
 from madke.models.model_names import has_endpoint
 from madke.models.prices import Price, Prices, price_of
 from madke.models.store import call_key
-from madke.retrieval.pools.loading import pool_of
-from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, read_pools
+from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, pool_of, read_pools
 from madke.runs.pools import POOLS, priced_models, staged
 from madke.runs.spec import RunSpec, with_first_rounds
 from madke.scoring.outside import Grader, grading_request

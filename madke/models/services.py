@@ -1,6 +1,6 @@
 """Scorers of answers and passages as chat models, so that resume and replay need no network and no program.
 
-Searches have the same form: :class:`madke.retrieval.pools.live_search.LiveSearch`.
+Searches have the same form: :class:`madke.retrieval.pools.building.LiveSearch`.
 """
 
 import asyncio

@@ -29,13 +29,12 @@ from madke.models.pipeline import CallPipeline
 from madke.models.rerank_endpoint import open_rerank_endpoint
 from madke.models.services import AnswerScorer, CrossEncoderReranker, answer_scoring
 from madke.models.store import CallStore
-from madke.retrieval.pools.building import depth, in_search_thread, retrieve_pools
-from madke.retrieval.pools.live_search import LiveSearch, searching
-from madke.retrieval.pools.loading import pool_of
+from madke.retrieval.pools.building import LiveSearch, depth, in_search_thread, retrieve_pools, searching
 from madke.retrieval.pools.pool_file import (
     PoolLines,
     PoolRecord,
     missing_pools,
+    pool_of,
     pool_records,
     record_to_json,
     sources_in,

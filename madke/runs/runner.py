@@ -22,8 +22,7 @@ from madke.models.limiter import Limits, allow_connections
 from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer
 from madke.models.store import CallStore
-from madke.retrieval.pools.building import depth
-from madke.retrieval.pools.live_search import LiveSearch
+from madke.retrieval.pools.building import LiveSearch, depth
 from madke.runs.directory import RunDirectory
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, account
 from madke.runs.pools import RunPools, StageBuild, debate_services, own_pools, priced, staged

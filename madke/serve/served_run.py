@@ -28,10 +28,8 @@ from madke.models.limiter import Limits
 from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer, service_request
 from madke.models.store import CallStore
-from madke.retrieval.pools.building import depth
-from madke.retrieval.pools.live_search import LiveSearch
-from madke.retrieval.pools.loading import pool_of
-from madke.retrieval.pools.pool_file import PoolLines, record_from_json, record_to_json
+from madke.retrieval.pools.building import LiveSearch, depth
+from madke.retrieval.pools.pool_file import PoolLines, pool_of, record_from_json, record_to_json
 from madke.retrieval.pools.stages import LLM, SEARCH, PoolStages
 from madke.retrieval.source import served_by
 from madke.runs.directory import RunDirectory, read_transcripts

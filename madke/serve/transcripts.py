@@ -21,8 +21,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.transcript import Transcript
 from madke.core.transcript import from_json as transcript_from_json
-from madke.retrieval.pools.loading import pool_of
-from madke.retrieval.pools.pool_file import record_from_json
+from madke.retrieval.pools.pool_file import pool_of, record_from_json
 from madke.runs.directory import unsealed
 from madke.runs.record import RunRecord, read_run
 from madke.serve.refusals import Refusal

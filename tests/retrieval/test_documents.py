@@ -14,7 +14,7 @@ import pytest
 
 from madke.retrieval.documents.bounded import BoundedReader
 from madke.retrieval.documents.reading import Unreadable, passages_of, read_document
-from madke.retrieval.documents.store import files_in
+from madke.retrieval.documents.source import files_in
 from madke.retrieval.documents.word_index import WordIndex, words_of
 from tests.support import documents
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from madke.core.knowledge import KnowledgePool
 from madke.engine.settings import Knowledge
-from madke.retrieval.pools.loading import pool_of
-from madke.retrieval.pools.pool_file import PoolRecord
+from madke.retrieval.pools.pool_file import PoolRecord, pool_of
 
 
 def load_pool(record: PoolRecord, *, sources: Sequence[str], **settings: Any) -> KnowledgePool:

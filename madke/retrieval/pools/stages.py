@@ -25,8 +25,15 @@ from madke.engine.reading import without_tags
 from madke.engine.scene import usage_with_call
 from madke.engine.settings import RETRIEVER, Knowledge, Rerank
 from madke.models.services import service_request
-from madke.retrieval.pools.loading import rerank_candidates
-from madke.retrieval.pools.pool_file import FurtherQueries, PoolRecord, Ranked, Reranking, record_from_json, scope_of
+from madke.retrieval.pools.pool_file import (
+    FurtherQueries,
+    PoolRecord,
+    Ranked,
+    Reranking,
+    record_from_json,
+    rerank_candidates,
+    scope_of,
+)
 
 _log = logging.getLogger(__name__)
 
