@@ -16,8 +16,8 @@ HEAD = """# Command line
 
 <!-- Generated from the help texts by python -m docs.generate. -->
 
-`madke VERB --help` prints each option with examples and the forms of its values. Every verb prints data on stdout and
-messages on stderr.
+`madke VERB --help` prints all options of a verb with examples. Here each verb has the options of its own; those of several
+verbs are at [the end](#shared-options). Data goes to stdout, messages to stderr.
 """
 
 SHARED = "## Shared options"
@@ -48,14 +48,10 @@ def _verbs(group: Any, context: typer.Context) -> Iterator[tuple[Any, typer.Cont
 def _verb(command: Any, context: typer.Context, shared: set[str]) -> str:
     usage = re.sub("[{}]", "", command.get_usage(context).removeprefix("Usage: "))
     purpose = inspect.cleandoc(command.help or "").split("\n\n")[0]
-    parts = [f"## {context.command_path}", f"```text\n{_one_line(usage)}\n```", _escaped(_one_line(purpose))]
+    parts = [f"## {context.command_path}", f"`{_one_line(usage)}`", _escaped(_one_line(purpose))]
     rows = list(_options(command, context))
     if own := [row for row in rows if row not in shared]:
         parts.append("\n".join(own))
-    if names := [row.removeprefix("- ").partition("`:")[0] + "`" for row in rows if row in shared]:
-        long = [re.search(r"--[\w-]+", name) for name in names]
-        listed = ", ".join(f"`{each[0]}`" if each else name for each, name in zip(long, names, strict=True))
-        parts.append(f"[Shared](#shared-options): {listed}.")
     return "\n\n".join(parts) + "\n"
 
 

@@ -130,17 +130,18 @@ def _claims(found: Sequence[Figure]) -> Iterator[str]:
     table = claims_table(claims, found)
     computed = {row[0].text: row[2] for row in table.rows} if table else {}
     yield (
-        "## Claims\n\nDifferences that the papers state, in points, and the same computed from their own tables. "
-        "`madke ablate` computes them from ours where both arms have run."
+        "## Claims\n\nDifferences that the papers state, in points, and the same computed from their own tables "
+        "(stated / computed). `madke ablate` computes them from ours where both arms have run."
     )
-    lines = ["| claim | source | stated | from their tables | |", "|---|---|---|---|---|"]
+    lines = []
     for claim in claims:
         stated = f"{100 * claim.published:+.2f}{' %' if claim.relative else ''}"
         cell = computed.get(claim.says)
-        says = "only in a plot"
+        result = f"{stated}, only in a plot"
         if cell is not None and cell.value is not None:
-            says = "follows" if abs(cell.value - 100 * claim.published) <= ROUNDING else "differs"
-        lines.append(f"| {claim.says} | {claim.source} | {stated} | {cell.text if cell else ''} | {says} |")
+            follows = abs(cell.value - 100 * claim.published) <= ROUNDING
+            result = f"{stated} / {cell.text}{'' if follows else ', **differs**'}"
+        lines.append(f"- {claim.says} ({claim.source}): {result}")
     yield "\n".join(lines)
 
 
@@ -148,12 +149,14 @@ def _documents() -> Iterator[str]:
     yield (
         "## Item by item\n\n*whole*: implemented, and a test (named in `eval/reproduction/documents.yaml`) holds it to "
         "the document. *runs*: a recipe runs it, with the document's models and data. *own words*: the call is "
-        "whole, its wording is ours. *read*: nothing to run."
+        "whole, its wording is ours. Drawings and background, with nothing to run, are left out."
     )
     for document in documents().values():
         lines = [f"### {document.title}\n"]
         for item, (what, command, _, verdict) in document.items.items():
-            lines.append(f"- {item} (*{verdict}*): {what}{f'; `{command}`' if command else ''}")
+            if verdict != "read":
+                recipe = f"; `{command}`" if command.startswith("madke ablate") else ""
+                lines.append(f"- {item} (*{verdict}*): {what}{recipe}")
         yield "\n".join(lines)
 
 
@@ -208,7 +211,10 @@ def _needs(recipe: Recipe) -> str:
     metrics = {metric for *_, metric, _ in recipe.figures()}
     counts = {name: recipe.published_with.questions.get(name, recipe.limit) for name in recipe.datasets}
     needs = [f"{', '.join(recipe.published)}"]
-    needs.append(", ".join(f"{count} questions of {name}" if count else name for name, count in counts.items()))
+    by_count: dict[int | None, list[str]] = {}
+    for name, count in counts.items():
+        by_count.setdefault(count, []).append(name)
+    needs += [f"{f'{count} questions of ' if count else ''}{', '.join(names)}" for count, names in by_count.items()]
     needs += [f"{source} as {word}" for source, word in recipe.published_with.sources.items()]
     if any("grader" in metric for metric in metrics):
         needs.append(f"a grader ({recipe.published_with.grader})")

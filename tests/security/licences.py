@@ -89,8 +89,8 @@ def licence(package: Distribution) -> str:
 
 
 def lists() -> str:
-    """The packages to read about before redistributing, then all direct dependencies by licence, with their extras."""
-    direct, packages = declared(), installed()
+    """The packages to read about before redistributing, then all direct dependencies by licence."""
+    packages = installed()
     known = OUTSIDE | {name: licence(package) for name, package in packages.items()}
     watched = [
         f"- {name} ({terms}){': ' + REMARKS[name] if name in REMARKS else ''}"
@@ -98,10 +98,10 @@ def lists() -> str:
         if ATTENTION.search(terms)
     ]
     by_licence: dict[str, list[str]] = {}
-    for name, extras in sorted(direct.items()):
-        by_licence.setdefault(known[name], []).append(f"{name} ({', '.join(sorted(extras))})")
+    for name in sorted(declared()):
+        by_licence.setdefault(known[name], []).append(name)
     all_direct = [f"- {terms}: {', '.join(names)}." for terms, names in sorted(by_licence.items())]
-    heading = "Direct dependencies by licence, with the extras that ask for them:\n"
+    heading = "Direct dependencies by licence:\n"
     return "\n".join(["Read these before you redistribute them:\n", *watched, "", heading, *all_direct])
 
 
