@@ -16,8 +16,8 @@ HEAD = """# Command line
 
 <!-- Generated from the help texts by python -m docs.generate. -->
 
-`madke VERB --help` prints all options of a verb with examples. Here each verb has the options of its own; those of several
-verbs are at [the end](#shared-options). Data goes to stdout, messages to stderr.
+`madke VERB --help` prints all options of a verb with examples. Here each verb has the options of its own; those of
+several verbs are at [the end](#shared-options). Data goes to stdout, messages to stderr.
 """
 
 SHARED = "## Shared options"
