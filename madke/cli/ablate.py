@@ -33,7 +33,7 @@ EPILOG = flags.epilog(
 )
 
 
-@flags.request_options("experiment", without="engine address retry_failed retry_degraded")
+@flags.request_options("experiment", without="engine address retry_degraded")
 def command(
     request: RunRequest,
     options: RunOptions,
@@ -62,8 +62,6 @@ def command(
     pools: flags.PoolFiles = None,
     grader: flags.GraderOption = None,
     plan: flags.Plan = False,
-    reply_tokens: flags.ReplyTokens = 150,
-    call_seconds: flags.CallSeconds = None,
     as_json: Annotated[bool, flags.switch("--json", "With --plan: print JSON.")] = False,
 ) -> None:
     """Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report."""
@@ -89,9 +87,7 @@ def command(
         pools=pools or (),
         sources={} if sources is None else sources,
     )
-    plan_or_run(
-        experiment_spec, data or (), out, options, grader, reply_tokens, call_seconds, plan=plan, as_json=as_json
-    )
+    plan_or_run(experiment_spec, data or (), out, options, grader, plan=plan, as_json=as_json)
 
 
 def refuse_unplanned(options: RunOptions) -> None:
@@ -118,8 +114,6 @@ def plan_or_run(
     out: Path | None,
     options: RunOptions,
     grader: str | None,
-    reply_tokens: int,
-    call_seconds: float | None,
     *,
     plan: bool,
     as_json: bool = False,
@@ -132,10 +126,10 @@ def plan_or_run(
         refuse_overwritten(out, data, experiment_spec, options)
     experiment_spec.check(options)
     graders = graders_for(grader, options)
-    pace = pace_of(options, call_seconds, out)
+    pace = pace_of(options, out)
     if plan:
-        show_experiment_plan(experiment_spec, options, reply_tokens, pace, graders, as_json=as_json)
+        show_experiment_plan(experiment_spec, options, pace, graders, as_json=as_json)
         return
     if out is None:
         raise UserError("--out is missing: the folder to write the experiment to; only --plan works without it")
-    run_arms(experiment_spec, out, options, reply_tokens, pace, graders, start)
+    run_arms(experiment_spec, out, options, pace, graders, start)

@@ -16,32 +16,45 @@ from madke._util.terminal import LogHandler, OutputError, close_output, open_str
 from madke.core.addresses import with_public_urls
 from madke.core.errors import RENAMED, UserError
 
-_VERBS = {
-    "ask": "Debate one question over retrieved knowledge. Print the debate as text, while it goes on.",
-    "run": "Debate every question of a dataset. Write transcripts, calls, scores and a report to OUT.",
-    "study": "Compare one call, one call with passages, a debate and votes on your questions and documents.",
-    "ablate": "Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report.",
-    "score": "Compute and print the scores of runs or prediction files. Update metrics.json of each run.",
-    "compare": "Compare runs on their shared questions: answers, scores and paired tests.",
-    "calibrate": "Print how well the signals of debates tell right answers from wrong ones. "
-    "Write or test a calibration.",
-    "report": "Write one self-contained HTML page: settings, scores, tests, figures and all debates.",
-    "export": "Write runs in the formats of other tools.",
-    "serve": "Serve debates to chat clients and programs, as OpenAI's API. Write them to OUT, one run per protocol.",
-    "mcp": "Offer debates and searches to an MCP client on standard input and output. Write what was served to OUT.",
-    "doctor": "Check Python, Java, the encoder, the endpoint, the keys (set or not), local model servers, and "
-    "all sources.",
+_PANELS = {
+    "Start here": {
+        "ask": "Debate one question over retrieved knowledge. Print the debate as text, while it goes on.",
+        "study": "Compare one call, one call with passages, a debate and votes on your questions and documents.",
+    },
+    "Build": {
+        "index": "Make passages, and build, fetch, search and check indexes.",
+        "pool": "Retrieve passages into pool files.",
+        "datasets": "List the published datasets, show the card of one, or convert its files.",
+    },
+    "Measure": {
+        "run": "Debate every question of a dataset. Write transcripts, calls, scores and a report to OUT.",
+        "ablate": "Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report.",
+        "compare": "Compare runs, or logs of other tools, on their shared questions: answers, scores and paired tests.",
+        "score": "Compute and print the scores of runs or prediction files. Update metrics.json of each run.",
+        "report": "Write one self-contained HTML page: settings, scores, tests, figures and all debates.",
+        "annotate": "Let people grade answers blindly: write a sheet, score filled sheets.",
+        "calibrate": "Print how well the signals of debates tell right answers from wrong ones. "
+        "Write or test a calibration.",
+        "export": "Write runs in the formats of other tools.",
+    },
+    "Serve": {
+        "serve": "Serve debates to chat clients and programs, as OpenAI's API. "
+        "Write them to OUT, one run per protocol.",
+        "mcp": "Offer debates and searches to an MCP client on standard input and output. "
+        "Write what was served to OUT.",
+    },
+    "Look up": {
+        "protocols": "List the debate protocols, or print one.",
+        "prompts": "Print a prompt as models get it, or copy a protocol to change its prompts.",
+        "doctor": "Check Python, Java, the encoder, the endpoint, the keys (set or not), local model servers, and "
+        "all sources.",
+    },
 }
-_GROUPS = {
-    "protocols": "List the debate protocols, or print one.",
-    "prompts": "Print a prompt as models get it, or copy a protocol to change its prompts.",
-    "datasets": "List the published datasets, show the card of one, or convert its files.",
-    "pool": "Retrieve passages into pool files.",
-    "index": "Make passages, and build, fetch, search and check indexes.",
-    "annotate": "Let people grade answers blindly: write a sheet, score filled sheets.",
-}
-SENTENCES = _VERBS | _GROUPS
+SENTENCES = {name: sentence for verbs in _PANELS.values() for name, sentence in verbs.items()}
 """What the list of verbs says of each, without importing them all: the first sentences of their own help."""
+_PANEL_OF = {name: panel for panel, verbs in _PANELS.items() for name in verbs}
+_GROUPS = {"protocols", "prompts", "datasets", "pool", "index", "annotate"}
+"""Verbs with verbs of their own."""
 
 
 class _Verbs(TyperGroup):
@@ -60,7 +73,7 @@ class _Verbs(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import and build a verb; for the list, its sentence is enough."""
         if self._listing:
-            return TyperCommand(cmd_name, help=SENTENCES[cmd_name])
+            return TyperCommand(cmd_name, help=SENTENCES[cmd_name], rich_help_panel=_PANEL_OF[cmd_name])
         if cmd_name in self.commands and self.commands[cmd_name] is None:
             module, one = import_module(f"madke.cli.{cmd_name}"), typer.Typer()
             if cmd_name in _GROUPS:

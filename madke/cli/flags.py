@@ -57,8 +57,10 @@ input, 130 interrupted, 143 terminated."""
 
 
 def epilog(*parts: str) -> str:
-    """Text below the options of a verb. An example command is a part that starts with two spaces."""
-    return "\n\n".join(part if part.startswith("  ") else " ".join(part.split()) for part in parts)
+    """Text below the options of a verb, its examples first. An example command starts with two spaces."""
+    examples = [part for part in parts if part.startswith(("  ", "Example"))]
+    others = [" ".join(part.split()) for part in parts if part not in examples]
+    return "\n\n".join([*examples, *others])
 
 
 def option(
@@ -97,10 +99,6 @@ SampleSeed = Annotated[int | None, field_option(RunRequest, "sample_seed")]
 _FORMATS = "Questions: CSV, TSV, XLSX, JSON, JSONL, Parquet; see --dataset."
 Questions = Annotated[Path, typer.Argument(metavar="DATA", help=_FORMATS)]
 Plan = Annotated[bool, switch("--plan", "Estimate calls, tokens, cost and time, then exit.")]
-ReplyTokens = Annotated[int, option("With --plan: assumed tokens per reply.", "N", COST, min=1)]
-CallSeconds = Annotated[
-    float | None, option("With --plan: seconds per call. Default: measured in OUT.", "S", COST, min=0.001)
-]
 PoolFiles = Annotated[
     list[Path] | None, option("Pool file. Missing sources are retrieved. Repeatable.", "FILE", KNOWLEDGE)
 ]

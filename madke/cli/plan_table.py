@@ -29,14 +29,13 @@ def source_line(name: str, spec: str | None, in_pools: Container[str]) -> str:
     return f"{name} (the shipped sample)" if is_sample(name, spec) else name
 
 
-def show_plans(
-    plans: Sequence[Planned], prices: Prices, reply_tokens: int, options: RunOptions, pace: Pace | None = None
-) -> None:
+def show_plans(plans: Sequence[Planned], prices: Prices, options: RunOptions, pace: Pace | None = None) -> None:
     """Print planned calls, tokens, cost and time, from the shortest to the longest debates, and their assumptions.
 
     Without prices there is no cost, and without a pace no time.
     """
     from madke.experiments.load import Load
+    from madke.experiments.plan import REPLY_TOKENS
 
     rows = [
         (plan.name, f"{plan.debates:,}", *_cells(plan.least, plan.most, prices, bool(plan.unpriced))) for plan in plans
@@ -51,7 +50,7 @@ def show_plans(
     notes = [] if pace is None else [_duration_note(pace, plans)]
     notes += [
         "Ranges go from debates that end as early as possible to debates that use all rounds, without failed calls. "
-        f"Tokens are estimates for new calls: four characters per prompt token, {reply_tokens} tokens per reply.",
+        f"Tokens are estimates for new calls: four characters per prompt token, {REPLY_TOKENS} tokens per reply.",
     ]
     if len(plans) > 1:
         notes.append(
@@ -92,7 +91,7 @@ def _duration_note(pace: Pace, plans: Sequence[Planned]) -> str:
     if pace.is_known:
         between = shortest if shortest == longest else f"{shortest} to {longest}"
         return f"Duration: {between}, estimated from {pace.basis(plans)}. Retrieval and scoring are not counted."
-    unknown = "The speed of the model is not known before the first calls; --call-seconds S sets it."
+    unknown = "The speed of the model is not known before the first calls."
     return f"Duration: at least {shortest}, from {pace.basis(plans)}. {unknown}" if any(seconds) else unknown
 
 

@@ -53,24 +53,22 @@ def refuse_limits(options: RunOptions) -> None:
         raise UserError("--plan spends nothing; leave out --max-cost, --token-budget and --deadline")
 
 
-def pace_of(options: RunOptions, call_seconds: float | None, out: Path | None) -> Pace:
+def pace_of(options: RunOptions, out: Path | None) -> Pace:
     """The pace for planned durations; earlier commands in ``out`` are measured."""
     from madke.experiments.load import Pace, measured_pace
 
-    return Pace(options=options, call_seconds=call_seconds, measured=None if out is None else measured_pace(out))
+    return Pace(options=options, measured=None if out is None else measured_pace(out))
 
 
 def show_run_plan(
     request: RunRequest,
     out: Path,
     options: RunOptions,
-    reply_tokens: int,
-    call_seconds: float | None,
     graders: Sequence[Grader] = (),
 ) -> None:
     """Print the plan of a run."""
     from madke.api.batch import check_sources, inputs_of
-    from madke.experiments.plan import Planner, planned_grading
+    from madke.experiments.plan import REPLY_TOKENS, Planner, planned_grading
 
     refuse_limits(options)
     spec = resolve(request)
@@ -82,21 +80,20 @@ def show_run_plan(
     pool_of = RunPools(file, knowledge, spec.questions).of if file and knowledge else None
     prices = prices_of(options, [*priced(spec), *(grader.model for grader in graders)])
     assumed = planned_prices(prices, options)
-    plan = Planner(prices=assumed, reply_tokens=reply_tokens).plan(spec.variant.name, spec, pool_of)
-    grading = planned_grading(spec.questions, plan.debates, graders, assumed, reply_tokens)
-    show_plans([plan, *grading], prices, reply_tokens, options, pace_of(options, call_seconds, out))
+    plan = Planner(prices=assumed).plan(spec.variant.name, spec, pool_of)
+    grading = planned_grading(spec.questions, plan.debates, graders, assumed, REPLY_TOKENS)
+    show_plans([plan, *grading], prices, options, pace_of(options, out))
     if spec.protocol.trace.equal_vote is not None:
         # Another planner, so that the sample shares no call with the run.
         sample = resolve(sample_of_vote(request, knowledge))
         pools = pool_of if knowledge else None
-        one = Planner(prices=assumed, reply_tokens=reply_tokens).plan("a vote", sample, pools)
+        one = Planner(prices=assumed).plan("a vote", sample, pools)
         say_wrapped(vote_of_equal_cost(plan, one))
 
 
 def show_experiment_plan(
     experiment_spec: ExperimentSpec,
     options: RunOptions,
-    reply_tokens: int,
     pace: Pace,
     graders: Sequence[Grader],
     *,
@@ -111,8 +108,8 @@ def show_experiment_plan(
         say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
     prices = prices_of(options, _priced_in(experiment_spec, graders))
     assumed = planned_prices(prices, options)
-    plans = planned(experiment_spec, Planner(prices=assumed, reply_tokens=reply_tokens))
-    plans += _planned_grading(experiment_spec, graders, assumed, reply_tokens)
+    plans = planned(experiment_spec, Planner(prices=assumed))
+    plans += _planned_grading(experiment_spec, graders, assumed)
     if as_json:
         say_json([{**asdict(plan), "seconds": pace.seconds([plan]) if pace.is_known else None} for plan in plans])
         return
@@ -123,7 +120,7 @@ def show_experiment_plan(
     say(f"{count_of(len(experiment_spec.questions), 'question')} of {experiment_spec.data}")
     if sources := [source_line(*each, experiment_spec.pool_sources) for each in experiment_spec.all_specs.items()]:
         say(f"sources: {', '.join(sources)}")
-    show_plans(plans, prices, reply_tokens, options, pace)
+    show_plans(plans, prices, options, pace)
     for published in reproduction_tables(recipe).values():
         console().print(rich_table(published))
 
@@ -177,8 +174,7 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
         say_wrapped(note)
     say(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
     if scores.failed:
-        retried = options.retry_failed and not options.replay
-        again = "the same command" if retried else "the command without --keep-failed and --replay"
+        again = "the command without --replay" if options.replay else "the same command"
         say(f"madke: {count_of(scores.failed, 'question')} failed; {again} retries them", err=True)
         for reason, count in () if all_failed(scores) else list(scores.failures.items())[:_SHOWN_REASONS]:
             say(f"  {count} x {reason}", err=True)
@@ -202,7 +198,6 @@ def run_arms(
     experiment_spec: ExperimentSpec,
     out: Path,
     options: RunOptions,
-    reply_tokens: int,
     pace: Pace,
     graders: Sequence[Grader] = (),
     start: Callable[[], None] = lambda: None,
@@ -215,11 +210,11 @@ def run_arms(
 
     prices = prices_of(options, _priced_in(experiment_spec, graders))
     account(options).budget.check([grader.model for grader in graders])
-    grading = _planned_grading(experiment_spec, graders, planned_prices(prices, options), reply_tokens)
+    grading = _planned_grading(experiment_spec, graders, planned_prices(prices, options))
     ungraded = 0
 
     def planned(plans: Sequence[Planned]) -> None:
-        show_plans([*plans, *grading], prices, reply_tokens, options, pace)
+        show_plans([*plans, *grading], prices, options, pace)
         start()
 
     with resumable():
@@ -231,7 +226,6 @@ def run_arms(
                 listen=listen,
                 on_plans=planned,
                 on_arm=lambda number, arm: say(f"arm {number} of {len(experiment_spec.arms)}: {arm.name}", err=True),
-                reply_tokens=reply_tokens,
                 signals=True,
             )
         show_spent(done.sources.values())
@@ -247,13 +241,11 @@ def _priced_in(experiment_spec: ExperimentSpec, graders: Sequence[Grader]) -> li
     return [*experiment_spec.models, *rerankers, *(grader.model for grader in graders)]
 
 
-def _planned_grading(
-    experiment_spec: ExperimentSpec, graders: Sequence[Grader], prices: Prices, reply_tokens: int
-) -> list[Planned]:
-    from madke.experiments.plan import planned_grading
+def _planned_grading(experiment_spec: ExperimentSpec, graders: Sequence[Grader], prices: Prices) -> list[Planned]:
+    from madke.experiments.plan import REPLY_TOKENS, planned_grading
 
     debates = sum(experiment_spec.debates(arm) for arm in experiment_spec.arms)
-    return planned_grading(experiment_spec.questions, debates, graders, prices, reply_tokens)
+    return planned_grading(experiment_spec.questions, debates, graders, prices, REPLY_TOKENS)
 
 
 def _show_ungraded(ungraded: int) -> None:
@@ -272,40 +264,33 @@ def grade_answers(folders: Sequence[Path], graders: Sequence[Grader], budget: Bu
 
 
 def _show_results(done: Experiment) -> None:
+    """The finding, the scores, the papers' figures and the spending. All tests are in the report."""
     from madke.experiments.recipe import read_claims
-    from madke.report.comparison import NOT_ON_TERMINALS
     from madke.report.html import write_report
     from madke.report.reproduction import claims_table, figures, reproduction_tables
     from madke.report.scores import score_table, spending_table
     from madke.report.tables import rich_table
     from madke.scoring.arms import open_results
-    from madke.scoring.shadow import changed_note
 
     recipe, folders = done.experiment_spec.recipe, [*done.arms.values()]
     arms = open_results(folders)
-    named = done.scores
-    console().print(score_table([*named.items()]))
+    named, prices = done.scores, done.account.budget.prices
     with CallStore(done.path / "calls.sqlite") as store:
-        spent = spending_table(done.plans, named, store.paid(without=SERVICE_STAGES), done.account.budget.prices)
+        spent = spending_table(done.plans, named, store.paid(without=SERVICE_STAGES), prices)
     claims = claims_table(read_claims(), figures(recipe, folders))
     tables = [*reproduction_tables(recipe, folders).values(), *([claims] if claims else []), spent]
     # Tests compare each arm with the first one, so the reference comes first.
     arms.sort(key=lambda arm: arm.name != recipe.reference)
     page = done.path / "report.html"
     scores = [named[arm.path.name] for arm in arms]
-    own, _, finding = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
-    for tests in filter(None, (own.get("tests"), own.get("tests_by_dataset"))):
-        console().print(rich_table(tests, NOT_ON_TERMINALS))
+    *_, finding = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
+    say_wrapped(finding)
+    console().print(score_table([*named.items()]))
     for table in tables:
         console().print(rich_table(table))
-    for name, found in named.items():
-        if found.shadow is not None:
-            say_wrapped(f"{name}: {found.shadow.sentence} {found.shadow.price}".strip())
-    footnotes = changed_note(found.shadow for found in named.values()), shipped_note(done.account.budget.prices)
-    for note in filter(None, footnotes):
+    if (note := shipped_note(prices)) is not None:
         say_wrapped(note)
     say(f"arms: {done.path / 'arms'}\nreport: {page}")
-    say_wrapped(f"Finding: {finding}")
 
 
 def _show_unfinished(done: Experiment, options: RunOptions) -> None:

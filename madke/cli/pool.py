@@ -25,7 +25,7 @@ all passages; otherwise an endpoint with /rerank, as NAME@URL or a name in model
 @flags.request_options(
     "run",
     only="model limit dataset columns ids sample_seed",
-    without="token_budget deadline replay retry_failed retry_degraded engine address",
+    without="token_budget deadline replay retry_degraded engine address",
 )
 def build(
     data: flags.Questions,
@@ -41,7 +41,6 @@ def build(
     rerank: Annotated[str | None, option("Reranker, see below.", "MODEL", KNOWLEDGE)] = None,
     rerank_from: Annotated[int, option("Passages of each source to rerank.", "N", KNOWLEDGE, min=1)] = 100,
     plan: flags.Plan = False,
-    reply_tokens: flags.ReplyTokens = 150,
 ) -> None:
     """Search all sources for every question and write all results.
 
@@ -72,10 +71,8 @@ def build(
         retriever = model if knowledge.needs_retriever else None
         wanted = (knowledge,) if knowledge.staged else ()
         prices = prices_of(options, [*filter(None, [retriever]), *priced_models(wanted)])
-        planned = Planner(prices=planned_prices(prices, options), reply_tokens=reply_tokens).pool_build(
-            wanted, questions, retriever
-        )
-        show_plans([planned], prices, reply_tokens, options)
+        planned = Planner(prices=planned_prices(prices, options)).pool_build(wanted, questions, retriever)
+        show_plans([planned], prices, options)
         return
     opened = []
     for name, spec in specs.items():

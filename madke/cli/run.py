@@ -28,8 +28,6 @@ def command(
     options: RunOptions,
     grader: flags.GraderOption = None,
     plan: flags.Plan = False,
-    reply_tokens: flags.ReplyTokens = 150,
-    call_seconds: flags.CallSeconds = None,
 ) -> None:
     """Debate every question of a dataset. Write transcripts, calls, scores and a report to OUT."""
     from madke.cli.plans_and_results import graders_for, show_run, show_run_plan
@@ -37,6 +35,6 @@ def command(
     request = replace(request, questions=data)
     graders = graders_for(grader, options)
     if plan:
-        show_run_plan(request, out, options, reply_tokens, call_seconds, graders)
+        show_run_plan(request, out, options, graders)
     else:
         show_run(request, out, options, graders)

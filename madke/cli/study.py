@@ -37,7 +37,7 @@ EPILOG = flags.epilog(
 )
 
 
-@flags.request_options("experiment", without="engine address retry_failed retry_degraded answer_scorer prefix")
+@flags.request_options("experiment", without="engine address retry_degraded answer_scorer prefix")
 def command(
     request: RunRequest,
     options: RunOptions,
@@ -130,10 +130,9 @@ def _show_plan(
     spec: ExperimentSpec, folder: Path, options: RunOptions, graders: Sequence[Grader], margin: float, *, as_json: bool
 ) -> None:
     from madke.cli.plans_and_results import pace_of, show_experiment_plan
-    from madke.experiments.plan import REPLY_TOKENS
     from madke.scoring.verdict import planned_questions
 
-    show_experiment_plan(spec, options, REPLY_TOKENS, pace_of(options, None, folder), graders, as_json=as_json)
+    show_experiment_plan(spec, options, pace_of(options, folder), graders, as_json=as_json)
     if not as_json:
         count = count_of(planned_questions(margin / 100), "question")
         say_wrapped(

@@ -123,15 +123,13 @@ class Pace:
     """What the duration is estimated from. The speed of a model is not assumed: models and machines differ too much."""
 
     options: RunOptions
-    call_seconds: float | None = None
-    """As given by the user."""
     measured: tuple[float, Path] | None = None
     """Calls per second of earlier commands, and where they ran."""
 
     @property
     def is_known(self) -> bool:
-        """Whether the time of a call is given or measured."""
-        return self.call_seconds is not None or self.measured is not None
+        """Whether the time of a call is measured."""
+        return self.measured is not None
 
     def seconds(self, plans: Sequence[Planned]) -> tuple[float, float]:
         """Of the shortest and of the longest debates; the runs follow each other.
@@ -143,35 +141,29 @@ class Pace:
 
     def basis(self, plans: Sequence[Planned]) -> str:
         """What the estimate rests on."""
-        concurrency, rpm, tpm = self._limits({model for plan in plans for model in plan.models})
+        rpm, tpm = self._limits({model for plan in plans for model in plan.models})
         rates = [f"{rpm:,} calls per minute"] if rpm else []
         rates += [f"{tpm:,} tokens per minute"] if tpm else []
         parts = [f"at most {' and '.join(rates)}"] if rates else []
-        if self.call_seconds is not None:
-            parts = [f"{self.call_seconds:.2g} s per call (given)", f"{concurrency} at a time", *parts]
-        elif self.measured is not None:
+        if self.measured is not None:
             parts = [f"{self.measured[0]:.3g} calls/s, measured in {self.measured[1]}", *parts]
         return ", ".join(parts)
 
     def _of(self, plan: Planned, load: Load) -> float:
-        concurrency, rpm, tpm = self._limits(plan.models)
+        rpm, tpm = self._limits(plan.models)
         calls, tokens = load.paid, load.prompt_tokens + load.completion_tokens
-        at_pace = 0.0
-        if self.call_seconds is not None:
-            at_pace = calls * self.call_seconds / min(concurrency, plan.debates)
-        elif self.measured is not None:
-            at_pace = calls / self.measured[0]
+        at_pace = calls / self.measured[0] if self.measured is not None else 0.0
         return max(at_pace, calls * 60 / rpm if rpm else 0, tokens * 60 / tpm if tpm else 0)
 
-    def _limits(self, models: Iterable[str]) -> tuple[int, int | None, int | None]:
-        """Concurrency, calls and tokens per minute: the lowest of the command's and of the models' entries."""
+    def _limits(self, models: Iterable[str]) -> tuple[int | None, int | None]:
+        """Calls and tokens per minute: the lowest of the command's and of the models' entries."""
         known = read_models(self.options.models_file).entries
         sources = [self.options, *(known[model] for model in models if model in known)]
-        concurrency, rpm, tpm = (
+        rpm, tpm = (
             min((value for each in sources if (value := getattr(each, name)) is not None), default=None)
-            for name in ("concurrency", "rpm", "tpm")
+            for name in ("rpm", "tpm")
         )
-        return 1 if set(models) == {"offline"} else concurrency or 1, rpm, tpm
+        return rpm, tpm
 
 
 def measured_pace(out: Path) -> tuple[float, Path] | None:

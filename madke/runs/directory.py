@@ -67,9 +67,9 @@ class OutcomeLine(NamedTuple):
     failed: bool
     degraded: bool
 
-    def kept(self, options: RunOptions) -> bool:
+    def kept(self, options: RunOptions, *, retry: bool) -> bool:
         """Whether to keep it when the run resumes. A degraded debate lost a debater, a verdict or a search."""
-        return not (options.retry_failed if self.failed else self.degraded and options.retry_degraded)
+        return not (retry and (self.failed or (self.degraded and options.retry_degraded)))
 
 
 class RunDirectory:
@@ -96,9 +96,12 @@ class RunDirectory:
         """Whether the directory holds a run."""
         return (self.path / "run.json").is_file()
 
-    def pending(self, questions: Sequence[Question], repeats: int, options: RunOptions) -> list[tuple[Question, int]]:
+    def pending(
+        self, questions: Sequence[Question], repeats: int, options: RunOptions, *, retry: bool = True
+    ) -> list[tuple[Question, int]]:
         """Questions and repeats to debate: without an outcome, or to be retried. Can be called before :meth:`begin`."""
-        done = set() if self._replayed else {line.key for line in self._lines if line and line.kept(options)}
+        kept = (line.key for line in self._lines if line and line.kept(options, retry=retry))
+        done = set() if self._replayed else set(kept)
         both = ((question, repeat) for repeat in range(repeats) for question in questions)
         return [(question, repeat) for question, repeat in both if (question.id, repeat) not in done]
 
@@ -146,12 +149,12 @@ class RunDirectory:
         self.check_lock()
         update_run(self.path, spec)
 
-    def resume(self, options: RunOptions) -> None:
+    def resume(self, options: RunOptions, *, retry: bool = True) -> None:
         """Find the finished questions and open the transcripts; incomplete lines and retried questions are dropped."""
         if self._replayed is None:
             (self.path / "unfinished.jsonl").unlink(missing_ok=True)
             self._file = self._opened()
-            self._recover(options)
+            self._recover(options, retry=retry)
             if not is_held(self._target, self._file):  # _recover replaced the file
                 self._file.close()
                 self._file = self._opened()
@@ -257,11 +260,11 @@ class RunDirectory:
         """The outcomes in the transcripts when the directory was opened."""
         return list(read_outcomes(self._target)) if self._target.exists() else []
 
-    def _recover(self, options: RunOptions) -> None:
+    def _recover(self, options: RunOptions, *, retry: bool) -> None:
         """Fill :attr:`done`; rewrite the file if it holds lines to drop."""
         keep: list[bool] = []
         for line in self._lines:
-            kept = line is not None and line.kept(options) and line.key not in self.done
+            kept = line is not None and line.kept(options, retry=retry) and line.key not in self.done
             if line is not None and kept:
                 self.done.add(line.key)
             keep.append(kept)

@@ -318,9 +318,6 @@ class RunOptions:
         type=_TEXT,
     )
     replay: bool = described(False, "Rebuild transcripts from stored calls, offline.", RESUME, flags="--replay")
-    retry_failed: bool = described(
-        True, "Whether to run failed questions again.", RESUME, flags="--retry-failed/--keep-failed"
-    )
     retry_degraded: bool = described(
         False, "Also repeat failed calls of finished questions.", RESUME, flags="--retry-degraded"
     )

@@ -161,9 +161,8 @@ class _Run:
             meter.budget.catch_up(self.store, tokens_of_sessions(self.directory.path))
         if meter.stopped:
             # A limit is reached before the start, so a retried question would lose its outcome.
-            options = replace(options, retry_failed=False, retry_degraded=False)
-            pending = self.directory.pending(self.spec.questions, self.spec.record.repeats, options)
-        self.directory.resume(options)
+            pending = self.directory.pending(self.spec.questions, self.spec.record.repeats, options, retry=False)
+        self.directory.resume(options, retry=not meter.stopped)
         meter.resumed = len(self.directory.done)
         collections = gc.get_threshold()
         gc.set_threshold(*COLLECTING)

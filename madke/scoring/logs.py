@@ -153,7 +153,8 @@ def _right(item: Mapping[str, Any], path: Path, number: int) -> float:
         return _share(item["right"], path, number)
     if "answer" not in item or "gold" not in item:
         found = ", ".join(map(repr, item))
-        raise UserError(f"expected 'right', or 'answer' and 'gold', found {found}", file=path, line=number)
+        hint = "; for predictions, give the questions with --data" if "answer" in item or "output" in item else ""
+        raise UserError(f"expected 'right', or 'answer' and 'gold', found {found}{hint}", file=path, line=number)
     golds = item["gold"] if isinstance(item["gold"], list) else [item["gold"]]
     if item["answer"] is None or not str(item["answer"]).strip():
         return 0.0

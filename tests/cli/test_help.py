@@ -11,7 +11,7 @@ from madke.cli import app, flags
 from madke.cli.index import _BM25, _DENSE
 
 SCREEN = 40
-GROUPS = {"Arguments", "Options", "Commands", _BM25, _DENSE, *filter(None, flags._PANELS)}
+GROUPS = {"Arguments", "Options", "Commands", *app._PANELS, _BM25, _DENSE, *filter(None, flags._PANELS)}
 
 
 def verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

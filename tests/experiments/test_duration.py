@@ -12,39 +12,33 @@ from madke.runs.request import RunOptions
 from tests.support.cli import madke
 
 
-def plan(paid: float = 600, *models: str, debates: int = 100, tokens: float = 0) -> Any:
+def plan(paid: float = 600, *models: str, tokens: float = 0) -> Any:
     load = Load(calls=paid, paid=paid, prompt_tokens=tokens)
-    return Planned(name="a", debates=debates, least=load, most=load + load, models=models or ("openai/m",))
+    return Planned(name="a", debates=100, least=load, most=load + load, models=models or ("openai/m",))
 
 
-def pace(call_seconds: float | None = 2.0, measured: Any = None, **options: Any) -> Any:
-    options = {"concurrency": 10, **options}
-    return Pace(options=RunOptions(**options), call_seconds=call_seconds, measured=measured)
+MEASURED = (5.0, Path("runs/x"))
 
 
 @pytest.mark.parametrize(
-    ("found", "plans", "seconds", "basis"),
+    ("measured", "options", "plans", "seconds", "basis"),
     [
-        (pace(), [plan()], (120, 240), "2 s per call (given), 10 at a time"),
-        (pace(), [plan(), plan()], (240, 480), "2 s per call (given), 10 at a time"),
-        # Three debates keep at most three calls going.
-        (pace(), [plan(30, debates=3)], (20, 40), "2 s per call (given), 10 at a time"),
-        (pace(rpm=60), [plan()], (600, 1200), "2 s per call (given), 10 at a time, at most 60 calls per minute"),
+        (MEASURED, {}, [plan()], (120, 240), "5 calls/s, measured in runs/x"),
+        (MEASURED, {}, [plan(), plan()], (240, 480), "5 calls/s, measured in runs/x"),
+        (MEASURED, {"rpm": 60}, [plan()], (600, 1200), "5 calls/s, measured in runs/x, at most 60 calls per minute"),
+        (None, {}, [plan()], (0, 0), ""),
+        (None, {"rpm": 60}, [plan()], (600, 1200), "at most 60 calls per minute"),
         (
-            pace(rpm=600, tpm=1000),
+            None,
+            {"rpm": 600, "tpm": 1000},
             [plan(tokens=60_000)],
             (3600, 7200),
-            "2 s per call (given), 10 at a time, at most 600 calls per minute and 1,000 tokens per minute",
+            "at most 600 calls per minute and 1,000 tokens per minute",
         ),
-        (pace(None, (5.0, Path("runs/x"))), [plan()], (120, 240), "5 calls/s, measured in runs/x"),
-        (pace(2.0, (5.0, Path("runs/x"))), [plan()], (120, 240), "2 s per call (given), 10 at a time"),
-        (pace(), [plan(600, "offline")], (1200, 2400), "2 s per call (given), 1 at a time"),
-        # Without a measured or given time of a call, only the limits are known.
-        (pace(None), [plan()], (0, 0), ""),
-        (pace(None, rpm=60), [plan()], (600, 1200), "at most 60 calls per minute"),
     ],
 )
-def test_seconds_and_what_they_rest_on(found: Any, plans: Any, seconds: Any, basis: str) -> None:
+def test_seconds_and_what_they_rest_on(measured: Any, options: Any, plans: Any, seconds: Any, basis: str) -> None:
+    found = Pace(options=RunOptions(**options), measured=measured)
     assert found.seconds(plans) == pytest.approx(seconds)
     assert found.basis(plans) == basis
 
@@ -72,6 +66,6 @@ def test_the_pace_is_measured_in_earlier_commands(tmp_path: Path) -> None:
 def test_a_plan_says_how_long_the_run_takes(tmp_path: Path) -> None:
     data = tmp_path / "q.jsonl"
     data.write_text('{"id": "q", "question": "Who?", "golden_answers": ["I"]}\n')
-    options = ("--sources", "none", "--out", tmp_path / "out", "--plan", "--call-seconds", "2", "--concurrency", "4")
+    options = ("--sources", "none", "--out", tmp_path / "out", "--plan", "--rpm", "30")
     done = madke("run", data, *options, "--model", "openai/m")
-    assert "Duration: 6 s to 20 s, estimated from 2 s per call (given), 4 at a time." in done.stdout, done.stderr
+    assert "Duration: at least 6 s, from at most 30 calls per minute." in done.stdout, done.stderr

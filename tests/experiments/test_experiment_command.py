@@ -1,5 +1,6 @@
 """What ``madke ablate`` says and does besides running arms: arms that cannot run, tests, replays."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 from madke.cli import ablate
 from madke.core.errors import UserError
 from madke.runs.directory import read_transcripts
+from tests.support.cli import madke
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server
 
@@ -46,11 +48,6 @@ def answers(folder: Any) -> Any:
     return {transcript.id: transcript.answer for transcript in read_transcripts(folder)}
 
 
-def rows(stdout: Any, title: Any) -> Any:
-    """The lines from a table's title on, as words."""
-    return [words for line in stdout.partition(title)[2].splitlines() if (words := line.split())]
-
-
 def test_an_arm_that_cannot_run_leaves_the_others_and_their_report(tmp_path: Path) -> None:
     out = tmp_path / "out"
     strange = out / "arms" / "second" / "notes.txt"
@@ -75,10 +72,11 @@ def test_an_arm_that_cannot_run_leaves_the_others_and_their_report(tmp_path: Pat
 def test_the_reference_is_tested_against_the_others(tmp_path: Path) -> None:
     done = invoke(tmp_path, "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    tested = [words for words in rows(done.stdout, "Paired tests") if words[2:3] == ["EM"]]
-    assert [words[:2] for words in tested][:3] == [["second", name] for name in ("first", "third", "fourth")]
+    assert "Paired tests" not in done.stdout  # they are in the report
+    tests = json.loads(madke("compare", tmp_path / "out", "--json").stdout)["tests"]
+    tested = [(each["left"], each["right"]) for each in tests if each["metric"] == "em"]
+    assert tested[:3] == [("second", name) for name in ("first", "third", "fourth")]
     assert len(tested) == 6
-    assert "Holm" in done.stdout
 
 
 def test_a_replay_makes_all_transcripts_anew_and_asks_nobody(tmp_path: Path) -> None:
