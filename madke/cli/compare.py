@@ -61,7 +61,8 @@ def command(
     as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
 ) -> None:
     """Compare runs, or logs of other tools, on their shared questions: answers, scores and paired tests."""
-    if data is None and any(is_log(path) for path in paths):
+    of_predictions = data or dataset or columns or task
+    if not of_predictions and any(is_log(path) for path in paths):
         _compare_logs(paths, margin, as_json=as_json)
         return
     from madke.report.comparison import compare_runs
