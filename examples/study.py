@@ -24,7 +24,6 @@ if __name__ == "__main__":
         notes.mkdir()
         (notes / "lakes.txt").write_text(DEEP, encoding="utf-8")
         # The same call again resumes, and pays for nothing twice.
-        study = madke.ablate("study", [QUESTION], model=my_model, sources=str(notes), out=Path(place, "study"))
-        for name, scores in study.scores.items():
-            if scores.correct is not None:  # None: no question of the arm has an outcome
-                print(f"{name}: {scores.correct.value:.2f} correct, {scores.total.calls} calls")
+        study = madke.study([QUESTION], notes, model=my_model, out=Path(place, "study"))
+        print(study.verdict.outcome, study.verdict.more)
+        print(study)

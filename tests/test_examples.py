@@ -19,12 +19,7 @@ SAID = {
     "batch": ["correct: 0.67", "report: "],
     "streaming": ["--- round 1", "judge: they agree", "answer: carbon dioxide"],
     "ablation": ["alone: 0.50 correct", "debate: 1.00 correct", "2 questions in both"],
-    "study": [
-        "alone: 0.00 correct, 1 calls",
-        "rag: 1.00",
-        "debate: 1.00 correct, 5 calls",
-        "votes: 1.00 correct, 5 calls",
-    ],
+    "study": ["open 54", "Not decided: the debate is level with a vote of equal cost", "documents add: +100 points"],
     "own_protocol": ["first: Jupiter", "answer: Venus"],
     "cited_text": ["Lake Baikal is 1,642 metres deep [0].", "cited: (0, 1)", "removed: (2,) restored: (0,)"],
     "conflicts": ["- 96 metres: Debater 1", "passages differ: 96 metres (0,), 120 metres (1,)", "read ('Debater 1',)"],
