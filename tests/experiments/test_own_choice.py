@@ -76,7 +76,9 @@ def test_every_shipped_recipe_takes_the_users_sources_and_models_or_refuses_them
             spec = read_experiment_spec(name, [tmp_path / "q.jsonl"], **options)
             spec._check_sources()
         except UserError as error:
-            assert str(error).startswith(("--models: arm", "--sources: no arm", "source '")), error
+            assert str(error).startswith(
+                ("--models: arm", "--sources: no arm", "source '", "unknown source 'textbooks'")
+            ), error
             continue
         searched = {source: each for source, each in spec.all_specs.items() if source not in ("context", "gold")}
         assert not any(is_sample(source, each) for source, each in searched.items())
