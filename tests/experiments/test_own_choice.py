@@ -77,7 +77,13 @@ def test_every_shipped_recipe_takes_the_users_sources_and_models_or_refuses_them
             spec._check_sources()
         except UserError as error:
             assert str(error).startswith(
-                ("--models: arm", "--sources: no arm", "source '", "unknown source 'textbooks'")
+                (
+                    "--models: arm",
+                    "--sources: no arm",
+                    "source '",
+                    "unknown source 'textbooks'",
+                    "--sources: this recipe",
+                )
             ), error
             continue
         searched = {source: each for source, each in spec.all_specs.items() if source not in ("context", "gold")}
