@@ -119,7 +119,7 @@ class Run:
 
         Columns: ``id``, ``repeat``, ``dataset``, ``question``, ``task``, ``choices``, ``gold``, ``answer``, ``status``,
         ``reading``, ``correct`` (by the task's first metric; missing for failed questions and those without golds),
-        ``stop_reason``, ``final_by``, ``rounds``, calls, tokens and ``seconds``; see docs/interop.md.
+        ``stop_reason``, ``final_by``, ``rounds``, calls, tokens and ``seconds``; see docs/extend.md.
         UserError without pandas.
         """
         from madke._util.assets import require
