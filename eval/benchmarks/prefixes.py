@@ -28,7 +28,7 @@ from madke.variants import load_variant
 
 VOTES = "rag, 8 votes"
 PROTOCOLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    VOTES: ("rag", {"debaters": 8, "finish": "majority"}),
+    VOTES: ("rag", {"function": "vote", "debaters": 8}),
     "madke": ("madke", {}),
 }
 _PASSAGES, _PER_SOURCE = 10, 5

@@ -202,7 +202,7 @@ def simulated(function: Function, settings: Settings, values: Mapping[str, Any])
     Raises:
         UserError: The function or a step refuses a value; or the function breaks, which is a bug in it.
     """
-    key = (function, settings.model_dump_json())
+    key = (function, repr(settings.model_dump(exclude={"source"})))
     if key not in _known:
         if len(_known) > 500:
             _known.clear()

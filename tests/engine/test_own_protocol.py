@@ -52,8 +52,8 @@ class Replies:
 def doubting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The function of the page, with the page's template in ``my-protocols``."""
     text = PAGE.read_text(encoding="utf-8")
-    code = re.search(r"Write `doubting.py`:\n\n```python\n(.*?)```", text, re.DOTALL)
-    template = re.search(r"sceptic.j2`:\n\n```jinja\n(.*?)```", text, re.DOTALL)
+    code = re.search(r'```python title="doubting.py"\n(.*?)```', text, re.DOTALL)
+    template = re.search(r"sceptic.j2 <<'EOS'\n(.*?)EOS", text, re.DOTALL)
     assert code is not None
     assert template is not None
     (tmp_path / "doubting.py").write_text(code[1])
