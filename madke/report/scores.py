@@ -408,6 +408,11 @@ def stage_table(scores: Mapping[str, Scores]) -> Table:
     return table_of("Replies, calls and tokens by stage", rows, [note])
 
 
+def _tokens(used: StageUsage) -> str:
+    completion = f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning)"
+    return f"{count_of(used.calls, 'call')}, {used.prompt_tokens:,} prompt + {completion} tokens"
+
+
 def score_details(scores: Scores) -> str:
     """The scores of a run that tables leave out, one line each."""
     by = [("Cons", scores.cons_judge, scores.cons_matcher)]
@@ -416,6 +421,7 @@ def score_details(scores: Scores) -> str:
         by.append(("Co2 by the grader", scores.co2_judge_grader, scores.co2_matcher_grader))
     lines = [
         *(f"{printable(name)} {value_cell(name, each).whole}, n = {each.n}" for name, each in scores.metrics.items()),
+        *(f"{printable(stage)}: {_tokens(used)}" for stage, used in scores.usage.items()),
         *(f"{name} by the judge {interval(judge)}, by the matcher {interval(matcher)}" for name, judge, matcher in by),
         *_repeated(scores),
         f"ended by: {', '.join(f'{name} {count}' for name, count in scores.stop_reasons.items()) or 'nothing'}",

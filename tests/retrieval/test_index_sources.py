@@ -40,6 +40,13 @@ def test_bm25_stems_and_answers_a_query_without_any_known_word_with_nothing(bm25
     assert nothing == empty == Hits()
 
 
+def test_a_very_long_question_is_searched(bm25_index: Path) -> None:
+    source = Bm25Source(bm25_index, name="wiki")
+    short = "Where did the sonar and the hull of Bexley draw visitors?"
+    of_short, of_long = source.search([short, f"{short} " + " ".join(f"word{n}" for n in range(3_000))], 5)
+    assert of_long == of_short != Hits()
+
+
 def test_dense_numbers_rows_across_shards(dense_index: Path) -> None:
     source = DenseSource(dense_index, name="wiki", encoder=WordEncoder())
 

@@ -137,6 +137,10 @@ def _captured_output() -> Iterator[IO[bytes]]:
                 os.close(copy)
 
 
+_MOST_TERMS = 1 << 16
+"""Different words of a query; by default Lucene refuses a question with more than 1,024."""
+
+
 def open_lucene(folder: Path, *, k1: float = 0.9, b: float = 0.4) -> Any:
     """Open Anserini's searcher, ready for several threads; UserError if Lucene cannot open the index.
 
@@ -152,6 +156,7 @@ def open_lucene(folder: Path, *, k1: float = 0.9, b: float = 0.4) -> Any:
         searcher.search("warm up", 1)
     except jnius.JavaException as error:
         raise UserError(f"Lucene cannot open this index: {java_reason(error)}", file=folder) from None
+    java_class("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(_MOST_TERMS)
     return searcher
 
 
