@@ -22,6 +22,7 @@ UV     := $(shell command -v uv)
 install = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt $(1) ||) \
 	$(BIN)/python $(PIP) $(1)
 # The installation has two steps: the packages of the demo, and the others.
+EXTRAS     := all,dev
 DEMO_STAMP := $(VENV)/demo-installed
 STAMP      := $(VENV)/installed
 # The site needs only madke's core and the site generator, not the other 3 GB of packages.
@@ -127,7 +128,7 @@ $(DEMO_STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 $(STAMP): $(DEMO_STAMP)
-	$(call install,--editable '.[all,dev]')
+	$(call install,--editable '.[$(EXTRAS)]')
 	@touch $@
 
 $(SITE_STAMP): pyproject.toml constraints.txt
