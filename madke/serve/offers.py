@@ -212,6 +212,10 @@ class Offers:
                 specs[name] = self._spec(Ask(protocol=name, question="?"))
             except UserError as error:
                 failed[name] = error
+        for path in self._options.request.settings:
+            takers = [name for name, variant in self.variants.items() if _has(variant, path)]
+            if takers and all(name in failed for name in takers):  # the value makes no sense anywhere
+                raise failed[takers[0]]
         for name, reason in failed.items():
             if not specs:
                 raise reason
@@ -225,16 +229,29 @@ class Offers:
         variant, request = self.variant(ask.protocol), self._options.request
         roles = {role_key(role) for role in variant.protocol.roles}
         cast = {role: model for role, model in request.cast.items() if role_key(role) in roles}
+        # A parameter is set in the protocols that have it. One that no protocol has is refused by all.
+        others = [each for each in self.variants.values() if each.name != variant.name]
+        settings = {
+            path: value
+            for path, value in request.settings.items()
+            if _has(variant, path) or not any(_has(each, path) for each in others)
+        }
         return resolve(
             replace(
                 request,
                 questions=["?"],
                 protocol=variant,
+                settings=settings,
                 cast=cast,
                 sources=self._chosen(ask) or "none",
                 answer_scorer=request.answer_scorer if variant.protocol.trace.needs_answer_scorer else None,
             )
         )
+
+
+def _has(variant: Variant, path: str) -> bool:
+    """Whether the protocol has the parameter of a ``--set``."""
+    return path.partition(".")[0] in type(variant.protocol).model_fields
 
 
 def _variants(options: ServeOptions) -> dict[str, Variant]:

@@ -34,3 +34,21 @@ def test_no_address_is_printed_where_nothing_can_be_written(tmp_path: Path) -> N
     file.write_text("")
     assert refused("serve", "--out", file, "--port", "0") == f"madke: {file}: cannot be written: File exists\n"
     assert refused("serve", "--out", file / "served", "--port", "0").endswith("cannot be written: Not a directory\n")
+
+
+def test_a_setting_is_set_in_the_protocols_that_have_it(tmp_path: Path) -> None:
+    both = (
+        "serve",
+        "--out",
+        tmp_path / "served",
+        "--port",
+        "0",
+        "--protocols",
+        "madke,cot",
+        "--set",
+        "judge_asked=always",
+    )
+    with started(*both) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("madke: serving madke, cot at ")
+    assert "unknown parameter 'judge_askd'" in refused(*both[:-1], "judge_askd=always")
