@@ -11,11 +11,12 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from madke._util.concurrency import outside_loop
-from madke.core.errors import UserError, suggesting
+from madke.core.errors import UserError, suggesting, unknown
 from madke.core.events import Listener, silent
 from madke.core.knowledge import Source
 from madke.experiments.experiment import Experiment
 from madke.experiments.experiment_spec import ExperimentSpec, QuestionSets, read_experiment_spec
+from madke.experiments.recipe import Arm, Recipe, read_recipe
 from madke.experiments.study import right_answers, run_study
 from madke.models.model_names import kind_of
 from madke.retrieval.named import use_files
@@ -143,6 +144,10 @@ class Study:
         return page
 
 
+MORE_ARMS = ("views", "second-turn")
+"""Protocols that a study can have as further arms; the verdict does not rest on them."""
+
+
 def studies(spec: ExperimentSpec, out: Path, options: RunOptions, **more: Any) -> Iterator[Study]:
     """The study after each block of questions; see :func:`madke.experiments.study.run_study`."""
     given = len(spec.questions)
@@ -162,6 +167,7 @@ def study(
     pools: str | Path | Sequence[str | Path] = (),
     margin: float = MARGIN,
     whole: bool = False,
+    more_arms: Sequence[str] = (),
     grader: str | None = None,
     options: RunOptions = DEFAULTS,
     listen: Listener = silent,
@@ -182,6 +188,8 @@ def study(
         pools: A pool file, or several, instead of documents.
         margin: The smallest gain that is worth a debate, from 0 to 1: 0.1 are 10 points.
         whole: Whether to ask all questions, whatever is known before.
+        more_arms: Of :data:`MORE_ARMS`: ``views`` (six samples of ``rag``'s prompt, each over other passages, and a
+            vote), ``second-turn`` (each debater reads only its own first answer, and answers again).
         grader: Models that grade all answers, by name, separated by commas; the grades of the first decide.
         options: Concurrency, limits, prices, endpoint, replay.
         listen: Called with every event (:mod:`madke.core.events`).
@@ -191,7 +199,8 @@ def study(
         UserError: An input is missing or invalid, or the folder holds another study.
     """
     use_files(options.sources_file, options.models_file)
-    spec = read_study(questions, documents, RunRequest(**asked), model=model, sources=sources, pools=pools)
+    request = RunRequest(**asked)
+    spec = read_study(questions, documents, request, model=model, sources=sources, pools=pools, more_arms=more_arms)
     folder = Path(mkdtemp(prefix="madke-study-") if out is None else out)
     work = partial(_last, spec, folder, options, margin, whole, grader, listen)
     return outside_loop(work)
@@ -235,10 +244,18 @@ def read_study(
     model: Model | None = None,
     sources: str | Mapping[str, Source] = NOTHING,
     pools: str | Path | Sequence[str | Path] = (),
+    more_arms: Sequence[str] = (),
 ) -> ExperimentSpec:
     """The arms of a study over questions and documents; UserError if an input is missing or invalid."""
     from madke.retrieval.named import known_sources
 
+    recipe: str | Recipe = "study"
+    if more_arms:
+        if strange := [name for name in more_arms if name not in MORE_ARMS]:
+            raise unknown("arm", strange[0], MORE_ARMS)
+        usual = read_recipe("study")
+        more = [Arm(name=name, protocol=name, sources="wiki,google") for name in dict.fromkeys(more_arms)]
+        recipe = usual.model_copy(update={"arms": (*usual.arms, *more)})
     folders = [str(each) for each in ([documents] if isinstance(documents, str | Path) else documents)]
     if folders and sources:
         raise UserError("--sources is given with DOCUMENTS; leave out one")
@@ -247,7 +264,7 @@ def read_study(
             named = f"; a source is given by its name as --sources {text}" if text in known_sources() else ""
             raise UserError(f"no such file or folder; expected documents{named}", file=Path(text))
     return read_experiment_spec(
-        "study",
+        recipe,
         [questions] if isinstance(questions, str | Path) else questions,
         request,
         model=model,

@@ -23,6 +23,8 @@ _WHAT = {
     "rag": "one call with them",
     "votes": "as many calls, most frequent answer",
     "debate": "MADKE over the same passages",
+    "views": "samples over other passages each, vote",
+    "second-turn": "each reads only its own first answer",
 }
 
 
