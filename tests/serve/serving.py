@@ -181,7 +181,12 @@ def serving(
         out=out,
         protocols=protocols,
         request=RunRequest(
-            **{"model": "openai/m", "sources": sources, "settings": JUDGED, **options.pop("settings", {})}
+            **{
+                "model": "openai/m",
+                "sources": sources,
+                "settings": JUDGED if "madke" in protocols else {},
+                **options.pop("settings", {}),
+            }
         ),
         # The tests count the calls under way.
         run=RunOptions(base_url=base_url, **{"prefix": "off", **(run or {})}),
