@@ -131,7 +131,7 @@ def _running_server(out: Path, url: str) -> Iterator[tuple[int, int]]:
 def _run(data: Path, out: Path, url: str, *, limit: int) -> float:
     """CPU seconds of ``madke run`` without scores and report."""
     script = (
-        "import asyncio, sys; from pathlib import Path; import madke; from madke.runs.spec import resolved\n"
+        "import asyncio, sys; from pathlib import Path; import madke; from madke.runs.spec import resolve\n"
         "from madke.runs.request import RunRequest; from madke.runs.runner import execute\n"
         "data, out, url, limit, sources, concurrency = sys.argv[1:]\n"
         f"request = RunRequest(questions=Path(data), model={MODEL!r}, sources=sources, limit=int(limit))\n"
