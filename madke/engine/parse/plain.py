@@ -28,7 +28,9 @@ ASIDE = re.compile(
     r"^[^\w\n]{0,9}(?:confidence|side|selected|sources?|notes?|verdict)\b[^\n]{0,40}:[^\n]*", re.I | re.M
 )
 """Lines next to an answer."""
-_DECORATION = re.compile(r"^[ \t]*(?:[-*•+]|#{1,6}|\d{1,2}[.)])[ \t]+|[*_]{2}|^[*_ \t]+|(?<![*_ \t])[*_ \t]+$", re.MULTILINE)
+_DECORATION = re.compile(
+    r"^[ \t]*(?:[-*•+]|#{1,6}|\d{1,2}[.)])[ \t]+|[*_]{2}|^[*_ \t]+|(?<![*_ \t])[*_ \t]+$", re.MULTILINE
+)
 _ABOUT = re.compile(
     rf"\W*(?:(?:i|we)\b(?!\s+(?:\w+\s+)?(?:think|believe|guess|suppose|say|conclude)\b)|if\b|whether\b|both\s+(?:answers?|debaters?|texts?)\b"
     rf"|(?:the|his|her|its|their|my|your|this)\s+(?:\w+\s+)?(?:answers?|reasoning|sentences?|reply|replies|question|stances?|debaters?)\b"
