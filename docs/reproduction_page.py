@@ -11,7 +11,7 @@ from pydantic import BaseModel, RootModel
 
 from madke._util.assets import asset
 from madke._util.yaml_file import read_yaml
-from madke.experiments.recipe import Recipe, read_claims, read_recipe, recipe_files
+from madke.experiments.recipe import Place, Recipe, read_claims, read_recipe, recipe_files
 from madke.report.reproduction import Figure, claims_table, figures, figures_in_units
 from madke.scoring.metrics import heading_of
 from madke.scoring.value_units import HUMAN
@@ -21,9 +21,6 @@ FOLDER = asset("eval", "reproduction")
 MEASURED = FOLDER / "measured"
 """Files ``RECIPE.csv``: the table ``published.csv`` of ``madke report EXPERIMENT --tables csv``; ``RECIPE.md``: how it
 was measured."""
-
-Place = tuple[str, str, str, str]
-"""Model, arm, dataset, metric."""
 
 ItemVerdict = Literal["whole", "runs", "own words", "read", "not here"]
 

@@ -19,6 +19,7 @@ from madke.scoring.statistics import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _TITLES = {"nq_open": "NQ", "hotpotqa": "HotpotQA", "ramdocs": "RAMDocs"}
 _DECIDE = ("qwen-0.5b", "qwen-1.5b")
@@ -77,6 +78,13 @@ def write_page(studies: Sequence[ReadAnew], page: Path) -> None:
     write_file(page, page_text(results, figure.name, studies).encode())
 
 
+def _svg(figure: Figure) -> bytes:
+    """The figure as SVG, the same bytes for the same figure."""
+    file = io.BytesIO()
+    figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return re.sub(rb"[ \t]+\n", b"\n", file.getvalue())
+
+
 _FIRST_PAGE = {"standard": "one call, no passages", "rag": "one call with passages", "mad": "mad", "madke": "madke"}
 """Arms in the picture of the README -> their labels."""
 
@@ -109,9 +117,7 @@ def accuracy_and_calls(results: Mapping[str, Results]) -> bytes:
             panel.set_xlabel("calls per question")
         panels[0].set_ylabel("correct (match), %")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
-        file = io.BytesIO()
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    return re.sub(rb"[ \t]+\n", b"\n", file.getvalue())
+        return _svg(figure)
 
 
 def page_text(results: Mapping[str, Results], figure: str, studies: Sequence[ReadAnew]) -> str:
@@ -290,9 +296,7 @@ def drawn(results: Mapping[str, Results]) -> bytes:
         if results:
             panels[-1].set_xlabel("Prompt and completion tokens per question")
             canvas.line_key(figure, [(name, *look) for name, look in looks.items()])
-        file = io.BytesIO()
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    return re.sub(rb"[ \t]+\n", b"\n", file.getvalue())
+        return _svg(figure)
 
 
 def _panel(axis: Axes, found: Results, looks: Mapping[str, tuple[str, str]]) -> None:

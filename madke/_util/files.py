@@ -98,6 +98,13 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, parse_object(line, number, file=path)
 
 
+def drop_torn_line(path: Path) -> None:
+    """Cut off a last line without its line end, which a killed process left; creates a file that is missing."""
+    with path.open("a+b") as opened:
+        opened.seek(0)
+        opened.truncate(opened.read().rfind(b"\n") + 1)
+
+
 def text_lines(path: Path) -> Iterator[str]:
     r"""Yield the lines of a UTF-8 text file with their ends; only ``\n`` ends a line."""
     for number, line in numbered_lines(path):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from madke.serve.offers import Offers
 
 PACKAGES = ("mcp", "starlette", "uvicorn")
-NOT_FOR_SERVERS = "deadline engine address replay retry_degraded"
+NOT_FOR_SERVERS = "batch deadline engine address replay retry_degraded"
 
 Out = Annotated[Path, option("Folder of the runs: what was served, and its calls.", "DIR")]
 Protocols = Annotated[str | None, option("Protocols to serve, e.g. madke,cot. Default: all that can run.", "NAMES")]

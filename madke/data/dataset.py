@@ -8,6 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -95,8 +96,13 @@ def read_published(path: Path, dataset: str, *, task: str | None = None) -> list
 
 def is_sample_data(questions: Iterable[Question]) -> bool:
     """Whether all questions are among those that are shipped as a sample."""
-    shipped = {question.question for question in read_dataset(_SAMPLE)}
+    shipped = _sample_texts()
     return all(question.question in shipped for question in questions)
+
+
+@cache
+def _sample_texts() -> frozenset[str]:
+    return frozenset(question.question for question in read_dataset(_SAMPLE))
 
 
 def _own_rows(path: Path, columns: Columns) -> Iterator[Row]:

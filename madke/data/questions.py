@@ -70,20 +70,24 @@ def questions_in(
     if task is not None and all(question.task != task for question in questions):
         theirs = ", ".join(sorted({question.task for question in questions}))
         raise UserError(f"each question names its own task ({theirs}), so {task} would apply to none", file=path)
-    if not columns.is_plain(of_file=path is not None):
+    if path is not None and columns.is_plain(of_file=True):
+        say_counts(path, columns, len(questions))
+    elif not columns.is_plain(of_file=path is not None) and not _is_shipped(path):
         say = _log_once if path is not None else _log.warning
         say(f"{path or 'questions'}: {columns.line(len(questions), repeats.total())}")
-    elif path is not None:
-        say_counts(path, columns, len(questions))
     return questions
 
 
 _SHIPPED = asset("eval", "samples")
 
 
+def _is_shipped(path: Path | None) -> bool:
+    return path is not None and path.absolute().parent == _SHIPPED
+
+
 def say_counts(path: Path, columns: Columns, count: int) -> None:
     """Log how many golds a file has, unless madke ships it."""
-    if path.absolute().parent != _SHIPPED:
+    if not _is_shipped(path):
         _log_once(f"{path}: {columns.counts(count)}")
 
 

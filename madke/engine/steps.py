@@ -87,7 +87,7 @@ class Debate:
 
         With ``early_stop``, the rounds end by that rule, and tests inside the loop find nothing.
         """
-        # With a passage for each debater, a single debater has nobody to talk to.
+        # Where each debater reads one passage, a pool of one passage has one debater, who cannot talk to anybody.
         self._limit = 1 if self.scene.one_each and len(self.scene.debaters) == 1 else most
         self.scene.shared["rounds"] = self._limit
         self._in_loop = True

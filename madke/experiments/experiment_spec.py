@@ -91,9 +91,9 @@ class ExperimentSpec:
         return found
 
     @cached_property
-    def pool_sources(self) -> frozenset[str]:
-        """The sources in the pool files."""
-        return frozenset(source for file in self.pools for source in sources_in(read_pools(file).values()))
+    def pool_sources(self) -> dict[str, str]:
+        """The sources in the pool files, with what served each."""
+        return {name: by for file in self.pools for name, by in sources_in(read_pools(file).values()).items()}
 
     def unknown_sources(self) -> list[UserError]:
         """One error for each source name that is neither known nor in a pool file."""
@@ -161,9 +161,8 @@ class ExperimentSpec:
         for name, word in self.recipe.required_sources.items():
             if name not in self.all_specs:
                 raise UserError(f"--sources: this recipe is about a source {name!r}; add {name}=INDEX")
-            pooled = [found for file in self.pools if (found := sources_in(read_pools(file).values()).get(name))]
             own = self.own_sources.get(name, self.all_specs[name])
-            served = pooled[0] if pooled else open_source(name, own).description
+            served = self.pool_sources.get(name) or open_source(name, own).description
             if word not in served.casefold():
                 expected = f"expected one whose description names {word!r}, or a copy of the recipe"
                 raise UserError(f"source {name!r} of this recipe: found {served}; {expected}")
@@ -171,7 +170,7 @@ class ExperimentSpec:
             if not self.all_specs:
                 raise UserError("--sources: no arm of this recipe has knowledge")
             return
-        if unused := sorted(self.pool_sources.difference(self.all_specs)):
+        if unused := sorted(self.pool_sources.keys() - self.all_specs.keys()):
             have, every = ", ".join(unused), ",".join(sorted(self.pool_sources))
             why = f"no arm uses source {have} of the pool files; name the sources to use, for example --sources {every}"
             raise UserError(why, file=self.pools[0])

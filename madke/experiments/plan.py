@@ -250,7 +250,7 @@ def _existing_pools(experiment_spec: ExperimentSpec, frozen: Path | None) -> tup
     if frozen is not None:
         ids = {question.id for question in spread(experiment_spec.questions)}
         return read_pools(frozen, only=ids), set(experiment_spec.all_specs)
-    held = set(experiment_spec.pool_sources.intersection(experiment_spec.all_specs))
+    held = experiment_spec.pool_sources.keys() & experiment_spec.all_specs.keys()
     merged = merged_pools(experiment_spec.pools, experiment_spec.questions, sources=sorted(held)) if held else []
     return {record.id: record for record in merged}, held
 

@@ -24,7 +24,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from madke._util.files import read_jsonl
+from madke._util.child_process import Child, why_ended
+from madke._util.files import drop_torn_line, read_jsonl
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import UserError, count_of
 from madke.models.openai_client import OpenAIChat
@@ -122,14 +123,14 @@ class BatchCommand:
         source, part, target = (self._file(token, kind) for kind in ("requests", "part", "answers"))
         source.write_bytes(lines)
         words = [word.replace("{input}", str(source)).replace("{output}", str(part)) for word in self._words]
-        program = await asyncio.create_subprocess_exec(*words)
+        child = Child(words)
         try:
-            status = await program.wait()
+            status, errors = await asyncio.to_thread(_ended, child)
         except asyncio.CancelledError:
-            program.terminate()
+            child.kill()
             raise
         if status:
-            raise UserError(f"--batch: `{shlex.join(words)}` ended with status {status}; its message is above")
+            raise UserError(f"--batch: `{shlex.join(words)}` {why_ended(status, errors)}")
         part.rename(target)
         return token
 
@@ -144,6 +145,16 @@ class BatchCommand:
     async def answers(self, batch: str) -> bytes:
         """As :meth:`BatchApi.answers`."""
         return self._file(batch, "answers").read_bytes()
+
+
+def _ended(child: Child) -> tuple[int, bytes]:
+    """The status of a program and its standard error, once it has ended."""
+    with child.process as process:
+        try:
+            _, errors = process.communicate()
+        finally:
+            child.dismiss_guard()
+    return process.returncode, errors
 
 
 @dataclass(kw_only=True)
@@ -165,7 +176,8 @@ class Batches:
     Args:
         service: Takes them.
         folder: The run's directory, for ``batches.jsonl``.
-        allow: Is told of the calls of a batch, as estimated usage, before it is sent; UserError stops the run.
+        allow: Is told the estimated usage of a batch, and of those that are out, before it is sent; UserError stops the
+            run.
         quiet: Seconds without a further call after which a batch is sent.
         poll: Seconds between two looks at a batch, at first and at most.
     """
@@ -184,6 +196,8 @@ class Batches:
         self._waiting: list[tuple[str, Mapping[str, Any], asyncio.Future[bytes | None]]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
+        self._out: dict[str, Usage] = {}
+        """Token of each batch of this process that is out -> its estimated usage."""
         self._earlier: dict[str, list[tuple[_Batch, str]]] = {}
         """Fingerprint of a request -> the places where an earlier process sent it."""
         for batch in self._read():
@@ -238,7 +252,9 @@ class Batches:
             lines.append({"custom_id": id_, "method": "POST", "url": "/v1/chat/completions", "body": sent})
         batch.ids = [*batch.answered]
         try:
-            self._allow(sum((_estimated(sent) for _, sent, _ in waiting), Usage()))
+            estimate = sum((_estimated(sent) for _, sent, _ in waiting), Usage())
+            self._allow(sum(self._out.values(), estimate))
+            self._out[batch.token] = estimate
             self._note(token=batch.token, since=batch.since, ids=batch.ids)
             text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
             batch.name = await self._service.send(text, batch.token)
@@ -246,6 +262,8 @@ class Batches:
             await self._collect(batch)
         except Exception as error:  # noqa: BLE001 - each call must learn that its batch is lost
             _fail(batch, error)
+        finally:
+            self._out.pop(batch.token, None)
 
     async def _was_sent(self, batch: _Batch) -> bool:
         """Whether an earlier process sent this batch; its answers are then being collected."""
@@ -297,10 +315,7 @@ class Batches:
         """The batches of earlier processes. A last line that a kill cut off is of a batch that was not sent."""
         if not self._file.exists():
             return
-        text = self._file.read_bytes()
-        whole = text[: text.rfind(b"\n") + 1]
-        if whole != text:
-            self._file.write_bytes(whole)
+        drop_torn_line(self._file)
         found: dict[str, _Batch] = {}
         for _, row in read_jsonl(self._file):
             token = str(row["token"])

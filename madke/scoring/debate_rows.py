@@ -423,7 +423,7 @@ def judge_values(transcript: Transcript) -> dict[str, float]:
 
     ``false_same``: of the judge's verdicts SAME, the share where the matcher finds different or missing answers.
     ``false_different``: of its verdicts DIFFERENT, the share where the matcher finds the same answer.
-    ``new_summary``: whether the summarizer's answer is none of the debaters'.
+    ``new_summary``: whether the summarizer's answer differs from every debater's answer.
     """
     counts = judge_counts(transcript)
     shares = {

@@ -12,7 +12,7 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from madke._util.files import short_hash
+from madke._util.files import drop_torn_line, short_hash
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed, takes_schemas
 from madke.core.errors import CallError, UserError
 from madke.core.events import Listener, PoolReady
@@ -212,9 +212,7 @@ class ServedRun:
 
 def _pool_lines(file: Path) -> PoolLines:
     """The pools of a run; an incomplete last line, of a killed server, is dropped."""
-    with file.open("a+b") as opened:
-        opened.seek(0)
-        opened.truncate(opened.read().rfind(b"\n") + 1)
+    drop_torn_line(file)
     return PoolLines(file)
 
 

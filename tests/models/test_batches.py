@@ -147,6 +147,15 @@ def test_a_batch_that_the_budget_does_not_allow_is_not_sent(tmp_path: Path) -> N
     assert [len(lines) for lines in server.batches] == [1]
 
 
+def test_batches_that_are_out_count_for_the_budget_of_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(batches, "MOST_CALLS", 1)
+    with batch_server() as server:
+        model = batched(server, tmp_path, allow=lambda usage: asked.append(usage.completion_tokens))
+        completions(model, requests("first"), requests("a", "b", max_tokens=64), requests("c", max_tokens=64))
+    assert asked == [64, 128, 64]
+
+
 def test_a_batch_costs_half_or_what_its_price_says() -> None:
     usage = Usage(prompt_tokens=1000, completion_tokens=1000)
     plain = Price(prompt=2, completion=8)
