@@ -31,10 +31,9 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
     system: bool = True
     """False: the system text is put before the first user message."""
     stream: bool | None = None
-    """True: the server only streams. False: it never does. None: it streams if somebody listens to the reply, and as
-    long as the server is not known to be fast (:mod:`madke.models.timeouts`)."""
+    """True: the server only streams. False: it never does. None: it streams if somebody listens to the reply."""
     stream_options: bool = True
-    """Whether the server accepts ``stream_options``, which make a stream report its usage."""
+    """Whether the server accepts ``stream_options`` and then reports the usage of a stream."""
     json_schema: bool = True
     """Whether the server keeps to a ``response_format`` with a JSON schema. False: requests are in their free form."""
     schema_limits: bool = True
@@ -47,8 +46,8 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
     """Whether the ends of the system text and of the first user message are marked, for providers that keep only
     beginnings with a mark (Anthropic)."""
 
-    def body(self, model: str, request: ChatRequest, *, stream: bool = False) -> dict[str, Any]:
-        """The JSON of a request. ``stream``: it is streamed if the server can, and reports the usage then."""
+    def body(self, model: str, request: ChatRequest) -> dict[str, Any]:
+        """The JSON of a request."""
         request = request.in_form(bound=self.json_schema)
         messages: Sequence[Mapping[str, Any]]
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
@@ -66,7 +65,7 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
             body["seed"] = request.seed
         if request.bound is not None:
             body["response_format"] = response_format(request.bound.schema, limits=self.schema_limits)
-        if self.stream or (self.stream is None and (request.on_delta or (stream and self.stream_options))):
+        if self.stream or (self.stream is None and (request.on_delta or (request.on_token and self.stream_options))):
             body["stream"] = True
             if self.stream_options:
                 body["stream_options"] = {"include_usage": True}

@@ -179,10 +179,6 @@ class Endpoint:
         return tuple(value for value in (self.key, *self.headers.values()) if value and len(value) >= SECRET)
 
 
-Streams = Literal["until_fast", "for_listeners", "never"]
-"""Which replies of a server are streamed (:mod:`madke.models.timeouts`)."""
-
-
 @runtime_checkable
 class AtEndpoint(Protocol):
     """A model behind an endpoint."""
@@ -196,11 +192,7 @@ class AtEndpoint(Protocol):
 class LearnsDialect(AtEndpoint, Protocol):
     """A model that finds out while it is called what its endpoint takes."""
 
-    @property
-    def streams(self) -> Streams:
-        """Which replies are streamed."""
-
-    def start_from(self, dialect: Mapping[str, Any], *, streams: Streams) -> None:
+    def start_from(self, dialect: Mapping[str, Any]) -> None:
         """Start from what an earlier process learned. ValueError if ``dialect`` is none."""
 
 
@@ -283,15 +275,13 @@ def origin(url: str) -> tuple[str, str, int]:
 
 
 def endpoints_of(models: Iterable[object]) -> dict[str, dict[str, object]]:
-    """Model name -> ``address`` (without secrets), ``dialect`` (other than default); ``tier``, ``streams`` if known."""
+    """Model name -> ``address`` (without secrets), ``dialect`` (other than default); ``tier`` if it has one."""
     found: dict[str, dict[str, object]] = {}
     for model in models:
         if isinstance(model, AtEndpoint):
             found[model.name] = {"address": model.endpoint.shown, "dialect": model.dialect.stated()}
             if (tier := model.endpoint.entry.tier) is not None:
                 found[model.name]["tier"] = tier
-            if isinstance(model, LearnsDialect) and model.streams != "until_fast":
-                found[model.name]["streams"] = model.streams
     return found
 
 
@@ -304,7 +294,7 @@ def start_from(models: Iterable[object], before: Mapping[str, Mapping[str, Any]]
         if isinstance(model, LearnsDialect):
             known = before.get(model.name, {})
             if known.get("address") == model.endpoint.shown:
-                model.start_from(known.get("dialect", {}), streams=known.get("streams", "until_fast"))
+                model.start_from(known.get("dialect", {}))
 
 
 def relocations(before: Mapping[str, Mapping[str, object]], now: Mapping[str, Mapping[str, object]]) -> str | None:

@@ -19,7 +19,7 @@ from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, unknown
 from madke.models.cut_prompts import CutPrompts, cut_warning
 from madke.models.dialect import REFUSALS, Dialect
-from madke.models.endpoint import Endpoint, Streams, checked_url, key_from_environment, openai_endpoint, origin
+from madke.models.endpoint import Endpoint, checked_url, key_from_environment, openai_endpoint, origin
 from madke.models.openai_wire import (
     assembled,
     delta_text,
@@ -33,7 +33,7 @@ from madke.models.openai_wire import (
 from madke.models.prices import FLEX
 from madke.models.refusals import ServerError, free_tokens, no_api, no_resources, unexplained
 from madke.models.schemas import IGNORED, NOT_TAKEN, ignores_schema, readable
-from madke.models.timeouts import AdaptiveTimeout, time_limit
+from madke.models.timeouts import SilenceLimit, time_limit
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
@@ -97,7 +97,7 @@ class OpenAIChat:
         self._cut_prompts = CutPrompts()
         self._has_warned = False
         self._model = model
-        self._timeout = AdaptiveTimeout(timeout or time_limit(self.endpoint.entry))
+        self._timeout = SilenceLimit(timeout or time_limit(self.endpoint.entry))
         self._transport = transport or chosen_transport()
         self._options: Any = {"headers": {**_HEADERS, **self.endpoint.headers}, "security": {"bearer_auth": True}}
         self._client: AsyncOpenAI | None = None
@@ -116,12 +116,7 @@ class OpenAIChat:
             raise CallError(**{**vars(error), "reason": self._redacted(error.reason)}) from None
         return completion if completion.error is None else replace(completion, error=self._redacted(completion.error))
 
-    @property
-    def streams(self) -> Streams:
-        """Which replies are streamed."""
-        return self._timeout.streams
-
-    def start_from(self, dialect: Mapping[str, Any], *, streams: Streams) -> None:
+    def start_from(self, dialect: Mapping[str, Any]) -> None:
         """Start from what an earlier process learned of the endpoint, unless a call has shown more since.
 
         What the model's entry states wins. ValueError if ``dialect`` is none.
@@ -129,7 +124,6 @@ class OpenAIChat:
         if not self._has_answered:
             stated = self.endpoint.entry.dialect.model_dump(exclude_unset=True)
             self.dialect = self._reported = Dialect.model_validate({**self.dialect.stated(), **dialect, **stated})
-            self._timeout = AdaptiveTimeout(self._timeout.seconds, streams=streams)
 
     async def aclose(self) -> None:
         """Close the connections. Another event loop can use the model afterwards."""
@@ -141,15 +135,14 @@ class OpenAIChat:
         import openai
 
         started, original, tier = time.monotonic(), request, self.endpoint.entry.tier
-        requests, stream, spent = 0, self._timeout.wants_stream, Usage()
-        stream = stream or (request.on_token is not None and self._timeout.can_stream)
+        requests, spent = 0, Usage()
         while True:
             dialect = self.dialect
             current = request.in_form(bound=dialect.json_schema)
             if current.bound is None and original.bound is not None and original.bound.required:
                 raise CallError(NOT_TAKEN, retryable=False)
             served_at = {"service_tier": tier} if tier else {}
-            sent = {**self._body(dialect, current, stream=stream), **served_at, **self.endpoint.entry.extra_body}
+            sent = {**self._body(dialect, current), **served_at, **self.endpoint.entry.extra_body}
             requests += 1
             on_delta = readable(current.on_delta) if current.on_delta and current.bound else current.on_delta
             try:
@@ -199,9 +192,10 @@ class OpenAIChat:
     def _completion(
         self, body: bytes, sent: Mapping[str, Any], request: ChatRequest, *, seconds: float, attempts: int
     ) -> Completion:
-        read = self._read_stream if "stream" in sent else self._read
-        completion = read(body, request, seconds=seconds, attempts=attempts)
-        self._timeout.finished(completion.seconds)
+        is_cut = partial(self._is_cut, request)
+        completion = read_completion(assembled(body), request, seconds=seconds, attempts=attempts, is_cut=is_cut)
+        if "stream_options" in sent and completion.usage.estimated:
+            self.dialect = self._reported = self.dialect.model_copy(update={"stream_options": False})
         # A server that names no tier has used the one that was asked for.
         at_flex = (completion.tier or sent.get("service_tier")) == FLEX
         if not is_utf8(body):
@@ -215,25 +209,8 @@ class OpenAIChat:
         if required:
             raise CallError(IGNORED, retryable=False)
 
-    def _body(self, dialect: Dialect, request: ChatRequest, *, stream: bool) -> dict[str, Any]:
-        return dialect.body(self._model, request, stream=stream)
-
-    def _read(self, body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
-        is_cut = partial(self._is_cut, request)
-        return read_completion(body, request, seconds=seconds, attempts=attempts, is_cut=is_cut)
-
-    def _read_stream(self, body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
-        """The same for a stream, or for what the server sent instead of one."""
-        whole = assembled(body)
-        try:
-            completion = self._read(whole, request, seconds=seconds, attempts=attempts)
-        except CallError:
-            self._timeout.stream_ended(well=False)
-            raise
-        self._timeout.stream_ended(well=True)
-        if whole is body or completion.usage.estimated:
-            self._timeout.cannot_stream()
-        return completion
+    def _body(self, dialect: Dialect, request: ChatRequest) -> dict[str, Any]:
+        return dialect.body(self._model, request)
 
     def _is_cut(self, request: ChatRequest, counted: int) -> bool:
         """Whether the server cut the prompt, of which it ``counted`` so many tokens; the first time in a warning."""
@@ -251,7 +228,7 @@ class OpenAIChat:
         import openai
 
         try:
-            async with self._timeout.call(streamed="stream" in sent) as alive:
+            async with self._timeout.call() as alive:
                 return await self._body_of(sent, request, alive)
         except openai.APIStatusError:
             raise
@@ -270,6 +247,7 @@ class OpenAIChat:
         where: Any = {"path": self._path, "body": sent, "options": self._options}
         if "stream" not in sent:
             whole: bytes = await client.post(**where, cast_to=bytes)
+            alive()
             return whole
         response = await client.post(**where, cast_to=httpx2.Response, stream=True, stream_cls=openai.AsyncStream[Any])
         body, read = bytearray(), 0
@@ -303,11 +281,11 @@ class OpenAIChat:
 
     def _adapted(self, error: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
         """Whether to repeat the request, in a dialect that this or a concurrent request has found."""
-        sent_form = self._body(dialect, request, stream=True)
-        if error.status in REFUSALS and self._body(self.dialect, request, stream=True) != sent_form:
+        sent_form = self._body(dialect, request)
+        if error.status in REFUSALS and self._body(self.dialect, request) != sent_form:
             return True
         found = dialect.after(error, sent)
-        if found is None or self._body(found, request, stream=True) == sent_form:
+        if found is None or self._body(found, request) == sent_form:
             return False
         self.dialect = found
         return True

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 from madke.core.chat import Completion, writable
 from madke.core.errors import CallError
-from madke.models.waits import stated_wait
 
 RETRYABLE = (408, 409, 429)
 """Statuses below 500 after which the same request may succeed."""
@@ -229,3 +229,45 @@ def _stated(pattern: re.Pattern[str], text: str) -> int | None:
 def stated_window(text: str) -> int | None:
     """The context window that a normalized refusal names, in tokens."""
     return _stated(_WINDOW, text)
+
+
+_UNITS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNIT = r"(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)"
+_PART = re.compile(r"(\d+(?:\.\d+)?) ?(ms|milli|s|m|h|d)")
+_DURATION = rf"\d+(?:\.\d+)? ?{_UNIT}(?![a-z])(?:,? ?(?:and )?\d+(?:\.\d+)? ?{_UNIT}(?![a-z]))*"
+"""``39.2s``, ``1m26.4s``, ``2 minutes and 5 seconds``."""
+_WAITS = (
+    # A field: Gemini's retryDelay, or a header of the provider behind OpenRouter.
+    re.compile(
+        r'"(?:retry[-_]?(?:delay|after|in)|wait)[-_]?(?P<unit>ms|s)?[a-z]*": (?:\{"seconds": )?"?'
+        rf'(?P<wait>{_DURATION}|\d{{1,15}}(?:\.\d+)?)(?=[",}}])'
+    ),
+    # "Please retry in 39.2s", "try again in 1m26.4s", "retry after 26 seconds", "wait 30 seconds", "resets in 2 min"
+    re.compile(
+        r"\b(?:retry(?:ing)?|try(?:ing)? again|wait(?:ing)?|available|resets?|resumes?)\b[^.!?\d]{0,40}?"
+        rf"(?P<unit>)(?P<wait>{_DURATION})"
+    ),
+    re.compile(r"\bretry[ _-]?after:? ?(?P<unit>)(?P<wait>\d+(?:\.\d+)?)(?![\d.]*\w)"),
+)
+_RESET = re.compile(r'ratelimit-?reset": "?(\d{10})(\d{3})?\b')
+"""A Unix time in seconds or milliseconds."""
+
+
+def stated_wait(body: Any, *, now: float | None = None) -> float | None:
+    """The seconds to wait that the body of an error names, in a field or in a sentence; None if it names none.
+
+    Many servers send no Retry-After header. ``now`` is Unix time, by default the current time.
+    """
+    try:
+        text = json.dumps(body)[:_READ_CHARACTERS].lower()
+    except RecursionError:
+        return None
+    if reset := _RESET.search(text):
+        seconds = int(reset[1]) - (time.time() if now is None else now)
+        return seconds if seconds > 0 else None
+    found = next(filter(None, (pattern.search(text) for pattern in _WAITS)), None)
+    if found is None:
+        return None
+    if parts := _PART.findall(found["wait"]):
+        return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    return float(found["wait"]) * (0.001 if found["unit"] == "ms" else 1.0)

@@ -75,9 +75,6 @@ def test_the_request_holds_what_was_asked_and_nothing_that_was_not() -> None:
         "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}],
         "max_tokens": 64,
         "temperature": 0.5,
-        # The server has not shown yet that it is fast.
-        "stream": True,
-        "stream_options": {"include_usage": True},
     }
 
 

@@ -13,7 +13,7 @@ from madke.models.chat_models import close
 from madke.models.endpoint import endpoints_of
 from madke.models.openai_client import AzureChat, OpenAIChat
 from madke.models.prices import Price, cost
-from madke.models.waits import stated_wait
+from madke.models.refusals import stated_wait
 from tests.models.test_dialects import events
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import Reply, chat, error, openai_server

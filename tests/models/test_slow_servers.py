@@ -1,4 +1,4 @@
-"""Servers that take their time, on the wire. ``test_patience.py`` has the times themselves."""
+"""Servers that take their time, on the wire. ``test_timeouts.py`` has the times themselves."""
 
 import asyncio
 import logging
@@ -39,7 +39,7 @@ def dripping(wait: Any) -> Any:
 @both
 def test_a_reply_that_drips_may_take_longer_than_the_timeout(transport: Any) -> None:
     with openai_server(lambda body, n: dripping(lambda: server.stopping.wait(PAUSE))) as server:
-        (said,) = said_by(OpenAIChat("o", base_url=server.url, transport=transport, timeout=0.7), chat_request())
+        (said,) = said_by(OpenAIChat("o", base_url=server.url, transport=transport, timeout=0.7), chat_request(on_token=print))
     assert said.seconds > 0.7
     assert parts_of(said) == WHOLE
 
@@ -72,32 +72,16 @@ def test_a_reply_that_stops_in_the_middle_is_given_up_and_its_connection_closed(
 
     with openai_server(lambda body, n: (200, EVENT_STREAM, pieces())) as server:
         with pytest.raises(CallError) as caught:
-            said_by(OpenAIChat("o", base_url=server.url, transport=transport, timeout=0.2), chat_request())
+            said_by(OpenAIChat("o", base_url=server.url, transport=transport, timeout=0.2), chat_request(on_token=print))
         assert gone.wait(10)
     assert caught.value.timed_out
 
 
-def test_a_fast_server_is_streamed_from_only_at_first() -> None:
-    with openai_server(lambda body, n: events(CHUNKS) if "stream" in body else chat()) as server:
-        said_by(OpenAIChat("o", base_url=server.url, timeout=300), *[chat_request()] * 3)
-        assert ["stream" in seen.body for seen in server.requests] == [True, False, False]
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        chat("Baikal"),  # it ignores the wish
-        events(CHUNKS[:-1]),  # it streams without usage
-    ],
-)
-def test_a_server_that_does_not_stream_well_is_not_asked_to_again(reply: Any) -> None:
-    def slowly(body: Any, n: Any) -> Any:
-        server.stopping.wait(0.1)
-        return reply if "stream" in body else chat()
-
-    with openai_server(slowly) as server:
-        said_by(OpenAIChat("o", base_url=server.url, timeout=0.5), *[chat_request()] * 2)
-        assert ["stream" in seen.body for seen in server.requests] == [True, False]
+def test_a_server_that_streams_without_usage_is_streamed_from_only_where_the_text_is_wanted() -> None:
+    with openai_server(lambda body, n: events(CHUNKS[:-1]) if "stream" in body else chat()) as server:
+        model = OpenAIChat("o", base_url=server.url)
+        said_by(model, *[chat_request(on_token=print)] * 2, chat_request(on_delta=print))
+        assert ["stream" in seen.body for seen in server.requests] == [True, False, True]
 
 
 def test_a_server_with_one_slot_answers_sixteen_calls_though_it_falls_silent_once() -> None:
@@ -127,7 +111,7 @@ def test_a_server_with_one_slot_answers_sixteen_calls_though_it_falls_silent_onc
 
         patient = limited(model, limiter, retries=RetryPolicy(), sleep=sleep)
         try:
-            said = await asyncio.gather(*(patient.complete(chat_request(str(n))) for n in range(count)))
+            said = await asyncio.gather(*(patient.complete(chat_request(str(n), on_token=print)) for n in range(count)))
         finally:
             await close(model)
         return said, limiter.state(), waited

@@ -6,23 +6,22 @@ from typing import Any
 import pytest
 
 from eval.benchmarks.jumping_loop import at_once
-from madke.models.timeouts import AdaptiveTimeout
+from madke.models.timeouts import SilenceLimit
 
 NEVER = 10**6
 
 
-def ended(*calls: Any, timeout: float = 100.0, streamed: bool = True, patience: Any = None) -> Any:
+def ended(*calls: Any, timeout: float = 100.0) -> Any:
     """When each call ended, and whether the limit ended it. A call is its pauses; after each one a byte comes."""
-    patience = patience or AdaptiveTimeout(timeout)
+    limit = SilenceLimit(timeout)
 
     async def one(number: int, pauses: Any) -> Any:
         await asyncio.sleep(number * 0.001)  # they start one after the other
         try:
-            async with patience.call(streamed=streamed) as alive:
+            async with limit.call() as alive:
                 for pause in pauses:
                     await asyncio.sleep(pause)
-                    if streamed:
-                        alive()
+                    alive()
         except TimeoutError:
             return round(asyncio.get_running_loop().time()), "timed out"
         return round(asyncio.get_running_loop().time()), "done"
@@ -66,23 +65,10 @@ def test_a_lost_call_is_noticed_though_later_ones_are_answered() -> None:
     assert [how for _, how in others[:3]] == ["done"] * 3
 
 
+def test_a_queue_whose_replies_are_not_streamed_is_waited_for_too() -> None:
+    whole_replies = [[number * 90.0] for number in range(1, 11)]
+    assert [how for _, how in ended(*whole_replies)] == ["done"] * 10
+
+
 def test_all_that_waits_in_a_queue_has_a_limit_too() -> None:
     assert ended(*queue(30, 60))[-1] == (1200, "timed out")
-
-
-def after(*seconds: float) -> Any:
-    patience = AdaptiveTimeout(100)
-    for each in seconds:
-        patience.finished(each)
-    return patience
-
-
-def test_calls_are_streamed_until_the_server_has_shown_itself_fast() -> None:
-    assert after().wants_stream
-    assert not after(9).wants_stream
-    assert after(11).wants_stream
-    assert after(100, *[1] * 21).wants_stream  # slow calls are among many short ones
-    assert not after(100, *[1] * 22).wants_stream
-    fast = after(1)
-    assert ended([NEVER], streamed=False, patience=fast) == [(200, "timed out")]
-    assert fast.wants_stream
