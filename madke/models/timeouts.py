@@ -1,8 +1,8 @@
 """How long a call may take: limits are on silence, not on the length of a reply.
 
-**One number**, ``timeout``, sets three limits. A call is given up after ``timeout`` seconds without a byte in the middle
-of a streamed reply, after twice as long before the first byte (the server loads the model, reads the prompt, or serves
-others), and after twelve times as long in all, since a server may drip or send only comments.
+**One number**, ``timeout``, sets three limits. A call is given up after ``timeout`` seconds without a byte in the
+middle of a streamed reply, after twice as long before the first byte (the server loads the model, reads the prompt, or
+serves others), and after twelve times as long in all, since a server may drip or send only comments.
 
 **Queues.** Servers answer calls in the order in which they came. So a call is not silent while an earlier call of the
 same model gets something: it waits in the server's queue. Calls behind it prove nothing, so a lost call is noticed.
@@ -45,6 +45,7 @@ class SilenceLimit:
         loop, call = asyncio.get_running_loop(), object()
         began = self._last_sign[call] = loop.time()
         silence = _FIRST * self.seconds
+        timer = loop.call_at(began + self.seconds, lambda: check())
 
         def alive() -> None:
             nonlocal silence
@@ -59,7 +60,6 @@ class SilenceLimit:
             else:
                 timer = loop.call_at(due, check)
 
-        timer = loop.call_at(began + self.seconds, check)
         try:
             async with asyncio.timeout(None) as scope:
                 yield alive

@@ -39,7 +39,9 @@ def dripping(wait: Any) -> Any:
 @both
 def test_a_reply_that_drips_may_take_longer_than_the_timeout(transport: Any) -> None:
     with openai_server(lambda body, n: dripping(lambda: server.stopping.wait(PAUSE))) as server:
-        (said,) = said_by(OpenAIChat("o", base_url=server.url, transport=transport, timeout=0.7), chat_request(on_token=print))
+        (said,) = said_by(
+            OpenAIChat("o", base_url=server.url, transport=transport, timeout=0.7), chat_request(on_token=print)
+        )
     assert said.seconds > 0.7
     assert parts_of(said) == WHOLE
 
@@ -72,7 +74,9 @@ def test_a_reply_that_stops_in_the_middle_is_given_up_and_its_connection_closed(
 
     with openai_server(lambda body, n: (200, EVENT_STREAM, pieces())) as server:
         with pytest.raises(CallError) as caught:
-            said_by(OpenAIChat("o", base_url=server.url, transport=transport, timeout=0.2), chat_request(on_token=print))
+            said_by(
+                OpenAIChat("o", base_url=server.url, transport=transport, timeout=0.2), chat_request(on_token=print)
+            )
         assert gone.wait(10)
     assert caught.value.timed_out
 
