@@ -155,7 +155,7 @@ def ignoring_schemas(body: Any, n: Any = 0) -> Any:
 def test_a_killed_run_asks_as_one_that_was_not_because_it_knows_its_endpoint(
     tmp_path: Path, structured: str, reply: Any
 ) -> None:
-    """What the endpoint takes is in the run's directory, so it is not tried again. Who leads, and streams, may differ."""
+    """What the endpoint takes is in the run's directory, so it is not tried again. Who streams may differ."""
 
     most, go_on = 10_000, threading.Event()
 
