@@ -14,11 +14,13 @@ from madke._util.concurrency import outside_loop
 from madke.core.errors import UserError, suggesting, unknown
 from madke.core.events import Listener, silent
 from madke.core.knowledge import Source
-from madke.experiments.experiment import Experiment
+from madke.experiments.experiment import CALLS, Experiment
 from madke.experiments.experiment_spec import ExperimentSpec, QuestionSets, read_experiment_spec
 from madke.experiments.recipe import Arm, Recipe, read_recipe
 from madke.experiments.study import right_answers, run_study
 from madke.models.model_names import kind_of
+from madke.models.prices import prices_paid
+from madke.models.store import CallStore
 from madke.retrieval.named import use_files
 from madke.runs.directory import read_transcripts
 from madke.runs.record import read_run
@@ -62,10 +64,13 @@ class Study:
 
     @cached_property
     def costs(self) -> Mapping[str, ArmCost]:
-        """Arm -> the calls, tokens and money that its answers take."""
+        """Arm -> the calls, tokens and money that its answers take, at the prices that were paid for its model."""
         from madke.report.verdict import arm_cost
 
         prices = self.experiment.account.budget.prices
+        if (calls := self.path / CALLS).is_file():
+            with CallStore(calls) as store:
+                prices = prices_paid(prices, ((model, paid.usage) for (_, model), paid in store.paid().items()))
         return {
             name: arm_cost(self.scores[name], read_run(folder).models, prices)
             for name, folder in self.experiment.arms.items()

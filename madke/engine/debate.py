@@ -17,8 +17,18 @@ from madke.engine.steps import Debate
 from madke.tasks.base import Task
 
 
-async def hold_debate(scene: Scene, roles: Roles | None = None) -> Transcript:
-    """Debate the question of a scene. ``roles`` make its calls; None: as they are.
+async def run_protocol(scene: Scene, roles: Roles) -> tuple[Debate, Final]:
+    """Run the protocol of a scene; ``roles`` make its calls."""
+    protocol = scene.protocol
+    assert isinstance(protocol, Protocol), "only a simulated debate has no function"
+    trace = protocol.trace
+    scene.weighs, scene.decides = trace.weighs, trace.decides
+    debate = Debate(scene, roles)
+    return debate, await debate.run(function_of(protocol.function), protocol.values, by=trace.differ.by)
+
+
+async def hold_debate(scene: Scene) -> Transcript:
+    """Debate the question of a scene.
 
     Returns:
         The transcript. A debater whose call failed is left out of its round; the debate goes on with the others and is
@@ -30,7 +40,6 @@ async def hold_debate(scene: Scene, roles: Roles | None = None) -> Transcript:
     """
     protocol, first_round = scene.protocol, scene.first_round
     assert isinstance(protocol, Protocol), "only a simulated debate has no function"
-    trace = protocol.trace
     check_needs(protocol, [scene.question], given=bool(first_round), scored=scene.score_answers is not None)
     check_task(protocol, scene.task)
     if protocol.needs_search and scene.retrieve is None:
@@ -39,10 +48,8 @@ async def hold_debate(scene: Scene, roles: Roles | None = None) -> Transcript:
         names = (scene.cast[role].name for role in _bound_roles(protocol, scene) if not takes_schemas(scene.cast[role]))
         if (name := next(names, None)) is not None:
             raise UserError(f"structured = require: the model {name} takes no JSON schemas; set structured to auto")
-    scene.weighs, scene.decides = trace.weighs, trace.decides
-    debate = Debate(scene, roles or Roles(scene))
     scene.tell(events.DebateStarted, pool=scene.pool)
-    final = await debate.run(function_of(protocol.function), protocol.values, by=trace.differ.by)
+    debate, final = await run_protocol(scene, Roles(scene))
     rounds = debate.past
     turns = [turn for entry in rounds for turn in entry.turns]
     turn_failed = any(turn.stance.status == "failed" or (turn.search and turn.search.error) for turn in turns)
@@ -54,7 +61,7 @@ async def hold_debate(scene: Scene, roles: Roles | None = None) -> Transcript:
         rounds=tuple(rounds),
         final=final,
         degraded=any(stage.failed for stage in scene.usage.values()) or turn_failed,
-        oracle=trace.needs_golds is not None,
+        oracle=protocol.trace.needs_golds is not None,
         repeat=scene.repeat,
         first_round_given=bool(first_round),
         prepared=scene.prepared,

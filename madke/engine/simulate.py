@@ -26,7 +26,7 @@ from madke.core.transcript import (
     Turn,
     Verdict,
 )
-from madke.engine.parse import NO_CONTEXT
+from madke.engine.parse import NO_CONTEXT, ParseContext, Parsed
 from madke.engine.reading import View
 from madke.engine.roles import Roles, allowed
 from madke.engine.scene import Prompts, Scene, StageReply
@@ -157,6 +157,17 @@ class WorldRoles(Roles):
         """The first debater."""
         final, _ = await super().pick(rounds)
         return _answered(final, rounds), rounds[-1].turns[0].agent
+
+    # Reading takes most of the time of a simulated debate, and what it finds is replaced above.
+
+    def _answer(self, reply: Called, context: ParseContext, shown: set[int]) -> Parsed[str | None]:
+        return Parsed(value=None, status="unmarked", rule="none")
+
+    async def _ask(self, *args: Any, **how: Any) -> StageReply:
+        return (await super()._ask(*args, **how))._replace(context=NO_CONTEXT)
+
+    async def _conclude(self, *args: Any, **how: Any) -> StageReply:
+        return (await super()._conclude(*args, **how))._replace(context=NO_CONTEXT)
 
 
 def _answered(final: Final, rounds: Sequence[Round]) -> Final:

@@ -17,7 +17,7 @@ from madke.core.question import Question
 from madke.core.transcript import Round, Turn
 from madke.data import FirstRounds
 from madke.data.first_round import planned_first_rounds
-from madke.engine.debate import hold_debate
+from madke.engine.debate import run_protocol
 from madke.engine.protocol import Protocol
 from madke.engine.settings import MAX_DEBATERS, RETRIEVER, Knowledge
 from madke.engine.simulate import WorldRoles, equal_scores, nothing_found
@@ -38,7 +38,7 @@ REPLY_TOKENS = 150
 GRADING_PLAN = "grading"
 """The name of the plan of graders."""
 
-_SIMULATED = 50
+_SIMULATED = 30
 """Simulated questions of a run, evenly spread; the others are assumed to be similar."""
 
 PoolOf = Callable[[Question], KnowledgePool]
@@ -113,10 +113,14 @@ class Planner:
         fewer = protocol if fewest is None else spec.variant.with_settings({"debaters": fewest}).protocol
         longest, shortest = list[_Call](), list[_Call]()
         given: dict[str, dict[int, tuple[Turn, ...]]] = {}
-        for question in questions:
-            rounds = asyncio.run(self._simulate(question, spec, protocol, pool_of, longest, agree=False))
-            given[question.id] = {0: rounds[0].turns}
-            asyncio.run(self._simulate(question, spec, fewer, pool_of, shortest, agree=True))
+
+        async def simulate() -> None:
+            for question in questions:
+                rounds = await self._simulate(question, spec, protocol, pool_of, longest, agree=False)
+                given[question.id] = {0: rounds[0].turns}
+                await self._simulate(question, spec, fewer, pool_of, shortest, agree=True)
+
+        asyncio.run(simulate())
         self.first_rounds[name] = FirstRounds(rounds=given)
         debates = len(spec.questions) * repeats
         scale = debates / len(questions)
@@ -188,7 +192,8 @@ class Planner:
         pool = _pool(question, protocol.knowledge, pool_of)
         scene = spec.scene(question, cast, pool, retrieve=nothing_found, score_answers=equal_scores)
         scene = replace(scene, protocol=protocol)
-        return (await hold_debate(scene, WorldRoles(scene=scene, agree=agree))).rounds
+        debate, _ = await run_protocol(scene, WorldRoles(scene=scene, agree=agree))
+        return debate.past
 
 
 def _record(known: dict[str, int], keys: Sequence[str], repeats: int) -> None:

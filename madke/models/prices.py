@@ -60,11 +60,10 @@ class Price(TierPrice):
     def at(self, tier: TierPrice | None, otherwise: float = 1.0) -> Price:
         """The price at one of its tiers, or this part of the standard price if the tier has none."""
         if self.search is not None:
-            return Price(search=self.search)
-        if tier is not None:
-            return Price(**dict(tier))
+            return self
         cached = None if self.cached is None else self.cached * otherwise
-        return Price(prompt=self.prompt * otherwise, completion=self.completion * otherwise, cached=cached)
+        part = {"prompt": self.prompt * otherwise, "completion": self.completion * otherwise, "cached": cached}
+        return self.model_copy(update={**(part if tier is None else dict(tier)), "flex": None, "batch": None})
 
 
 Prices = Mapping[str, Price]
@@ -116,6 +115,24 @@ def cost(usage: Usage, price: Price) -> float:
     cached = price.prompt if price.cached is None else price.cached
     fresh = usage.prompt_tokens - usage.cached_tokens
     return (fresh * price.prompt + usage.cached_tokens * cached + usage.completion_tokens * price.completion) / 1e6
+
+
+def prices_paid(prices: Prices, paid: Iterable[tuple[str, Usage]]) -> dict[str, Price]:
+    """The prices with those at which each model's calls were paid: at a service tier, or at a mean of several.
+
+    ``paid``: (model, named as billed; usage of its calls).
+    """
+    by_model: dict[str, list[tuple[Price, Usage]]] = {}
+    for billed, used in paid:
+        if price := price_of(billed, prices):
+            by_model.setdefault(plain_name(billed), []).append((price, used))
+    found = dict(prices)
+    for model, calls in by_model.items():
+        found[model], *others = {price: None for price, _ in calls}
+        standard = price_of(model, prices)
+        if others and standard and (whole := sum(cost(used, standard) for _, used in calls)):
+            found[model] = standard.at(None, sum(cost(used, price) for price, used in calls) / whole)
+    return found
 
 
 def cost_saved(usage: Usage, price: Price) -> float:

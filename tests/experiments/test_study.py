@@ -10,6 +10,8 @@ import madke
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.events import DebateFinished
 from madke.core.knowledge import Hits, Passage
+from madke.models import batches
+from tests.support.batch_server import batch_server
 
 GAINS = [(0, "no", 60), (10, "yes", 80), (20, "yes", 40)]
 
@@ -101,3 +103,20 @@ def test_more_arms_are_in_the_table_and_the_verdict_rests_on_the_usual_ones(tmp_
 def test_a_margin_is_a_share(tmp_path: Path) -> None:
     with pytest.raises(madke.UserError, match="margin = 10; expected a share between 0 and 1"):
         study(tmp_path, Gains(0), margin=10)
+
+
+def test_the_money_is_what_batches_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(batches, "POLL_SECONDS", (0.01, 0.02))
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("openai/m: {prompt: 100, completion: 200}", encoding="utf-8")
+    with batch_server() as server:
+        options = madke.RunOptions(base_url=server.url, batch="api", prices=prices)
+        found = madke.study(
+            QUESTIONS[:2], sources={"lakes": Lakes()}, model="openai/m", out=tmp_path / "out", options=options
+        )
+    money = [each.money or 0 for each in found.costs.values()]
+    alone, batched = len(server.alone), sum(map(len, server.batches))
+    assert min(alone, batched) > 0
+    assert sum(money) == pytest.approx(found.experiment.account.budget.cost)
+    assert money[0] == pytest.approx(0.006 * (alone + batched / 2) / (alone + batched))  # of two calls

@@ -16,7 +16,7 @@ from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import UserError
 from madke.models import batches
 from madke.models.batches import STATE, BatchApi, BatchClient, BatchCommand, Batches
-from madke.models.prices import Price, cost, price_of
+from madke.models.prices import Price, cost, price_of, prices_paid
 from madke.models.scripted import ScriptedChat
 from madke.runs.request import RunOptions
 from tests.support.batch_server import BatchServer, all_answers, answer, batch_server, said
@@ -164,6 +164,10 @@ def test_a_batch_costs_half_or_what_its_price_says() -> None:
         found = price_of("openai/m#batch", {"openai/m": price})
         assert found is not None
         assert cost(usage, found) == pytest.approx(expected)
+        paid = prices_paid({"openai/m": price}, [("openai/m#batch", usage), ("openai/m#batch", usage)])
+        assert cost(usage, paid["openai/m"]) == pytest.approx(expected)
+        mixed = prices_paid({"openai/m": price}, [("openai/m#batch", usage), ("openai/m", usage)])
+        assert cost(usage, mixed["openai/m"]) == pytest.approx((expected + 0.01) / 2)
 
 
 PROGRAM = """
