@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Iterator
 
 from madke.engine.protocol import ProtocolFunction, help_of, settings_of, shipped_functions
+from madke.engine.variant import Variant, load_variant, variant_folders
 from madke.report.protocol_text import calls_range, notes, setting_value
-from madke.variants import Variant, load_variant, variant_folders
 
 HEAD = """---
 hide:

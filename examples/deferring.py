@@ -10,7 +10,7 @@ from pathlib import Path
 
 import madke
 from madke.core.errors import UserError
-from madke.engine.signals import SIGNALS, signals
+from madke.engine.deferral import SIGNALS, signals
 from madke.scoring.calibration import fitted, judged, quality
 from madke.tasks import get_task
 

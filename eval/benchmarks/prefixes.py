@@ -21,10 +21,10 @@ from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
+from madke.engine.variant import load_variant
 from madke.models.limiter import Limits
 from madke.models.pipeline import CallPipeline
 from madke.tasks import get_task
-from madke.variants import load_variant
 
 VOTES = "rag, 8 votes"
 PROTOCOLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {

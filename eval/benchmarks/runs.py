@@ -19,6 +19,7 @@ from madke.core.chat import ChatRequest, Completion
 from madke.data import read_dataset
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
+from madke.engine.variant import load_variant
 from madke.models.chat_models import close, open_model
 from madke.retrieval.indexes.corpus import read_corpus
 from madke.runs.pools import RunPools
@@ -26,7 +27,6 @@ from madke.runs.request import RunOptions, RunRequest
 from madke.runs.runner import execute
 from madke.runs.spec import resolve
 from madke.tasks import get_task
-from madke.variants import load_variant
 
 CALLS_EACH = 5
 """Calls of a question whose debaters agree in round 1: two select, two speak, a summarizer; no judge is asked."""

@@ -15,8 +15,8 @@ from eval.real_models.questions import Split
 from eval.real_models.table import page, read_otherwise
 from eval.studies.reread import reread_arm
 from madke._util.files import write_file
+from madke.engine.variant import load_variant
 from madke.retrieval.pools.pool_file import PoolRecord
-from madke.variants import load_variant
 
 _HERE = Path(__file__).parent
 

@@ -15,9 +15,9 @@ from eval.real_models.questions import Split
 from eval.studies.equal_cost_page import ReadAnew, write_page
 from eval.studies.kept import KeptStudy, read_study
 from eval.studies.reread import reread_arm
+from madke.engine.variant import load_variant
 from madke.experiments.recipe import Arm, read_recipe
 from madke.retrieval.pools.pool_file import PoolRecord
-from madke.variants import load_variant
 
 FOLDER = Path(__file__).parent / "equal-cost"
 PAGE = Path(__file__).parents[2] / "docs" / "study.md"

@@ -17,12 +17,12 @@ from madke._version import __version__
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError, UserError
 from madke.core.transcript import Transcript, from_json, to_json
+from madke.engine.variant import load_variant
 from madke.experiments.experiment import CALLS, arm_folder
 from madke.experiments.recipe import Recipe
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from madke.runs.record import read_run
-from madke.variants import load_variant
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,9 +19,9 @@ from madke.engine.protocol import Protocol
 from madke.engine.roles import Roles
 from madke.engine.scene import Scene
 from madke.engine.steps import Debate
+from madke.engine.variant import Variant, load_variant
 from madke.retrieval.pools.pool_file import PoolRecord
 from madke.tasks import get_task
-from madke.variants import Variant, load_variant
 
 
 @dataclass(frozen=True, kw_only=True)

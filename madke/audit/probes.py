@@ -17,9 +17,9 @@ from madke.engine.reading import View, view
 from madke.engine.roles import Roles
 from madke.engine.scene import Scene
 from madke.engine.settings import Reads
+from madke.engine.variant import Variant
 from madke.models.chat_models import close
 from madke.tasks import get_task
-from madke.variants import Variant
 
 PLANNED = 15
 """Calls of a whole audit."""

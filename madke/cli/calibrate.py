@@ -45,7 +45,7 @@ def command(
 ) -> None:
     """Print how well the signals of debates tell right answers from wrong ones. Write or test a calibration."""
     from madke._util.files import write_file
-    from madke.engine.signals import SIGNALS
+    from madke.engine.deferral import SIGNALS
     from madke.report.tables import rich_table
     from madke.runs.spec import level_of, read_calibration
     from madke.scoring.calibration import evaluated, fitted, judged, quality

@@ -68,9 +68,9 @@ def _audit(name: str, base_url: str | None, models_file: Path | None, prompts: P
     """Audit a model and show what was found, also if the audit is interrupted."""
     from madke.audit import Audit, findings_of
     from madke.cli.progress import exit_status, status_line
+    from madke.engine.variant import load_variant
     from madke.models.chat_models import open_model
     from madke.models.endpoint import AtEndpoint, read_models
-    from madke.variants import load_variant
 
     if name == "human":
         raise UserError("a person cannot be audited; give the name of a model")

@@ -164,7 +164,7 @@ def _panel(parameter: Parameter) -> str | None:
 
 def settings_of(settings: Sequence[str] | None) -> dict[str, Any]:
     """Protocol field -> value, from ``--set PATH=VALUE``."""
-    from madke.variants.load import setting
+    from madke.engine.variant import setting
 
     return dict(setting(text) for text in settings or ())
 

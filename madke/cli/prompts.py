@@ -22,8 +22,8 @@ def show(
     as_json: Annotated[bool, flags.switch("--json", "Print a JSON object: the call's purpose and messages.")] = False,
 ) -> None:
     """Print the first prompt of a stage in a debate about a sample question. Replies in it are placeholders."""
+    from madke.engine.variant import load_variant
     from madke.report.sample_prompt import sample_prompt
-    from madke.variants import load_variant
 
     variant = load_variant(name, prompts).with_settings(flags.settings_of(settings))
     request = sample_prompt(variant, stage)
@@ -48,8 +48,8 @@ def copy(
 
     A comment in each template names the prompt of the paper that it stands for, and the values that it gets.
     """
-    from madke.variants import load_variant
-    from madke.variants.skeleton import copy_variant
+    from madke.engine.skeleton import copy_variant
+    from madke.engine.variant import load_variant
 
     written = copy_variant(load_variant(name, prompts), folder / name)
     say(f"{len(written)} files in {folder / name}; use them with --prompts {folder}")

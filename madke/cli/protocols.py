@@ -24,8 +24,8 @@ def _list(
         if prompts is not None or as_json:
             raise UserError(f"--prompts and --json before {verb} apply to the list; put them after the verb")
         return
+    from madke.engine.variant import load_variant, read_protocol, variant_folders
     from madke.report.protocol_text import calls_range
-    from madke.variants import load_variant, read_protocol, variant_folders
 
     folders = variant_folders(prompts)
     # Templates are checked in the user's folder only: to check those that ship takes seconds.
@@ -54,8 +54,8 @@ def show(
     settings: flags.SettingsOption = None,
 ) -> None:
     """Print a protocol: its source and notes, settings, calls per question, and the template of each stage."""
+    from madke.engine.variant import load_variant
     from madke.report.protocol_text import protocol_text
-    from madke.variants import load_variant
 
     variant = load_variant(name, prompts).with_settings(flags.settings_of(settings))
     say_wrapped(protocol_text(variant))

@@ -10,10 +10,17 @@ from typing import NamedTuple
 from madke.core.agreement import Change, Quote
 from madke.core.question import Question
 from madke.core.transcript import Transcript, Turn
-from madke.engine.agreement import Same, answer_groups, matcher
-from madke.engine.evidence import Texts, containing, quotes_in, recorded_agreement, without_repeats
+from madke.engine.agreement import (
+    Same,
+    Texts,
+    answer_groups,
+    containing,
+    matcher,
+    quotes_in,
+    recorded_agreement,
+    without_repeats,
+)
 from madke.engine.parse import parse_citations
-from madke.engine.prose import is_prose
 from madke.tasks.base import Task
 
 
@@ -89,7 +96,7 @@ def conflicts_of(transcript: Transcript, task: Task, texts: Texts | None) -> Con
     up, except what the transcript's agreement has recorded.
     """
     agreement = recorded_agreement(transcript, task)
-    if agreement is None or is_prose(task):
+    if agreement is None or task.is_prose:
         return None
     question = Question(
         id=transcript.id, question=transcript.question, task=transcript.task, choices=transcript.choices

@@ -8,8 +8,7 @@ from madke.core.chat import fields_of, takes_schemas
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Transcript, Turn, outcome
-from madke.engine.evidence import agreement_of
-from madke.engine.prose import is_prose
+from madke.engine.agreement import agreement_of
 from madke.engine.protocol import Protocol, function_of
 from madke.engine.roles import Roles, citable_numbers, searchable
 from madke.engine.scene import Scene
@@ -93,7 +92,7 @@ def check_task(protocol: Protocol, task: Task) -> None:
     what = protocol.trace.compares
     if what is None and protocol.marker not in ("plain", "alone", "text"):
         what = f"marker = {protocol.marker}"
-    if is_prose(task) and what is not None:
+    if task.is_prose and what is not None:
         why = f"this protocol compares answers ({what}), and no two texts are the same"
         raise UserError(f"task {task.name!r}: {why}; take one with a judge or a summarizer, such as madke or moa")
 

@@ -23,17 +23,16 @@ from madke.core.transcript import (
     Verdict,
 )
 from madke.engine import parse
-from madke.engine.prose import is_prose, looked_up, merged
-from madke.engine.reading import View, stances_of
-from madke.engine.scene import Scene, Schemas, StageReply, no_schema
-from madke.engine.schemas import (
+from madke.engine.citations import looked_up, merged
+from madke.engine.parse.bound import (
     answer_schema,
-    asks_for_quotes,
     review_schema,
     selection_schema,
     stance_schema,
     verdict_schema,
 )
+from madke.engine.reading import View, stances_of
+from madke.engine.scene import Scene, Schemas, StageReply, no_schema
 from madke.engine.settings import Debater
 
 _COMMON = frozenset({"question", "options", "task", "marker", "round", "rounds", "debaters"})
@@ -102,7 +101,7 @@ class Roles:
         scene, task = self.scene, self.scene.task
         stage = "speak" if view.empty else "reply"
         view_fields = ("own", "peers", "history", "groups", "digest", "critique")
-        asks_quotes = asks_for_quotes(scene.protocol, task)
+        asks_quotes = scene.protocol.cite or task.cites
         cite = bool(numbers) and asks_quotes
         values = {"knowledge": numbers, "cite": cite, **{name: getattr(view, name) for name in view_fields}}
         bindable = asks_quotes and scene.marker not in ("text", "alone") and not scene.weighs
@@ -119,7 +118,7 @@ class Roles:
             return Stance(stage=stage, status="failed", **fields_of(reply))
         shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
         parsed = self._answer(reply, context, shown) if bound is None else self._bound_answer(bound, context)
-        if is_prose(task) and parsed.value is not None:
+        if task.is_prose and parsed.value is not None:
             checked = looked_up(parsed.value, scene.question.question, searchable(scene, shown))
             parsed, reply = replace(parsed, value=checked), replace(reply, text=checked)
         confidence = parse.parse_confidence(reply.text, context=context).value if scene.weighs else None
@@ -179,7 +178,7 @@ class Roles:
     async def summarize(self, rounds: Sequence[Round]) -> Final:
         """Ask the summarizer for the final answer of the last round's stances (Eq. 6). It sees no pool."""
         final = await self._final("summarize", "summarizer", rounds)
-        if not is_prose(self.scene.task) or final.answer is None:
+        if not self.scene.task.is_prose or final.answer is None:
             return final
         stances = [spoken.answer for spoken in stances_of(rounds) if spoken.answer is not None]
         text, check = merged(final.answer, self.scene.question.question, stances)

@@ -25,16 +25,15 @@ from madke.core.question import Question
 from madke.core.schema import Schema
 from madke.core.stage import ShownPassage, Spoken, Stage
 from madke.core.transcript import Called, PoolEntry, StageUsage, Truncation, Turn
+from madke.engine.deferral import Settle
 from madke.engine.parse import TRUNCATED, BoundReply, Marker, ParseContext, checked, read_bound, without_reasoning
-from madke.engine.prose import is_prose
 from madke.engine.reading import as_message, groups_without, quoted
 from madke.engine.settings import Debater, Settings
-from madke.engine.signals import Settle
 from madke.tasks.base import Task
 
 
 class Prompts(TypingProtocol):
-    """The templates of a variant. :class:`madke.variants.Variant` is one."""
+    """The templates of a variant. :class:`madke.engine.variant.Variant` is one."""
 
     def render(
         self,
@@ -155,7 +154,7 @@ class Scene:
         self.debaters = self.protocol.cast
         if self.one_each:
             self.debaters = self.debaters[: max(1, len(self.pool.passages))]
-        self.marker = "text" if is_prose(self.task) else self.protocol.marker
+        self.marker = "text" if self.task.is_prose else self.protocol.marker
         self.usage = dict(self.pool.usage)
         self.shared = {
             # Without golds and metadata, so that no template can show the answer.

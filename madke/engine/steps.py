@@ -15,9 +15,7 @@ from madke.core import events
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.core.transcript import UNREAD_STATUSES, Final, Remark, Round, Stance, Turn, Verdict
-from madke.engine.agreement import agreed, answer_groups
-from madke.engine.evidence import last_turns
-from madke.engine.prose import is_prose
+from madke.engine.agreement import agreed, answer_groups, last_turns
 from madke.engine.reading import View, by_cast, order_for, reading_order, stances_of, view
 from madke.engine.roles import Roles, allowed, citable_numbers
 from madke.engine.scene import Scene
@@ -344,7 +342,7 @@ class Debate:
 
     def _without_judge(self, asked: JudgeAsked) -> Verdict | None:
         """The verdict where no judge is needed: a missing answer, equal answers, values that differ; else None."""
-        if asked == "always" or is_prose(self.scene.task):
+        if asked == "always" or self.scene.task.is_prose:
             return None
         if self._lacks_answer():
             return Verdict(consensus=False, rule="no_answer")

@@ -21,6 +21,7 @@ from madke.data.dataset import chosen, sample_of
 from madke.data.questions import questions_of_records
 from madke.engine.debate import check_needs, check_task
 from madke.engine.settings import RETRIEVER, Knowledge
+from madke.engine.variant import Variant, load_variant
 from madke.experiments.own_choice import sources_of, with_models, with_sources, with_wordings
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.models.chat_models import as_chat_model, close, open_model
@@ -32,7 +33,6 @@ from madke.runs.pools import staged
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest
 from madke.runs.spec import RunSpec, refuse_sample, spec_of
 from madke.tasks import get_task
-from madke.variants import Variant, load_variant
 
 QuestionSets = Sequence[str | Path | Question | Mapping[str, Any]]
 """Question files (``NAME=PATH`` for a published dataset in its owner's format), or questions and mappings of theirs."""

@@ -26,10 +26,10 @@ from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
 from madke.engine.settings import NON_DEBATERS, Debater, Reads
 from madke.engine.steps import overlaps
+from madke.engine.variant import Variant, load_variant
 from madke.lemmas.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
 from madke.models.prices import estimated_usage
 from madke.tasks import get_task
-from madke.variants import Variant, load_variant
 
 __all__ = ["DebateResult", "DebateRound", "Tracer", "adebate", "debate"]
 

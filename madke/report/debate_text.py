@@ -23,7 +23,7 @@ from madke.core.transcript import (
     Turn,
     Verdict,
 )
-from madke.engine.evidence import recorded_agreement
+from madke.engine.agreement import recorded_agreement
 from madke.report.tables import ORACLE, Cell, Table, one_line, percent_cell
 from madke.tasks import get_task
 from madke.tasks.choice import lettered

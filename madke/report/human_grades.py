@@ -28,7 +28,7 @@ from madke._util.yaml_file import read_json
 from madke.core.errors import UserError, count_of
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.signals import stated_answer
+from madke.engine.deferral import stated_answer
 from madke.report.files import csv_cell
 from madke.report.tables import Cell, Table, TableRow, count_cell, percent_cell, score_cell, table_of
 from madke.scoring.arms import Results

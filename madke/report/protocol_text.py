@@ -16,7 +16,7 @@ from madke.core.errors import count_of
 from madke.engine.protocol import Protocol, function_of, help_of
 from madke.engine.settings import Debater
 from madke.engine.simulate import Trace, World
-from madke.variants import Variant
+from madke.engine.variant import Variant
 
 
 def protocol_text(variant: Variant) -> str:

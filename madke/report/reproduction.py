@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
+from madke.engine.variant import load_variant, variant_folders
 from madke.experiments.own_choice import named_for, same_model
 from madke.experiments.recipe import DerivedClaim, Place, Recipe
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
@@ -19,7 +20,6 @@ from madke.scoring.metrics import heading_of
 from madke.scoring.outside import arm_of, grader_of
 from madke.scoring.statistics import Estimate, wilson
 from madke.scoring.value_units import GRADER, is_share
-from madke.variants.load import load_variant, variant_folders
 
 CellVerdict = Literal["reproduced", "higher", "lower", "not comparable", "not run"]
 

@@ -17,9 +17,9 @@ from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
 from madke.engine.settings import Knowledge
 from madke.engine.simulate import equal_scores, nothing_found
+from madke.engine.variant import Variant
 from madke.retrieval.web import SnippetsSource
 from madke.tasks import get_task
-from madke.variants import Variant
 
 
 def sample_prompt(variant: Variant, stage: str) -> ChatRequest:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # `madke --help` reads the fields, and needs none of these
     from madke.core.question import Question
     from madke.data.formats import DatasetReader
     from madke.engine.protocol import ProtocolFunction
+    from madke.engine.variant import Variant
     from madke.tasks.base import Task
-    from madke.variants import Variant
 
 P = ParamSpec("P")
 T = TypeVar("T")

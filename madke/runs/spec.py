@@ -29,6 +29,7 @@ from madke.engine.deferral import CALIBRATION_FORMAT, Calibration, Deferring, fe
 from madke.engine.protocol import Protocol, ProtocolFunction
 from madke.engine.scene import Scene
 from madke.engine.settings import role_key
+from madke.engine.variant import Variant, load_variant, own_variant
 from madke.models.batches import API
 from madke.models.chat_models import as_chat_model, close, open_model
 from madke.models.endpoint import ModelEntries, read_models, refuse_two_addresses, refuse_unreachable
@@ -41,7 +42,6 @@ from madke.runs.directory import read_transcripts
 from madke.runs.record import RunRecord, question_hashes
 from madke.runs.request import Model, RunOptions, RunRequest, Sources
 from madke.tasks import TASKS, code_of, get_task
-from madke.variants import Variant, load_variant, own_variant
 
 _log = logging.getLogger(__name__)
 

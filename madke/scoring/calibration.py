@@ -11,9 +11,8 @@ from itertools import groupby
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.engine.deferral import Calibration
-from madke.engine.evidence import recorded_agreement
-from madke.engine.signals import SIGNALS, signals, stated_answer
+from madke.engine.agreement import recorded_agreement
+from madke.engine.deferral import SIGNALS, Calibration, signals, stated_answer
 from madke.scoring.metrics import METRICS, is_binary, metrics_of, question_of
 from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task

@@ -12,6 +12,7 @@ from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.engine.debate import check_needs
 from madke.engine.settings import Knowledge, role_key
+from madke.engine.variant import Variant, load_variant, variant_folders
 from madke.models.chat_models import close
 from madke.models.endpoint import read_models
 from madke.models.limiter import Limits
@@ -25,7 +26,6 @@ from madke.runs.request import RunOptions, RunRequest
 from madke.runs.spec import RunSpec, open_models, resolve, source_specs
 from madke.serve.refusals import Refusal
 from madke.serve.served_run import ServedRun, Shared
-from madke.variants import Variant, load_variant, variant_folders
 
 OfferedSources = dict[str, str | Source | None]
 """Name -> specification or object."""

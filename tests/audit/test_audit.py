@@ -12,8 +12,8 @@ import pytest
 from madke.audit import PLANNED, Audit, Findings, Share, advice, findings_of
 from madke.audit.findings import STAGES
 from madke.cli.doctor import audit_lines
+from madke.engine.variant import load_variant
 from madke.models.openai_client import OpenAIChat
-from madke.variants import load_variant
 from tests.audit import models
 from tests.support.openai_server import Reply, chat, openai_server
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from madke.engine.skeleton import copy_variant
+from madke.engine.variant import load_variant, variant_folders
 from madke.report.sample_prompt import sample_prompt
 from madke.runs.directory import read_transcripts
-from madke.variants import load_variant, variant_folders
-from madke.variants.skeleton import copy_variant
 from tests.support.cli import madke, refused
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server

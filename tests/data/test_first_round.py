@@ -8,7 +8,7 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance
 from madke.data import first_rounds, read_first_rounds
-from madke.variants import load_variant
+from madke.engine.variant import load_variant
 from tests.support.transcripts import transcript
 
 LAKE = Question(id="1", question="Which lake is the deepest?")

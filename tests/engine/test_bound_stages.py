@@ -21,8 +21,8 @@ from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.parse import read_bound
 from madke.engine.scene import Scene
+from madke.engine.variant import Variant, load_variant
 from madke.tasks import TASKS
-from madke.variants import Variant, load_variant
 from tests.support.bound_model import Bound, Values
 from tests.support.debates import QUESTION
 

@@ -27,10 +27,10 @@ from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
+from madke.engine.variant import load_variant
 from madke.models.scripted import ScriptedChat
 from madke.models.store import CallStore
 from madke.tasks import get_task
-from madke.variants import load_variant
 from tests.support.pipelines import stored
 from tests.support.plain import QUESTION, play, sign
 

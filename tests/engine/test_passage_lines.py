@@ -10,8 +10,8 @@ from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
+from madke.engine.variant import load_variant
 from madke.tasks import get_task
-from madke.variants import load_variant
 
 RAG = load_variant("rag")
 WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))

@@ -11,7 +11,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import CitationCheck
-from madke.engine.prose import citations_in, cited_sentences, looked_up, merged
+from madke.engine.citations import citations_in, cited_sentences, looked_up, merged
 from tests.support.debates import asked, play, shown
 
 QUESTION = Question(id="x", question="How deep are the deepest lakes?", task="text", answers=("1,642 m", "1,470 m"))

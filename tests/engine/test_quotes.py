@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from madke.engine.citations import MIN_QUOTE, look_up, normalised
 from madke.engine.parse import parse_citations, parse_quotes
-from madke.engine.quotes import MIN_QUOTE, look_up, normalised
 
 TEXTS = {
     0: "Lake Baikal is the deepest lake in the world, at 1,642 metres. It holds a fifth of the fresh water.",

@@ -10,7 +10,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.engine.protocol import as_protocol
 from madke.engine.steps import overlaps, vote_weight
-from madke.variants import load_variant, variant_folders
+from madke.engine.variant import load_variant, variant_folders
 
 CALLS = {
     "adaptive-vote": (2, 8), "chateval": (6, 6), "cot": (1, 1), "gated": (2, 6), "isolate": (10, 10),

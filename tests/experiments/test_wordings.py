@@ -9,14 +9,14 @@ import pytest
 import yaml
 
 from madke.core.transcript import Transcript
+from madke.engine.skeleton import copy_variant
+from madke.engine.variant import load_variant
 from madke.experiments.ablation import ablate
 from madke.experiments.own_choice import with_wordings
 from madke.experiments.recipe import read_recipe
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from madke.runs.request import RunOptions
-from madke.variants import load_variant
-from madke.variants.skeleton import copy_variant
 from tests.support.cli import madke, refused
 from tests.support.dataset import write_dataset
 

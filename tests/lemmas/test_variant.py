@@ -12,9 +12,9 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
+from madke.engine.variant import load_variant
 from madke.models.scripted import ScriptedChat
 from madke.tasks import get_task
-from madke.variants import load_variant
 from tests.support.debates import shown
 
 QUESTION = Question(id="q1", question="Which lake is the deepest?", answers=("Lake Baikal",))

@@ -21,11 +21,11 @@ from madke.core.question import Question
 from madke.core.transcript import to_json
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
+from madke.engine.variant import load_variant
 from madke.models.limiter import Limiter
 from madke.models.prefixes import LOCAL_SECONDS, Prefixes
 from madke.models.store import CallStore
 from madke.tasks import get_task
-from madke.variants import load_variant
 from tests.support.chat_requests import chat_request, purpose
 from tests.support.pipelines import limited, stored
 

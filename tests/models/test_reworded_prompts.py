@@ -18,9 +18,9 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
+from madke.engine.variant import Variant, load_variant
 from madke.models.offline import OfflineChat
 from madke.tasks import TASKS
-from madke.variants import Variant, load_variant
 from tests.conftest import passage
 from tests.models.test_offline_chat import POOL, WordEncoder
 from tests.support.debates import without_usage

@@ -10,10 +10,9 @@ import pytest
 from madke.core.chat import Purpose
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
+from madke.engine.variant import load_variant, setting
 from madke.retrieval.pools.building import LiveSearch, searching
 from madke.runs.pools import RunPools
-from madke.variants import load_variant
-from madke.variants.load import setting
 
 QUESTION = Question(id="q", question="?")
 FOUND = {

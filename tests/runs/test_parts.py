@@ -11,12 +11,12 @@ import pytest
 from madke.core.chat import Completion, Purpose, Usage, call_seed
 from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.engine.variant import load_variant
 from madke.retrieval.pools.building import depth
 from madke.runs.meter import Meter
 from madke.runs.pools import RunPools
 from madke.runs.record import question_hashes
 from madke.runs.spec import role_models
-from madke.variants import load_variant
 
 
 def test_a_protocol_reaches_no_code() -> None:

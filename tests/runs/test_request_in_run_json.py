@@ -11,9 +11,9 @@ import pytest
 
 import madke
 from madke.engine.deferral import Calibration
+from madke.engine.variant import variant_folders
 from madke.experiments.recipe import Changes
 from madke.runs.spec import resolve
-from madke.variants import variant_folders
 
 QUESTIONS = [
     {"id": id_, "question": f"Which {id_} is the largest?", "answers": [id_]} for id_ in ("lake", "sea", "bay")

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.engine.deferral import Calibration, Deferring, binomial_tail, fewest, threshold
-from madke.engine.signals import SIGNALS, signals
+from madke.engine.deferral import SIGNALS, Calibration, Deferring, binomial_tail, fewest, signals, threshold
 from madke.runs.spec import deferring_of, level_of
 from madke.scoring.calibration import JudgedDebate, aurc, evaluated, fitted, judged, quality, risk_coverage
 from madke.tasks import get_task

@@ -11,9 +11,9 @@ from madke._util.assets import asset
 from madke._util.yaml_file import read_yaml
 from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.engine.variant import variant_folders
 from madke.scoring.grading_prompt import GradingPrompt, read_grade
 from madke.tasks import TASKS
-from madke.variants import variant_folders
 
 PROMPT = read_yaml(Path(asset("prompts", "grading", "grade.yaml")), GradingPrompt)
 HILLARY = Question(id="q", question="Who came second?", answers=("Sir Edmund Hillary", "Hillary"))

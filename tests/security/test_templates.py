@@ -13,9 +13,9 @@ from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
+from madke.engine.variant import load_variant
 from madke.models.scripted import ScriptedChat
 from madke.tasks import TASKS
-from madke.variants import load_variant
 from tests.conftest import passage
 from tests.support.debates import play, shown
 

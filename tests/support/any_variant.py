@@ -13,9 +13,9 @@ from madke.engine.debate import hold_debate
 from madke.engine.parse import marked
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
+from madke.engine.variant import Variant
 from madke.models.scripted import ScriptedChat
 from madke.tasks import TASKS
-from madke.variants import Variant
 from tests.conftest import passage
 from tests.support.debates import QUESTION, Reply
 

@@ -16,9 +16,9 @@ from madke.core.question import Question
 from madke.core.transcript import Round, Stance, Transcript, Turn
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
+from madke.engine.variant import Variant, load_variant
 from madke.models.scripted import ScriptedChat
 from madke.tasks import TASKS
-from madke.variants import Variant, load_variant
 
 QUESTION = Question(id="q1", question="Which lake is the deepest?", answers=("Lake Baikal",))
 SENTENCE = Question(

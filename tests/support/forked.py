@@ -262,8 +262,8 @@ def _ended(report: int, pid: int, asking: socket.socket) -> None:
         for name in new:
             with suppress(ImportError):
                 import_module(name)
-        if "madke.variants.load" in new:
-            load = sys.modules["madke.variants.load"]
+        if "madke.engine.variant" in new:
+            load = sys.modules["madke.engine.variant"]
             for name in load.variant_folders():
                 load.load_variant(name)
         if "madke.models.transport" in new:

@@ -15,13 +15,13 @@ from madke.core.question import Question
 from madke.core.transcript import to_json
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
+from madke.engine.variant import load_variant
 from madke.models.chat_models import close
 from madke.models.limiter import Limits
 from madke.models.pipeline import CallPipeline
 from madke.models.store import CallStore
 from madke.runs.meter import Meter
 from madke.tasks import get_task
-from madke.variants import load_variant
 from tests.support.dataset import PASSAGES
 
 CONCURRENCY = 16

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from madke.core.transcript import Transcript, to_json
+from madke.engine.variant import load_variant
 from madke.retrieval.pools.pool_file import PoolLines
 from madke.runs.record import RunRecord
-from madke.variants import load_variant
 
 
 def write_run(folder: Path, *transcripts: Transcript, pools: Path | None = None, **changes: Any) -> Path:

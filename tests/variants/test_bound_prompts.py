@@ -12,8 +12,8 @@ from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
+from madke.engine.variant import load_variant, variant_folders
 from madke.tasks import TASKS
-from madke.variants import load_variant, variant_folders
 from tests.support.bound_model import Bound, Values
 from tests.support.debates import QUESTION, first_round_of
 

@@ -17,10 +17,9 @@ import pytest
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool
 from madke.core.question import Question
+from madke.engine.templates import task_prompt
+from madke.engine.variant import Variant, load_variant, variant_folders
 from madke.tasks import TASKS
-from madke.variants import Variant, load_variant
-from madke.variants.load import variant_folders
-from madke.variants.task_prompt import task_prompt
 from tests.support.debates import QUESTION, play, prompts
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -10,9 +10,8 @@ import pytest
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool
 from madke.core.question import Question
+from madke.engine.variant import load_variant, variant_folders
 from madke.tasks import TASKS
-from madke.variants import load_variant
-from madke.variants.load import variant_folders
 from tests.support.debates import play
 
 ASKED = "Which of these lakes is the deepest?"

@@ -8,9 +8,8 @@ import yaml
 from madke._util.assets import asset
 from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.engine.variant import load_variant, setting, variant_folders
 from madke.tasks.short_answer import ShortAnswer
-from madke.variants import load_variant, variant_folders
-from madke.variants.load import setting
 
 QUESTION = Question(id="q", question="Which metal is liquid?", task="choice", choices=("tin", "mercury"))
 VALUES = {"question": QUESTION, "round": 1, "rounds": 3}

@@ -15,7 +15,6 @@ from madke.engine.parse.bound import (
     read_bound,
 )
 from madke.engine.parse.grammar import Parsed
-from madke.engine.parse.own_words import NO_CONTEXT, WINDOW, ParseContext, is_copied
 from madke.engine.parse.passages import (
     IDS,
     parse_citations,
@@ -25,6 +24,7 @@ from madke.engine.parse.passages import (
     parse_selection,
 )
 from madke.engine.parse.reasoning import TRUNCATED, checked, without_reasoning
+from madke.engine.parse.reply import NO_CONTEXT, WINDOW, ParseContext, is_copied
 from madke.engine.parse.verdict import parse_confidence, parse_grade, parse_pick, parse_side, parse_verdict
 
 __all__ = [

@@ -1,6 +1,7 @@
-"""Read bound replies: JSON objects of a schema, strictly. Everything else is free text for the other parsers.
+"""Replies that are bound by a JSON schema: how they are read, and the schemas of the stages.
 
-A server may have ignored the schema, so fields, types, words and numbers are checked.
+Stances without quotes, summaries of a debate so far and notes stay free text. A bound reply is read strictly, since a
+server may have ignored the schema; all other text goes to the parsers of free text.
 """
 
 import json
@@ -14,10 +15,11 @@ from madke.core.schema import Schema, SchemaField
 from madke.core.transcript import Selection, Verdict
 from madke.engine.parse.answer import AnswerReader
 from madke.engine.parse.grammar import Parsed, is_placeholder, nothing, parsed_at, unwrap
-from madke.engine.parse.own_words import ParseContext, is_example
 from madke.engine.parse.passages import Quoted
+from madke.engine.parse.reply import ParseContext, is_example
 from madke.tasks.answer_text import declines
 from madke.tasks.base import Task
+from madke.tasks.choice import lettered
 
 RULE = "schema"
 """The rule of a reading from a bound reply."""
@@ -149,3 +151,61 @@ def _read(raw: str, task: Task, question: Question) -> str | None:
     raw = raw.strip()
     # A full stop after emphasis would hide it.
     return AnswerReader(task, question).value(raw[:-1] if raw.endswith(("*.", "_.", "`.")) else raw)
+
+
+# The schemas of the stages.
+
+_REASONING = SchemaField(name="reasoning", max_length=300)
+"""Bounded: a small model never finishes a reasoning without an end."""
+_MOST_QUOTES = 3
+_LONGEST_ANSWER = 200
+"""Characters, except for whole texts such as translations."""
+
+
+def selection_schema(limit: int, shown: Sequence[int]) -> Schema | None:
+    """The numbers of at most ``limit`` of the passages shown."""
+    if not shown:
+        return None
+    return _schema("selection", SchemaField(name="selected", numbers=tuple(shown), max_length=limit))
+
+
+def stance_schema(task: Task, question: Question, shown: Sequence[int]) -> Schema | None:
+    """Quotes of the passages shown, then the answer."""
+    if not shown:
+        return None
+    quotes = SchemaField(name="quotes", numbers=tuple(shown), with_texts=True, max_length=_MOST_QUOTES)
+    return _schema("stance", quotes, _answer(task, question))
+
+
+def review_schema() -> Schema:
+    """Whether to keep or to revise a stance."""
+    return _schema("verdict", SchemaField(name="verdict", words=(KEEP, REVISE)))
+
+
+def verdict_schema(task: Task, question: Question, sides: Sequence[str]) -> Schema:
+    """Whether the debate is settled, the side that the judge supports, and the answer."""
+    verdict = SchemaField(name="verdict", words=(SETTLED, OPEN))
+    return _schema("verdict", verdict, _side(sides), _answer(task, question, NONE))
+
+
+def answer_schema(task: Task, question: Question, sides: Sequence[str] = ()) -> Schema:
+    """The answer, after the side that the judge supports if there are ``sides``."""
+    return _schema("answer", *([_side(sides)] if sides else []), _answer(task, question))
+
+
+def _schema(name: str, *fields: SchemaField) -> Schema:
+    return Schema(name=name, fields=(_REASONING, *fields))
+
+
+def _side(sides: Sequence[str]) -> SchemaField:
+    return SchemaField(name="side", words=(*sides, NONE))
+
+
+def _answer(task: Task, question: Question, *more: str) -> SchemaField:
+    """The answer: a letter or a label if there are few answers, else a text."""
+    letters = tuple(letter for letter, _ in lettered(question.choices))
+    words = letters or tuple(task.choices)
+    if words and all(task.read(word, question) == word for word in words):
+        return SchemaField(name="answer", words=(*words, *more))
+    is_long = task.reads_whole_line
+    return SchemaField(name="answer", max_length=None if is_long else _LONGEST_ANSWER)

@@ -26,7 +26,7 @@ from madke.engine.parse.grammar import (
     states,
     text_before,
 )
-from madke.engine.parse.own_words import NO_CONTEXT, WINDOW, ParseContext, Reply, gives_back, reading
+from madke.engine.parse.reply import NO_CONTEXT, WINDOW, ParseContext, Reply, gives_back, reading
 
 _PASSAGE = r"(?:(?:knowledge|passage|entry|entrie|item|document|doc|source|snippet|no)s?\.?\s{0,9})"
 _JOIN = r"\s*(?:,|;|&|and|-|–|to)\s*(?:and\s+)?"  # noqa: RUF001

@@ -25,8 +25,7 @@ from madke.engine.parse.grammar import (
     settle,
     unwrap,
 )
-from madke.engine.parse.own_words import NO_CONTEXT, ParseContext, Reply, reading
-from madke.engine.parse.records import ANSWER_KEY, REASON_KEY, FormRecord
+from madke.engine.parse.reply import ANSWER_KEY, NO_CONTEXT, REASON_KEY, FormRecord, ParseContext, Reply, reading
 
 _YES_OR_NO = re.compile(r"\W*(?:(yes|true|1(?=\W*\Z))|no|false|0(?=\W*\Z))\b(?!\s*(?:or\b|/|\|))", re.IGNORECASE)
 _ASKS_WHETHER = re.compile(r"^(?:whether|is|are|has|have|do|does|did)\b")

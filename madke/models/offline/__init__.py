@@ -22,8 +22,8 @@ from madke._util.concurrency import DaemonThreads
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
 from madke.core.stage import ShownPassage, Stage
+from madke.engine.citations import cited_sentences
 from madke.engine.parse import answer_of, marked
-from madke.engine.prose import cited_sentences, is_prose
 from madke.models.offline.candidates import Candidate, ranked_answers
 from madke.models.offline.language import (
     STOPWORDS,
@@ -188,7 +188,7 @@ class Embeddings:
 
 def reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -> str:
     """The reply to a stage; the temperature scales the noise on the scores."""
-    if prompt.task is not None and is_prose(prompt.task):
+    if prompt.task is not None and prompt.task.is_prose:
         return _prose(replace(prompt, task=_SHORT), embed, temperature, rng)
     match prompt.name:
         case "select":

@@ -7,7 +7,7 @@ import pytest
 
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool
-from madke.engine.signals import signals
+from madke.engine.deferral import signals
 from madke.models.store import call_key
 from madke.tasks import TASKS
 from tests.support.debates import play

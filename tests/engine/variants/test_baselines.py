@@ -7,8 +7,8 @@ import pytest
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Transcript
+from madke.engine.variant import load_variant
 from madke.models.scripted import ScriptedChat
-from madke.variants import load_variant
 from tests.support.debates import play
 
 

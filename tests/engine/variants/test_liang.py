@@ -11,9 +11,9 @@ import pytest
 
 from madke.core.chat import ChatRequest
 from madke.core.question import Question
+from madke.engine.variant import load_variant
 from madke.runs.spec import role_models
 from madke.tasks import TASKS
-from madke.variants import load_variant
 from tests.support.debates import asked, play, shown
 
 SIDES = ("Affirmative", "Negative")

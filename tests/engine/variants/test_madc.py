@@ -8,8 +8,8 @@ import pytest
 
 from madke.core.chat import ChatRequest
 from madke.core.question import Question
+from madke.engine.variant import load_variant
 from madke.tasks import TASKS
-from madke.variants import load_variant
 from tests.support.debates import asked, own_and_others, play, shown
 
 NAMES = [f"Debater {n}" for n in range(1, 11)]

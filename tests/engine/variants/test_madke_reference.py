@@ -2,7 +2,7 @@
 
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool
-from madke.variants import load_variant
+from madke.engine.variant import load_variant
 from tests.support.debates import asked, disagreeing_until, play, shown
 
 

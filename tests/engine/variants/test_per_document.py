@@ -8,7 +8,7 @@ import pytest
 from madke.core.chat import ChatRequest
 from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
-from madke.variants import load_variant
+from madke.engine.variant import load_variant
 from tests.support.debates import asked, play, shown
 
 TEXTS = ["Lake Baikal is 1,642 metres deep.", "Lake Tanganyika is 1,470 metres deep.", "Baikal is the deepest lake"]

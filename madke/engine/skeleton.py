@@ -10,7 +10,7 @@ from madke._util.assets import asset
 from madke._util.yaml_file import read_mapping, validated
 from madke.core.errors import UserError
 from madke.engine.roles import PREPARE_VALUES, STAGE_VALUES
-from madke.variants.load import Variant
+from madke.engine.variant import Variant
 
 VALUES: Mapping[str, str] = {
     "question": "question.question is its text; question.instructions is what the user wants of the answer, or empty",

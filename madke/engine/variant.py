@@ -21,17 +21,14 @@ from madke._util.assets import asset
 from madke._util.yaml_file import read_mapping, validated
 from madke.core.chat import Message, joined
 from madke.core.errors import UserError, nearest, unknown
-from madke.engine.older import present_name
 from madke.engine.parse import Marker, marked
-from madke.engine.protocol import Protocol, ProtocolFunction, function_of, name_of, settings_of
+from madke.engine.protocol import Protocol, ProtocolFunction, function_of, name_of, present_name, settings_of
 from madke.engine.reading import quoted
 from madke.engine.roles import PREPARE_VALUES, REMARK_VALUES, STAGE_VALUES
 from madke.engine.settings import Knowledge, Settings
+from madke.engine.templates import EXAMPLES, Checked, Names, Sandbox, TaskPrompt, bounded, read_prompt, task_prompt
 from madke.tasks.base import Task
 from madke.tasks.choice import lettered
-from madke.variants.sandbox import Checked, Names, Sandbox, bounded, read_prompt
-from madke.variants.task_prompt import TaskPrompt, task_prompt
-from madke.variants.trial_values import EXAMPLES
 
 _REQUIRED = ("system", "user")
 _BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {

@@ -1,8 +1,8 @@
-"""Jinja's sandbox for templates of others: which files are read, and how long a prompt may become."""
+"""Templates in Jinja's sandbox: which files are read, how long a prompt may become, and the values that they show."""
 
 import os
 from collections.abc import Iterable, MutableMapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,9 +12,14 @@ from jinja2.loaders import split_template_path
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from jinja2.visitor import NodeTransformer
+from pydantic import BaseModel, Field
 
 from madke._util.assets import asset
+from madke._util.yaml_file import read_yaml
 from madke.core.errors import UserError
+from madke.core.question import Question
+from madke.core.stage import Spoken
+from madke.engine.reading import Group
 
 MAX_BYTES = 1 << 16
 MAX_CHARACTERS = 20_000_000
@@ -137,3 +142,74 @@ def bounded(pieces: Iterable[str]) -> str:
             raise SecurityError(f"makes more than {MAX_CHARACTERS:,} characters; expected less text")
         kept.append(piece)
     return "".join(kept)
+
+
+# The wording of a task.
+
+
+class _Example(BaseModel, extra="forbid", frozen=True):
+    question: str
+    choices: tuple[str, ...] = ()
+    reasoning: str
+    """The steps to the answer, without the answer itself."""
+    answer: str
+
+
+class TaskPrompt(BaseModel, extra="forbid", frozen=True):
+    """The wording of one task, from ``prompts/tasks/<task>.yaml`` or the task itself; ``task`` in templates."""
+
+    noun: str
+    """The label of the question in a prompt: ``Question`` or ``Claim``."""
+    goal: str = ""
+    """What to do, in one sentence, if the question does not say it."""
+    form: str = ""
+    """How to write the answer, in one sentence; part of every prompt that asks for an answer."""
+    reasoning: str
+    """How to reason, in sentences of which the last one states the answer."""
+    answer: str
+    """What the last sentence gives: ``the letter of the correct option``."""
+    is_prose: bool = False
+    """Whether the whole reply is the answer, a text whose sentences cite; then ``reasoning`` and ``answer`` are not
+    shown."""
+    examples: tuple[_Example, ...] = Field(min_length=2)
+    """Shown by protocols with ``examples``, as earlier turns of the chat."""
+
+
+@cache
+def task_prompt(name: str) -> TaskPrompt:
+    """The wording of a task that madke has."""
+    return read_yaml(asset("prompts", "tasks", f"{name}.yaml"), TaskPrompt)
+
+
+# Values for trial renders.
+
+_SPOKEN = Spoken(agent="name", text="text", answer="A", confidence=0.5)
+_FULL: dict[str, Any] = {
+    "question": Question(id="q", question="?", task="choice", choices=("yes", "no"), instructions="text"),
+    "round": 1,
+    "rounds": 1,
+    "debaters": ("name",),
+    "debater": "name",
+    "persona": "p",
+    "knowledge": [(0, "title", "text")],
+    "max_selected": 1,
+    "allow_search": True,
+    "own": "text",
+    "peers": (_SPOKEN,),
+    "history": (_SPOKEN,),
+    "groups": (Group(answer="A", members=(_SPOKEN,)),),
+    "digest": "text",
+    "critique": "text",
+    "cite": True,
+    "stances": (_SPOKEN,),
+}
+_BARE: dict[str, Any] = {
+    **_FULL,
+    "question": Question(id="q", question="?"),
+    "persona": "",
+    **dict.fromkeys(("own", "digest", "critique")),
+    **dict.fromkeys(("knowledge", "peers", "history", "groups", "stances"), ()),
+}
+_EMPTY_STANCES = dict.fromkeys(("peers", "history", "stances"), (Spoken(agent="", text=""),))
+EXAMPLES = (_FULL, {**_FULL, "bound": True}, _BARE, {**_BARE, **_EMPTY_STANCES})
+"""Values for trial renders, so that mistakes show when a variant is loaded and not during a run."""
