@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from madke.cli import app
+from madke.cli.describe import commands
 
 HEAD = """# Command line
 
@@ -26,23 +27,12 @@ SHARED = "## Shared options"
 def page() -> str:
     """The whole page."""
     root = typer.main.get_command(app.app)
-    verbs = list(_verbs(root, typer.Context(root, info_name="madke")))
+    verbs = list(commands(root, typer.Context(root, info_name="madke")))
     counts = Counter(row for command, context in verbs for row in set(_options(command, context)))
     shared = {row for row, count in counts.items() if count > 1}
     explained = "\n".join(sorted(shared, key=lambda row: row.lstrip("- `").lower()))
     parts = [HEAD, *(_verb(*verb, shared) for verb in verbs), f"{SHARED}\n\n{explained}\n"]
     return "\n".join(parts)
-
-
-def _verbs(group: Any, context: typer.Context) -> Iterator[tuple[Any, typer.Context]]:
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        if command.hidden:
-            continue
-        inner = typer.Context(command, parent=context, info_name=name)
-        yield command, inner
-        if hasattr(command, "commands"):
-            yield from _verbs(command, inner)
 
 
 def _verb(command: Any, context: typer.Context, shared: set[str]) -> str:

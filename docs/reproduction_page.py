@@ -79,8 +79,8 @@ differ because of the words alone.
 Replies are read in both forms. To use the words of a paper, copy a protocol and replace its words:
 
 ```bash
-madke prompts copy madke printed
-madke prompts show madke judge --prompts printed
+madke protocols copy madke printed
+madke protocols prompt madke judge --prompts printed
 madke protocols show madke --prompts printed
 ```
 

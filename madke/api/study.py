@@ -113,7 +113,7 @@ class Study:
         """All of it for JSON."""
         return {
             "verdict": self.verdict.outcome,
-            "sentence": self.sentence,
+            "lines": [*self.lines()],
             "asked": self.asked,
             "given": self.given,
             "details": asdict(self.verdict),

@@ -25,11 +25,6 @@ EPILOG = flags.epilog(
     flags.EXIT_STATUS,
     flags.PRICES,
     flags.LIMITS,
-    "Examples:",
-    "  madke ablate",
-    "  madke ablate source-ablation --data questions.jsonl --sources docs=./docs,notes=./notes --out runs/sources",
-    "  madke ablate RECIPE --data questions.jsonl --plan",
-    "  madke ablate RECIPE --data questions.jsonl --out experiments/first",
 )
 
 
@@ -64,7 +59,14 @@ def command(
     plan: flags.Plan = False,
     as_json: Annotated[bool, flags.switch("--json", "With --plan: print JSON.")] = False,
 ) -> None:
-    """Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report."""
+    """Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report.
+
+    Examples:
+      madke ablate
+      madke ablate source-ablation --data questions.jsonl --sources docs=./docs,notes=./notes --out runs/sources
+      madke ablate RECIPE --data questions.jsonl --plan
+      madke ablate RECIPE --data questions.jsonl --out experiments/first
+    """
     from madke.experiments.experiment_spec import read_experiment_spec
     from madke.experiments.recipe import read_recipe, recipe_files
 

@@ -1,4 +1,4 @@
-"""``madke annotate``: write sheets of answers that people grade, and score filled sheets."""
+"""Let people grade answers blindly: write a sheet, score filled sheets."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ from madke.cli.flags import option, switch
 from madke.cli.paths import DataOption, Paths, open_arms
 from madke.core.errors import UserError, count_of
 
-app = typer.Typer(help="Let people grade answers blindly: write a sheet, score filled sheets.", no_args_is_help=True)
+app = typer.Typer(help=__doc__, no_args_is_help=True)
 
 
 @app.command()

@@ -1,10 +1,13 @@
 """The ``madke`` command."""
 
+import ast
 import gc
+import inspect
 import logging
 import sys
 import traceback
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -17,51 +20,27 @@ from madke.core.addresses import with_public_urls
 from madke.core.errors import RENAMED, UserError
 
 _PANELS = {
-    "Start here": {
-        "ask": "Debate one question over retrieved knowledge. Print the debate as text, while it goes on.",
-        "study": "Compare one call, one call with passages, a debate and votes on your questions and documents.",
-    },
-    "Build": {
-        "index": "Make passages, and build, fetch, search and check indexes.",
-        "pool": "Retrieve passages into pool files.",
-        "datasets": "List the published datasets, show the card of one, or convert its files.",
-    },
-    "Measure": {
-        "run": "Debate every question of a dataset. Write transcripts, calls, scores and a report to OUT.",
-        "ablate": "Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report.",
-        "compare": "Compare runs, or logs of other tools, on their shared questions: answers, scores and paired tests.",
-        "score": "Compute and print the scores of runs or prediction files. Update metrics.json of each run.",
-        "report": "Write one self-contained HTML page: settings, scores, tests, figures and all debates.",
-        "annotate": "Let people grade answers blindly: write a sheet, score filled sheets.",
-        "calibrate": "Print how well the signals of debates tell right answers from wrong ones. "
-        "Write or test a calibration.",
-        "export": "Write runs in the formats of other tools.",
-    },
-    "Serve": {
-        "serve": "Serve debates to chat clients and programs, as OpenAI's API. "
-        "Write them to OUT, one run per protocol.",
-        "mcp": "Offer debates and searches to an MCP client on standard input and output. "
-        "Write what was served to OUT.",
-    },
-    "Look up": {
-        "protocols": "List the debate protocols, or print one.",
-        "prompts": "Print a prompt as models get it, or copy a protocol to change its prompts.",
-        "doctor": "Check Python, Java, the encoder, the endpoint, the keys (set or not), local model servers, and "
-        "all sources.",
-    },
+    "Ask and study": ("ask", "study"),
+    "Build": ("index", "pool", "datasets"),
+    "Measure": ("run", "ablate", "compare", "score", "report", "annotate"),
+    "Serve": ("serve",),
+    "Look up": ("protocols", "describe", "doctor"),
 }
-SENTENCES = {name: sentence for verbs in _PANELS.values() for name, sentence in verbs.items()}
-"""What the list of verbs says of each, without importing them all: the first sentences of their own help."""
-_PANEL_OF = {name: panel for panel, verbs in _PANELS.items() for name in verbs}
-_GROUPS = {"protocols", "prompts", "datasets", "pool", "index", "annotate"}
-"""Verbs with verbs of their own."""
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
+_MOVED = {
+    "calibrate": "madke score PATH --calibrate FILE",
+    "export": "madke report PATH --parquet FOLDER, --trec FOLDER or --inspect FOLDER",
+    "mcp": "madke serve --mcp --out DIR",
+    "prompts": "madke protocols prompt NAME STAGE, and madke protocols copy NAME DIR",
+}
+"""Verb of earlier versions -> what does the same today."""
 
 
 class _Verbs(TyperGroup):
     """The verbs. The module of each is imported only when the verb is asked for."""
 
     def __init__(self, **attributes: Any) -> None:
-        super().__init__(**{**attributes, "commands": dict.fromkeys(SENTENCES)})
+        super().__init__(**{**attributes, "commands": dict.fromkeys(_PANEL_OF)})
         self._listing = False
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -71,17 +50,35 @@ class _Verbs(TyperGroup):
         self._listing = False
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import and build a verb; for the list, its sentence is enough."""
+        """Import and build a verb; for the list, the first paragraph of its help is enough."""
+        if cmd_name in _MOVED:
+            raise UserError(f"`madke {cmd_name}` is now: {_MOVED[cmd_name]}")
         if self._listing:
-            return TyperCommand(cmd_name, help=SENTENCES[cmd_name], rich_help_panel=_PANEL_OF[cmd_name])
+            return TyperCommand(cmd_name, help=_sentence(cmd_name), rich_help_panel=_PANEL_OF[cmd_name])
         if cmd_name in self.commands and self.commands[cmd_name] is None:
             module, one = import_module(f"madke.cli.{cmd_name}"), typer.Typer()
-            if cmd_name in _GROUPS:
+            if hasattr(module, "app"):
                 one.add_typer(module.app, name=cmd_name)
             else:
                 one.command(name=cmd_name, epilog=getattr(module, "EPILOG", None))(module.command)
             self.commands.update(typer.main.get_group(one).commands)
+            _reflow(self.commands[cmd_name])
         return super().get_command(ctx, cmd_name)
+
+
+def _sentence(verb: str) -> str:
+    """The first paragraph of a verb's help: of its function, or of the module of a group. Imports nothing."""
+    module = ast.parse(Path(__file__).with_name(f"{verb}.py").read_text(encoding="utf-8"))
+    functions = [each for each in module.body if isinstance(each, ast.FunctionDef) and each.name == "command"]
+    return (ast.get_docstring(functions[0] if functions else module) or "").partition("\n\n")[0]
+
+
+def _reflow(command: Any) -> None:
+    """Let paragraphs of a help text, and of those below it, be as wide as the terminal. Examples keep their lines."""
+    paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+    command.help = "\n\n".join(text if text.startswith("Example") else " ".join(text.split()) for text in paragraphs)
+    for below in getattr(command, "commands", {}).values():
+        _reflow(below)
 
 
 app = typer.Typer(

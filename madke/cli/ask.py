@@ -21,10 +21,6 @@ _ONLY_FOR_RUNS = "prices batch max_cost token_budget deadline engine address rep
 EPILOG = flags.epilog(
     *flags.NAMES,
     flags.SCORER,
-    "Examples:",
-    '  madke ask "How many hearts does an octopus have?"',
-    '  madke ask "How many hearts does an octopus have?" --model openai/gpt-4o-mini',
-    '  madke ask "How many hearts does an octopus have?" --passages --html debate.html',
 )
 
 
@@ -39,7 +35,13 @@ def command(
     html: Annotated[Path | None, flags.option("Write the debate's page too.", "FILE", flags.OUTPUT)] = None,
     as_json: Annotated[bool, flags.switch("--json", "Print the transcript as one line of JSON.")] = False,
 ) -> None:
-    """Debate one question over retrieved knowledge. Print the debate as text, while it goes on."""
+    """Debate one question over retrieved knowledge. Print the debate as text, while it goes on.
+
+    Examples:
+      madke ask "How many hearts does an octopus have?"
+      madke ask "How many hearts does an octopus have?" --model openai/gpt-4o-mini
+      madke ask "How many hearts does an octopus have?" --passages --html debate.html
+    """
     from madke.cli.live import LiveDebate
     from madke.cli.local_servers import show_local_servers
     from madke.cli.progress import show_spent, status_line

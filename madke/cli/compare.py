@@ -36,9 +36,6 @@ EPILOG = flags.epilog(
     "Logs of other tools: Inspect's .eval and .json, lm-eval's samples_*.jsonl, and any JSON Lines of id and right "
     "(true, false, 0 to 1), or of id, answer and gold, with calls, tokens and cost if known. Questions are joined by "
     "their ids; a run of madke may be among them.",
-    "Examples:",
-    "  madke compare runs/first runs/second --only-different",
-    "  madke compare logs/first.eval samples_nq.jsonl mine.jsonl --margin 5",
 )
 
 
@@ -60,7 +57,12 @@ def command(
     margin: Annotated[float, option("Of logs: a difference of fewer points is none that matters.", "POINTS")] = 10,
     as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
 ) -> None:
-    """Compare runs, or logs of other tools, on their shared questions: answers, scores and paired tests."""
+    """Compare runs, or logs of other tools, on their shared questions: answers, scores and paired tests.
+
+    Examples:
+      madke compare runs/first runs/second --only-different
+      madke compare logs/first.eval samples_nq.jsonl mine.jsonl --margin 5
+    """
     of_predictions = data or dataset or columns or task
     if not of_predictions and any(is_log(path) for path in paths):
         _compare_logs(paths, margin, as_json=as_json)

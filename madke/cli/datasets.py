@@ -1,4 +1,4 @@
-"""``madke datasets``: list published datasets, show a card, convert files to our JSONL."""
+"""List the published datasets, show the card of one, or convert its files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from madke.data.cards import Card
     from madke.data.dataset import DatasetEntry
 
-app = typer.Typer(help="List the published datasets, show the card of one, or convert its files.")
+app = typer.Typer(help=__doc__)
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="Dataset.")]
 

@@ -26,8 +26,6 @@ _KEYS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "SERPER_API_KEY")
 
 EPILOG = flags.epilog(
     flags.MODEL_NAMES,
-    "Example:",
-    "  madke doctor --model openai/NAME --base-url http://localhost:11434/v1",
 )
 
 
@@ -39,6 +37,9 @@ def command(
     as_json: Annotated[bool, flags.switch("--json", "With --model: print the findings as one line of JSON.")] = False,
 ) -> None:
     """Check Python, Java, the encoder, the endpoint, the keys (set or not), local model servers, and all sources.
+
+    Example:
+      madke doctor --model openai/NAME --base-url http://localhost:11434/v1
 
     Sources are those of sources.yaml, the fetched indexes, wiki and google. Each is searched once, services are not.
     Exit status 1 if a check fails. A missing key or endpoint is not a failure.

@@ -28,8 +28,8 @@ from madke.runs.request import (
 )
 from madke.tasks import TASKS
 
-GRADING, OUTPUT, SERVER = "Grading", "Output", "Server"
-_PANELS = [None, QUESTIONS, PROTOCOL, MODELS, KNOWLEDGE, SERVER, COST, RESUME, CLUSTER, GRADING, OUTPUT]
+CALIBRATION, GRADING, OUTPUT, SERVER = "Act or defer", "Grading", "Output", "Server"
+_PANELS = [None, QUESTIONS, PROTOCOL, MODELS, KNOWLEDGE, SERVER, COST, RESUME, CLUSTER, GRADING, OUTPUT, CALIBRATION]
 """Groups of options in the help, in order. None is the group of the most used options."""
 
 MODEL_NAMES = f"""Models: {", ".join(kind.form for kind in MODEL_KINDS.values())}, a name in models.yaml, or
@@ -57,10 +57,8 @@ input, 130 interrupted, 143 terminated."""
 
 
 def epilog(*parts: str) -> str:
-    """Text below the options of a verb, its examples first. An example command starts with two spaces."""
-    examples = [part for part in parts if part.startswith(("  ", "Example"))]
-    others = [" ".join(part.split()) for part in parts if part not in examples]
-    return "\n\n".join([*examples, *others])
+    """Text below the options of a verb, a paragraph for each part."""
+    return "\n\n".join(" ".join(part.split()) for part in parts)
 
 
 def option(

@@ -1,4 +1,4 @@
-"""``madke index``: make passages, and fetch, build, search and check indexes."""
+"""Make passages, and build, fetch, search and check indexes."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ from madke.cli.flags import option, switch
 from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError, count_of
 
-app = typer.Typer(help="Make passages, and build, fetch, search and check indexes.", no_args_is_help=True)
+app = typer.Typer(help=__doc__, no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(metavar="INDEX", help="Index folder.")]
 _BM25, _DENSE = "With --kind bm25", "With --kind dense"
@@ -24,8 +24,6 @@ AsJson = Annotated[bool, switch("--json", "Print JSON.")]
         "Weights are fitted to hit@k: how often a relevant passage is among the first k. The grid has steps of 0.1 for "
         "two parts, 0.25 for three and 0.5 for more. Held out: each fifth of the questions with the weights of the "
         "others.",
-        "Example:",
-        "  madke index tune wiki-bm25+wiki-dense questions.jsonl --qrels qrels.tsv",
     )
 )
 def tune(
@@ -36,7 +34,11 @@ def tune(
     least: flags.Relevance = 1,
     sources_file: flags.SourcesFile = None,
 ) -> None:
-    """Fit the weights of a fusion to questions with known passages, and print the fusion to use."""
+    """Fit the weights of a fusion to questions with known passages, and print the fusion to use.
+
+    Example:
+      madke index tune wiki-bm25+wiki-dense questions.jsonl --qrels qrels.tsv
+    """
     from madke.cli.retrieval import open_parts, rankings_of
     from madke.report.tables import interval
     from madke.retrieval.named import use_files
@@ -137,8 +139,6 @@ def fetch(
         "those stored with the model, else those of its card (e5, bge, gte, nomic, Qwen3-Embedding).",
         "FAISS types: Flat, SQ8, IVF4096,SQ8, PQ96np, HNSW32, ... Search parameters: nprobe=64 for IVF, efSearch=128 "
         "for HNSW. A FAISS file is built in memory. An interrupted build loses at most the shards being encoded.",
-        "Example:",
-        "  madke index build corpus.tsv --kind dense --faiss SQ8 --out my-index",
     )
 )
 def build(
@@ -175,7 +175,11 @@ def build(
     engine: flags.EngineOption = "local",
     address: flags.AddressOption = None,
 ) -> None:
-    """Build an index of a corpus."""
+    """Build an index of a corpus.
+
+    Example:
+      madke index build corpus.tsv --kind dense --faiss SQ8 --out my-index
+    """
     options = locals()  # parameters of build_index, under the same names
     from madke.cli.progress import counter, resumable
     from madke.retrieval.indexes.build import build_index
@@ -198,9 +202,6 @@ def build(
     epilog=flags.epilog(
         "With --compare and --qrels, QUERY is a file of questions.",
         flags.QRELS_FORM,
-        "Examples:",
-        '  madke index search wiki-bm25+wiki-dense "Who discovered helium?" --compare',
-        "  madke index search wiki-bm25+wiki-dense questions.jsonl --compare --qrels qrels.tsv",
     )
 )
 def search(
@@ -215,7 +216,12 @@ def search(
     sources_file: flags.SourcesFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the best passages for one query."""
+    """Print the best passages for one query.
+
+    Examples:
+      madke index search wiki-bm25+wiki-dense "Who discovered helium?" --compare
+      madke index search wiki-bm25+wiki-dense questions.jsonl --compare --qrels qrels.tsv
+    """
     from madke.retrieval.named import known_sources, open_source, use_files
     from madke.retrieval.source import ask_source, close_sources
 

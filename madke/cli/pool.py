@@ -1,4 +1,4 @@
-"""``madke pool``: retrieve passages once, so that several runs can use the same ones."""
+"""Retrieve passages into pool files."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from madke.core.errors import UserError, count_of
 from madke.runs.directory import question_files
 from madke.runs.request import KNOWLEDGE, RunOptions, RunRequest
 
-app = typer.Typer(help="Retrieve passages into pool files.", no_args_is_help=True)
+app = typer.Typer(help=__doc__, no_args_is_help=True)
 
 
 _RERANKERS = """Rerankers: hf/NAME_OR_PATH is a cross-encoder in this process; llm is one call of --model, which orders
@@ -100,9 +100,7 @@ def build(
         raise typer.Exit(1)
 
 
-@app.command(
-    epilog=flags.epilog(flags.QRELS_FORM, "Example:", "  madke pool score pools.jsonl --qrels qrels.tsv --k 5,20")
-)
+@app.command(epilog=flags.epilog(flags.QRELS_FORM))
 def score(
     pools: Annotated[Path, typer.Argument(metavar="POOLS", help="Pool file.")],
     qrels: flags.Qrels,
@@ -111,7 +109,11 @@ def score(
     tables: Annotated[list[Path] | None, option("Write the table: .csv, .parquet or .tex. Repeatable.", "FILE")] = None,
     as_json: Annotated[bool, switch("--json", "Print JSON.")] = False,
 ) -> None:
-    """Measure how well each source, and the fusions of all, find the relevant passages."""
+    """Measure how well each source, and the fusions of all, find the relevant passages.
+
+    Example:
+      madke pool score pools.jsonl --qrels qrels.tsv --k 5,20
+    """
     from madke.cli.retrieval import show_retrieval
     from madke.retrieval.pools.pool_file import pool_records
     from madke.scoring.retrieval import of_pools, with_fusions

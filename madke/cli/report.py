@@ -54,11 +54,8 @@ EPILOG = flags.epilog(
     PREDICTION_FILES,
     flags.TASK_NAMES,
     flags.QRELS_FORM,
-    "A tex table has only the columns that fit in a paper.",
-    "Examples:",
-    "  madke report runs/first runs/second --out comparison.html",
-    "  madke report runs/first --question q-7",
-    "  madke report runs/first --conflicts --json",
+    "A tex table has only the columns that fit in a paper. Parquet tables hold prompts, replies and passages as text; "
+    "docs/extend.md explains their columns.",
 )
 
 
@@ -70,6 +67,15 @@ def command(
         switch("--conflicts", "Only print, where debaters differ: who held which answer, and what says so."),
     ] = False,
     as_json: Annotated[bool, switch("--json", "With --conflicts: print one JSON object per debate.")] = False,
+    parquet: Annotated[
+        Path | None, option("Only write questions, turns, calls and passages as Parquet tables.", "FOLDER", OUTPUT)
+    ] = None,
+    trec: Annotated[
+        Path | None, option("Only write pools as TREC runs, gold passages as qrels.", "FOLDER", OUTPUT)
+    ] = None,
+    inspect: Annotated[
+        Path | None, option("Only write logs of Inspect AI, one for each run.", "FOLDER", OUTPUT)
+    ] = None,
     out: Annotated[Path | None, option("Page. Default: report.html in the first PATH.", "FILE")] = None,
     figures: Annotated[
         Literal["pdf", "svg", "png"] | None, option("Also write figures/ next to the page.", panel=OUTPUT)
@@ -93,11 +99,22 @@ def command(
     task: flags.TaskOption = None,
     corrections: CorrectionsOption = None,
 ) -> None:
-    """Write one self-contained HTML page: settings, scores, tests, figures and all debates."""
+    """Write one self-contained HTML page: settings, scores, tests, figures and all debates.
+
+    Examples:
+      madke report runs/first runs/second --out comparison.html
+      madke report runs/first --question q-7
+      madke report runs/first --conflicts --json
+      madke report runs/first runs/second --trec trec --parquet tables
+    """
+    files = {"--out": out, "--figures": figures, "--tables": tables, "--answers": answers, "--watch": watch}
+    exports = {"--parquet": parquet, "--trec": trec, "--inspect": inspect}
+    if any(exports.values()):
+        _refuse("an export writes no page", {**files, "--question": question, "--conflicts": conflicts})
+        _export(open_arms(paths, data, dataset, task, columns=columns), paths, parquet, trec, inspect)
+        return
     if question is not None or conflicts or as_json:
-        files = {"--out": out, "--figures": figures, "--tables": tables, "--answers": answers, "--watch": watch}
-        asked = "--conflicts" if conflicts or as_json else "--question"
-        _refuse(f"{asked} writes no files", files)
+        _refuse(f"{'--conflicts' if conflicts or as_json else '--question'} writes no files", files)
         results = open_arms(paths, data, dataset, task, columns=columns)
         _print_debates(results, question, conflicts=conflicts, as_json=as_json)
         return
@@ -171,6 +188,31 @@ def _experiment(paths: Sequence[Path], backbones: Sequence[str]) -> tuple[str | 
         return None, None, {}
     recipe, folders = read_experiment(paths[0])
     return recipe.title, recipe.source, published_files(recipe, folders, models=backbones)
+
+
+def _export(
+    arms: Sequence[Results], paths: Sequence[Path], parquet: Path | None, trec: Path | None, inspect: Path | None
+) -> None:
+    """Write runs in the formats of other tools."""
+    from madke.export.inspect_log import log_file, write_inspect
+    from madke.export.tables import FILES, write_tables
+    from madke.export.trec import QRELS, run_file, write_trec
+
+    written = {f"--parquet {name}": parquet / name for name in FILES} if parquet else {}
+    if trec:
+        # Two runs whose names differ only in characters that no file name has would be one file.
+        written |= {f"the TREC run of {arm.name}": trec / run_file(arm) for arm in arms}
+        written |= {f"--trec {QRELS}": trec / QRELS}
+    if inspect:
+        written |= {f"the Inspect log of {arm.name}": inspect / log_file(arm) for arm in arms}
+    refuse_overwriting(written, paths)
+    counts = {parquet / f"{name}.parquet": n for name, n in write_tables(arms, parquet).items()} if parquet else {}
+    if trec:
+        counts |= {trec / name: n for name, n in write_trec(arms, trec).items()}
+    if inspect:
+        counts |= {inspect / name: n for name, n in write_inspect(arms, inspect).items()}
+    for path, n in counts.items():
+        say(f"{path}: {n:,} rows")
 
 
 def _print_debates(results: Sequence[Results], question: str | None, *, conflicts: bool, as_json: bool) -> None:

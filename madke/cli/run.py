@@ -14,9 +14,6 @@ EPILOG = flags.epilog(
     flags.PRICES,
     flags.LIMITS,
     flags.EXIT_STATUS,
-    "Examples:",
-    "  madke run questions.jsonl --sources ./docs --out runs/first --limit 20",
-    "  madke run questions.jsonl --sources none -m openai/gpt-4o-mini --plan --out runs/mini",
 )
 
 
@@ -29,7 +26,12 @@ def command(
     grader: flags.GraderOption = None,
     plan: flags.Plan = False,
 ) -> None:
-    """Debate every question of a dataset. Write transcripts, calls, scores and a report to OUT."""
+    """Debate every question of a dataset. Write transcripts, calls, scores and a report to OUT.
+
+    Examples:
+      madke run questions.jsonl --sources ./docs --out runs/first --limit 20
+      madke run questions.jsonl --sources none -m openai/gpt-4o-mini --plan --out runs/mini
+    """
     from madke.cli.plans_and_results import graders_for, show_run, show_run_plan
 
     request = replace(request, questions=data)

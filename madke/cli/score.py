@@ -11,7 +11,7 @@ import typer
 
 from madke._util.terminal import console, say, say_json, say_wrapped
 from madke.cli import flags
-from madke.cli.flags import GRADING, OUTPUT, option, switch
+from madke.cli.flags import CALIBRATION, GRADING, OUTPUT, option, switch
 from madke.cli.paths import (
     PREDICTION_FILES,
     CorrectionsOption,
@@ -45,9 +45,6 @@ EPILOG = flags.epilog(
     "Tables mark differences from the first PATH. A .tex table has only the columns that fit in a paper.",
     flags.PRICES,
     "Exit status: 0 done, 1 calls of the grader failed, 2 bad input, 130 interrupted.",
-    "Examples:",
-    "  madke score runs/first runs/second --details",
-    "  madke score predictions.jsonl --data questions.jsonl --out scores.json",
 )
 
 
@@ -83,25 +80,40 @@ def command(
         list[Path] | None, option("Write the score table: .csv, .parquet or .tex. Repeatable.", "FILE", OUTPUT)
     ] = None,
     predictions: Annotated[Path | None, option("Write all answers: .jsonl, .csv or .parquet.", "FILE", OUTPUT)] = None,
+    calibrate: Annotated[
+        Path | None, option("Only learn when answers can be acted on: write a calibration.", "FILE", CALIBRATION)
+    ] = None,
+    signal: Annotated[
+        str, option("Signal that --calibrate sets thresholds on.", "NAME", CALIBRATION)
+    ] = "agreement_last",
+    calibration: Annotated[Path | None, option("Only test this calibration.", "FILE", CALIBRATION)] = None,
     as_json: Annotated[bool, switch("--json", "Print one JSON object per PATH.")] = False,
 ) -> None:
-    """Compute and print the scores of runs or prediction files. Update metrics.json of each run."""
+    """Compute and print the scores of runs or prediction files. Update metrics.json of each run.
+
+    Examples:
+      madke score runs/first runs/second --details
+      madke score predictions.jsonl --data questions.jsonl --out scores.json
+      madke score runs/dev --calibrate calibration.json
+    """
+    if calibrate or calibration:
+        from madke.cli.calibration import learn_or_test
+
+        refuse_overwriting({"--calibrate": calibrate}, [*paths, calibration])
+        arms = open_arms(paths, data, dataset, task, corrections, columns=columns)
+        learn_or_test(arms, calibrate, calibration, signal, as_json=as_json)
+        return
     from madke._util.files import write_file
     from madke.models.prices import read_prices
-    from madke.report.files import ANSWER_FILES, TABLE_FILES, check_ending, write_answers, write_table
+    from madke.report.files import write_answers, write_table
     from madke.report.scores import score_table_of
     from madke.runs.meter import Budget
     from madke.scoring.outside import graders_of
     from madke.scoring.scored import score_run, scores_by_dataset
     from madke.scoring.scores import scores_to_json
 
-    for path in tables or ():  # before any grading is paid
-        check_ending(path, TABLE_FILES)
-    if predictions is not None:
-        check_ending(predictions, ANSWER_FILES)
+    written = _outputs(out, predictions, tables or ())  # before any grading is paid
     commands = _scorers(scorer or ())
-    written = {"--out": out, "--predictions": predictions}
-    written |= {f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}
     if grader is None:
         _refuse_given({"--base-url": base_url, "--concurrency": concurrency, "--max-cost": max_cost})
     graders = graders_of(grader, base_url=base_url, concurrency=concurrency or _CONCURRENCY) if grader else []
@@ -134,6 +146,18 @@ def command(
             f"madke: {count_of(failed, 'answer has', 'answers have')} no grade; the same command retries them", err=True
         )
         raise typer.Exit(1)
+
+
+def _outputs(out: Path | None, predictions: Path | None, tables: Sequence[Path]) -> dict[str, Path | None]:
+    """Option -> file to write; UserError for an ending that no table or file of answers has."""
+    from madke.report.files import ANSWER_FILES, TABLE_FILES, check_ending
+
+    for path in tables:
+        check_ending(path, TABLE_FILES)
+    if predictions is not None:
+        check_ending(predictions, ANSWER_FILES)
+    files = {f"--tables {n}": path for n, path in enumerate(tables, start=1)}
+    return {"--out": out, "--predictions": predictions, **files}
 
 
 def _refuse_given(of_grader: Mapping[str, object]) -> None:

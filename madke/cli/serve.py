@@ -1,11 +1,14 @@
-"""``madke serve``: debates behind the API of OpenAI's chat completions."""
+"""``madke serve``: debates behind the API of OpenAI's chat completions, or as tools of an MCP client."""
 
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from madke._util.assets import require
 from madke._util.terminal import say
@@ -17,32 +20,32 @@ from madke.runs.request import COST, RunOptions, RunRequest
 if TYPE_CHECKING:
     from madke.serve.offers import Offers
 
-PACKAGES = ("mcp", "starlette", "uvicorn")
-NOT_FOR_SERVERS = "batch deadline engine address replay retry_degraded"
-
-Out = Annotated[Path, option("Folder of the runs: what was served, and its calls.", "DIR")]
-Protocols = Annotated[str | None, option("Protocols to serve, e.g. madke,cot. Default: all that can run.", "NAMES")]
-DebateDeadline = Annotated[float, option("Maximum seconds of a request, waiting included.", "S", COST, min=0.001)]
+_NOT_FOR_SERVERS = "batch deadline engine address replay retry_degraded"
+_HTTP = ("alias", "host", "port", "no_auth", "cors", "queue", "grace", "think_tags", "no_marks")
+"""Options that mean nothing to a client on standard input and output."""
 
 EPILOG = flags.epilog(
     *flags.NAMES,
     flags.SCORER,
     flags.PRICES,
-    """Clients: base URL http://127.0.0.1:8000/v1, a protocol as the model. Keys: MADKE_SERVE_KEYS, separated by
+    """HTTP: base URL http://127.0.0.1:8000/v1, a protocol as the model. Keys: MADKE_SERVE_KEYS, separated by
     commas. Without keys the server listens on 127.0.0.1 only; --no-auth allows other addresses. Ctrl-C or SIGTERM: no
     further debate starts, running ones finish.""",
-    "Examples:",
-    "  madke serve --out served",
-    "  madke serve --out served -m openai/gpt-4o-mini --protocols madke,cot --max-cost 5 --prices prices.yaml",
+    """--mcp: a client of the Model Context Protocol starts this command, talks to it over standard input and output,
+    and ends it by closing its input. Each client process needs its own OUT. Over HTTP, MCP clients use /mcp.""",
 )
 
 
-@flags.request_options("serve", without=NOT_FOR_SERVERS)
+@flags.request_options("serve", without=_NOT_FOR_SERVERS)
 def command(
-    out: Out,
+    context: typer.Context,
+    out: Annotated[Path, option("Folder of the runs: what was served, and its calls.", "DIR")],
     request: RunRequest,
     options: RunOptions,
-    protocols: Protocols = None,
+    protocols: Annotated[
+        str | None, option("Protocols to serve, e.g. madke,cot. Default: all that can run.", "NAMES")
+    ] = None,
+    mcp: Annotated[bool, switch("--mcp", "Serve an MCP client on standard input and output, not HTTP.")] = False,
     alias: Annotated[
         list[str] | None, option("Further name of a protocol, e.g. gpt-4o=madke. Repeatable.", "NAME=PROTOCOL", SERVER)
     ] = None,
@@ -51,7 +54,9 @@ def command(
     no_auth: Annotated[bool, switch("--no-auth", "Serve other addresses than 127.0.0.1 without keys.", SERVER)] = False,
     cors: Annotated[list[str] | None, option("Origin of pages that may ask. Repeatable.", "ORIGIN", SERVER)] = None,
     queue: Annotated[int, option("Requests that may wait for a place.", "N", SERVER, min=0)] = 256,
-    deadline: DebateDeadline = 3600.0,
+    deadline: Annotated[
+        float, option("Maximum seconds of a request, waiting included.", "S", COST, min=0.001)
+    ] = 3600.0,
     grace: Annotated[float, option("Seconds for debates to finish at the end.", "S", SERVER, min=0)] = 30.0,
     think_tags: Annotated[
         bool, switch("--think-tags", "Put the turns into the text, between <think> tags.", SERVER)
@@ -60,21 +65,23 @@ def command(
         bool, switch("--no-marks", "Leave marks such as [0] out of answers; citations are annotations only.", SERVER)
     ] = False,
 ) -> None:
-    """Serve debates to chat clients and programs, as OpenAI's API. Write them to OUT, one run per protocol."""
-    require("madke serve needs", "serve", *PACKAGES)
-    from madke.serve.debates import Debates
-    from madke.serve.gate import KEYS, LOCAL_HOSTS, Access, keys_from_environment
-    from madke.serve.offers import ServeOptions
-    from madke.serve.server import create_app, listening_socket, serve
+    """Serve debates to chat clients and programs, as OpenAI's API or by MCP. Write them to OUT, one run per protocol.
 
-    keys = keys_from_environment()
-    if host not in LOCAL_HOSTS and not keys and not no_auth:
-        raise UserError(f"--host {host}: others could ask at your cost; set {KEYS}, or pass --no-auth")
-    if no_auth and keys:
-        raise UserError(f"--no-auth is for servers without keys, but {KEYS} is set")
+    Examples:
+      madke serve --out served
+      madke serve --out served -m openai/gpt-4o-mini --protocols madke,cot --max-cost 5 --prices prices.yaml
+      madke serve --out ~/madke-served --mcp
+    """
+    require("madke serve needs", "serve", "mcp", "starlette", "uvicorn")
+    from madke.serve.debates import Debates
+    from madke.serve.offers import ServeOptions
+
+    if mcp and (given := [name for name in _HTTP if _is_given(context, name)]):
+        raise UserError(f"--mcp serves no HTTP; leave out --{given[0].replace('_', '-')}")
+    keys = [] if mcp else _keys(host, no_auth=no_auth)
     offered = ServeOptions(
         out=out,
-        protocols=names_of(protocols),
+        protocols=tuple(name.strip() for name in protocols.split(",")) if protocols else (),
         aliases=_aliases(alias or ()),
         request=request,
         run=options,
@@ -84,7 +91,18 @@ def command(
         marks=not no_marks,
     )
     debates = Debates(offered)
-    tell_left_out(debates.offers)
+    for name, reason in debates.offers.left_out.items():
+        say(f"madke: {name} is not served: {reason}", err=True)
+    if mcp:
+        from madke.serve.mcp import serve_stdio
+
+        # Python would wait for the thread that reads standard input. What is paid is stored, so the process may end.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        asyncio.run(serve_stdio(debates))
+        return
+    from madke.serve.gate import Access
+    from madke.serve.server import create_app, listening_socket, serve
+
     app = create_app(debates, Access(keys=keys, host=host, origins=cors or ()))
     listening = listening_socket(host, port)
     place = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -109,10 +127,21 @@ def _answered_by(request: RunRequest, offers: Offers) -> Iterator[str]:
     yield "; ".join(filter(None, [knowledge_line(offers.sources), sample_note(specs)]))
 
 
-def tell_left_out(offers: Offers) -> None:
-    """A line for each protocol that is not served."""
-    for name, reason in offers.left_out.items():
-        say(f"madke: {name} is not served: {reason}", err=True)
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def _keys(host: str, *, no_auth: bool) -> list[str]:
+    """The bearer keys of the environment; UserError for a server that others could use at the user's cost."""
+    from madke.serve.gate import KEYS, LOCAL_HOSTS, keys_from_environment
+
+    keys = keys_from_environment()
+    if host not in LOCAL_HOSTS and not keys and not no_auth:
+        raise UserError(f"--host {host}: others could ask at your cost; set {KEYS}, or pass --no-auth")
+    if no_auth and keys:
+        raise UserError(f"--no-auth is for servers without keys, but {KEYS} is set")
+    return keys
 
 
 def _aliases(given: Sequence[str]) -> dict[str, str]:
@@ -122,8 +151,3 @@ def _aliases(given: Sequence[str]) -> dict[str, str]:
         if not name or not protocol:
             raise UserError(f"--alias {name}: expected NAME=PROTOCOL, for instance --alias gpt-4o=madke")
     return {name: protocol for name, _, protocol in pairs}
-
-
-def names_of(protocols: str | None) -> tuple[str, ...]:
-    """The protocols that ``--protocols`` names."""
-    return tuple(name.strip() for name in protocols.split(",")) if protocols else ()

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from madke.scoring.outside import Grader
 
 EPILOG = flags.epilog(
-    "Examples:",
-    "  madke study questions.csv ./docs --model openai/gpt-4o-mini --plan",
-    "  madke study questions.csv ./docs --model openai/gpt-4o-mini --max-cost 5",
     "Four arms answer the same questions over the same passages: one call without and one with documents, a debate, "
     "and a vote of as many calls. Yes: the debate is better than the vote and than one call with documents. No: it is "
     "worse than one of them, or gains less than --margin over it for sure. Questions come in blocks, in a random "
@@ -71,6 +68,10 @@ def command(
     as_json: Annotated[bool, flags.switch("--json", "Print one JSON object.")] = False,
 ) -> None:
     """Compare one call, one call with passages, a debate and votes on your questions and documents.
+
+    Examples:
+      madke study questions.csv ./docs --model openai/gpt-4o-mini --plan
+      madke study questions.csv ./docs --model openai/gpt-4o-mini --max-cost 5
 
     The verdict says whether the debate pays.
     """

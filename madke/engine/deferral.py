@@ -102,7 +102,7 @@ Level = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Calibration(BaseModel, frozen=True, extra="forbid"):
-    """What ``madke calibrate`` learned from a run: how often each value of a signal was right."""
+    """What ``madke score --calibrate`` learned from a run: how often each value of a signal was right."""
 
     format: int = CALIBRATION_FORMAT
     run: str

@@ -34,7 +34,7 @@ def protocol_text(variant: Variant) -> str:
         f"Other settings that differ from the defaults:\n{_indented(_others(protocol))}",
         f"Calls per question: {calls_range(protocol)}",
         *trace_texts(protocol.trace),
-        f"Templates in {variant.folder} (`madke prompts show {variant.name} STAGE` prints one):\n"
+        f"Templates in {variant.folder} (`madke protocols prompt {variant.name} STAGE` prints one):\n"
         f"{_indented([f'{stage}: {names}' for stage, names in templates(variant).items()])}",
     ]
     return printable("\n\n".join(filter(None, parts)))

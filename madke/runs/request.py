@@ -40,7 +40,7 @@ Sources: TypeAlias = "str | Source | Sequence[Source] | Mapping[str, str | Sourc
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 Asker = Literal["run", "ask", "serve", "experiment"]
-"""Who asks for runs: ``madke run``, ``ask``, ``serve`` and ``mcp``, ``ablate``, and the functions of these names."""
+"""Who asks for runs: ``madke run``, ``ask``, ``serve``, ``ablate``, and the functions of these names."""
 
 QUESTIONS, PROTOCOL, MODELS, KNOWLEDGE = "Questions", "Protocol", "Models", "Knowledge"
 COST, RESUME, CLUSTER = "Cost and limits", "Resume and replay", "Cluster"
@@ -153,9 +153,9 @@ class RunRequest:
     )
     """The largest share of wrong answers among those that are not deferred: ``"5%"`` or ``0.05``."""
     calibration: str | Path | None = described(
-        None, "Calibration that `madke calibrate` wrote.", PROTOCOL, metavar="FILE", type=_FILE, by=_DEBATES
+        None, "Calibration that `madke score --calibrate` wrote.", PROTOCOL, metavar="FILE", type=_FILE, by=_DEBATES
     )
-    """The file that ``madke calibrate`` wrote, for ``error_at_most``."""
+    """The file that ``madke score --calibrate`` wrote, for ``error_at_most``."""
     prompts: str | Path | None = described(
         None, "Folder of your own protocols.", PROTOCOL, metavar="DIR", type=_FILE, by=_ALL
     )

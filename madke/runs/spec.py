@@ -367,7 +367,9 @@ _log = logging.getLogger(__name__)
 
 def read_calibration(path: Path) -> Calibration:
     """The calibration in a file; UserError if it holds none, or one of another format."""
-    found = read_json(path, Calibration, "is not a calibration of this version; write it anew with `madke calibrate`")
+    found = read_json(
+        path, Calibration, "is not a calibration of this version; write it anew with `madke score --calibrate`"
+    )
     if found.format != CALIBRATION_FORMAT:
         raise UserError(
             f"has format {found.format}; this version of madke reads format {CALIBRATION_FORMAT}", file=path
@@ -375,15 +377,15 @@ def read_calibration(path: Path) -> Calibration:
     return found
 
 
-def level_of(text: str | float, option: str = "--error-at-most") -> float:
-    """A level from ``5%`` or ``0.05``; UserError, which names the ``option``, if it is not between 0 and 1."""
+def level_of(text: str | float) -> float:
+    """A level from ``5%`` or ``0.05``; UserError if it is not between 0 and 1."""
     try:
         given = str(text).strip()
         level = float(given.removesuffix("%")) / (100 if given.endswith("%") else 1)
     except ValueError:
         level = math.nan
     if not 0 < level < 1:
-        raise UserError(f"{option} {text!r}: expected a share such as 5% or 0.05")
+        raise UserError(f"--error-at-most {text!r}: expected a share such as 5% or 0.05")
     return level
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from madke.cli.ask import EPILOG
+from madke.cli import ask
 from tests.support.cli import command, madke
 
 # The shape of the paper's case study (Wang et al., Table 5), with another question and our own words: one debater
@@ -131,6 +131,6 @@ def test_a_page_and_the_passages(asking: Any, tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_help_is_answered_right_by_the_offline_reader(tmp_path: Path) -> None:
-    example = next(line for line in EPILOG.splitlines() if line.lstrip().startswith("madke ask"))
+    example = next(line for line in (ask.command.__doc__ or "").splitlines() if line.lstrip().startswith("madke ask"))
     done = madke(*shlex.split(example)[1:], cwd=tmp_path)
     assert "Answer: three\nAgreed: Debater 1, Debater 2\n" in done.stdout, done.stderr

@@ -1,4 +1,4 @@
-"""``madke protocols``: the list, and one of them."""
+"""``madke protocols``: the list, one of them, its prompts, and a copy whose words are your own."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
+from madke.engine.skeleton import copy_variant
+from madke.engine.variant import load_variant, variant_folders
+from madke.report.sample_prompt import sample_prompt
+from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused
+from tests.support.dataset import debating, write_dataset
+from tests.support.openai_server import openai_server
 
 MINE = {
     "protocol.yaml": 'source: "our own"\nfunction: mad\ndebaters: 2\nearly_stop: agreement\n',
@@ -57,3 +63,66 @@ def test_what_cannot_be_printed(mine: Any) -> None:
     (mine / "pair" / "reply.j2").unlink()
     assert "reply.j2: missing" in refused("protocols", "show", "pair", "--prompts", mine)
     assert "reply.j2: missing" in refused("protocols", "--prompts", mine)
+
+
+OURS = "Which passages help to answer this?"
+THEIRS = "Kindly point to the helpful passages of this pool."
+
+
+def test_a_prompt_is_shown_as_it_is_sent() -> None:
+    shown = madke("protocols", "prompt", "madke", "select").stdout
+    assert shown.startswith("Debater 1: select, round 1\n\n--- system\nYou are a debater.")
+    assert "Question: Who reached the top of Kilimanjaro" in shown
+    assert "Passage 9 (" in shown
+    assert "Choose at most 2." in madke("protocols", "prompt", "madke", "select", "--set", "max_selected=2").stdout
+    record = json.loads(madke("protocols", "prompt", "liang", "judge", "--json").stdout)
+    assert {name: record[name] for name in ("protocol", "stage", "agent", "round")} == {
+        "protocol": "liang",
+        "stage": "judge",
+        "agent": "judge",
+        "round": 1,
+    }
+    assert [message["role"] for message in record["messages"]] == ["system", "user"]
+    assert "Affirmative's answer in round 1" in record["messages"][1]["content"]
+
+
+@pytest.fixture
+def pasted(tmp_path: Path) -> Path:
+    """A folder with a copy of madke, in whose selection prompt one sentence was replaced."""
+    folder = tmp_path / "mine"
+    done = madke("protocols", "copy", "madke", folder)
+    assert done.returncode == 0, done.stderr
+    assert f"use them with --prompts {folder}" in done.stdout
+    template = folder / "madke" / "select.j2"
+    assert OURS in template.read_text()
+    template.write_text(template.read_text().replace(OURS, THEIRS))
+    return folder
+
+
+def test_what_cannot_be_shown_or_copied_is_one_line(pasted: Path) -> None:
+    assert "unknown stage of mad 'jugde'" in refused("protocols", "prompt", "mad", "jugde")
+    assert "unknown protocol 'makde'; did you mean 'madke'?" in refused("protocols", "copy", "makde", pasted)
+    assert "exists already" in refused("protocols", "copy", "madke", pasted)
+
+
+@pytest.mark.parametrize("name", variant_folders())
+def test_a_copy_sends_the_same_prompts(name: str, tmp_path: Path) -> None:
+    shipped = load_variant(name)
+    copy_variant(shipped, tmp_path / name)
+    copied = load_variant(name, tmp_path)
+    assert copied.folder == tmp_path / name
+    given = {"speak"} if shipped.protocol.first_round_given else set()  # a stage that no debate reaches
+    for stage in {*shipped.protocol.stages} - given:
+        assert sample_prompt(copied, stage).messages == sample_prompt(shipped, stage).messages
+
+
+def test_a_run_takes_the_words_of_the_copy(pasted: Path, tmp_path: Path) -> None:
+    questions, pools = write_dataset(tmp_path, 2)
+    with openai_server(debating) as server:
+        endpoint = ("--model", "openai/m", "--base-url", server.url, "--out", tmp_path / "out")
+        done = madke("run", questions, "--pools", pools, *endpoint, "--prompts", pasted)
+        assert done.returncode == 0, done.stderr
+        asked = [json.dumps(seen.body) for seen in server.requests]
+    assert any(THEIRS in each for each in asked)
+    assert not any(OURS in each for each in asked)
+    assert len(list(read_transcripts(tmp_path / "out"))) == 2

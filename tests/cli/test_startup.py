@@ -30,21 +30,13 @@ def test_help_loads_nothing_heavy() -> None:
     assert not loaded_by(code) & (HEAVY | {"jinja2", "pydantic"})
 
 
-def test_the_list_of_verbs_says_what_their_own_help_says_and_imports_none() -> None:
-    import typer
-
-    from madke.cli.app import SENTENCES, app
-
-    group = typer.main.get_command(app)
-    assert isinstance(group, typer.core.TyperGroup)
-    with typer.Context(group) as context:
-        own = {name: group.get_command(context, name).help.partition("\n\n")[0] for name in group.commands}
-    assert {name: " ".join(text.split()) for name, text in own.items()} == SENTENCES
-
+def test_the_list_of_verbs_imports_none() -> None:
     code = "import sys; sys.argv = ['madke', '--help']; from madke.cli.app import run_command_line as run\n"
     code += "try: run()\nfinally: print(*(name for name in sys.modules if name.startswith('madke.cli.')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == "madke.cli.app"
+    assert "Debate one question over retrieved knowledge." in done.stdout
+    assert "Retrieve passages into pool files." in done.stdout
 
 
 def test_ctrl_c_while_the_command_line_is_imported_is_one_line() -> None:

@@ -91,4 +91,4 @@ def test_all_arms_read_one_pool_votes_cost_what_the_debate_does_and_nothing_is_p
     verdict = " ".join(done.stdout.partition("\n\n")[0].split())
     assert verdict in unescape(page).replace("\N{NO-BREAK SPACE}", " ")
     record = json.loads(madke(*command, "--json", cwd=folder).stdout)
-    assert (record["verdict"], record["sentence"]) == ("open", verdict)
+    assert (record["verdict"], record["lines"][0]) == ("open", verdict)

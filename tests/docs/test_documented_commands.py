@@ -1,4 +1,4 @@
-"""Every command and Python block of the README and of docs/ runs, but those that need what a machine may lack.
+"""Every command and Python block of the README, docs/ and SKILL.md runs, but those that need what a machine may lack.
 
 A page's blocks run in order in one folder, with the offline model or a loopback server in place of any other. A block
 under ``<!-- needs a key -->`` is not run; its options are checked like all others. ``title="NAME"`` makes a block a
@@ -19,7 +19,8 @@ from tests.docs.page_runner import CHECKOUT, install_programs, model_reply, page
 from tests.support.openai_server import openai_server
 
 GENERATED = {"api.md", "cli.md", "protocols.md"}
-PAGES = [CHECKOUT / "README.md", *sorted(p for p in (CHECKOUT / "docs").glob("*.md") if p.name not in GENERATED)]
+HAND_WRITTEN = sorted(page for page in (CHECKOUT / "docs").glob("*.md") if page.name not in GENERATED)
+PAGES = [CHECKOUT / "README.md", CHECKOUT / "madke" / "SKILL.md", *HAND_WRITTEN]
 
 
 def parsed(page: Any) -> Any:

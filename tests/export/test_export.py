@@ -1,4 +1,4 @@
-"""``madke export``: what other tools read from its files."""
+"""``madke report --parquet`` and ``--trec``: what other tools read from its files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def exported(*arguments: object) -> None:
-    done = madke("export", *arguments)
+    done = madke("report", *arguments)
     assert done.returncode == 0, done.stderr
 
 
@@ -167,5 +167,5 @@ def test_trec_files_are_measured_by_ir_measures(run: Path, tmp_path: Path) -> No
 
 
 def test_what_is_refused(run: Path) -> None:
-    assert "--parquet, --trec or --inspect FOLDER" in refused("export", run)
-    assert "no such run" in refused("export", run / "none", "--trec", run)
+    assert "an export writes no page" in refused("report", run, "--parquet", run / "tables", "--out", "page.html")
+    assert "no such run" in refused("report", run / "none", "--trec", run)

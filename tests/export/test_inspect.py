@@ -44,7 +44,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def logs(run: Path) -> Path:
-    done = madke("export", run, "--inspect", run.parent / "logs")
+    done = madke("report", run, "--inspect", run.parent / "logs")
     assert done.returncode == 0, done.stderr
     assert "4 rows" in done.stdout
     return run.parent / "logs"

@@ -113,8 +113,6 @@ def test_an_answer_below_the_threshold_is_deferred_with_its_reason() -> None:
 def test_a_level_is_a_share(text: str) -> None:
     with pytest.raises(UserError, match="expected a share"):
         level_of(text)
-    with pytest.raises(UserError, match=f"--delta {text!r}: expected a share"):
-        level_of(text, "--delta")
     assert (level_of("5%"), level_of(0.05), level_of("0.05")) == (0.05, 0.05, 0.05)
 
 

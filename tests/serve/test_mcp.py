@@ -59,7 +59,8 @@ def command(out: Path, upstream: Upstream, *program: str) -> list[str]:
     model = ["-m", "openai/m", "--base-url", upstream.server.url, "--prefix", "off"]
     return [
         *(program or [str(installed())]),
-        "mcp",
+        "serve",
+        "--mcp",
         "--out",
         str(out),
         *model,
@@ -322,7 +323,7 @@ def test_idle_sessions_end(upstream: Upstream, tmp_path: Path, monkeypatch: pyte
 
 @contextmanager
 def process(out: Path, upstream: Upstream, *program: str) -> Iterator[subprocess.Popen[str]]:
-    """``madke mcp`` as a client starts it."""
+    """``madke serve --mcp`` as a client starts it."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     arguments = command(out, upstream, *program)
     with subprocess.Popen(  # type: ignore[call-overload]

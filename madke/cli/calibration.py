@@ -1,16 +1,18 @@
-"""``madke calibrate``: learn from a finished run when its answers can be acted on, and test that on another run."""
+"""What ``madke score --calibrate`` and ``--calibration`` do: learn when answers can be acted on, and test that."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
+from madke._util.files import write_file
 from madke._util.terminal import console, say, say_json
-from madke.cli import flags
-from madke.cli.flags import OUTPUT, option, switch
-from madke.cli.paths import DataOption, Paths, open_arms, refuse_overwriting
 from madke.core.errors import UserError
+from madke.engine.deferral import SIGNALS, fewest
+from madke.report.tables import count_cell, percent_cell, rich_table, score_cell, table_of
+from madke.runs.spec import read_calibration
+from madke.scoring.calibration import evaluated, fitted, judged, quality
 
 if TYPE_CHECKING:
     from madke.engine.deferral import Calibration
@@ -19,62 +21,34 @@ if TYPE_CHECKING:
     from madke.scoring.calibration import Evaluated, SignalQuality
 
 _LEVELS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
-
-EPILOG = flags.epilog(
-    """The bound: with probability 1 - DELTA over the calibration questions, at most SHARE of the answers that are acted
-    on are wrong, for questions like those of the calibration: the same dataset, protocol and models.""",
-    "Examples:",
-    "  madke calibrate runs/dev --out calibration.json",
-    "  madke calibrate runs/test --calibration calibration.json --error-at-most 10%",
-    "  madke run questions.jsonl --error-at-most 10% --calibration calibration.json --out runs/new",
-)
+"""Shares of wrong answers for which tables have thresholds."""
 
 
-def command(
-    paths: Paths,
-    out: Annotated[Path | None, option("Write the calibration.", "FILE", OUTPUT)] = None,
-    signal: Annotated[str, option("Signal on which thresholds are set.", "NAME")] = "agreement_last",
-    delta: Annotated[str, option("Probability that the bound does not hold.", "SHARE")] = "10%",
-    calibration: Annotated[Path | None, option("Test this calibration on the runs.", "FILE")] = None,
-    error_at_most: Annotated[str | None, option("Level of the test. Default: several.", "SHARE")] = None,
-    data: DataOption = None,
-    dataset: flags.Dataset = None,
-    columns: flags.Columns = None,
-    task: flags.TaskOption = None,
-    as_json: Annotated[bool, switch("--json", "Print one JSON object.", OUTPUT)] = False,
+def learn_or_test(
+    arms: Sequence[Results], out: Path | None, calibration: Path | None, signal: str, *, as_json: bool
 ) -> None:
-    """Print how well the signals of debates tell right answers from wrong ones. Write or test a calibration."""
-    from madke._util.files import write_file
-    from madke.engine.deferral import SIGNALS
-    from madke.report.tables import rich_table
-    from madke.runs.spec import level_of, read_calibration
-    from madke.scoring.calibration import evaluated, fitted, judged, quality
-
-    refuse_overwriting({"--out": out}, [*paths, calibration])
-    if calibration is not None and out is not None:
-        raise UserError("--calibration tests a calibration, --out writes one; give one or the other")
-    arms = open_arms(paths, data, dataset, task, columns=columns)
+    """Write a calibration to ``out``, or print how a given one does on these runs."""
+    if out is not None and calibration is not None:
+        raise UserError("--calibrate writes a calibration, --calibration tests one; give one or the other")
     debates = [each for arm in arms for each in judged(arm.transcripts())]
     if not debates:
         raise UserError("no debate has an answer and a gold answer", file=arms[0].path)
     if calibration is not None:
-        known, levels = read_calibration(calibration), _LEVELS if error_at_most is None else (level_of(error_at_most),)
-        tested = [evaluated(known, debates, level) for level in levels]
+        known = read_calibration(calibration)
+        tested = [evaluated(known, debates, level) for level in _LEVELS]
         if as_json:
             say_json(tested)
         else:
             console().print(rich_table(_test_table(tested), details=True))
-        return
-    made = fitted(debates, signal, _described(arms), delta=level_of(delta, "--delta"))
-    qualities = [found for name in SIGNALS if (found := quality(name, debates))]
-    if out is not None:
+    elif out is not None:
+        made = fitted(debates, signal, _described(arms))
+        qualities = [found for name in SIGNALS if (found := quality(name, debates))]
         write_file(out, made.model_dump_json(indent=1).encode() + b"\n")
-    if as_json:
-        say_json({"signals": qualities, "thresholds": {level: made.threshold(level) for level in _LEVELS}})
-        return
-    for table in (_signal_table(qualities), _level_table(made)):
-        console().print(rich_table(table, details=True))
-    if out is not None:
+        if as_json:
+            say_json({"signals": qualities, "thresholds": {level: made.threshold(level) for level in _LEVELS}})
+            return
+        for table in (_signal_table(qualities), _level_table(made)):
+            console().print(rich_table(table, details=True))
         say(f"calibration: {out}: thresholds on {signal}, tested on {len(made.points)} questions")
 
 
@@ -95,8 +69,6 @@ def _described(arms: Sequence[Results]) -> dict[str, object]:
 
 def _signal_table(found: Sequence[SignalQuality]) -> Table:
     """The best signal first."""
-    from madke.report.tables import count_cell, percent_cell, table_of
-
     rows: list[TableRow] = [
         {
             "signal": each.name,
@@ -116,9 +88,6 @@ def _signal_table(found: Sequence[SignalQuality]) -> Table:
 
 def _level_table(made: Calibration) -> Table:
     """What could be acted on at each level, on the questions of the calibration."""
-    from madke.engine.deferral import fewest
-    from madke.report.tables import percent_cell, score_cell, table_of
-
     rows: list[TableRow] = []
     for level in _LEVELS:
         least, needed = made.threshold(level), fewest(level, made.delta)
@@ -137,8 +106,6 @@ def _level_table(made: Calibration) -> Table:
 
 
 def _test_table(found: Sequence[Evaluated]) -> Table:
-    from madke.report.tables import percent_cell, table_of
-
     rows: list[TableRow] = [
         {
             "error at most %": percent_cell(each.level),

@@ -1,0 +1,111 @@
+"""``madke describe``: what madke offers, for a program or an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from madke._util.assets import PACKAGE
+from madke._util.terminal import say, say_json
+from madke.cli import flags
+
+
+def command(
+    context: typer.Context,
+    as_json: Annotated[
+        bool, flags.switch("--json", "Print one JSON object: verbs, options, protocols, sources, models, ...")
+    ] = False,
+) -> None:
+    """Print the guide for agents that ships with madke, or with --json all verbs, options, protocols and sources.
+
+    Examples:
+      madke describe > SKILL.md
+      madke describe --json | jq '.protocols[].name'
+    """
+    if as_json:
+        say_json(_offered(typer.Context(context.find_root().command, info_name="madke")))
+    else:
+        say((PACKAGE / "SKILL.md").read_text(encoding="utf-8"), verbatim=True, end="")
+
+
+def commands(group: Any, context: typer.Context) -> Iterator[tuple[Any, typer.Context]]:
+    """All verbs below a group, with their contexts: a group before the verbs of its own."""
+    for name in group.list_commands(context):
+        verb = group.get_command(context, name)
+        inner = typer.Context(verb, parent=context, info_name=name)
+        yield verb, inner
+        if hasattr(verb, "commands"):
+            yield from commands(verb, inner)
+
+
+def _offered(root: typer.Context) -> dict[str, Any]:
+    from madke import __version__
+    from madke.data.cards import cards
+    from madke.engine.protocol import shipped_functions
+    from madke.engine.settings import Settings
+    from madke.engine.variant import read_protocol, variant_folders
+    from madke.experiments.recipe import recipe_files
+    from madke.models.model_names import MODEL_KINDS
+    from madke.retrieval.named import known_sources
+    from madke.tasks import TASKS
+
+    return {
+        "version": __version__,
+        "guide": str(PACKAGE / "SKILL.md"),
+        "verbs": [_verb(*each) for each in commands(root.command, root)],
+        "protocols": [_protocol(name, read_protocol(folder)) for name, folder in variant_folders().items()],
+        "functions": {name: _function(function) for name, function in shipped_functions().items()},
+        "settings": Settings.model_json_schema(),
+        "sources": known_sources(),
+        "models": {form: text for kind in MODEL_KINDS.values() for form, text in kind.definitions.items()},
+        "tasks": [*TASKS],
+        "recipes": [*recipe_files()],
+        "datasets": {name: card.title for name, card in cards().items()},
+    }
+
+
+def _verb(verb: Any, context: typer.Context) -> dict[str, Any]:
+    shown = [param for param in verb.get_params(context) if not param.hidden and param.name != "help"]
+    return {
+        "name": context.command_path,
+        "usage": verb.get_usage(context).removeprefix("Usage: "),
+        "help": verb.help,
+        "parameters": [_parameter(param, context) for param in shown],
+        "notes": verb.epilog,
+    }
+
+
+def _parameter(param: Any, context: typer.Context) -> dict[str, Any]:
+    usage, text = param.get_help_record(context)
+    about = {"usage": usage, "help": text, "kind": param.param_type_name, "names": param.opts}
+    return {**about, "required": param.required, "default": param.default}
+
+
+def _protocol(name: str, protocol: Any) -> dict[str, Any]:
+    from madke.report.protocol_text import changed_settings
+
+    fewest, most = protocol.trace.calls
+    return {
+        "name": name,
+        "source": protocol.source,
+        "function": protocol.function,
+        "calls": {"fewest": fewest, "most": most},
+        "set": changed_settings(protocol),
+    }
+
+
+def _function(function: Any) -> dict[str, Any]:
+    """The parameters of a protocol's function as a JSON schema."""
+    import inspect
+
+    from madke.engine.protocol import help_of, settings_of
+
+    record, texts = settings_of(function), help_of(function)
+    schema = record.model_json_schema()
+    parameters = {
+        name: {**schema["properties"][name], "description": texts.get(name, "")} for name in record.own_parameters
+    }
+    about = inspect.cleandoc(function.__doc__ or "").splitlines()[0]
+    return {"about": about, "parameters": parameters, "$defs": schema.get("$defs", {})}
