@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -121,19 +121,14 @@ def not_utf8(error: UnicodeDecodeError, path: Path, line: int | None) -> UserErr
     return UserError(f"is not UTF-8 text: {where}; convert the file: {how}", file=path, line=line)
 
 
-def cells_of(
-    path: Path, delimiter: str = ",", *, strict: bool = False, lines: Iterable[str] | None = None, first: int = 1
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield (1-based line, cells) of each row of a table. ``strict``: refuse misplaced and open quotes.
-
-    ``lines``: the lines of the file from the ``first`` one on, of a file that is not UTF-8.
-    """
+def cells_of(path: Path, delimiter: str = ",", *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Yield (1-based line, cells) of each row of a table. ``strict``: refuse misplaced and open quotes."""
     csv.field_size_limit(MAX_LINE)
-    reader = csv.reader(text_lines(path) if lines is None else lines, delimiter=delimiter, strict=strict)
-    begins = first
+    reader = csv.reader(text_lines(path), delimiter=delimiter, strict=strict)
+    begins = 1
     try:
         for cells in reader:
-            line, begins = begins, reader.line_num + first
+            line, begins = begins, reader.line_num + 1
             yield line, cells
     except csv.Error as error:
         raise _no_csv(error, path, begins) from None

@@ -2,10 +2,9 @@
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import ascii_lowercase
-from typing import Literal
 
 from madke.core.errors import UserError, count_of
 from madke.data.rows import Row, naming, short
@@ -45,21 +44,11 @@ _SUGGESTED = {
     "metadata": ("metadata",),
 }
 """Field -> the names of which a column may be a misspelling."""
-_ALIKE, _LESS_ALIKE = 0.8, 0.6
+_ALIKE = 0.8
 _MOST_COLUMNS = 10_000
 _SHOWN = 8
 
-_SPEAKS_OF_ANSWERS = re.compile("answer|gold|truth|reference|expect|target")
-_ABOUT = re.compile(
-    "(un)?answerable|category|confidence|contexts?|count|date|docs?|documents?|end|entity|evidence|explanation|facts?"
-    "|format|has|hint|ids?|is|lang|language|length|links?|model|num|pages?|passages?|rationale|reason|scores?|sources?"
-    "|spans?|starts?|titles?|types?|unit|ur[il]s?"
-)
-"""Words of names that say something about answers: ``answer_type``, ``target_language``."""
-_SAID = re.compile("actual|assistant|bot|generated|llm|predicted|prediction|student|system|user")
-"""Words of names of what a system said."""
-_WRONG = re.compile("incorrect|wrong|false")
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WRONG = re.compile("(incorrect|wrong|false).*answers?")
 
 _OPTION = re.compile(r"(?:(?P<word>options?|choices?)[\s_/.-]*)?(?P<place>[a-z]|\d{1,2})")
 """The column of one option: ``A``, ``option_a``, ``choices/0``."""
@@ -88,8 +77,6 @@ class Found:
     """Field of a question -> its column; without the golds."""
     golds: tuple[str, ...] = ()
     """The columns of golds: that of the answer, then those of aliases."""
-    repeats: tuple[str, ...] = ()
-    """Columns whose names speak of answers, which may only repeat the golds."""
     wrong: tuple[str, ...] = ()
     """Columns of wrong answers."""
     options: tuple[str, ...] = ()
@@ -166,40 +153,23 @@ class Columns:
             golds += [name for name in keys if _FIELD_OF.get(_plain(name)) == "aliases" and name not in golds]
         options = () if "choices" in found else _option_columns(row, keys)
         rest = [name for name in keys if str(name).strip() and name not in (*found.values(), *golds, *options)]
-        self._refuse_misspelt(row, rest, {*found, *(["answers"] if golds else [])})
-        roles = {name: "said" if name in said else self._role(str(name)) for name in rest}
-        wrong = tuple(name for name, role in roles.items() if role == "wrong")
-        self.said.update(dict.fromkeys(name for name, role in roles.items() if role == "said"))
-        self.unused.update(dict.fromkeys(name for name, role in roles.items() if role == "none"))
+        missing = [key for key in _SUGGESTED if key not in found and not (key == "answers" and golds)]
+        for name in rest:
+            if _plain(name) not in _FIELD_OF and (meant := _meant(name, missing)):
+                raise row.error(f"unknown field {short(name)}; did you mean {meant!r}?")
+        wrong = tuple(name for name in rest if _WRONG.fullmatch(_plain(name)))
+        self.said.update(dict.fromkeys(name for name in rest if name in said))
+        self.unused.update(dict.fromkeys(name for name in rest if name not in (*said, *wrong)))
         used = {key: [name] for key, name in found.items()} | {"answers": golds}
         for key, names in (*used.items(), ("choices", options), ("wrong answers", wrong)):
             self.used.setdefault(key, {}).update(dict.fromkeys(names))
         self.made_ids |= "id" not in found
-        repeats = tuple(name for name, role in roles.items() if role == "gold")
-        return Found(names=found, golds=tuple(golds), repeats=repeats, wrong=wrong, options=options)
-
-    def _role(self, name: str) -> Literal["gold", "wrong", "said", "none"]:
-        """What a column holds that is no known field of a question, by the words of its name."""
-        words = [word.lower() for word in _WORDS.findall(name)]
-        if any(map(_SAID.fullmatch, words)):
-            return "said"
-        if not _SPEAKS_OF_ANSWERS.search(_plain(name)):
-            return "none"
-        if any(map(_WRONG.fullmatch, words)):
-            return "wrong"
-        return "none" if any(map(_ABOUT.fullmatch, words)) or "answers" in self.given else "gold"
-
-    def _refuse_misspelt(self, row: Row, names: Iterable[str], found: Collection[str]) -> None:
-        missing = [key for key in _SUGGESTED if key not in found]
-        for name in names:
-            if _plain(name) not in _FIELD_OF and (meant := _meant(name, missing)):
-                raise row.error(f"unknown field {short(name)}; did you mean {meant!r}?")
+        return Found(names=found, golds=tuple(golds), wrong=wrong, options=options)
 
     def _without_question(self, keys: Sequence[str]) -> str:
         if "question" in self.given:
             return f"expected the column {self.given['question']!r} that --columns names, found {_listed(keys)}"
-        near = [meant for name in keys if (meant := _meant(name, ("question",), _LESS_ALIKE))]
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = "; did you mean 'question'?" if any(_meant(name, ["question"], 0.6) for name in keys) else ""
         how = f"; say which column is which, for example {naming(keys)}" if keys else ""
         listed = ", ".join(short(name) for name in keys[:_SHOWN]) or "nothing"
         return f"expected a field 'question', 'query' or 'prompt', found {listed}{hint}{how}"

@@ -219,15 +219,6 @@ def _golds(row: Row, found: Found, options: _Options, task: str) -> tuple[list[s
         values, parted = _texts(row, name, task, several=place > 0, options=options)
         golds.update(dict.fromkeys(values))
         split |= parted
-    known = {gold.casefold() for gold in golds}
-    for name in found.repeats:
-        values, _ = _texts(row, name, task, several=False, options=options)
-        if new := [value for value in values if value.casefold() not in known]:
-            have = f"column {found.golds[0]!r} does not have" if found.golds else "no known column has"
-            raise row.error(
-                f"the name of column {name!r} speaks of right answers, and {have} its {short(new[0])}; say which "
-                f"column has them, for example --columns answers={(*found.golds, name)[0]}, or leave this column out"
-            )
     return [*golds], split
 
 

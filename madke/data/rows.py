@@ -13,12 +13,15 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from io import StringIO
+from itertools import chain, islice, pairwise
 from pathlib import Path
+from token import STRING
+from tokenize import TokenError, generate_tokens
 from typing import Any
 
 from madke._util.assets import require
-from madke._util.files import cells_of, not_utf8, numbered_lines, open_unpacked, read_jsonl
+from madke._util.files import cells_of, not_utf8, open_unpacked, read_jsonl, text_lines
 from madke.core.errors import UserError
 
 _log = logging.getLogger(__name__)
@@ -115,7 +118,7 @@ def short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-# Lists and objects in the cells of a table, as Python, pandas, NumPy and ``datasets`` write them.
+# Lists and objects in the cells of a table, as Python, pandas and NumPy write them.
 
 _LIST = re.compile(r"\s*(?:array\(\s*)?\[\s*(?:[uU]?['\"]|\]|np\.str_\(|(?:None|nan|NaN)\s*[,\]\s])")
 """The start of a list of texts, of an empty list, or of one whose first text is missing. ``[1, 2]`` is an answer in
@@ -123,14 +126,6 @@ mathematics."""
 _OBJECT = re.compile(r"\s*\{\s*['\"]")
 _NUMBERS = re.compile(r"\s*\[\s*[-+\d.][^\],\s]*(?:\s+[-+\d.][^\],\s]*)+\s*\]\s*")
 """At least two numbers without commas: NumPy's form of ``[1, 2]``."""
-_PIECES = re.compile(
-    r"""(?P<text>[uU]?'(?:[^'\\\n]|\\.)*'|[uU]?"(?:[^"\\\n]|\\.)*")"""
-    r"|(?P<call>\b(?:array|list|np\.\w+)\()"
-    r"|(?P<option>,\s*(?:dtype\s*=\s*(?:'[^'\n]*'|\w+)|shape\s*=\s*\([\d, ]*\)))"
-    r"|(?P<gap>(?<=[\])'\"\w.])\s+(?=['\"\[({\w.+-]))"
-    r"|(?P<missing>\bnan\b|\bNaN\b)"
-    r"|(?P<plain>[\s\[\](){},:\w.+-])"
-)
 
 
 def is_ambiguous(cell: str) -> bool:
@@ -141,33 +136,23 @@ def is_ambiguous(cell: str) -> bool:
 def literal(cell: str) -> Any:
     """The value that a cell describes; ValueError for anything but texts, numbers, lists and objects of them.
 
-    In NumPy's form nothing but white space separates the elements of a list: ``['Jane Austen' 'Austen']``. Python
-    would join such texts, so a list with and without commas is refused.
+    NumPy writes a list of texts without commas: ``['Jane Austen' 'Austen']``. Python would join such texts.
     """
     try:
         return json.loads(cell)
     except (ValueError, RecursionError):
         pass
-    pieces, end, gaps, commas = [], 0, False, False
-    for found in _PIECES.finditer(cell):
-        if found.start() != end:
-            break
-        end = found.end()
-        if found["text"] and cell[end : end + 1] not in ("", *" \t\n\r,:])}"):
-            raise ValueError(f"no separator after {found['text']}")
-        kind = found.lastgroup or ""
-        gaps, commas = gaps or kind == "gap", commas or found[0] == ","
-        pieces.append({"call": "(", "option": "", "gap": ",", "missing": "None"}.get(kind, found[0]))
-    if end < len(cell):
-        raise ValueError(f"unexpected {cell[end]!r}")
-    if gaps and commas:
-        raise ValueError("only some elements are separated by commas")
     try:
+        # Within brackets, a line end is a token of its own.
+        tokens = [token for token in generate_tokens(StringIO(cell.strip()).readline) if token.string.strip()]
+        gaps = [after for before, after in pairwise(tokens) if before.type == after.type == STRING]
+        if gaps and any(token.string == "," for token in tokens):
+            raise SyntaxError("only some elements are separated by commas")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about backslashes
-            return ast.literal_eval("".join(pieces).strip())
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
-        raise ValueError(str(error) or "too deep, or not closed") from None
+            return ast.literal_eval("".join("," * (token in gaps) + token.string for token in tokens))
+    except (ValueError, SyntaxError, TypeError, TokenError, MemoryError, RecursionError) as error:
+        raise ValueError("no literal of Python or JSON; save the table as JSON Lines or Parquet") from error
 
 
 # Files of one form.
@@ -234,62 +219,11 @@ def _topics(path: Path, cells: Sequence[str], line: int) -> list[str]:
 
 def _text_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The cells of a CSV or TSV file; commas, semicolons or tabs separate them, as the first line shows."""
-    lines = _table_lines(path)
-    first = next(lines, "")
+    first = next(text_lines(path), "")
     named = re.fullmatch(r"sep=(.)\s*", first)  # Excel's own line
     delimiter = named[1] if named else "\t" if "\t" in first else max(",;", key=first.count)
-    rest = lines if named else chain([first], lines)
-    return cells_of(path, delimiter, strict=True, lines=rest, first=2 if named else 1)
-
-
-_LETTERS = ("äöüßé", "àâæçéèêëîïôœùûü", "áéíñóúü", "áâãàçéêíóôõúü", "àèéìíòóù", "æøåéó", "åäöéüà", "éëïóöüèá")
-"""The letters beyond ASCII of German, French, Spanish, Portuguese, Italian, Danish and Norwegian, Swedish, Dutch."""
-_WORD = re.compile(r"[^\W\d_]+")
-_PLAIN_SIGNS = re.compile(r"£(?=\s?\d)|(?<=m)[²³]")
-_SIGNS = frozenset("\u201c\u201d\u201e\u2018\u2019\u2013\u2014\u2026\u00a0€§°«»¿¡")
-"""Quotation marks, dashes and other signs that most code pages have at the same place."""
-
-
-def _table_lines(path: Path) -> Iterator[str]:
-    """The lines of a text in UTF-8, or in Windows' code page 1252 where it can be nothing else."""
-    western: Iterator[str] | None = None
-    ascii_only = True
-    for number, line in numbered_lines(path):
-        if western is None:
-            try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-                ascii_only = ascii_only and line.isascii()
-                continue
-            except UnicodeDecodeError as error:
-                western = _western_lines(path, number) if ascii_only else None
-                if western is None:
-                    raise not_utf8(error, path, number) from None
-        yield next(western)
-
-
-def _western_lines(path: Path, start: int) -> Iterator[str] | None:
-    """The lines from a number on, in code page 1252; None where a word could be one of another code page."""
-    words: dict[str, None] = {}
-    for _, line in islice(numbered_lines(path), start - 1, None):
-        text = _PLAIN_SIGNS.sub("", line.decode("cp1252", "replace"))
-        if text.isascii():
-            continue
-        found = [word for word in _WORD.findall(text) if not word.isascii()]
-        signs = {sign for sign in text if not sign.isascii() and not sign.isalpha()}
-        if signs - _SIGNS or re.search(r"\w[¿¡]|[¿¡][a-z]", text) or not all(map(_is_western, found)):
-            return None
-        words.update(dict.fromkeys(found or sorted(signs)))
-    some = ", ".join(f"'{word[:30]}'" for word in islice(words, 5))
-    why = f"is not UTF-8; read as Windows' code page 1252, with {some}; if this is wrong, convert the file to UTF-8"
-    _log.warning("%s: %s", path, why)
-    return (line.decode("cp1252") for _, line in islice(numbered_lines(path), start - 1, None))
-
-
-def _is_western(word: str) -> bool:
-    """Whether a word is spelt like one of a western European language; Cyrillic text is only such letters."""
-    beyond = {letter for letter in word.lower() if not letter.isascii()}
-    few = not re.search(r"[^\x00-\x7f]{3}", word) and (len(word) == 1 or any(map(str.isascii, word)))
-    return few and any(beyond <= set(letters) for letters in _LETTERS)
+    cells = cells_of(path, delimiter, strict=True)
+    return islice(cells, 1, None) if named else cells
 
 
 def _sheet_cells(path: Path, is_header: Callable[[Row], bool]) -> Iterator[tuple[int, list[Any]]]:

@@ -131,46 +131,13 @@ def test_excel_files_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     assert ".xls files are not read; save the sheet as .xlsx" in refusal(write(tmp_path / "z.xls", b"\xd0\xcf\x11\xe0"))
 
 
-WESTERN = "question;answer\nWo liegt Zürich, „groß“?;Schweiz\nOù est l\u2019été de François?;5 m² à 3 £2\n"
-
-
-def test_a_windows_file_is_read_where_its_text_is_clear(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = write(tmp_path / "q.csv", WESTERN.encode("cp1252"))
-    assert pairs(path) == pairs(write(tmp_path / "utf8.csv", WESTERN))
-    assert "is not UTF-8; read as Windows' code page 1252, with 'Zürich', 'groß'" in understood(path, caplog)
-
-
-@pytest.mark.parametrize(
-    ("encoding", "word"),
-    [
-        *(
-            ("cp1250", "Dvořák"),
-            ("cp1250", "Wałęsa"),
-            ("cp1251", "Пушкин"),
-            ("cp1253", "Αθήνα"),
-            ("cp1254", "Beşiktaş"),
-        ),
-        *(
-            ("mac_roman", "Zürich"),
-            ("cp850", "Zürich"),
-            ("shift_jis", "東京"),
-            ("gb18030", "你好"),
-            ("utf-16", "Zürich"),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("encoding", "word"), [("cp1252", "Zürich"), ("shift_jis", "東京"), ("utf-16", "Zürich")])
 def test_a_file_in_another_code_page_is_refused_with_what_to_do(tmp_path: Path, encoding: str, word: str) -> None:
     found = refusal(write(tmp_path / "q.csv", f"question,answer\nWho?,{word}\n".encode(encoding)))
     assert "is not UTF-8 text" in found
     assert "convert the file: save it as 'CSV UTF-8' in Excel" in found
-
-
-def test_a_file_of_two_encodings_is_refused(tmp_path: Path) -> None:
-    mixed = "question,answer\nZürich?,a\n".encode() + "Köln?,b\n".encode("cp1252")
+    mixed = "question,answer\nZürich?,a\n".encode() + f"{word}?,b\n".encode(encoding)
     assert refusal(write(tmp_path / "q.csv", mixed)).startswith("q.csv:3: is not UTF-8 text")
-    assert "q.jsonl:1: is not UTF-8 text" in refusal(
-        write(tmp_path / "q.jsonl", '{"question": "Köln"}'.encode("cp1252"))
-    )
 
 
 GOLDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
@@ -203,7 +170,6 @@ GOLDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "camel case": ({"groundTruth": "iron", "answerType": "metal"}, ("iron",)),
     "a reference": ({"answer": "carbon", "Reference Answer": "iron"}, ("iron",)),
     "a lone reference": ({"reference": "iron"}, ("iron",)),
-    "the same twice": ({"answer": "iron", "final answer": "Iron"}, ("iron",)),
     "an empty one": ({"answer": "iron", "target": None}, ("iron",)),
     "about an answer": (
         {"answer": "iron", "answer_start": 3, "gold_titles": ["A"], "target_language": "en"},
@@ -225,14 +191,14 @@ def test_golds_are_those_that_a_person_means(tmp_path: Path, case: str) -> None:
     assert question_from_fields(row).answers == golds
 
 
-@pytest.mark.parametrize("name", ["final_answer", "Gold Standard", "references", "expectation", "targets", "truth_2"])
-def test_a_column_that_speaks_of_answers_is_never_left_out(tmp_path: Path, name: str) -> None:
-    path = lines(tmp_path / "q.jsonl", {"question": "Which?", "answer": "iron", name: "steel"})
-    assert f"the name of column {name!r} speaks of right answers, and column 'answer' does not have" in refusal(path)
-    assert only(path, columns={"answers": "answer"}).answers == ("iron",)
-    alone = lines(tmp_path / "alone.jsonl", {"question": "Which?", name: "steel"})
-    assert f"--columns answers={name}" in refusal(alone)
-    assert only(alone, columns={"answers": name}).answers == ("steel",)
+def test_a_column_of_an_unknown_name_is_no_gold_unless_the_user_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = lines(tmp_path / "q.jsonl", {"question": "Which?", "final_answer": "iron"})
+    assert "no answers (--columns answers=NAME), ids made from the text, not used: `final_answer`" in understood(
+        path, caplog
+    )
+    assert only(path, columns={"answers": "final_answer"}).answers == ("iron",)
 
 
 def test_wrong_answers_are_kept_as_wrong(tmp_path: Path) -> None:
@@ -286,10 +252,8 @@ LISTS = {
     "NumPy": "['Jane Austen' 'Austen']",
     "several lines": "['Jane Austen'\n 'Austen']",
     "both quotes": "[\"Jane Austen\" 'Austen']",
-    "array": "array(['Jane Austen', 'Austen'], dtype=object)",
     "JSON": '["Jane Austen", "Austen"]',
-    "SQuAD": "{'text': array(['Jane Austen', 'Austen'], dtype=object), 'answer_start': array([3, 8], dtype=int32)}",
-    "NumPy 2": "[np.str_('Jane Austen'), np.str_('Austen')]",
+    "SQuAD": "{'text': ['Jane Austen', 'Austen'], 'answer_start': [3, 8]}",
     "Python 2": "[u'Jane Austen', u'Austen']",
 }
 
@@ -309,7 +273,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     "a list": {"choices": "['x' 'y' 'z']"},
     "options": {"options": "['x', 'y', 'z']"},
     "an object": {"options": "{'A': 'x', 'B': 'y', 'C': 'z'}"},
-    "labels": {"choices": "{'text': array(['x', 'y', 'z'], dtype=object), 'label': array(['1', '2', '3'])}"},
+    "labels": {"choices": "{'text': ['x', 'y', 'z'], 'label': ['1', '2', '3']}"},
 }
 
 
@@ -456,7 +420,12 @@ BROKEN: dict[str, tuple[str, str | bytes, str]] = {
     "lists with and without commas": (
         "q.csv",
         "query,answer\nWho?,\"['a', 'b' 'c']\"\n",
-        "q.csv:2: expected a list such as ['a', 'b'], found \"['a', 'b' 'c']\" in 'answer': only some elements",
+        "q.csv:2: expected a list such as ['a', 'b'], found \"['a', 'b' 'c']\" in 'answer': no literal",
+    ),
+    "NumPy arrays": (
+        "q.csv",
+        "query,answer\nWho?,\"array(['a'], dtype=object)\"\n",
+        "in 'answer': no literal of Python or JSON; save the table as JSON Lines or Parquet",
     ),
     "numbers": ("q.csv", "query,answer\nWho?,[1 2]\n", "q.csv:2: 'answer' is '[1 2]': one answer or several?"),
     "an object": ("q.jsonl", '{"query": "Who?", "answer": {"value": "a"}}', "q.jsonl:1: 'answer' is {'value': 'a'}"),
