@@ -375,15 +375,9 @@ def any_finished(folder: Path) -> bool:
     return any(folder.glob(f"*{_RECORD}"))
 
 
-def noted(path: Path) -> dict[str, int]:
-    """The notes of :func:`mark_finished`; empty without any."""
-    notes = _record(path).get("notes")
-    return notes if isinstance(notes, dict) else {}
-
-
-def mark_finished(path: Path, inputs: Inputs, notes: Mapping[str, int] | None = None) -> None:
-    """Record that the file is finished, with what was found out when it was made."""
-    record = {"inputs": dict(inputs), "sha256": fingerprint(path), **({"notes": dict(notes)} if notes else {})}
+def mark_finished(path: Path, inputs: Inputs) -> None:
+    """Record that the file is finished."""
+    record = {"inputs": dict(inputs), "sha256": fingerprint(path)}
     write_file(_record_path(path), json.dumps(record).encode())
 
 

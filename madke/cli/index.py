@@ -189,13 +189,8 @@ def build(
     with resumable():
         manifest = build_index(**options, progress=counter("passages"))
     say(f"{out}: {count_of(manifest.passages, 'passage')}, {manifest.size / 1e6:,.1f} MB")
-    index, recall = manifest.index, manifest.index_recall
-    if isinstance(index, DenseSettings) and recall is not None:
-        choice = f" (auto: {index.reason})" if index.reason else ""
-        measured = f"recall@5 {recall.recall_at_5:.3f} ±{recall.margin:.3f} of an exact search"
-        say(f"{index.factory}{choice}: {measured}")
-        if manifest.cut is not None:
-            say(manifest.cut.line(manifest.passages))
+    if isinstance(manifest.index, DenseSettings) and manifest.index.reason:
+        say(f"{manifest.index.factory} (auto: {manifest.index.reason})")
 
 
 @app.command(
@@ -267,12 +262,6 @@ def info(index: Folder, as_json: AsJson = False) -> None:
         facts["skipped"] = f"{count_of(manifest.corpus.skipped, 'passage')} without text"
     facts |= {"size": f"{manifest.size / 1e6:,.1f} MB"}
     facts |= {name: str(value) for name, value in manifest.index.model_dump(exclude_none=True).items() if value != ""}
-    if manifest.index_recall is not None:
-        measured = manifest.index_recall
-        queries = f"({count_of(measured.queries, 'query', 'queries')})"
-        facts["recall@5"] = f"{measured.recall_at_5} ±{measured.margin} of an exact search {queries}"
-    if manifest.cut is not None:
-        facts["cut"] = manifest.cut.line(manifest.passages)
     facts["built by"] = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
     for name, fact in facts.items():
         say_wrapped(fact, label=f"{name:<9} ", indent=10)

@@ -28,7 +28,7 @@ from hashlib import sha256
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from madke._util.assets import require
 from madke._util.files import fingerprint
@@ -145,16 +145,6 @@ class Encoder(Protocol):
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of titled passages, shape ``(len(texts), dimension)``; the same call gives the same bytes."""
-
-
-@runtime_checkable
-class KnowsWindow(Protocol):
-    """An encoder that knows how many tokens it reads of a passage: ``window``, None without a limit."""
-
-    window: int | None
-
-    def count_cut(self, titles: Sequence[str], texts: Sequence[str]) -> int:
-        """How many of the passages are longer than the window: only their beginning is encoded."""
 
 
 _SAMPLED = 16
@@ -288,14 +278,6 @@ def _in_length_order(
     return vectors
 
 
-def _longer(tokenizer: Any, window: int | None, *columns: Sequence[str]) -> int:
-    """How many texts, or pairs of texts, have more tokens than the window."""
-    if window is None:
-        return 0
-    tokens = tokenizer(*map(list, columns), truncation=False, padding=False, verbose=False)["input_ids"]
-    return sum(len(each) > window for each in tokens)
-
-
 def titled_text(title: str, text: str) -> str:
     """A passage as one text, with its title as the first line."""
     return f"{title}\n{text}" if title else text
@@ -321,7 +303,6 @@ class _PackagedEncoder(_PickledByName):
     dtype: Dtype = "float32"
     similarity: Similarity = "cosine"
     dimension = minilm.DIMENSION
-    window: int | None = minilm.MOST_TOKENS
     encoding = AS_STORED
 
     def __init__(self) -> None:
@@ -340,9 +321,6 @@ class _PackagedEncoder(_PickledByName):
         if len(texts) >= _FOR_GPU and _has_gpu():
             return self._torch.encode_passages(titles, texts)
         return self.encode_queries(list(map(titled_text, titles, texts)))
-
-    def count_cut(self, titles: Sequence[str], texts: Sequence[str]) -> int:
-        return self._model.count_longer(list(map(titled_text, titles, texts)))
 
 
 @cache
@@ -386,8 +364,6 @@ class _SentenceEncoder(_PickledByName):
         normalize = declared == "cosine" if self.encoding.normalize is None else self.encoding.normalize
         self.similarity: Similarity = "cosine" if normalize else "inner_product"
         self.dimension: int = dimension
-        window = self._model.max_seq_length
-        self.window: int | None = window if isinstance(window, int) else None  # static embeddings have none
         self.revision = revision_of(model, cache)
 
     def _set_layers(self) -> None:
@@ -411,10 +387,6 @@ class _SentenceEncoder(_PickledByName):
         titled = list(map(titled_text, titles, texts))
         return self._encode(partial(self._model.encode_document, prompt=self.encoding.passage_prefix or ""), titled)
 
-    def count_cut(self, titles: Sequence[str], texts: Sequence[str]) -> int:
-        prefix = self.encoding.passage_prefix or ""
-        return _longer(self._model.tokenizer, self.window, [prefix + text for text in map(titled_text, titles, texts)])
-
     def _encode(self, encode: Callable[..., Any], texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np
 
@@ -433,7 +405,6 @@ class _DprEncoder(_PickledByName):
     """A question encoder and a context encoder of DPR; a passage is the pair (title, text)."""
 
     similarity: Similarity = "inner_product"
-    window: int | None = _DPR_TOKENS
 
     def __init__(self, name: str, question_model: str, context_model: str, dtype: Dtype) -> None:
         import torch
@@ -459,9 +430,6 @@ class _DprEncoder(_PickledByName):
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
         encode = partial(self._encode, self._context, self._context_tokens)
         return _in_length_order([titles, texts], self.dimension, encode)
-
-    def count_cut(self, titles: Sequence[str], texts: Sequence[str]) -> int:
-        return _longer(self._context_tokens, self.window, titles, texts)
 
     def _encode(self, model: Any, tokenizer: Any, *columns: list[str]) -> Any:
         import torch

@@ -50,10 +50,6 @@ class MiniLm:
                 parts = [self._weights[f"{name}.{part}.{kind}"] for part in ("query", "key", "value")]
                 self._weights[f"{name}.all.{kind}"] = np.concatenate(parts)
 
-    def count_longer(self, texts: Sequence[str]) -> int:
-        """How many texts have more tokens than the window."""
-        return sum(bool(found.overflowing) for found in self._tokenizer.encode_batch(list(texts)))
-
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The unit vectors of texts, shape ``(len(texts), DIMENSION)``."""
         import numpy as np

@@ -48,10 +48,10 @@ def is_index(folder: Path) -> bool:
 
 
 def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Path | None = None) -> Source:
-    """The source over the index in ``folder``: built by madke, or in the format of pyserini or FlashRAG.
+    """The source over the index in ``folder``: built by madke, or in pyserini's format.
 
-    A FAISS folder of pyserini's, or a FAISS file of FlashRAG's, needs ``encoder``, which encodes the queries, and
-    ``texts``, the Lucene index or the JSON Lines file with the passages. UserError if something is missing.
+    A FAISS folder of pyserini's needs ``encoder``, which encodes the queries, and ``texts``, the Lucene index with the
+    passages. UserError if something is missing.
     """
     built_by_madke = (folder / MANIFEST).exists()
     if not built_by_madke and published.is_faiss(folder):
@@ -163,18 +163,15 @@ class DenseSource:
         self._built = settings
         return f"{settings.encoder} vectors of {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
 
-    def _open_published(self, path: Path, encoder: Encoder | str, texts: Path) -> str:
-        """Open a file of FlashRAG's or a folder of pyserini's."""
+    def _open_published(self, folder: Path, encoder: Encoder | str, texts: Path) -> str:
         self._encoded_by = encoder
-        if path.is_file():
-            self._passages, self._rows = published.open_lines(texts)
-            self._files, rows = [path], "passages"
-        else:
-            self._passages, self._rows = published.open_passages(path, texts)
-            self._files, rows = [path / published.VECTORS], "documents"
+        self._passages, self._rows = published.open_passages(folder, texts)
+        self._files = [folder / published.VECTORS]
         name = encoder if isinstance(encoder, str) else encoder.name
-        where = f"({path}, {published.fingerprint_of(path)}), texts from {texts} ({published.fingerprint_of(texts)})"
-        return f"{name} vectors of {self._rows:,} {rows} {where}"
+        where = (
+            f"({folder}, {published.fingerprint_of(folder)}), texts from {texts} ({published.fingerprint_of(texts)})"
+        )
+        return f"{name} vectors of {self._rows:,} documents {where}"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """For each query, the ``k`` passages whose vectors have the largest inner product with the query's."""

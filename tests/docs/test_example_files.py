@@ -29,7 +29,7 @@ def test_models() -> None:
 
 
 def test_sources() -> None:
-    assert set(read_sources(example("sources"))) == {"wiki", "wiki-bm25", "wiki-dense", "wiki-e5", "google", "snippets"}
+    assert set(read_sources(example("sources"))) == {"wiki", "wiki-bm25", "wiki-dense", "google", "snippets"}
 
 
 def test_search_services() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from madke.core.errors import UserError
-from madke.models.encoders import KnowsWindow, Similarity, load_encoder
+from madke.models.encoders import Similarity, load_encoder
 from tests.support.installed import needs
 from tests.support.tiny_encoder import SMALL, save_sentence_model, save_tokenizer
 
@@ -55,16 +55,6 @@ def test_many_passages_at_once_are_left_to_sentence_transformers() -> None:
     many = encoder.encode_passages(["Title"] * 512, ["A short text."] * 512)
 
     assert many[0] == pytest.approx(encoder.encode_passages(["Title"], ["A short text."])[0], abs=1e-5)
-
-
-def test_minilm_counts_the_passages_that_it_cuts() -> None:
-    encoder = load_encoder()
-    assert isinstance(encoder, KnowsWindow)
-    assert encoder.window == 256
-    texts = ["river " * words for words in (10, 253, 254, 255, 1_000)]  # and two special tokens
-
-    assert encoder.count_cut([""] * 5, texts) == 2
-    assert encoder.count_cut(["title"] * 5, texts) == 3
 
 
 def test_bfloat16_is_close_and_still_of_length_one() -> None:

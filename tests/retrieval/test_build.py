@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,9 +11,7 @@ from madke.core.errors import UserError
 from madke.retrieval.index_sources import Bm25Source, DenseSource
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.index_folder import (
-    CutPassages,
     DenseSettings,
-    IndexRecall,
     Manifest,
     open_manifest,
     read_manifest,
@@ -63,7 +60,6 @@ def test_the_manifest_says_what_was_built(corpus: Path, tmp_path: Path) -> None:
         batching="32, longest first",
         file_mb=0.001,
     )
-    assert manifest.index_recall == IndexRecall(recall_at_5=1.0, margin=0.0, queries=50)
     assert [file.path for file in manifest.files] == [*(f"faiss/0000{n}.index" for n in range(3)), "passages.arrow"]
     assert manifest.versions["faiss-cpu"]
     assert names(tmp_path) == ["index", "passages.jsonl"]
@@ -89,28 +85,6 @@ def test_passages_without_text_are_left_out_and_logged(
     (hits,) = opened.search([PASSAGES[1]["text"]], 5)
     assert hits.passages[0].key == PASSAGES[1]["id"]
     assert build_index(tmp_path / "index", tmp_path / "copy").corpus.skipped == 1
-
-
-class Windowed(WordEncoder):
-    """Reads seven words of a passage."""
-
-    window = 7
-
-    def count_cut(self, titles: Sequence[str], texts: Sequence[str]) -> int:
-        return sum(len(text.split()) > self.window for text in texts)
-
-
-def test_a_dense_build_counts_the_passages_that_its_encoder_cuts(tmp_path: Path) -> None:
-    texts = ["a river " * words for words in range(1, 9)]
-    corpus = write_corpus(tmp_path / "c.jsonl", [{"id": f"{n}", "title": "", "text": t} for n, t in enumerate(texts)])
-
-    for name in ("index", "from-kept-vectors"):
-        built = build_index(
-            corpus, tmp_path / name, "dense", encoder=Windowed(), shard_rows=3, vectors=tmp_path / "vectors"
-        )
-        assert built.cut == CutPassages(passages=5, window=7)
-        assert built.cut.line(8).startswith("5 of 8 passages longer than the encoder's window of 7 tokens;")
-    assert build_index(corpus, tmp_path / "unknown", "dense", encoder=WordEncoder()).cut is None
 
 
 def test_k1_and_b_of_the_build_act_when_searching(corpus: Path, tmp_path: Path) -> None:

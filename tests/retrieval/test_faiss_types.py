@@ -104,14 +104,12 @@ def keys_found(index: Path, numbers: Sequence[int], k: int = 5) -> list[set[str]
         ("HNSW16,SQ8", 0.9),
     ],
 )
-def test_each_type_is_built_in_several_files_and_says_how_exact_it_is(
+def test_each_type_is_built_in_several_files(
     factory: str, least: float, corpus: Path, vectors: Path, tmp_path: Path
 ) -> None:
     manifest = build(corpus, vectors, tmp_path / "index", factory, file_mb=0.02)
 
     assert len([file for file in manifest.files if file.path.startswith("faiss/")]) > 1
-    assert manifest.index_recall is not None
-    assert least <= manifest.index_recall.recall_at_5 <= 1
     numbers = range(0, COUNT, 50)
     found = keys_found(tmp_path / "index", numbers)
     assert np.mean([str(n) in keys for n, keys in zip(numbers, found, strict=True)]) >= least - 0.1

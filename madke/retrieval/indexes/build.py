@@ -27,9 +27,7 @@ from madke.retrieval.indexes.index_folder import (
     PASSAGES_FILE,
     Bm25Settings,
     CorpusInfo,
-    CutPassages,
     DenseSettings,
-    IndexRecall,
     Manifest,
     PassageStore,
     describe_corpus,
@@ -51,8 +49,8 @@ _VECTORS = "vectors"
 _FAISS = "faiss"
 
 _Settings = Bm25Settings | DenseSettings
-_Fill = Callable[[PassageStore, Path, CorpusInfo], tuple[_Settings, IndexRecall | None, CutPassages | None]]
-"""Builds the index of a store in a folder; returns its settings and, for a dense index, its recall and cut passages."""
+_Fill = Callable[[PassageStore, Path, CorpusInfo], _Settings]
+"""Builds the index of a store in a folder, and returns its settings."""
 
 
 def build_index(
@@ -134,9 +132,9 @@ def build_index(
         settings = Bm25Settings(**{name: value for name, value in for_bm25.items() if value is not None})
         start_jvm()
 
-        def fill(store: PassageStore, index: Path, _: CorpusInfo) -> tuple[_Settings, None, None]:
+        def fill(store: PassageStore, index: Path, _: CorpusInfo) -> _Settings:
             index_passages(store, index / LUCENE, progress)
-            return settings, None, None
+            return settings
 
         return _build(Path(corpus), Path(out), settings, fill, progress)
     if encoder is None or isinstance(encoder, str):
@@ -168,7 +166,7 @@ def build_index(
 def _fill_dense(
     asked: DenseSettings, encoder: Encoder, vectors: Path | None, workers: Workers, progress: Progress
 ) -> _Fill:
-    def fill(store: PassageStore, index: Path, source: CorpusInfo) -> tuple[_Settings, IndexRecall, CutPassages | None]:
+    def fill(store: PassageStore, index: Path, source: CorpusInfo) -> _Settings:
         settings = asked
         if asked.factory == AUTO:
             chosen, reason = dense.choose(len(store), encoder.dimension, dense.total_memory())
@@ -185,13 +183,10 @@ def _fill_dense(
                 progress=progress,
             )
             files = dense.write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.identity)
-            cut = dense.count_cut(shards, encoder)
-            searched = dense.FaissShards(files, parameters=settings.parameters)
-            recall = dense.measure_recall(store, encoder, shards, searched)
         (index / _FAISS).mkdir()
         for file in files:
             file.rename(index / _FAISS / file.name)
-        return settings, recall, cut
+        return settings
 
     return fill
 
@@ -212,13 +207,10 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
             index.mkdir()
             store, skipped = _store_passages(corpus, index / PASSAGES_FILE, progress)
             source = source.model_copy(update={"skipped": source.skipped + skipped})
-            settings, recall, cut = fill(store, index, source)
             manifest = Manifest(
                 corpus=source,
                 passages=len(store),
-                index=settings,
-                index_recall=recall,
-                cut=cut,
+                index=fill(store, index, source),
                 files=describe_files(index),
                 versions=versions(),
             )

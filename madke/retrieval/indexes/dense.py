@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -16,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from madke._util.assets import require
-from madke._util.files import Inputs, atomic_write, disk_full, is_finished, made_from, mark_finished, noted
+from madke._util.files import Inputs, atomic_write, disk_full, is_finished, made_from, mark_finished
 from madke._util.workers import Workers
 from madke.core.errors import UserError
-from madke.models.encoders import Encoder, KnowsWindow, time_estimate
-from madke.retrieval.indexes.index_folder import CutPassages, DenseSettings, IndexRecall, PassageStore, StoredPassage
+from madke.models.encoders import Encoder, time_estimate
+from madke.retrieval.indexes.index_folder import DenseSettings, PassageStore, StoredPassage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,9 +31,6 @@ _LONG = 1_000
 """Passages, from which the build says how long it will take."""
 _BLOCK = 8 << 20
 _ANSWER_BYTES = 128 << 20
-_CUT = "cut"
-_QUERIES = 500
-_DEPTH = 5
 
 
 def encode_shards(
@@ -70,28 +66,20 @@ def encode_shards(
         else:
             missing.append((path, inputs, rows))
     count = sum(len(rows) for _, _, rows in missing)
-    if count > _LONG and isinstance(encoder, KnowsWindow):  # an endpoint may cost money
+    if count > _LONG:
         _, titles, texts = zip(*store.read(missing[0][2]), strict=True)
         estimate = time_estimate(encoder, titles, texts, count)
         _log.warning("encoding %s passages: %s with all cores of this machine", f"{count:,}", estimate)
     passages = (store.read(rows) for _, _, rows in missing)
     encoded = workers.map(partial(_encode, encoder), passages)
-    for (path, inputs, rows), (vectors, cut) in zip(missing, encoded, strict=True):
+    for (path, inputs, rows), vectors in zip(missing, encoded, strict=True):
         if not np.isfinite(vectors).all():
             raise UserError(f"encoder {encoder.name!r}: a value of its vectors exceeds float16", file=path)
         with atomic_write(path) as file:
             np.save(file, vectors)
-        mark_finished(path, inputs, None if cut is None else {_CUT: cut})
+        mark_finished(path, inputs)
         progress(rows.stop, len(store))
     return paths
-
-
-def count_cut(paths: Sequence[Path], encoder: Encoder) -> CutPassages | None:
-    """How many passages of the shards are cut; None if the encoder or an older version did not count them."""
-    counts = [noted(path).get(_CUT) for path in paths]
-    if not isinstance(encoder, KnowsWindow) or encoder.window is None or None in counts:
-        return None
-    return CutPassages(passages=sum(count or 0 for count in counts), window=encoder.window)
 
 
 def vector_inputs(settings: DenseSettings, corpus: str) -> Inputs:
@@ -108,14 +96,12 @@ def load_vectors(path: Path) -> NDArray[np.float32]:
     return vectors
 
 
-def _encode(encoder: Encoder, passages: Sequence[StoredPassage]) -> tuple[NDArray[np.float16], int | None]:
-    """The vectors, and how many passages are cut, if the encoder can tell."""
+def _encode(encoder: Encoder, passages: Sequence[StoredPassage]) -> NDArray[np.float16]:
     import numpy as np
 
     titles, texts = [passage.title for passage in passages], [passage.text for passage in passages]
     with np.errstate(over="ignore"):  # an overflow becomes infinite; encode_shards refuses it
-        vectors = encoder.encode_passages(titles, texts).astype(np.float16)
-    return vectors, encoder.count_cut(titles, texts) if isinstance(encoder, KnowsWindow) else None
+        return encoder.encode_passages(titles, texts).astype(np.float16)
 
 
 class FaissShards:
@@ -348,38 +334,3 @@ def choose(count: int, dimension: int, memory: int) -> tuple[str, str]:
 def _divisor(number: int, limit: int) -> int:
     """The largest divisor up to ``limit``: each byte of a product quantizer encodes the same number of dimensions."""
     return next(divisor for divisor in range(max(limit, 1), 0, -1) if number % divisor == 0)
-
-
-def measure_recall(store: PassageStore, encoder: Encoder, vectors: Sequence[Path], index: FaissShards) -> IndexRecall:
-    """Recall@5 against an exact search over the same vectors; the queries are first sentences of 500 passages.
-
-    The passage of the query itself is ignored. A passage that scores at least as high as the exact search's fifth is
-    a hit. Real questions are less similar to passages, so the recall of an inverted file is somewhat lower for them.
-    """
-    import faiss
-    import numpy as np
-
-    own = np.arange(0, len(store), max(1, len(store) // _QUERIES))[:_QUERIES]
-    sentences = [re.split(r"(?<=[.!?])\s", store[int(row)].text.strip(), maxsplit=1)[0] for row in own]
-    queries = encoder.encode_queries(sentences)
-    depth = min(_DEPTH, len(store) - 1)
-    if depth == 0:
-        return IndexRecall(recall_at_5=1.0, queries=0)
-    found = index.search(queries, depth + 1)[1]
-    # Move the query's own passage to the end and drop it.
-    found = np.take_along_axis(found, np.argsort(found == own[:, None], axis=1, kind="stable"), axis=1)[:, :depth]
-    exact = np.full((len(queries), 0), -np.inf, dtype=np.float32)
-    score_of_found = np.full(found.shape, -np.inf, dtype=np.float32)
-    first = 0
-    for path in vectors:
-        shard = load_vectors(path)
-        scores, rows = faiss.knn(queries, shard, min(depth + 1, len(shard)), metric=faiss.METRIC_INNER_PRODUCT)
-        scores[rows + first == own[:, None]] = -np.inf
-        exact = -np.sort(-np.concatenate([exact, scores], axis=1), axis=1)[:, :depth]
-        query, place = np.nonzero((found >= first) & (found < first + len(shard)))
-        score_of_found[query, place] = np.einsum("nd,nd->n", queries[query], shard[found[query, place] - first])
-        first += len(shard)
-    # The two computations of a score differ in the last bits.
-    hits = score_of_found >= exact[:, -1:] - 1e-5 * np.abs(exact[:, -1:])
-    margin = 1.96 * hits.mean(axis=1).std() / np.sqrt(len(queries))
-    return IndexRecall(recall_at_5=round(float(hits.mean()), 4), margin=round(float(margin), 4), queries=len(queries))

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from madke._util.assets import require
 from madke._util.files import atomic_write, fingerprint, is_intact
 from madke._util.yaml_file import read_json
-from madke.core.errors import UserError, count_of
+from madke.core.errors import UserError
 from madke.models.encoders import Dtype, Encoding, Pooling, Similarity
 
 MANIFEST = "manifest.json"
@@ -151,14 +151,6 @@ class DenseSettings(ManifestPart):
         return Encoding(**{each.name: getattr(self, each.name) for each in fields(Encoding)})
 
 
-class IndexRecall(ManifestPart):
-    """Recall@5 relative to exact search, measured at the build; ``margin`` is half of the 95 % interval."""
-
-    recall_at_5: float
-    margin: float = 0.0
-    queries: int
-
-
 class CorpusInfo(ManifestPart):
     """The corpus that was indexed: a file, or a folder of passages."""
 
@@ -171,19 +163,6 @@ class CorpusInfo(ManifestPart):
     def identity(self) -> str:
         """Identifies the rows of the index: an older index of the same corpus may hold what is skipped now."""
         return f"{self.sha256} without {self.skipped}" if self.skipped else self.sha256
-
-
-class CutPassages(ManifestPart):
-    """How many passages are longer than the encoder's window (tokens), so that only their beginning is encoded."""
-
-    passages: int
-    window: int
-
-    def line(self, passages: int) -> str:
-        """The count, of so many passages, in words."""
-        found = f"{self.passages:,} of {count_of(passages, 'passage')}"
-        ends = "; the vector says nothing of their ends" if self.passages else ""
-        return f"{found} longer than the encoder's window of {self.window} tokens{ends}"
 
 
 def _inside(path: str) -> str:
@@ -201,15 +180,15 @@ class FileInfo(ManifestPart):
 
 
 class Manifest(ManifestPart):
-    """The content of ``manifest.json``; only dense indexes have ``index_recall`` and ``cut``."""
+    """The content of ``manifest.json``."""
 
     format: Literal[1] = 1
     corpus: CorpusInfo
     passages: int
     index: Annotated[Bm25Settings | DenseSettings, Field(discriminator="kind")]
-    index_recall: IndexRecall | None = None
-    cut: CutPassages | None = None
-    """None for BM25, and if the window of the encoder is unknown."""
+    index_recall: Any = Field(None, exclude=True)
+    """This and the next are in manifests of madke 0.4, and are not used."""
+    cut: Any = Field(None, exclude=True)
     files: tuple[FileInfo, ...]
     versions: dict[str, str]
 

@@ -1,9 +1,7 @@
-"""Folders that others publish: pyserini's Lucene and FAISS indexes, and FAISS files of FlashRAG and Search-R1.
+"""Folders in pyserini's format: Lucene and FAISS indexes that others publish.
 
 * A Lucene document stores its source text in the field ``raw`` (``-storeRaw``) or ``contents`` (``-storeContents``).
 * A FAISS folder of pyserini's holds the vectors in ``index`` and one document id per line in ``docid``.
-* A FAISS file of FlashRAG's, such as ``e5_Flat.index``, has its passages in a JSON Lines file: row n is line n,
-  ``{"id", "contents"}``.
 """
 
 import json
@@ -16,7 +14,6 @@ from typing import Any
 from madke._util.assets import cache_dir
 from madke._util.files import atomic_write, open_unpacked
 from madke.core.errors import UserError
-from madke.retrieval.indexes.corpus import PASSAGE_FORMAT, passage_of
 from madke.retrieval.indexes.index_folder import StoredPassage
 from madke.retrieval.indexes.lucene import java_thread, open_lucene
 
@@ -32,11 +29,9 @@ def is_lucene(folder: Path) -> bool:
     return any(path.is_file() for path in folder.glob("segments_*"))
 
 
-def is_faiss(path: Path) -> bool:
-    """Whether this is a FAISS file, or a folder with one and the ids of its documents."""
-    if path.is_file():
-        return path.suffix == ".index"
-    return (path / VECTORS).is_file() and (path / DOCIDS).is_file()
+def is_faiss(folder: Path) -> bool:
+    """Whether the folder holds FAISS vectors and the ids of their documents."""
+    return (folder / VECTORS).is_file() and (folder / DOCIDS).is_file()
 
 
 def describe(folder: Path) -> str | None:
@@ -106,22 +101,6 @@ def open_passages(folder: Path, texts: Path) -> tuple[Passages, int]:
         return stored
 
     return passages, len(ids)
-
-
-def open_lines(path: Path) -> tuple[Passages, int]:
-    """The passages of a JSON Lines file by row, and the number of rows."""
-    lines = Lines(path)
-
-    def passage(row: int) -> StoredPassage:
-        try:
-            found = passage_of(json.loads(lines[row]))
-        except (ValueError, RecursionError):
-            found = None
-        if found is None:
-            raise LookupError(f"line {row + 1} of {path}: {PASSAGE_FORMAT}")
-        return found
-
-    return lambda rows: list(map(passage, rows)), len(lines)
 
 
 FETCHED = "fetched.json"
