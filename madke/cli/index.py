@@ -60,25 +60,22 @@ def tune(
 def passages(
     sources: Annotated[
         list[Path],
-        typer.Argument(metavar="SOURCE...", help="Wikipedia XML dumps, or with --kind text files or folders of text."),
+        typer.Argument(metavar="SOURCE...", help="Wikipedia XML dumps (.bz2, .gz or plain)."),
     ],
     out: Annotated[Path, option("Folder to make. The same command resumes it.", "DIR")],
-    kind: Annotated[
-        Literal["wikipedia", "text"], option("XML dump (.bz2, .gz or plain), or plain text, Markdown, HTML.")
-    ] = "wikipedia",
     words: Annotated[int, option("Words per passage; the last one of a page may have fewer.", "N", min=1)] = 100,
     processes: Annotated[int | None, option("Worker processes. Default: one per core.", "N", min=1)] = None,
     engine: flags.EngineOption = "local",
     address: flags.AddressOption = None,
 ) -> None:
-    """Split Wikipedia or other texts into passages of 100 words, as DPR does, for `madke index build`."""
+    """Split Wikipedia into passages of 100 words, as DPR does, for `madke index build`."""
     import os
 
     from madke._util.workers import open_workers
     from madke.cli.progress import resumable, status_line
     from madke.retrieval.indexes.corpus import read_folder
     from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST
-    from madke.retrieval.passages.builder import build_passages
+    from madke.retrieval.passages import build_passages
 
     if engine == "ray" and processes is not None:
         raise UserError("--processes needs --engine local; a Ray cluster uses all its cores")
@@ -94,7 +91,6 @@ def passages(
             sources,
             out,
             workers=workers,
-            kind=kind,
             words=words,
             progress=lambda counts: show(f"{counts.pages:,} pages, {counts.passages:,} passages"),
         )

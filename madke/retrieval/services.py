@@ -26,7 +26,6 @@ from madke.core.addresses import public_url, retry_after
 from madke.core.chat import decoded
 from madke.core.errors import UserError, unknown
 from madke.models.endpoint import key_from_environment
-from madke.retrieval.passages.raw_pages import split_words
 from madke.retrieval.web import (
     MAX_REPLY_BYTES,
     Address,
@@ -566,8 +565,9 @@ class Wikipedia(HttpService):
         for item in _list(fetch(article), "pages"):
             title, text, url = (str(item.get(name) or "") for name in ("title", "extract", "fullurl"))
             if "pageprops" not in item and self._options.allows([url]):
-                for n, part in enumerate(split_words(_prose(text), _WORDS)):
-                    yield _Passage(f"{page}-{n}", title, part, url)
+                words = _prose(text).split()
+                for n, start in enumerate(range(0, len(words), _WORDS)):
+                    yield _Passage(f"{page}-{n}", title, " ".join(words[start : start + _WORDS]), url)
 
 
 class _Passage(NamedTuple):

@@ -11,7 +11,8 @@ from madke._util.workers import InProcess
 from madke.core.errors import UserError
 from madke.retrieval.indexes.corpus import Skipped, read_corpus, read_unique
 from madke.retrieval.indexes.index_folder import StoredPassage, describe_corpus
-from madke.retrieval.passages.builder import build_passages
+from madke.retrieval.passages import build_passages
+from tests.support.dump import articles, write_dump
 
 A = StoredPassage("1", "Title", 'A "quoted"\ttext')
 
@@ -75,13 +76,12 @@ def test_what_is_broken_is_said_with_its_line(name: str, content: str, message: 
 
 @pytest.mark.parametrize("damage", ["changed", "missing"])
 def test_a_damaged_shard_of_passages_is_said_before_it_is_read(damage: str, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one two")
-    build_passages([tmp_path / "a.txt"], tmp_path / "passages", workers=InProcess(), kind="text")
+    build_passages([write_dump(tmp_path / "d.xml", articles(3))], tmp_path / "passages", workers=InProcess())
     shard = tmp_path / "passages" / "passages-00000.jsonl.gz"
     if damage == "missing":
         shard.unlink()
     else:
-        shard.write_bytes(gzip.compress(gzip.decompress(shard.read_bytes()).replace(b"two", b"too")))
+        shard.write_bytes(gzip.compress(gzip.decompress(shard.read_bytes()).replace(b"e", b"o")))
 
     with pytest.raises(
         UserError,

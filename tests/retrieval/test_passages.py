@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 import logging
@@ -13,9 +14,9 @@ import pytest
 
 from madke._util.workers import InProcess, open_workers
 from madke.core.errors import UserError
+from madke.retrieval import passages
 from madke.retrieval.indexes.corpus import CorpusCounts, PassagesManifest, read_corpus
-from madke.retrieval.passages import builder as passages
-from madke.retrieval.passages.builder import build_passages
+from madke.retrieval.passages import build_passages, page_kind, read_dump
 from tests.support.dump import Page, articles, write_dump
 
 PAGES = [
@@ -159,9 +160,83 @@ def test_folders_and_sources_that_will_not_do_are_refused(tmp_path: Path) -> Non
         build(dump, dump)
     with pytest.raises(UserError, match="no such dump file"):
         build(tmp_path / "none.xml", tmp_path / "out")
-    with pytest.raises(UserError, match=r"full: no such dump file; .*--kind text"):
+    with pytest.raises(UserError, match=r"full: no such dump file; for a folder of texts"):
         build(tmp_path / "full", tmp_path / "out")
     with pytest.raises(UserError, match="this source has no passages"):
         build(dump, tmp_path / "out")
     # What was begun with nothing in it does not stand in the way of the next source.
     build(write_dump(tmp_path / "d2.xml", PAGES), tmp_path / "out")
+
+
+DUMP = [
+    Page(title="Lake & <sea>", text="A lake, größer als ein See: «озеро».", earlier="An old text."),
+    Page(title="Old lake", text="#REDIRECT [[Lake]]", redirect="Lake"),
+    Page(title="Diskussion:Lake", text="Talk.", namespace=1),
+    Page(title="Empty", text=""),
+]
+
+
+@pytest.mark.parametrize("name", ["d.xml", "d.xml.gz", "d.xml.bz2"])
+def test_pages_come_with_their_latest_revision(name: str, tmp_path: Path) -> None:
+    pages = list(read_dump(write_dump(tmp_path / name, DUMP)))
+
+    assert [(p.page_id, p.title, p.namespace, p.redirect, p.revision, p.text) for p in pages] == [
+        ("1", "Lake & <sea>", 0, False, "1001", "A lake, größer als ein See: «озеро»."),
+        ("2", "Old lake", 0, True, "2000", "#REDIRECT [[Lake]]"),
+        ("3", "Diskussion:Lake", 1, False, "3000", "Talk."),
+        ("4", "Empty", 0, False, "4000", ""),
+    ]
+
+
+def test_a_dump_that_is_cut_off_says_after_which_page(tmp_path: Path) -> None:
+    whole = write_dump(tmp_path / "whole.xml.bz2", articles(30), streams_of=10).read_bytes()
+    (tmp_path / "d.xml.bz2").write_bytes(whole[: len(whole) * 2 // 3])
+
+    with pytest.raises(
+        UserError, match=r"d\.xml\.bz2: the dump is truncated after page \d+ \('.+'\); download it again"
+    ):
+        list(read_dump(tmp_path / "d.xml.bz2"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"plain text", "not a Wikipedia XML dump, or damaged: syntax error"),
+        (b"<html><body/></html>", "expected the XML element <mediawiki>, found <html>"),
+        (b"<mediawiki><page></page></mediawiki>", "siteinfo"),
+        (b"", "not a Wikipedia XML dump, or damaged: no element found"),
+    ],
+)
+def test_what_is_no_dump_is_said(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "d.xml.bz2").write_bytes(bz2.compress(content))
+
+    with pytest.raises(UserError, match=message):
+        list(read_dump(tmp_path / "d.xml.bz2"))
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "kind"),
+    [
+        ("Lake", "A lake.", "article"),
+        ("Lake", "#REDIRECT [[Sea]]", "redirect"),
+        ("See", "#WEITERLEITUNG [[Meer]]", "redirect"),
+        ("Jezioro", "# patrz: [[Morze]]", "redirect"),
+        ("Lake (disambiguation)", "", "disambiguation"),
+        ("Lac (homonymie)", "", "disambiguation"),
+        ("Lake", "* [[A]]\n{{disambig}}", "disambiguation"),
+        ("Lake", "{{Disambiguation|geo|surname}}", "disambiguation"),
+        ("Lake", "{{ hndis |Lake, A}}", "disambiguation"),
+        ("Lake", "{{School disambiguation}}", "disambiguation"),
+        ("See", "{{Begriffsklärung}}", "disambiguation"),
+        ("Lake", "of a [[lake]]{{disambiguation needed|date=May 2020}}", "article"),
+        ("Lake", "{{Other uses|Lake (disambiguation)}} A lake.", "article"),
+        ("List of lakes", "text", "list"),
+        ("Lists of lakes", "text", "list"),
+        ("Outline of hydrology", "text", "list"),
+        ("Index of hydrology articles", "text", "list"),
+        ("Index of refraction", "text", "article"),
+        ("Listening", "text", "article"),
+    ],
+)
+def test_what_is_no_article(title: str, text: str, kind: str) -> None:
+    assert page_kind(title, text) == kind

@@ -41,7 +41,6 @@ def test_the_counts_are_shown_and_the_same_command_finds_nothing_to_do(tmp_path:
         (["--engine", "ray", "--processes", "2"], "--processes needs --engine local"),
         (["--address", "auto"], "it needs --engine ray"),
         ([], r"none\.xml: no such dump file"),
-        (["--kind", "text"], r"none\.xml: no such file or folder"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_made(options: list[str], message: str, tmp_path: Path) -> None:

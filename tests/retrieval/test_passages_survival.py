@@ -12,9 +12,9 @@ import pytest
 
 from madke._util.workers import InProcess
 from madke.core.errors import UserError
+from madke.retrieval import passages
 from madke.retrieval.indexes.corpus import read_folder, shard_name
-from madke.retrieval.passages import builder as passages
-from madke.retrieval.passages.builder import build_passages
+from madke.retrieval.passages import build_passages
 from tests.support.dump import articles, write_dump
 from tests.support.small_disk import fill_up
 
@@ -23,7 +23,7 @@ BATCH_CHARACTERS, SHARD_BATCHES = 20_000, 2
 KILLED = f"""
 import sys
 from pathlib import Path
-from madke.retrieval.passages import builder as passages
+from madke.retrieval import passages
 from madke._util.workers import open_workers
 
 passages._BATCH_CHARACTERS, passages._SHARD_BATCHES = {BATCH_CHARACTERS}, {SHARD_BATCHES}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from madke.retrieval.passages.wikitext import plain_text
+from madke.retrieval.wikitext import plain_text
 
 ARTICLE = """{{Short description|Lake in Siberia}}
 {{Infobox body of water

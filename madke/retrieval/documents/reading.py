@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 from zipfile import ZipFile
 
 from madke._util.assets import install
+from madke._util.files import text_lines
 from madke.core.errors import UserError
 from madke.retrieval.documents.layout import Piece, is_suspect, read_by_columns
-from madke.retrieval.passages.books import as_sentence, book_form, read_book, sections, with_ended_headings
+from madke.retrieval.documents.markup import as_sentence, sections, text_form
 
 MAX_DOCUMENT_CHARACTERS = 50_000_000
 """Of one document: more than 10,000 pages."""
@@ -91,7 +92,7 @@ def missing_reader(name: str) -> str:
 
 
 def _kind(name: str) -> str:
-    return "book" if book_form(name) else PurePosixPath(name.lower()).suffix
+    return "text" if text_form(name) else PurePosixPath(name.lower()).suffix
 
 
 def passages_of(text: str, words: int = _WORDS) -> Iterator[str]:
@@ -106,14 +107,12 @@ def passages_of(text: str, words: int = _WORDS) -> Iterator[str]:
         yield " ".join("".join(units[start : start + size]).split())
 
 
-def _read_book(path: Path, name: str) -> tuple[_Parts, int, str]:
-    found = sections(name, read_book(path), tables=True)
-    plain = book_form(name) == "text"
-    return [(_below(one.heading), with_ended_headings(one.text) if plain else one.text) for one in found], 0, ""
+def _read_text(path: Path, name: str) -> tuple[_Parts, int, str]:
+    return _sections(text_form(name) or "text", "".join(text_lines(path))), 0, ""
 
 
-def _below(heading: str) -> str:
-    return f": {heading}" if heading else ""
+def _sections(form: str, content: str) -> _Parts:
+    return [(f": {one.heading}" if one.heading else "", one.text) for one in sections(form, content)]
 
 
 def _read_pdf(path: Path, name: str) -> tuple[_Parts, int, str]:
@@ -188,8 +187,7 @@ def _read_docx(path: Path, name: str) -> tuple[_Parts, int, str]:
             style_map="p[style-name='Title'] => h1:fresh",
             convert_image=mammoth.images.img_element(lambda image: {}),
         )
-    parts = sections(name, _NOTE_LINK.sub("", found.value), tables=True)
-    return [(_below(one.heading), one.text) for one in parts], 0, ""
+    return _sections("html", _NOTE_LINK.sub("", found.value)), 0, ""
 
 
 def _read_pptx(path: Path, name: str) -> tuple[_Parts, int, str]:
@@ -244,5 +242,5 @@ _READERS: dict[str, Callable[[Path, str], tuple[_Parts, int, str]]] = {
     ".docx": _read_docx,
     ".pptx": _read_pptx,
     ".xlsx": _read_xlsx,
-    "book": _read_book,
+    "text": _read_text,
 }

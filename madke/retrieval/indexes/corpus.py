@@ -26,7 +26,6 @@ from madke.retrieval.indexes.index_folder import ManifestPart, StoredPassage, be
 UNFINISHED = "unfinished.json"
 """The manifest of an unfinished folder; it lists the finished shards."""
 
-CorpusKind = Literal["wikipedia", "text"]
 CLEANING_RULES = 3
 """Version of the cleaning rules, raised with every change of the passages: no folder mixes two versions."""
 _SHOWN = 10
@@ -148,7 +147,7 @@ def shard_name(number: int) -> str:
 
 
 class CorpusCounts(ManifestPart):
-    """Number of passages, and of pages by outcome. For books a page is a file."""
+    """Number of passages, and of pages by outcome."""
 
     pages: int = 0
     """All pages read: the sum of the seven counts below."""
@@ -173,13 +172,14 @@ class SourceFile(ManifestPart):
     name: str
     size: int
     sha256: str
-    """Of a whole book; of the first and last MiB of a dump, which may have 20 GB."""
+    """Of the first and last MiB of a dump, which may have 20 GB."""
 
 
 class PassageSettings(ManifestPart):
     """Everything that determines the passages; the last passage of a page may have fewer than ``words`` words."""
 
-    kind: CorpusKind
+    kind: Literal["wikipedia", "text"]
+    """``text``: files of text, which madke 0.4 could split."""
     words: int
     rules: int = CLEANING_RULES
     sources: tuple[SourceFile, ...]

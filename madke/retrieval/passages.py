@@ -1,0 +1,402 @@
+"""Build a folder of passages from a Wikipedia dump.
+
+A dump is Wikipedia's XML (such as ``pages-articles.xml.bz2``, export format 0.3 to 0.11), read as a stream. One process
+reads it and sends batches of raw pages to the workers, which clean and split them. The same process numbers and writes
+the passages in source order. Batches and shards depend on the source only, so the output bytes do not depend on the
+workers. Ids are consecutive numbers from 1, as in DPR's file.
+"""
+
+import bz2
+import gzip
+import json
+import logging
+import re
+import zlib
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from io import SEEK_END
+from itertools import count, groupby, islice, takewhile
+from operator import attrgetter
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple
+from xml.etree.ElementTree import ParseError
+
+from madke._util.assets import install, require
+from madke._util.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished_parts, write_file
+from madke._util.versions import versions
+from madke._util.workers import Workers
+from madke.core.errors import UserError
+from madke.retrieval.indexes.corpus import (
+    UNFINISHED,
+    CorpusCounts,
+    PassageSettings,
+    PassagesManifest,
+    Shard,
+    SourceFile,
+    read_folder,
+    shard_name,
+)
+from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST as FINISHED
+from madke.retrieval.wikitext import HIDDEN, plain_text
+
+_log = logging.getLogger(__name__)
+
+
+class RawPage(NamedTuple):
+    """One wiki page with its latest revision, before cleaning."""
+
+    page_id: str
+    revision: str
+    title: str
+    text: str
+    namespace: int
+    """0 for articles."""
+    redirect: bool
+    """Whether the dump marks it as a redirect; old dumps have no such marks."""
+
+
+class RawPassage(NamedTuple):
+    """A passage without its id, which depends on all passages before it."""
+
+    title: str
+    text: str
+    page_id: str
+    revision: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Pages that one worker processes together; their passages go to one shard."""
+
+    shard: int
+    words: int
+    hidden: frozenset[str]
+    """See :func:`madke.retrieval.wikitext.strip_markup`."""
+    pages: tuple[RawPage, ...]
+    seen: CorpusCounts
+    """Counts of skipped pages between the previous batch and the end of this one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchResult:
+    """The result of a batch."""
+
+    shard: int
+    passages: tuple[RawPassage, ...]
+    counts: CorpusCounts
+    unparsable: tuple[str, ...]
+    """Title and error of each page that could not be parsed."""
+
+
+_BATCH_CHARACTERS = 1_000_000
+"""Raw text per batch: a third of a second of work. A page is never divided."""
+_SHARD_BATCHES = 64
+"""About 40,000 passages, 10 MB; the English Wikipedia has several hundred such shards."""
+# Both determine the content of a shard: raise RULES when one changes.
+_COMPRESSION = 6
+
+
+def build_passages(
+    sources: Sequence[Path],
+    out: Path,
+    *,
+    workers: Workers,
+    words: int = 100,
+    progress: Callable[[CorpusCounts], None] = lambda counts: None,
+) -> PassagesManifest:
+    """Write the passages of dumps to the folder ``out``; resumes after the last finished shard.
+
+    Sources are dump files in order. If a shard was changed, it and all later shards are written again. Memory holds a
+    few batches. ``progress`` gets the counts so far, with those of finished shards.
+
+    Raises:
+        UserError: A source cannot be read or is given twice, ``out`` holds something else, a package is
+            missing, or the disk is full. Finished shards are kept.
+    """
+    require("passages of Wikipedia need", "wiki", "mwxml", "mwparserfromhell")
+    if out.exists() and not out.is_dir():
+        raise UserError("found a file, expected a folder for the passages", file=out)
+    settings = PassageSettings(kind="wikipedia", words=words, sources=_described(sources))
+    with dir_lock(out):
+        found = read_folder(out)
+        if found is None and any(not path.name.startswith(".") for path in out.iterdir()):
+            raise UserError("this folder is not empty and holds no passages; choose another folder", file=out)
+        shards: list[Shard] = []
+        if found:
+            known, old = found.shards, found.settings
+            if known and old != settings:
+                held = f"kind {old.kind}, {old.words} words, rules {old.rules}"
+                held = f"passages of other or changed sources, or with other settings ({held})"
+                raise UserError(f"this folder holds {held}; remove it or choose another folder", file=out)
+            shards = list(takewhile(lambda shard: is_intact(out / shard_name(shard.number), shard.sha256), known))
+            if len(shards) < len(known):
+                warning = "%s is missing or was changed; it and all later shards are written again"
+                _log.warning(warning, out / shard_name(len(shards)))
+            elif (out / FINISHED).is_file():
+                return found
+        try:
+            return _Build(out, settings, shards, progress).run(sources, workers)
+        except UserError as error:
+            if not shards:
+                (out / UNFINISHED).unlink(missing_ok=True)
+                raise
+            raise UserError(f"{error} ({len(shards)} finished shards are kept)") from None
+
+
+@dataclass
+class _Build:
+    _out: Path
+    _settings: PassageSettings
+    _shards: list[Shard]
+    """The finished shards, in order."""
+    _progress: Callable[[CorpusCounts], None]
+
+    def run(self, sources: Sequence[Path], workers: Workers) -> PassagesManifest:
+        self._save(finished=False)
+        names = {shard_name(number) for number in range(len(self._shards) + 1)} | {FINISHED, UNFINISHED}
+        for left in unfinished_parts(self._out, names):
+            left.unlink()
+        made = workers.map(make_passages, self._batches(sources))
+        for _, of_shard in groupby(made, key=attrgetter("shard")):
+            self._shards.append(self._write(of_shard))
+            self._save(finished=False)
+        if not self._counts().passages:
+            while self._shards:
+                (self._out / shard_name(self._shards.pop().number)).unlink()
+            raise UserError("this source has no passages", file=sources[0])
+        return self._save(finished=True)
+
+    def _batches(self, sources: Sequence[Path]) -> Iterator[Batch]:
+        """Batches of raw pages, without those of finished shards."""
+        settings = self._settings
+        pages, hidden = _pages(sources), HIDDEN.union(*map(_silent_namespaces, sources))
+        deque(islice(pages, self._counts().pages), maxlen=0)
+        finished = len(self._shards)
+        for number in count():
+            raw, seen = _next_batch(pages)
+            if not raw and not seen.pages:
+                return
+            shard = finished + number // _SHARD_BATCHES
+            yield Batch(shard=shard, words=settings.words, hidden=hidden, pages=raw, seen=seen)
+
+    def _write(self, made: Iterable[BatchResult]) -> Shard:
+        done = self._counts()
+        counts = CorpusCounts()
+        number = len(self._shards)
+        path = self._out / shard_name(number)
+        # No name and no time in the gzip header: equal passages give equal bytes.
+        with atomic_write(path) as file, gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as lines:
+            for batch in made:
+                for id_, passage in enumerate(batch.passages, start=done.passages + counts.passages + 1):
+                    fields = {"id": str(id_)} | passage._asdict()
+                    lines.write(json.dumps(fields, ensure_ascii=False).encode() + b"\n")
+                counts += batch.counts
+                for complaint in batch.unparsable:
+                    _log.warning("skipped, cannot be parsed: %s", complaint)
+                self._progress(done + counts)
+        return Shard(number=number, sha256=fingerprint(path), counts=counts)
+
+    def _counts(self) -> CorpusCounts:
+        return sum((shard.counts for shard in self._shards), CorpusCounts())
+
+    def _save(self, *, finished: bool) -> PassagesManifest:
+        """Write the manifest; the finished one replaces the unfinished one."""
+        manifest = PassagesManifest(settings=self._settings, shards=tuple(self._shards), versions=versions())
+        name, other = (FINISHED, UNFINISHED) if finished else (UNFINISHED, FINISHED)
+        write_file(self._out / name, manifest.model_dump_json(indent=2).encode() + b"\n")
+        (self._out / other).unlink(missing_ok=True)
+        return manifest
+
+
+def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], CorpusCounts]:
+    """The next pages to process, and the counts of pages skipped before them; both empty at the end."""
+    raw: list[RawPage] = []
+    seen: Counter[str] = Counter()
+    characters = 0
+    for page in pages:
+        if isinstance(page, str):
+            seen.update(("pages", page))
+            continue
+        raw.append(page)
+        characters += len(page.text)
+        if characters >= _BATCH_CHARACTERS:
+            break
+    return tuple(raw), CorpusCounts(**seen)
+
+
+def make_passages(batch: Batch) -> BatchResult:
+    """Make the passages of a batch, in order. A page that cannot be parsed is reported and skipped."""
+    passages: list[RawPassage] = []
+    counts: Counter[str] = Counter(pages=len(batch.pages))
+    unparsable = []
+    for page in batch.pages:
+        try:
+            kind, found = _passages_of(page, batch)
+        except ImportError as error:  # on a node of a cluster
+            raise UserError(f"a worker lacks {error.name}: {install('wiki')} on its node") from error
+        except Exception as error:  # noqa: BLE001 - one page of millions may raise anything in a parser
+            kind, found = "unparsable", []
+            unparsable.append(f"{page.title}: {type(error).__name__}: {error}")
+        counts[kind] += 1
+        counts["passages"] += len(found)
+        passages += found
+    total = batch.seen + CorpusCounts(**counts)
+    return BatchResult(shard=batch.shard, passages=tuple(passages), counts=total, unparsable=tuple(unparsable))
+
+
+def _passages_of(page: RawPage, batch: Batch) -> tuple[str, list[RawPassage]]:
+    """The field of Counts for the page, and its passages."""
+    kind = page_kind(page.title, page.text)
+    if kind != "article":
+        return f"{kind}s", []
+    parts = _split_words(plain_text(page.text, hidden=batch.hidden), batch.words)
+    found = [RawPassage(page.title, text, page.page_id, page.revision) for text in parts]
+    return "articles" if found else "empty", found
+
+
+_REDIRECT = re.compile(
+    r"\s*+#\s*+(?:redirect(?:ion)?|weiterleitung|redirección|rinvia|redirecionamento|doorverwijzing|patrz|"
+    r"перенаправление|перенаправлення|omdirigering|yönlendirme|転送|重定向|넘겨주기|تحويل)\s*:?\s*\[\[",
+    re.IGNORECASE,
+)
+_AMBIGUOUS = (
+    r"disambig(?:uation|ua)?|disamb|homonymie|begriffsklärung|desambiguaci[oó]n|desambiguação|doorverwijspagina|"
+    r"ujednoznacznienie|неоднозначность|багатозначність|förgrening|anlam ayr\u0131m\u0131|"
+    r"曖昧さ回避|消歧义|消歧義|동음이의|توضيح"
+)
+# English Wikipedia templates end in "disambiguation"; "disambiguation needed" marks a link, not a page.
+_DISAMBIGUATION = re.compile(
+    rf"\{{\{{\s*+(?:(?:[^{{}}|\n<]{{1,40}}[ -])?(?:{_AMBIGUOUS})(?![^{{}}|\n]{{0,3}}(?:needed|link))(?:[ -]cleanup)?|"
+    r"dab|hndis|geodis|mil-unit-dis|numberdis|schooldis|hospitaldis|roaddis|dp|aimai)\s*(?:\||\}\})"
+    r"|__DISAMBIG__",
+    re.IGNORECASE,
+)
+_AMBIGUOUS_TITLE = re.compile(rf"\((?:{_AMBIGUOUS})(?: page)?\)\Z", re.IGNORECASE)
+_LIST_TITLE = re.compile(r"Lists? of .|Outline of .|Index of .*\barticles\b")
+
+
+def page_kind(title: str, wikitext: str) -> Literal["article", "redirect", "disambiguation", "list"]:
+    """Classify a page of the article namespace by its title and templates (as in DrQA, whose pages DPR split)."""
+    if _REDIRECT.match(wikitext):
+        return "redirect"
+    if _AMBIGUOUS_TITLE.search(title) or _DISAMBIGUATION.search(wikitext):
+        return "disambiguation"
+    if _LIST_TITLE.match(title):
+        return "list"
+    return "article"
+
+
+def _split_words(text: str, words: int) -> Iterator[str]:
+    """Passages of ``words`` words (100 in Karpukhin et al. 2020, section 4.1); the last one may be shorter."""
+    found = text.split()
+    for start in range(0, len(found), words):
+        yield " ".join(found[start : start + words])
+
+
+_END_BYTES = 1 << 20
+_SILENT_NAMESPACES = (-2, 6, 14)
+"""Media, File and Category (MediaWiki's fixed numbers): their links show no text."""
+_FORGET_AFTER = 1_000
+"""Number of pages after which the parser's finished elements are removed from memory."""
+
+
+def _pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
+    """The pages of dumps; for a skipped page, its field of Counts."""
+    for source in sources:
+        for page in read_dump(source):
+            if page.namespace != 0:
+                yield "other_namespaces"
+            elif page.redirect:
+                yield "redirects"
+            else:
+                yield page
+
+
+def _described(sources: Sequence[Path]) -> tuple[SourceFile, ...]:
+    """The source files in order; UserError if two have the same content."""
+    files: dict[tuple[int, str], Path] = {}
+    found = []
+    for path in sources:
+        file = _describe_dump(path)
+        first = files.setdefault((file.size, file.sha256), path)
+        if len(files) == len(found):
+            raise UserError(f"this file has the same content as {first}; give only one of them", file=path)
+        found.append(file)
+    return tuple(found)
+
+
+def _describe_dump(path: Path) -> SourceFile:
+    if not path.is_file():
+        raise UserError("no such dump file; for a folder of texts, name the folder as a source", file=path)
+    with path.open("rb") as file:
+        digest = sha256(file.read(_END_BYTES))
+        size = file.seek(0, SEEK_END)
+        file.seek(max(0, size - _END_BYTES))
+        digest.update(file.read())
+    return SourceFile(name=path.name, size=size, sha256=digest.hexdigest())
+
+
+def read_dump(path: Path) -> Iterator[RawPage]:
+    """Yield the pages of a dump file (XML; plain, ``.gz``, or single- or multi-stream ``.bz2``) in constant memory."""
+    last = ""
+    with _opened(path, lambda: last) as file:
+        root, dump = _root_and_dump(file)
+        for number, page in enumerate(dump.pages, start=1):
+            revision = None
+            for revision in page:  # noqa: B007  (a dump with history has the latest last)
+                pass
+            yield RawPage(
+                page_id=str(page.id),
+                revision=str(revision.id if revision else 0),
+                title=page.title,
+                text=(revision and revision.slots.contents["main"].text) or "",
+                namespace=page.namespace,
+                redirect=page.redirect is not None,
+            )
+            last = f" after page {page.id} ({page.title!r})"
+            if number % _FORGET_AFTER == 0:
+                # mwxml leaves emptied elements of finished pages in the tree: gigabytes for a Wikipedia.
+                root.clear()
+
+
+def _silent_namespaces(path: Path) -> frozenset[str]:
+    """Lower-case names, in the wiki's language, of the namespaces whose links show no text."""
+    with _opened(path, lambda: "") as file:
+        _, dump = _root_and_dump(file)
+        return frozenset(
+            namespace.name.lower()
+            for namespace in dump.site_info.namespaces or ()
+            if namespace.id in _SILENT_NAMESPACES and namespace.name
+        )
+
+
+def _root_and_dump(file: IO[bytes]) -> tuple[Any, Any]:
+    from mwxml import Dump
+    from mwxml.element_iterator import ElementIterator
+
+    root = ElementIterator.from_file(file)
+    if root.tag != "mediawiki":
+        raise ValueError(f"expected the XML element <mediawiki>, found <{root.tag}>")
+    return root.element, Dump.from_element(root)
+
+
+@contextmanager
+def _opened(path: Path, where: Callable[[], str]) -> Iterator[IO[bytes]]:
+    """Open a dump; every error in its content becomes a UserError."""
+    from mwxml.errors import MalformedXML
+
+    opener: Any = {".bz2": bz2.open, ".gz": gzip.open}.get(path.suffix, open)
+    try:
+        with opener(path, "rb") as file:
+            yield file
+    except EOFError:
+        raise UserError(f"the dump is truncated{where()}; download it again", file=path) from None
+    except (OSError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot be read{where()}: {reason}", file=path) from None
+    except (ParseError, MalformedXML, ValueError, TypeError, AttributeError, KeyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"not a Wikipedia XML dump, or damaged{where()}: {reason}", file=path) from None

@@ -1,1 +1,0 @@
-"""Passages from Wikipedia dumps and from books."""
