@@ -318,7 +318,7 @@ def _pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
 def _described(sources: Sequence[Path]) -> tuple[SourceFile, ...]:
     """The source files in order; UserError if two have the same content."""
     files: dict[tuple[int, str], Path] = {}
-    found = []
+    found: list[SourceFile] = []
     for path in sources:
         file = _describe_dump(path)
         first = files.setdefault((file.size, file.sha256), path)
