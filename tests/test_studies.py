@@ -13,11 +13,15 @@ from eval.real_models.questions import Split
 from eval.studies import equal_cost
 from eval.studies.equal_cost import read_anew
 from eval.studies.equal_cost_results import Results, vote_of
-from eval.studies.kept import differences, read_study
+from eval.studies.kept import KeptStudy, differences, read_study
 from eval.studies.pays.__main__ import FOLDER, arms_of, main, replayed_study
+from eval.studies.pays.page import page_text
+from eval.studies.pays.recompute import recomputed
+from eval.studies.pays.results import PRIMARY, SECONDARY, Figures
 from madke.core.chat import ChatRequest, Completion
 from madke.data import read_dataset
 from tests.support.study_model import Answering
+from tests.support.transcripts import transcript
 
 MODEL = "tests.support.study_model:Answering"
 OLD = equal_cost.FOLDER
@@ -123,3 +127,98 @@ def test_a_shorter_vote_is_the_beginning_of_the_long_one() -> None:
     whole = results.arms["vote"].transcripts
     assert [vote_of(each, 16).answer for each in whole] == [each.answer for each in whole]
     assert [vote_of(each, 1).answer for each in whole] == [each.rounds[0].turns[0].stance.answer for each in whole]
+
+
+def outcomes(**marks: str) -> Figures:
+    """A study whose arms are right (+) and wrong (-) on these questions, by votes of three; ``x``: its calls failed."""
+    said = {"+": "Lake Baikal", "-": "Lake Chad", "x": None}
+    transcripts = {
+        arm.replace("_", "-"): [
+            transcript(
+                f"q{n}",
+                said=[said[mark]] * 3,
+                consensus=None,
+                answer=said[mark],
+                status="failed" if mark == "x" else "ok",
+            )
+            for n, mark in enumerate(row)
+        ]
+        for arm, row in marks.items()
+    }
+    study = KeptStudy(
+        model="qwen-0.5b", served_as=None, questions=600, version="0", prompts={}, transcripts=transcripts
+    )
+    return Figures.of(study)
+
+
+@pytest.mark.parametrize(
+    ("vote", "debate", "finding"),
+    [
+        ("-" * 60 + "+" * 540, "+" * 600, "pays"),
+        ("+" * 600, "-" * 60 + "+" * 540, "costs"),
+        ("+" * 600, "-" * 12 + "+" * 588, "costs and equal within 5 points"),
+        ("-+" * 300, "-+" * 300, "equal within 5 points"),
+        ("+-" * 20 + "+" * 560, "-+" * 20 + "+" * 560, "equal within 5 points"),
+        ("+-" * 300, "-+" * 300, "not decided"),
+        ("+-" * 150 + "-" * 300, "-+" * 140 + "+-" * 10 + "+" * 20 + "-" * 280, "not decided"),
+    ],
+)
+def test_the_finding_of_a_contrast_is_one_of_the_four_of_the_plan(vote: str, debate: str, finding: str) -> None:
+    (contrast,) = outcomes(mad_vote=vote, mad=debate).primary
+    assert contrast.finding.partition(";")[0] == finding
+
+
+def test_an_open_contrast_names_the_questions_that_would_decide() -> None:
+    (contrast,) = outcomes(mad_vote="+-" * 300, mad="-+" * 300).primary
+    assert contrast.needed == 1079, "the 90 % interval, 6.7 points to each side, would fit into 5"
+
+
+def test_a_second_computation_gives_the_same_tests() -> None:
+    found = outcomes(
+        mad_vote="+-" * 200 + "x" * 10,
+        mad="+" * 230 + "-" * 170 + "+" * 10,
+        rag_vote="-++" * 136 + "++",
+        mad_brief="+--" * 136 + "++",
+        second_turn="--+-" * 102 + "++",
+        views="-+++" * 102 + "++",
+        madke="+" * 300 + "-" * 110,
+        madke_vote="+" * 280 + "-" * 130,
+    )
+    for contrasts, pairs in ((found.primary, PRIMARY), (found.secondary, SECONDARY)):
+        for contrast, again in zip(contrasts, recomputed(found, pairs), strict=True):
+            test = contrast.test
+            assert (f"{test.right} minus {test.left}", test.n) == again[:2]
+            middle = (test.difference.low + test.difference.high) / 2
+            assert [test.difference.value, middle, test.p, test.p_holm] == pytest.approx(
+                [again[2], (again[3] + again[4]) / 2, again[5], again[6]]
+            )
+    assert (found.primary[0].test.n, found.primary[0].test.left_out) == (400, 10)
+
+
+def test_what_debate_changed_is_told_by_the_agreement_of_the_first_answers() -> None:
+    found = outcomes(mad="+-", mad_vote="+-", rag="++")
+    assert [(row.agreement, row.questions, row.right_before, row.right_after) for row in found.changes("mad")] == [
+        ("all agree", 2, 1, 1),
+        ("two agree", 0, 0, 0),
+        ("none agree", 0, 0, 0),
+    ]
+
+
+def test_nothing_is_compared_below_the_sizes_of_the_plan(folder: Path) -> None:
+    interim = Figures.of(read_study(kept(folder)))
+    assert (
+        page_text([interim], "x.svg").count("4 questions are answered (600 planned, nothing is compared below 300)")
+        == 1
+    )
+    assert "minus" not in page_text([interim], "x.svg")
+
+
+def test_the_page_has_every_contrast_once_there_are_enough_questions(folder: Path) -> None:
+    whole = replace(Figures.of(read_study(kept(folder))), least=4)
+    page = page_text([whole], "x.svg")
+    assert page.splitlines()[4].startswith("**On small (n = 4), talking ")
+    for left, right in (*PRIMARY, *SECONDARY):
+        assert f"`{right}` minus `{left}`" in page
+    assert "Knowledge times debate" in page
+    calls = {name: whole.arms[name].per_question("calls") for name in ("madke", "madke-vote")}
+    assert abs(calls["madke-vote"] - calls["madke"]) <= 1, "a vote of as many debaters as cost the same"

@@ -1,4 +1,4 @@
-"""Write the page of the study, ``docs/study.md``: the exploratory part, read anew from its kept texts.
+"""Write the page of the study, ``docs/study_exploratory.md``: the exploratory part, read anew from its kept texts.
 
     python -m eval.studies.equal_cost
 
@@ -20,7 +20,7 @@ from madke.experiments.recipe import Arm, read_recipe
 from madke.retrieval.pools.pool_file import PoolRecord
 
 FOLDER = Path(__file__).parent / "equal-cost"
-PAGE = Path(__file__).parents[2] / "docs" / "study.md"
+PAGE = Path(__file__).parents[2] / "docs" / "study_exploratory.md"
 
 
 def read_anew(study: KeptStudy, pools: Mapping[str, PoolRecord]) -> ReadAnew:

@@ -25,13 +25,12 @@ _TITLES = {"nq_open": "NQ", "hotpotqa": "HotpotQA", "ramdocs": "RAMDocs"}
 _DECIDE = ("qwen-0.5b", "qwen-1.5b")
 _SHOWN_VOTES = (1, 2, 4, 8, 16)
 
-_HEAD = """# Does a debate pay?
+_HEAD = """# Does a debate pay? The exploratory part
 
 <!-- Written by python -m eval.studies.equal_cost. -->
 
-**Not decided yet.** The study that decides compares each debate with a vote of exactly its first-round prompt, on 600
-new questions; its plan, `eval/studies/pays/PLAN.md`, was committed before its first call. This page is the exploratory
-part. It suggested the contrasts of the plan, and confirms none.
+[The study](study.md) compares each debate with a vote of exactly its first-round prompt, on new questions. This part
+came before it. It suggested the contrasts of the study's plan, and confirms none.
 """
 _ABOUT = """One call, votes, isolated passages and debates answered the same questions over the same pools, and each
 debate is compared with a vote that makes as many calls. Its plan (`eval/studies/equal-cost/PLAN.md`) was written before
@@ -78,7 +77,7 @@ def write_page(studies: Sequence[ReadAnew], page: Path) -> None:
     write_file(page, page_text(results, figure.name, studies).encode())
 
 
-def _svg(figure: Figure) -> bytes:
+def svg(figure: Figure) -> bytes:
     """The figure as SVG, the same bytes for the same figure."""
     file = io.BytesIO()
     figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
@@ -117,7 +116,7 @@ def accuracy_and_calls(results: Mapping[str, Results]) -> bytes:
             panel.set_xlabel("calls per question")
         panels[0].set_ylabel("correct (match), %")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
-        return _svg(figure)
+        return svg(figure)
 
 
 def page_text(results: Mapping[str, Results], figure: str, studies: Sequence[ReadAnew]) -> str:
@@ -151,7 +150,7 @@ def _changed_arms(study: ReadAnew) -> Iterator[str]:
 
 def model_name(model: str) -> str:
     """The model's name for readers."""
-    return MODELS[model].name
+    return MODELS[model].name if model in MODELS else model
 
 
 def _finding(results: Mapping[str, Results]) -> str:
@@ -184,8 +183,9 @@ def _told(deciding: Sequence[Results], name: str) -> str:
     same = len(deciding) > 1 and all((each.test.difference.value > 0) == sign for _, each in compared)
     verb = "is ahead of" if sign else "is behind"
     which = "" if same else f" for {_short(found)}"
-    size = _points(first.test.difference)
-    return f"`{name}` {verb} a vote of {first.samples} calls{which}: {size}, Holm-corrected p {_p(first.test.p_holm)}."
+    size = points(first.test.difference)
+    p = shown_p(first.test.p_holm)
+    return f"`{name}` {verb} a vote of {first.samples} calls{which}: {size}, Holm-corrected p {p}."
 
 
 def _control(found: Results, each: Compared) -> str:
@@ -193,7 +193,9 @@ def _control(found: Results, each: Compared) -> str:
         return ""
     test = each.test
     better, worse = (test.right, test.left) if test.difference.value > 0 else (test.left, test.right)
-    return f"For {_short(found)}, `{better}` is ahead of `{worse}`: {_points(test.difference)}, p {_p(test.p_holm)}."
+    return (
+        f"For {_short(found)}, `{better}` is ahead of `{worse}`: {points(test.difference)}, p {shown_p(test.p_holm)}."
+    )
 
 
 def model_heading(model: str, found: Results) -> str:
@@ -225,7 +227,7 @@ def _arms_table(found: Results) -> Iterator[str]:
     arms = [arm for name, arm in found.arms.items() if name != VOTE]
     own_votes = votes if VOTE in found.arms else []
     for arm in sorted((*arms, *own_votes), key=lambda each: each.per_question("tokens")):
-        scores = [_share(arm.mean(name)) for name in ("match", "em", "f1")]
+        scores = [share(arm.mean(name)) for name in ("match", "em", "f1")]
         distinct = arm.per_question("distinct_tokens")
         costs = [f"{arm.per_question('calls'):.1f}", f"{arm.per_question('tokens'):,.0f}"]
         costs += [f"{arm.per_question('completion_tokens'):,.0f}", f"{distinct:,.0f}" if distinct else "-"]
@@ -238,9 +240,9 @@ def _primary_table(found: Results) -> Iterator[str]:
     for name, each in found.primary.items():
         test = each.test
         arm, tokens = found.arms[name], found.equal_vote(found.arms[name], "tokens")
-        other = f"`{tokens.name}` {_share(tokens.mean())}" if tokens else "-"
+        other = f"`{tokens.name}` {share(tokens.mean())}" if tokens else "-"
         vote = f"`vote@{each.samples}` {100 * test.left_value:.1f} %"
-        cells = [vote, _points(test.difference, unit=False), _p(test.p), _p(test.p_holm), other]
+        cells = [vote, points(test.difference, unit=False), shown_p(test.p), shown_p(test.p_holm), other]
         yield f"| `{arm.name}` | {' | '.join(cells)} |"
 
 
@@ -250,7 +252,7 @@ def _controls_table(found: Results) -> Iterator[str]:
     for each in found.controls:
         test = each.test
         name = f"`{test.right}` minus `{test.left}`"
-        yield f"| {name} | {_points(test.difference, unit=False)} | {_p(test.p)} | {_p(test.p_holm)} |"
+        yield f"| {name} | {points(test.difference, unit=False)} | {shown_p(test.p)} | {shown_p(test.p_holm)} |"
 
 
 def _parts_table(found: Results) -> Iterator[str]:
@@ -258,26 +260,29 @@ def _parts_table(found: Results) -> Iterator[str]:
     yield f"| arm, `match` % | {' | '.join(names)} | RAMDocs, wrong answer adopted % |"
     yield f"|---|{'---|' * (len(names) + 1)}"
     for arm in [*found.arms.values()]:
-        cells = [_share(arm.part(part).mean()) for part in PARTS]
-        yield f"| `{_label(arm)}` | {' | '.join(cells)} | {_share(arm.part('ramdocs').mean('trapped'))} |"
+        cells = [share(arm.part(part).mean()) for part in PARTS]
+        yield f"| `{_label(arm)}` | {' | '.join(cells)} | {share(arm.part('ramdocs').mean('trapped'))} |"
 
 
 def _label(arm: Arm) -> str:
     return "vote@16" if arm.name == VOTE else arm.name
 
 
-def _share(found: Estimate | None) -> str:
+def share(found: Estimate | None) -> str:
+    """A share in percent with its interval."""
     if found is None:
         return "-"
     return f"{100 * found.value:.1f} [{100 * found.low:.0f}, {100 * found.high:.0f}]"
 
 
-def _points(found: Estimate, *, unit: bool = True) -> str:
+def points(found: Estimate, *, unit: bool = True) -> str:
+    """A difference in points with its interval."""
     word = " points" if unit else ""
     return f"{100 * found.value:+.1f}{word} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
 
 
-def _p(value: float) -> str:
+def shown_p(value: float) -> str:
+    """A p value for a table."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}" if value < 0.995 else "1"
 
 
@@ -296,7 +301,7 @@ def drawn(results: Mapping[str, Results]) -> bytes:
         if results:
             panels[-1].set_xlabel("Prompt and completion tokens per question")
             canvas.line_key(figure, [(name, *look) for name, look in looks.items()])
-        return _svg(figure)
+        return svg(figure)
 
 
 def _panel(axis: Axes, found: Results, looks: Mapping[str, tuple[str, str]]) -> None:

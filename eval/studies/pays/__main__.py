@@ -3,6 +3,7 @@
     python -m eval.studies.pays run --model qwen-0.5b --url http://127.0.0.1:8905/v1 --files FOLDER
     python -m eval.studies.pays run --model openai/NAME --served-as openai/NAME    # any endpoint, with a key
     python -m eval.studies.pays replay                                             # the kept calls, without a model
+    python -m eval.studies.pays page                                               # docs/study.md, from the kept calls
     python -m eval.studies.pays questions --data DATA                              # questions and pools anew
 
 `run` advances all arms through the questions in blocks, and keeps the calls after each. Kill it at any time: the same
@@ -34,7 +35,9 @@ from eval.studies.kept import (
     read_study,
     restore_calls,
 )
+from eval.studies.pays.page import write_page
 from eval.studies.pays.questions import write_questions
+from eval.studies.pays.results import PLANNED
 from madke._util.files import write_file
 from madke.core.errors import UserError, unknown
 from madke.experiments.ablation import run_experiment
@@ -44,8 +47,7 @@ from madke.experiments.recipe import Arm, Recipe, read_recipe
 from madke.runs.request import RunOptions, RunRequest
 
 FOLDER = Path(__file__).parent
-SIZES = {"qwen-0.5b": 600, "qwen-1.5b": 200}
-"""Planned questions."""
+PAGE = Path(__file__).parents[3] / "docs" / "study.md"
 BLOCK = 12
 
 
@@ -107,7 +109,7 @@ def _run(options: argparse.Namespace) -> int:
     models = work.with_name(f"{name}.models.yaml")
     addresses = {} if options.served_as else {model: {"base_url": options.url}}
     write_file(models, yaml.safe_dump(addresses).encode())
-    last = options.limit or SIZES.get(model, 600)
+    last = options.limit or PLANNED.get(model, 600)
     begun = _questions_begun(work) or _restored(work, kept)
     for limit in [each for each in [*range(options.block, last, options.block), last] if each >= begun]:
         experiment = run_block(recipe, options.questions, limit, work, models, concurrency=options.concurrency)
@@ -167,6 +169,11 @@ def replayed_study(
     return read_study(kept)
 
 
+def _page(options: argparse.Namespace) -> int:
+    write_page(options.calls, options.out)
+    return 0
+
+
 def _questions(options: argparse.Namespace) -> int:
     if options.data is None:
         raise UserError("name the folder of the data with --data")
@@ -181,11 +188,11 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     run = verbs.add_parser("run", help="run or resume the arms of one model")
     run.set_defaults(does=_run)
-    run.add_argument("--model", required=True, metavar="NAME", help=f"one of {', '.join(SIZES)}, or any name")
+    run.add_argument("--model", required=True, metavar="NAME", help=f"one of {', '.join(PLANNED)}, or any name")
     run.add_argument("--url", metavar="URL", help="its address")
     run.add_argument("--files", type=Path, metavar="FOLDER", default=folder_of("REAL_MODELS"), help="files NAME.gguf")
     run.add_argument("--served-as", metavar="MODEL", help="another madke model, such as openai/NAME; no --url")
-    run.add_argument("--limit", type=int, metavar="N", help=f"first questions; default {SIZES}, else 600")
+    run.add_argument("--limit", type=int, metavar="N", help=f"first questions; default {dict(PLANNED)}, else 600")
     run.add_argument("--block", type=int, default=BLOCK, metavar="N", help=f"questions of a block; default {BLOCK}")
     run.add_argument("--arms", type=names_of, default=[], metavar="NAMES", help="only these; nothing is kept")
     run.add_argument("--concurrency", type=int, default=1, metavar="N", help="calls at a time; default 1")
@@ -196,7 +203,10 @@ def _parser() -> argparse.ArgumentParser:
     questions = verbs.add_parser("questions", help="make questions and pools from their data")
     questions.set_defaults(does=_questions)
     questions.add_argument("--data", type=Path, default=folder_of("MADKE_DATA"), metavar="FOLDER")
-    for verb in (run, replay, questions):
+    page = verbs.add_parser("page", help="write the page of the study from the kept calls")
+    page.set_defaults(does=_page)
+    page.add_argument("--out", type=Path, default=PAGE, metavar="FILE", help="default: docs/study.md")
+    for verb in (run, replay, questions, page):
         verb.add_argument("--questions", type=Path, default=FOLDER, metavar="FOLDER", help="questions and pools")
         verb.add_argument("--calls", type=Path, default=FOLDER / "calls", metavar="FOLDER", help="kept calls")
     return parser
