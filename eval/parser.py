@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eval.real_models.kept import read_kept
-from eval.real_models.questions import Split
 from eval.studies.kept import read_lines
 from madke._util.files import write_file
 from madke.core.knowledge import Passage
@@ -26,6 +24,7 @@ from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, from_json
 from madke.engine.parse import ParseContext, Parsed, answer_of, parse_verdict
 from madke.engine.reading import quoted
+from madke.retrieval.pools.pool_file import read_pools
 from madke.tasks import TASKS
 
 _HERE = Path(__file__).parent
@@ -125,8 +124,8 @@ class Reading(NamedTuple):
 
 
 def kept_readings() -> Iterator[Reading]:
-    """Every stance in free text of the kept studies."""
-    pools = {id: pool.passages for id, pool in Split.of(_STUDY, "study").read()[1].items()}
+    """Every stance in free text of the kept study."""
+    pools = {id: pool.passages for id, pool in read_pools(_STUDY / "study.pools.jsonl.gz").items()}
     for file in sorted((_STUDY / "calls").glob("*.jsonl.xz")):
         bodies: dict[str, str] = {}
         requests: dict[tuple[Any, ...], str] = {}
@@ -141,16 +140,6 @@ def kept_readings() -> Iterator[Reading]:
                 requests[key] = asked
             elif "transcript" in line:
                 yield from _stances(from_json(json.dumps(line["transcript"])), pools, requests)
-    real = {id: pool.passages for id, pool in Split.of(_HERE / "real_models" / "split", "heldout").read()[1].items()}
-    for file in sorted((_HERE / "real_models" / "calls").glob("*.jsonl.xz")):
-        for cell in read_kept(file):
-            prompts = {
-                (call.question, call.agent, call.round, call.text.strip()): "\n\n".join(t for _, t in call.messages)
-                for call in cell.calls
-                if call.messages
-            }
-            for transcript in cell.transcripts:
-                yield from _stances(transcript, real, prompts)
 
 
 def _stances(
@@ -220,8 +209,8 @@ def page(data: Path, readings: list[Reading]) -> str:
         "",
         "## What changed since 0.4.0",
         "",
-        f"{len(readings)} stances in free text of the kept studies (`eval/studies/equal-cost/calls`,",
-        f"`eval/real_models/calls`), {len(changed[None])} read as 0.4.0 read them. The others, by old and new status:",
+        f"{len(readings)} stances in free text of the kept calls (`eval/studies/equal-cost/calls`),",
+        f"{len(changed[None])} read as 0.4.0 read them. The others, by old and new status:",
         "",
         "| change | stances | rules now | why |",
         "| --- | --- | --- | --- |",

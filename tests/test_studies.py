@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from eval.real_models.questions import Split
 from eval.studies import equal_cost
 from eval.studies.equal_cost import read_anew
 from eval.studies.equal_cost_results import Results, vote_of
@@ -20,6 +19,7 @@ from eval.studies.pays.recompute import recomputed
 from eval.studies.pays.results import PRIMARY, SECONDARY, Figures
 from madke.core.chat import ChatRequest, Completion
 from madke.data import read_dataset
+from madke.retrieval.pools.pool_file import read_pools
 from tests.support.study_model import Answering
 from tests.support.transcripts import transcript
 
@@ -52,7 +52,8 @@ def test_the_questions_are_new_and_each_has_a_pool() -> None:
     answered = {
         each.id for arm in read_study(OLD / "calls" / "qwen-0.5b.jsonl.xz").transcripts.values() for each in arm
     }
-    reported = {question.id for question in Split.of(OLD.parents[1] / "real_models" / "split", "heldout").read()[0]}
+    reported = {*(OLD.parent / "split" / "heldout.ids.txt").read_text(encoding="utf-8").split()}
+    assert len(reported) == 100
     assert not new & (answered | reported)
     third = [question.metadata["dataset"] for question in questions[:200]]
     assert {name: third.count(name) for name in sorted(set(third))} == {"hotpotqa": 67, "nq_open": 106, "ramdocs": 27}
@@ -108,7 +109,7 @@ def test_a_study_goes_on_from_the_kept_calls_without_its_experiment(
 def test_kept_texts_are_read_anew_without_a_call_and_the_course_stays() -> None:
     study = read_study(OLD / "calls" / "qwen-0.5b.jsonl.xz")
     some = replace(study, transcripts={name: study.transcripts[name][:12] for name in ("cot", "mad", "vote")})
-    _, pools = Split.of(OLD, "study").read()
+    pools = read_pools(OLD / "study.pools.jsonl.gz")
     found = read_anew(some, pools)
     for name, transcripts in found.now.transcripts.items():
         for before, after in zip(some.transcripts[name], transcripts, strict=True):

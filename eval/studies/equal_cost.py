@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from eval.real_models.questions import Split
 from eval.studies.equal_cost_page import ReadAnew, write_page
 from eval.studies.kept import KeptStudy, read_study
 from eval.studies.reread import reread_arm
 from madke.engine.variant import load_variant
 from madke.experiments.recipe import Arm, read_recipe
-from madke.retrieval.pools.pool_file import PoolRecord
+from madke.retrieval.pools.pool_file import PoolRecord, read_pools
 
 FOLDER = Path(__file__).parent / "equal-cost"
 PAGE = Path(__file__).parents[2] / "docs" / "study_exploratory.md"
@@ -41,7 +40,7 @@ def settings_of(arm: Arm) -> dict[str, object]:
 
 def main(page: Path = PAGE) -> None:
     """Write the page and its figure."""
-    _, pools = Split.of(FOLDER, "study").read()
+    pools = read_pools(FOLDER / "study.pools.jsonl.gz")
     studies = [read_study(file) for file in sorted((FOLDER / "calls").glob("*.jsonl.xz"))]
     write_page([read_anew(study, pools) for study in studies], page)
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eval.real_models.models import MODELS
 from eval.studies.equal_cost_results import PARTS, PRIMARY, VOTE, Arm, Compared, Results
 from eval.studies.kept import KeptStudy
 from eval.studies.reread import Reread
+from eval.studies.shared import MODELS
 from madke._util.files import write_file
 from madke.report import figures as canvas
 from madke.scoring.statistics import Estimate

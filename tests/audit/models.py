@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from madke.audit.questions import audit_questions
+from madke.audit import audit_questions
 from tests.support.openai_server import Reply, chat
 
 STAGES = ["select", "speak"] * 2 + ["reply"] * 2 + ["judge"] * 4 + ["summarize"] * 2

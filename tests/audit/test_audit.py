@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from madke.audit import PLANNED, Audit, Findings, Share, advice, findings_of
-from madke.audit.findings import STAGES
+from madke.audit import PLANNED, STAGES, Audit, Findings, Share, advice, findings_of
 from madke.cli.doctor import audit_lines
 from madke.engine.variant import load_variant
 from madke.models.openai_client import OpenAIChat

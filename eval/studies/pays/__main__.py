@@ -23,8 +23,6 @@ from pathlib import Path
 
 import yaml
 
-from eval.command_line import folder_of, names_of, tell
-from eval.real_models.models import MODELS, check_file
 from eval.studies.kept import (
     KeptStudy,
     NoModel,
@@ -38,6 +36,7 @@ from eval.studies.kept import (
 from eval.studies.pays.page import write_page
 from eval.studies.pays.questions import write_questions
 from eval.studies.pays.results import PLANNED
+from eval.studies.shared import MODELS, check_file, folder_of, names_of, tell
 from madke._util.files import write_file
 from madke.core.errors import UserError, unknown
 from madke.experiments.ablation import run_experiment

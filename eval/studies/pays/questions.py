@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import madke
-from eval.real_models.questions import DEVELOPMENT, HELD_OUT, PASSAGES, ordered, packed
+from eval.studies.shared import DEVELOPMENT, HELD_OUT, PASSAGES, ordered, packed
 from madke._util.files import read_jsonl, write_file
 from madke.core.knowledge import Passage
 from madke.core.question import Question

@@ -1,9 +1,13 @@
-"""The models of the studies."""
+"""What the studies share: their models, the order of their questions, and helpers of their command lines."""
 
 from __future__ import annotations
 
+import gzip
+import os
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import file_digest
+from hashlib import file_digest, sha256
 from pathlib import Path
 
 from madke.core.errors import UserError
@@ -18,8 +22,6 @@ class StudyModel:
     name: str
     """Its public name."""
     sha256: str
-    questions: int
-    """How many held-out questions it answers by default."""
 
 
 MODELS = {
@@ -29,13 +31,11 @@ MODELS = {
             key="qwen-0.5b",
             name="Qwen2.5-Coder-0.5B-Instruct, Q4_K_M",
             sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
-            questions=100,
         ),
         StudyModel(
             key="qwen-1.5b",
             name="Qwen2.5-Coder-1.5B-Instruct, Q4_K_M",
             sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-            questions=60,
         ),
     )
 }
@@ -49,3 +49,34 @@ def check_file(model: StudyModel, file: Path) -> None:
         found = file_digest(opened, "sha256").hexdigest()
     if found != model.sha256:
         raise UserError(f"SHA-256 is {found}, expected {model.sha256} for {model.name}", file=file)
+
+
+DEVELOPMENT, HELD_OUT = 30, 50
+"""Of each of two datasets, ordered by the SHA-256 of the question's id: the first questions, with which prompts were
+written, and the next ones, which were reported before these studies."""
+PASSAGES = 5
+
+
+def ordered(ids: Sequence[str]) -> list[str]:
+    """The ids in the order of the split."""
+    return sorted(ids, key=lambda each: sha256(each.encode()).hexdigest())
+
+
+def packed(lines: Iterable[bytes]) -> bytes:
+    """The lines, compressed; the same bytes for the same lines."""
+    return gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)
+
+
+def names_of(text: str) -> list[str]:
+    """The names in a list with commas."""
+    return [name for name in text.split(",") if name]
+
+
+def folder_of(variable: str) -> Path | None:
+    """The folder that an environment variable names; None if it is not set."""
+    return Path(os.environ[variable]) if os.environ.get(variable) else None
+
+
+def tell(text: str) -> None:
+    """Print to standard error, at once."""
+    print(text, file=sys.stderr, flush=True)
