@@ -13,8 +13,7 @@ from madke._util.assets import asset
 from madke._util.yaml_file import read_yaml
 from madke.experiments.recipe import Place, Recipe, read_claims, read_recipe, recipe_files
 from madke.report.reproduction import Figure, claims_table, figures, figures_in_units
-from madke.scoring.metrics import heading_of
-from madke.scoring.value_units import HUMAN
+from madke.scoring.metrics import HUMAN, heading_of
 
 FOLDER = asset("eval", "reproduction")
 

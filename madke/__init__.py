@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         Verdict,
     )
     from madke.engine.protocol import Protocol
-    from madke.experiments.ablation import ablate
+    from madke.experiments.experiment import ablate
     from madke.lemmas import adebate, debate
     from madke.report.comparison import Comparison
     from madke.retrieval.indexes.build import build_index
@@ -61,7 +61,7 @@ _MODULES = {
     "madke.core.transcript": "Digest Final PoolEntry Reflection Round Search Selection StageUsage Stance "
     "Transcript Truncation Turn Verdict",
     "madke.engine.protocol": "Protocol",
-    "madke.experiments.ablation": "ablate",
+    "madke.experiments.experiment": "ablate",
     "madke.retrieval.indexes.build": "build_index",
     "madke.lemmas": "adebate debate",
     "madke.report.comparison": "Comparison",

@@ -26,9 +26,9 @@ from madke.engine.reading import View, view
 from madke.engine.roles import Roles
 from madke.engine.scene import Scene
 from madke.engine.settings import Reads
+from madke.engine.variant import Variant
 from madke.models.chat_models import close
 from madke.tasks import get_task
-from madke.engine.variant import Variant
 
 
 class _Text(BaseModel, extra="forbid", frozen=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from madke._util.terminal import say_table, say_wrapped
 from madke.cli.progress import duration
 from madke.engine.settings import Knowledge
-from madke.experiments.load import Planned, planned_range
+from madke.experiments.plan import Planned, planned_range
 from madke.models.endpoint import read_models
 from madke.models.model_names import is_unpaid
 from madke.models.prices import Prices
@@ -17,7 +17,7 @@ from madke.retrieval.named import is_sample
 from madke.runs.request import RunOptions, RunRequest
 
 if TYPE_CHECKING:
-    from madke.experiments.load import Load, Pace
+    from madke.experiments.plan import Load, Pace
 
 
 def source_line(name: str, spec: str | None, in_pools: Container[str]) -> str:
@@ -34,8 +34,7 @@ def show_plans(plans: Sequence[Planned], prices: Prices, options: RunOptions, pa
 
     Without prices there is no cost, and without a pace no time.
     """
-    from madke.experiments.load import Load
-    from madke.experiments.plan import REPLY_TOKENS
+    from madke.experiments.plan import REPLY_TOKENS, Load
 
     rows = [
         (plan.name, f"{plan.debates:,}", *_cells(plan.least, plan.most, prices, bool(plan.unpriced))) for plan in plans

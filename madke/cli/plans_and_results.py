@@ -30,7 +30,7 @@ from madke.runs.spec import resolve
 if TYPE_CHECKING:
     from madke.experiments.experiment import Experiment
     from madke.experiments.experiment_spec import ExperimentSpec
-    from madke.experiments.load import Pace, Planned
+    from madke.experiments.plan import Pace, Planned
     from madke.scoring.outside import Grader
 
 _SHOWN_REASONS = 3
@@ -55,7 +55,7 @@ def refuse_limits(options: RunOptions) -> None:
 
 def pace_of(options: RunOptions, out: Path | None) -> Pace:
     """The pace for planned durations; earlier commands in ``out`` are measured."""
-    from madke.experiments.load import Pace, measured_pace
+    from madke.experiments.plan import Pace, measured_pace
 
     return Pace(options=options, measured=None if out is None else measured_pace(out))
 
@@ -206,7 +206,7 @@ def run_arms(
 
     ``start`` is called between the plan and the first call.
     """
-    from madke.experiments.ablation import run_experiment
+    from madke.experiments.experiment import run_experiment
 
     prices = prices_of(options, _priced_in(experiment_spec, graders))
     account(options).budget.check([grader.model for grader in graders])

@@ -212,7 +212,7 @@ def _grade(
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
     from madke._util.command_scorer import CommandScorer
-    from madke.scoring.value_units import unit_of
+    from madke.scoring.metrics import unit_of
 
     scorers: dict[str, CommandScorer] = {}
     for text in texts:

@@ -272,7 +272,7 @@ def read_experiment_spec(
     """Combine a recipe with data.
 
     Args:
-        recipe: See :func:`madke.experiments.ablation.ablate`.
+        recipe: See :func:`madke.experiments.experiment.ablate`.
         data: A list of question files or questions.
         request: What all arms are asked for. Its limit is for each dataset; default: the recipe's, and with it the
             recipe's sample seed.

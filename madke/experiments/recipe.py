@@ -16,7 +16,7 @@ from madke._util.yaml_file import line_of, read_yaml
 from madke.core.errors import UserError, unknown
 from madke.data.first_round import Draw
 from madke.data.formats import READERS
-from madke.scoring.value_units import is_share
+from madke.scoring.metrics import is_share
 
 _Name = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)]
 _MAX_ARMS = 1000

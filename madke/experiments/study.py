@@ -11,16 +11,15 @@ from statistics import fmean
 from madke.core.events import Listener, silent
 from madke.core.knowledge import Source
 from madke.core.question import Question
-from madke.experiments.ablation import run_experiment
-from madke.experiments.experiment import Experiment, is_experiment, recorded_questions
+from madke.experiments.experiment import Experiment, is_experiment, recorded_questions, run_experiment
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.recipe import Arm
 from madke.runs.meter import account
 from madke.runs.request import RunOptions
 from madke.scoring.arms import Results, open_results
 from madke.scoring.debate_rows import correct
+from madke.scoring.metrics import GRADER
 from madke.scoring.outside import external_values
-from madke.scoring.value_units import GRADER
 from madke.scoring.verdict import MARGIN, Verdict, verdict_of
 
 BLOCK = 20

@@ -24,13 +24,12 @@ from madke.report.tables import (
 )
 from madke.scoring.arms import ArmValues, QuestionKey, Results, open_runs, read_arm, restricted_to, shared_questions
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct
-from madke.scoring.metrics import heading_of, question_of
+from madke.scoring.metrics import heading_of, is_share, question_of
 from madke.scoring.outside import external_values
 from madke.scoring.paired import PairedTest, paired_tests, paired_tests_by_dataset
 from madke.scoring.scored import incomplete
 from madke.scoring.scores import Scores, scores_of
 from madke.scoring.statistics import Estimate, estimate, half_width
-from madke.scoring.value_units import is_share
 from madke.tasks import BaseTask, get_task
 
 _PAPERS = 500

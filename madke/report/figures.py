@@ -26,10 +26,10 @@ from madke.engine.settings import Knowledge
 from madke.report.tables import ORACLE
 from madke.runs.record import RunRecord
 from madke.scoring.arms import ArmValues, Results
+from madke.scoring.metrics import GRADER
 from madke.scoring.paired import PairedTest, paired_test
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
-from madke.scoring.value_units import GRADER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,11 +9,10 @@ from statistics import fmean
 from madke.report.scores import all_failed, readable_difference
 from madke.report.tables import one_line, p_value, value_cell
 from madke.scoring.arms import ArmValues, shared_questions
-from madke.scoring.metrics import METRICS, common_metric, correct_by, heading_of, is_binary
+from madke.scoring.metrics import METRICS, common_metric, correct_by, heading_of, is_binary, is_grader, is_share
 from madke.scoring.paired import PairedTest
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
-from madke.scoring.value_units import is_grader, is_share
 
 _ALPHA = 0.05
 _UNDONE = ", but questions that failed in only one run could undo this"

@@ -33,10 +33,9 @@ from madke.report.files import csv_cell
 from madke.report.tables import Cell, Table, TableRow, count_cell, percent_cell, score_cell, table_of
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct, over_repeats
-from madke.scoring.metrics import METRICS, heading_of, is_binary, metrics_of, question_of
+from madke.scoring.metrics import HUMAN, METRICS, heading_of, is_binary, is_grader, metrics_of, question_of
 from madke.scoring.outside import answers_of, external_values, grader_of, keep_scores
 from madke.scoring.statistics import Estimate
-from madke.scoring.value_units import HUMAN, is_grader
 from madke.tasks import get_task
 from madke.tasks.base import Scale
 from madke.tasks.choice import lettered

@@ -16,10 +16,9 @@ from madke.experiments.recipe import DerivedClaim, Place, Recipe
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
 from madke.runs.record import RunRecord
 from madke.scoring.arms import ArmValues, Results, of_dataset, open_results
-from madke.scoring.metrics import heading_of
+from madke.scoring.metrics import GRADER, heading_of, is_share
 from madke.scoring.outside import arm_of, grader_of
 from madke.scoring.statistics import Estimate, wilson
-from madke.scoring.value_units import GRADER, is_share
 
 CellVerdict = Literal["reproduced", "higher", "lower", "not comparable", "not run"]
 

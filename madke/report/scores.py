@@ -15,7 +15,7 @@ from madke._util.terminal import printable
 from madke.core.chat import Prefix
 from madke.core.errors import count_of
 from madke.core.transcript import StageUsage
-from madke.experiments.load import Planned, planned_range
+from madke.experiments.plan import Planned, planned_range
 from madke.models.prices import Prices, cost, price_of
 from madke.models.store import Paid
 from madke.report.comparison import if_failed_notes
@@ -37,14 +37,20 @@ from madke.report.tables import (
 )
 from madke.runs.pools import POOLS
 from madke.scoring.arms import ArmValues, Results, of_dataset
-from madke.scoring.metrics import ALL_GOLDS, BUILT_IN_METRICS, common_metric, heading_of, heading_of_correct
+from madke.scoring.metrics import (
+    ALL_GOLDS,
+    BUILT_IN_METRICS,
+    GRADER,
+    common_metric,
+    heading_of,
+    heading_of_correct,
+    is_share,
+)
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
 from madke.scoring.shadow import changed_note, gate_lines
-from madke.scoring.statistics import Estimate
-from madke.scoring.value_units import GRADER, is_share
-from madke.scoring.votes import DIFFICULTY
+from madke.scoring.statistics import DIFFICULTY, Estimate
 
 # One row per arm
 

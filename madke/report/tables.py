@@ -6,8 +6,8 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from madke._util.terminal import FittedTable, printable
+from madke.scoring.metrics import is_share
 from madke.scoring.statistics import Estimate
-from madke.scoring.value_units import is_share
 
 ORACLE = "analysis: reads the gold answers"
 """Label of debates whose order used the gold answers."""

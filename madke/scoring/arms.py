@@ -31,10 +31,9 @@ from madke.scoring.debate_rows import (
     row,
     with_external,
 )
-from madke.scoring.metrics import METRICS, common_metric, metrics_of
+from madke.scoring.metrics import METRICS, common_metric, may_be_rate, metrics_of
 from madke.scoring.rounds import round_rows
 from madke.scoring.statistics import Estimate
-from madke.scoring.value_units import may_be_rate
 from madke.tasks import get_task
 
 _log = logging.getLogger(__name__)

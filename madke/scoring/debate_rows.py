@@ -13,17 +13,21 @@ from madke.core.transcript import PoolEntry, Selection, Transcript
 from madke.engine.agreement import agreed, matcher
 from madke.scoring.metrics import (
     ALL_GOLDS,
+    BIAS,
+    GRADER,
+    HUMAN,
     METRICS,
     has_corpus_metric,
     is_binary,
     listed,
+    may_be_rate,
     metrics_of,
     question_of,
     sentence_bleu,
+    with_units,
 )
 from madke.scoring.rounds import carried, round_rows, traps
 from madke.scoring.statistics import Estimate, estimate
-from madke.scoring.value_units import BIAS, GRADER, HUMAN, may_be_rate, with_units
 from madke.tasks import get_task
 
 DebateRow = dict[str, float]
@@ -247,6 +251,22 @@ def diversity(transcript: Transcript) -> dict[str, float]:
     if base == current:
         return {"diversity": 0.0}
     return {"diversity": 1 - (sentence_bleu(base, [current]) + sentence_bleu(current, [base])) / 2}
+
+
+def correct_votes(transcript: Transcript) -> list[float]:
+    """1 or 0 for each vote for the final answer, by the task's first metric; a missing answer is 0.
+
+    Empty if the answer was not found by a vote, without gold answers, and for a metric that is not binary. Samples of
+    one vote can be drawn in several rounds. In a debate only the last round votes.
+    """
+    metric = METRICS[metrics_of(get_task(transcript.task))[0]]
+    if transcript.final.rule not in ("votes", "tie") or not transcript.answers or not metric.binary:
+        return []
+    samples = all(turn.stance.stage == "speak" for entry in transcript.rounds for turn in entry.turns)
+    turns = [turn for entry in (transcript.rounds if samples else transcript.rounds[-1:]) for turn in entry.turns]
+    answers = [turn.stance.answer for turn in turns if turn.stance.status != "failed"]
+    question = question_of(transcript)
+    return [0.0 if answer is None else metric(answer, question) for answer in answers]
 
 
 _Chosen = Mapping[str, Selection]

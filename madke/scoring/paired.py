@@ -8,6 +8,7 @@ from statistics import NormalDist, fmean, stdev
 from typing import Literal
 
 from madke.scoring.arms import ArmValues, QuestionKey, Values, of_dataset
+from madke.scoring.metrics import may_be_rate
 from madke.scoring.statistics import (
     BOOTSTRAP_SEED,
     RESAMPLES_AT_ONCE,
@@ -20,7 +21,6 @@ from madke.scoring.statistics import (
     t_two_sided,
     wilson,
 )
-from madke.scoring.value_units import may_be_rate
 
 _ALPHA = 0.05
 _RESAMPLES = 9999

@@ -14,8 +14,7 @@ from typing import Literal
 from madke.core.transcript import Round, Transcript, Turn
 from madke.engine.agreement import Same, agreed, answer_groups, matcher, same_answers
 from madke.engine.reading import by_cast
-from madke.scoring.metrics import METRICS, listed, metrics_of, question_of
-from madke.scoring.value_units import with_units
+from madke.scoring.metrics import METRICS, listed, metrics_of, question_of, with_units
 from madke.tasks import get_task
 
 _CHANGED = "changed_"

@@ -26,15 +26,14 @@ from madke.scoring.debate_rows import (
     NO_EXTERNAL_SCORES,
     ExternalScores,
     JudgeCounts,
+    correct_votes,
     judge_counts,
     over_repeats,
     over_rounds,
 )
-from madke.scoring.metrics import BUILT_IN_METRICS, METRICS, has_corpus_metric
+from madke.scoring.metrics import BUILT_IN_METRICS, GRADER, METRICS, has_corpus_metric
 from madke.scoring.shadow import Shadow, ShadowCounter
-from madke.scoring.statistics import Estimate, Spread, between_repeats
-from madke.scoring.value_units import GRADER
-from madke.scoring.votes import correct_votes, effective_votes
+from madke.scoring.statistics import Estimate, Spread, between_repeats, effective_votes
 from madke.tasks import get_task
 
 
@@ -132,8 +131,8 @@ class Scores:
     in ``debate``: ``false_same``, ``false_different``, ``new_summary``."""
     votes: Estimate | None = None
     """How many independent votes the votes for the final answers were worth
-    (:func:`madke.scoring.votes.effective_votes`); None for other answers, for measures that are not binary, and where
-    all votes are equally right."""
+    (:func:`madke.scoring.statistics.effective_votes`); None for other answers, for measures that are not binary, and
+    where all votes are equally right."""
     answer_words: float | None = None
     """The median length of the final answers in words; None without answers."""
     deferred: int = 0

@@ -1,10 +1,11 @@
-"""Confidence intervals of means, smallest detectable differences, Student's t and the sign test, without SciPy."""
+"""Confidence intervals of means, effective votes, detectable differences, t and sign tests, without SciPy."""
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, stdev
+from typing import Any
 
 RESAMPLES = 2000
 RESAMPLES_AT_ONCE = 100
@@ -103,6 +104,68 @@ def between_repeats(values: Iterable[Mapping[int, float]]) -> Spread | None:
     if all(0 <= value <= 1 for question in whole for value in question.values()):
         low, high = max(low, 0.0), min(high, 1.0)
     return Spread(repeats=len(repeats), mean=mean, sd=sd, low=low, high=high)
+
+
+DIFFICULTY = (
+    "Effective votes include the difficulty of the questions: answers agree also where a question is easy or hard for "
+    "every model."
+)
+"""The sentence that stands wherever effective votes are shown."""
+
+
+def effective_votes(votes: Sequence[Sequence[float]]) -> Estimate | None:
+    """``n / (1 + (n - 1) ICC)``: the number of independent votes that would vary as much as these.
+
+    ICC is the intraclass correlation of correctness, by one-way analysis of variance over questions (Shrout and Fleiss,
+    1979, ICC(1)). With unequal numbers of votes, n is their mean, and the analysis uses Searle's average group size.
+
+    Args:
+        votes: For each question, the correctness of each vote, from 0 to 1. A missing answer is 0.
+
+    Returns:
+        The value, from 1 (all votes of a question always agree) to n (independent votes), with the 95 % percentile
+        bootstrap interval over questions; None for fewer than two questions, without two votes on any, and where all
+        votes are equal, because nothing varies.
+    """
+    import numpy
+
+    held = [question for question in votes if question]
+    if len(held) < 2 or max(map(len, held)) < 2:
+        return None
+    sizes = numpy.array([len(question) for question in held], dtype=float)
+    sums = numpy.array([sum(question) for question in held])
+    squares = numpy.array([sum(vote * vote for vote in question) for question in held])
+    # Per question: all that a resample adds up.
+    columns = numpy.stack([numpy.ones_like(sizes), sizes, sizes**2, sums, squares, sums**2 / sizes], axis=1)
+
+    value = _of_sums(columns.sum(axis=0, keepdims=True))[0]
+    if numpy.isnan(value):
+        return None
+    random = numpy.random.default_rng(BOOTSTRAP_SEED)
+    even = numpy.full(len(held), 1 / len(held))
+    resampled = [
+        _of_sums(random.multinomial(len(held), even, RESAMPLES_AT_ONCE) @ columns)
+        for _ in range(RESAMPLES // RESAMPLES_AT_ONCE)
+    ]
+    low, high = numpy.nanpercentile(numpy.concatenate(resampled), [2.5, 97.5])
+    return Estimate(value=float(value), low=float(low), high=float(high), n=len(held))
+
+
+def _of_sums(sums: Any) -> Any:
+    """The effective votes of each row of summed columns; NaN where nothing varies."""
+    import numpy
+
+    questions, votes, squared_sizes, total, squares, between = sums.T
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        n = votes / questions
+        mean_square_between = (between - total**2 / votes) / (questions - 1)
+        mean_square_within = (squares - between) / (votes - questions)
+        size = (votes - squared_sizes / votes) / (questions - 1)
+        icc = (mean_square_between - mean_square_within) / (mean_square_between + (size - 1) * mean_square_within)
+        # A negative correlation gives more than n, and one of less than -1 / (n - 1) a negative number.
+        inflation = 1 + (n - 1) * icc
+        found = numpy.where(inflation <= 0, n, n / inflation)
+    return numpy.clip(found, 1, n)
 
 
 def detectable_rate(n: int, discordance: float) -> float | None:

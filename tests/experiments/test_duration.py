@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.experiments.load import Load, Pace, Planned, measured_pace
+from madke.experiments.plan import Load, Pace, Planned, measured_pace
 from madke.runs.request import RunOptions
 from tests.support.cli import madke
 

@@ -8,7 +8,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
-from madke.experiments.ablation import ablate
+from madke.experiments.experiment import ablate
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from madke.runs.record import read_run

@@ -11,7 +11,7 @@ import yaml
 from madke.core.transcript import Transcript
 from madke.engine.skeleton import copy_variant
 from madke.engine.variant import load_variant
-from madke.experiments.ablation import ablate
+from madke.experiments.experiment import ablate
 from madke.experiments.own_choice import with_wordings
 from madke.experiments.recipe import read_recipe
 from madke.models.store import CallStore

@@ -10,9 +10,9 @@ from madke.experiments.recipe import Recipe, read_recipe, recipe_files
 from madke.report.files import table_csv, table_latex
 from madke.report.reproduction import Figure, averages, figures, published_files, reproduction_tables
 from madke.report.tables import interval
+from madke.scoring.metrics import GRADER
 from madke.scoring.outside import answers_of, keep_scores
 from madke.scoring.statistics import Estimate, estimate, wilson
-from madke.scoring.value_units import GRADER
 from tests.report.run_folders import debate
 from tests.support.run_folder import write_run
 

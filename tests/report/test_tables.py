@@ -14,7 +14,7 @@ from pyarrow import parquet
 from madke._util.terminal import FittedTable, as_text, printable
 from madke.core.chat import Usage
 from madke.core.transcript import Final, StageUsage
-from madke.experiments.load import Load, Planned
+from madke.experiments.plan import Load, Planned
 from madke.models.prices import Price
 from madke.models.store import Paid
 from madke.report.comparison import comparison_of, paired_table

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from madke.core.transcript import Transcript
 from madke.report.scores import judge_notes
-from madke.scoring.debate_rows import JudgeCounts, judge_counts, judge_values
+from madke.scoring.debate_rows import JudgeCounts, correct_votes, judge_counts, judge_values
 from madke.scoring.scores import scores_of
-from madke.scoring.votes import correct_votes, effective_votes
+from madke.scoring.statistics import effective_votes
 from tests.support.transcripts import transcript
 
 BAIKAL = "Lake Baikal"

@@ -6,9 +6,17 @@ from pathlib import Path
 import pytest
 
 from madke.scoring.arms import ArmValues
-from madke.scoring.metrics import BUILT_IN_METRICS
+from madke.scoring.metrics import (
+    BUILT_IN_METRICS,
+    GRADER,
+    NAMED_SHARES,
+    SHARE,
+    VALUE_UNITS,
+    may_be_rate,
+    unit_of,
+    with_units,
+)
 from madke.scoring.paired import paired_test
-from madke.scoring.value_units import GRADER, NAMED_SHARES, SHARE, VALUE_UNITS, may_be_rate, unit_of, with_units
 
 DOCS = Path(__file__).parents[2] / "docs" / "evaluation.md"
 

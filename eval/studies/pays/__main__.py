@@ -39,8 +39,7 @@ from eval.studies.pays.results import PLANNED
 from eval.studies.shared import MODELS, check_file, folder_of, names_of, tell
 from madke._util.files import write_file
 from madke.core.errors import UserError, unknown
-from madke.experiments.ablation import run_experiment
-from madke.experiments.experiment import CALLS, FILE, Experiment, is_experiment
+from madke.experiments.experiment import CALLS, FILE, Experiment, is_experiment, run_experiment
 from madke.experiments.experiment_spec import read_experiment_spec
 from madke.experiments.recipe import Arm, Recipe, read_recipe
 from madke.runs.request import RunOptions, RunRequest

@@ -11,8 +11,7 @@ from eval.studies.pays.results import MEASURES, Contrast, Figures, model_votes
 from madke._util.files import write_file
 from madke.report import figures as canvas
 from madke.scoring.paired import PairedTest
-from madke.scoring.statistics import Estimate
-from madke.scoring.votes import DIFFICULTY
+from madke.scoring.statistics import DIFFICULTY, Estimate
 
 _SHORT = {"qwen-0.5b": "the 0.5B", "qwen-1.5b": "the 1.5B"}
 

@@ -12,12 +12,11 @@ from eval.studies.equal_cost_results import Arm, vote_of
 from eval.studies.kept import KeptStudy
 from madke.core.transcript import Transcript
 from madke.engine.agreement import answer_groups, matcher
-from madke.scoring.debate_rows import correct
+from madke.scoring.debate_rows import correct, correct_votes
 from madke.scoring.metrics import question_of
 from madke.scoring.paired import PairedTest, equal_within, further_questions, holm, paired_test
 from madke.scoring.scores import Scores, scores_of
-from madke.scoring.statistics import RESAMPLES, Estimate, bootstrap
-from madke.scoring.votes import correct_votes, effective_votes
+from madke.scoring.statistics import RESAMPLES, Estimate, bootstrap, effective_votes
 from madke.tasks import get_task
 
 MEASURES = ("match", "em", "f1")
