@@ -23,7 +23,7 @@ from madke.models.prices import Prices, billed_as, cost, cost_saved, price_of
 from madke.models.store import CallStore
 from madke.runs.directory import is_being_written
 from madke.runs.meter import Budget
-from madke.runs.record import endpoints_before, run_files, sessions_of
+from madke.runs.record import run_files, sessions_of
 from madke.scoring.arms import ArmValues, Results, open_runs
 from madke.scoring.outside import (
     EXTERNAL,
@@ -36,7 +36,6 @@ from madke.scoring.outside import (
     score_outside,
 )
 from madke.scoring.scores import Scores, Spending, score_with_values, scores_from_json, scores_of, scores_to_json
-from madke.scoring.shadow import Shadow, shadow_of
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +72,7 @@ def score_run(
     if not arm.path.is_dir():
         return scores
     if prices:
-        scores = replace(scores, spending=run_spending(arm.path, prices), shadow=_priced_shadow(arm, prices))
+        scores = replace(scores, spending=run_spending(arm.path, prices))
     if not is_record:
         return scores
     scores = replace(scores, scored=state)
@@ -84,16 +83,6 @@ def score_run(
             raise
         _log.warning("%s; the scores are not stored", error)
     return scores
-
-
-def _priced_shadow(arm: Results, prices: Prices) -> Shadow | None:
-    models: dict[str, str] = {}
-    if arm.config is not None:
-        places = endpoints_before(arm.path)
-        models = {
-            role: billed_as(name, places.get(name, {}).get("tier", "")) for role, name in arm.config.models.items()
-        }
-    return shadow_of(arm.transcripts(), lambda role: price_of(models[role], prices) if role in models else None)
 
 
 def ask_outside(
@@ -138,9 +127,7 @@ def scored_arm(arm: Results, state: str = "") -> tuple[Scores, ArmValues]:
     kept = kept_scores(arm.path, state) if arm.path.is_dir() and not arm.corrected else None
     scores, values = score_with_values(arm.name, arm.transcripts(), external_values(arm))
     spending = kept.spending if kept else None
-    # As with the spending: only prices tell the money.
-    shadow = kept.shadow if kept and kept.shadow else scores.shadow
-    return replace(scores, spending=spending, shadow=shadow, incomplete=incomplete(arm, scores.transcripts)), values
+    return replace(scores, spending=spending, incomplete=incomplete(arm, scores.transcripts)), values
 
 
 def scores_by_dataset(arm: Results) -> dict[str | None, Scores]:

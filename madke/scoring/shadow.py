@@ -12,41 +12,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from madke.core.chat import Usage
 from madke.core.errors import count_of
 from madke.core.transcript import StageUsage, Transcript, Turn
 from madke.engine.agreement import Same, agreed, answer_groups, matcher
-from madke.models.prices import Price, cost
 from madke.scoring.debate_rows import over_repeats
 from madke.scoring.metrics import METRICS, common_metric, correct_by, metrics_of, question_of
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 
-PriceOf = Callable[[str], Price | None]
-"""The price of the model that plays a role."""
-
 _BEFORE = ("rewrite", "decompose", "rerank")
 """Stages that come before round 1."""
-_ROLES = {"judge": "judge", "extract": "judge", "pick": "judge", "summarize": "summarizer", "digest": "summarizer"}
+_CONCLUDING = {"judge", "extract", "pick", "summarize", "digest"}
 _MAJORITY = 0.5 + 1e-6
 
 
-def _all_agree(turns: tuple[Turn, ...], same: Same) -> bool:
-    return agreed(turns, same)
-
-
-def _most_agree(turns: tuple[Turn, ...], same: Same) -> bool:
-    return agreed(turns, same, _MAJORITY)
-
-
-def _always(turns: tuple[Turn, ...], same: Same) -> bool:
-    return True
-
-
 GATES: Mapping[str, Callable[[tuple[Turn, ...], Same], bool]] = {
-    "agreement": _all_agree,
-    "majority": _most_agree,
-    "vote": _always,
+    "agreement": agreed,
+    "majority": lambda turns, same: agreed(turns, same, _MAJORITY),
+    "vote": lambda turns, same: True,
 }
 """Gate -> its rule. ``agreement``: all answers are the same (``early_stop``). ``majority``: more than half of them
 (``agreement_share``); with two debaters the same as ``agreement``. ``vote``: no debate at all."""
@@ -60,17 +43,15 @@ _CHANGED_NOTE = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GateCost:
-    """Calls and tokens, and money where all models have a price."""
+    """Calls and tokens."""
 
     calls: int = 0
     tokens: int | None = 0
-    """None: older transcripts do not say what a turn used."""
-    cost: float | None = None
+    """None: a turn does not say what it used, such as one of a given first round."""
 
     def __add__(self, other: GateCost) -> GateCost:
         tokens = None if self.tokens is None or other.tokens is None else self.tokens + other.tokens
-        money = None if self.cost is None or other.cost is None else self.cost + other.cost
-        return GateCost(calls=self.calls + other.calls, tokens=tokens, cost=money)
+        return GateCost(calls=self.calls + other.calls, tokens=tokens)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,17 +93,12 @@ class Shadow:
         """What each answer that the debates gained over that vote has cost, in one sentence; empty without gold."""
         if not self.judged:
             return ""
-        gained, vote = self.corrected - self.spoiled, self.gates["vote"].spent
-        calls = self.spent.calls - vote.calls
-        money = None if self.spent.cost is None or vote.cost is None else self.spent.cost - vote.cost
-        spent = (
-            f"{calls:,} more {'call' if calls == 1 else 'calls'}{'' if not money else f' and {money:,.4g} in money'}"
-        )
+        gained, calls = self.corrected - self.spoiled, self.spent.calls - self.gates["vote"].spent.calls
+        spent = f"{calls:,} more {'call' if calls == 1 else 'calls'}"
         if gained <= 0:
             outcome = "No answer gained" if gained == 0 else f"{count_of(-gained, 'answer')} lost"
             return f"{outcome} for {spent}."
-        each = f"{calls / gained:,.3g} calls{'' if not money else f' and {money / gained:,.4g} in money'}"
-        return f"{count_of(gained, 'answer')} gained for {spent}: {each} for each."
+        return f"{count_of(gained, 'answer')} gained for {spent}: {calls / gained:,.3g} calls for each."
 
 
 def changed_note(shadows: Iterable[Shadow | None]) -> str | None:
@@ -134,7 +110,6 @@ def changed_note(shadows: Iterable[Shadow | None]) -> str | None:
 class ShadowCounter:
     """Collects debates one by one."""
 
-    price_of: PriceOf = field(default=lambda role: None)
     _held: list[_Debate] = field(default_factory=list)
     _debated: bool = False
 
@@ -146,7 +121,7 @@ class ShadowCounter:
             and len(transcript.rounds[0].turns) > 1
         ):
             self._debated |= _is_debate(transcript)
-            self._held.append(_compared(transcript, self.price_of))
+            self._held.append(_compared(transcript))
 
     def found(self) -> Shadow | None:
         """The figures; None if no debate went beyond the answers of several debaters in round 1."""
@@ -162,16 +137,16 @@ class ShadowCounter:
             spoiled=sum(each.changed and each.gain < 0 for each in held),
             judged=sum(each.score is not None for each in held),
             correct=_mean(held, lambda each: each.score),
-            spent=_sum(each.whole for each in held),
+            spent=sum((each.whole for each in held), GateCost()),
             measure=common_metric(each.measure for each in held),
             gates={name: _figures(held, name) for name in gates},
         )
         return replace(shadow, sentence=_sentence(shadow))
 
 
-def shadow_of(transcripts: Iterable[Transcript], price_of: PriceOf = lambda role: None) -> Shadow | None:
-    """The figures of a run's debates; ``price_of``: role -> price, for money."""
-    counter = ShadowCounter(price_of=price_of)
+def shadow_of(transcripts: Iterable[Transcript]) -> Shadow | None:
+    """The figures of a run's debates."""
+    counter = ShadowCounter()
     for transcript in transcripts:
         counter.add(transcript)
     return counter.found()
@@ -198,7 +173,7 @@ class _Debate:
 def _is_debate(transcript: Transcript) -> bool:
     """Whether anything but samples of one vote came after round 1: replies, or a judge or summarizer."""
     replies = any(turn.stance.stage == "reply" for entry in transcript.rounds[1:] for turn in entry.turns)
-    return replies or bool(_ROLES.keys() & transcript.usage.keys())
+    return replies or bool(_CONCLUDING & transcript.usage.keys())
 
 
 def _sentence(shadow: Shadow) -> str:
@@ -229,11 +204,8 @@ def _shares(part: GateCost, whole: GateCost) -> Iterator[str]:
 def gate_lines(shadow: Shadow) -> Iterator[str]:
     """Each gate in a line: what it skips, what it costs, and what it gains or loses."""
     for name, found in shadow.gates.items():
-        spent, whole = found.spent, shadow.spent
-        shares = list(_shares(spent, whole))
-        if spent.cost is not None and whole.cost:
-            shares.append(f"{spent.cost:.2f} instead of {whole.cost:.2f} in money")
-        line = f"gate {name}: skips {found.skipped:,} of {count_of(shadow.debates, 'debate')}, {', '.join(shares)}"
+        shares = ", ".join(_shares(found.spent, shadow.spent))
+        line = f"gate {name}: skips {found.skipped:,} of {count_of(shadow.debates, 'debate')}, {shares}"
         if found.correct is not None and (change := found.difference) is not None:
             value, low, high = (100 * each for each in (change.value, change.low, change.high))
             by = f"{value:+.1f}, 95 % {low:+.1f} to {high:+.1f}" if low < high else "no question differs"
@@ -241,7 +213,7 @@ def gate_lines(shadow: Shadow) -> Iterator[str]:
         yield line
 
 
-def _compared(transcript: Transcript, price_of: PriceOf) -> _Debate:
+def _compared(transcript: Transcript) -> _Debate:
     task, question = get_task(transcript.task), question_of(transcript)
     same = cache(matcher(task, question))
     measure = metrics_of(task)[0]
@@ -263,52 +235,21 @@ def _compared(transcript: Transcript, price_of: PriceOf) -> _Debate:
         measure=measure,
         score=score(answer),
         voted=score(voted),
-        whole=_whole(transcript, price_of),
-        first=_first(transcript, price_of),
+        whole=GateCost(calls=transcript.total.calls, tokens=transcript.total.tokens),
+        first=_first(transcript),
         skips={name: rule(turns, same) for name, rule in GATES.items()},
     )
 
 
-def _whole(transcript: Transcript, price_of: PriceOf) -> GateCost:
-    total = transcript.total
-    turns = [turn for entry in transcript.rounds for turn in entry.turns]
-    prices = [_priced(turn.usage, price_of(turn.agent)) for turn in turns if turn.usage is not None]
-    prices += [
-        _priced(used, price_of(_ROLES.get(stage, "retriever")))
-        for stage, used in transcript.usage.items()
-        if stage in _ROLES or stage in _BEFORE
-    ]
-    known = all(turn.usage is not None for turn in turns) and "reflect" not in transcript.usage
-    return GateCost(calls=total.calls, tokens=total.tokens, cost=_total(prices) if known else None)
-
-
-def _first(transcript: Transcript, price_of: PriceOf) -> GateCost:
+def _first(transcript: Transcript) -> GateCost:
     turns = transcript.rounds[0].turns
     before = [used for stage, used in transcript.usage.items() if stage in _BEFORE]
     used = [turn.usage for turn in turns if turn.usage is not None]
-    prices = [_priced(turn.usage, price_of(turn.agent)) for turn in turns if turn.usage is not None]
-    prices += [_priced(each, price_of("retriever")) for each in before]
-    total = sum([*used, *before], StageUsage())
     if len(used) < len(turns):
         calls = sum(1 + (turn.selection is not None) for turn in turns if turn.stance.rule != "given")
         return GateCost(calls=calls + sum(each.calls for each in before), tokens=None)
-    return GateCost(calls=total.calls, tokens=total.tokens, cost=_total(prices))
-
-
-def _priced(used: StageUsage | None, price: Price | None) -> float | None:
-    if used is None or price is None:
-        return None
-    tokens = {name: getattr(used, name) for name in ("prompt_tokens", "cached_tokens", "completion_tokens", "searches")}
-    return cost(Usage(**tokens), price)
-
-
-def _total(prices: list[float | None]) -> float | None:
-    known = [price for price in prices if price is not None]
-    return sum(known) if len(known) == len(prices) else None
-
-
-def _sum(spent: Iterable[GateCost]) -> GateCost:
-    return sum(spent, GateCost(cost=0.0))
+    total = sum([*used, *before], StageUsage())
+    return GateCost(calls=total.calls, tokens=total.tokens)
 
 
 def _figures(held: list[_Debate], gate: str) -> GateFigures:
@@ -321,7 +262,7 @@ def _figures(held: list[_Debate], gate: str) -> GateFigures:
 
     return GateFigures(
         skipped=sum(each.skips[gate] for each in held),
-        spent=_sum(each.first if each.skips[gate] else each.whole for each in held),
+        spent=sum((each.first if each.skips[gate] else each.whole for each in held), GateCost()),
         correct=_mean(held, score),
         difference=_mean(held, difference, shares=False),
     )
