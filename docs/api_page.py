@@ -23,7 +23,7 @@ FIRST = ("ask", "aask", "stream", "run", "arun", "score", "compare", "ablate", "
 
 PARTS = ("Settings", "Debater", "Knowledge", "Rerank", "Reads", "Order")
 
-MODULES = ("madke.events", "madke.lemmas.adapters")
+MODULES = ("madke.events", "madke.adapters")
 
 HEAD = """# Python API
 

@@ -54,46 +54,6 @@ def test_an_asynchronous_function_is_sent_to_adebate() -> None:
         madke.debate("Why?", complete)  # type: ignore[arg-type]
 
 
-# --- our remedies ------------------------------------------------------------------------------------------------
-
-
-def test_own_drafts_are_shown_when_asked_for() -> None:
-    replies = [f"draft{n}." for n in range(6)]
-    for own_draft in (False, True):
-        _, script = run(madke.debate, replies, "AB", judged=False, own_draft=own_draft)
-        assert [("draft0." in prompt, "draft1." in prompt) for prompt in script.prompts[2:4]] == [
-            (own_draft, True),
-            (True, own_draft),
-        ]
-
-
-def test_unique_labels_lose_no_draft() -> None:
-    labels = ["A", "A", "A_2", "B", "A"]
-    outcome, script = run(madke.debate, "uvwxy", labels, judged=False, rounds=1, unique_labels=True)
-    assert [label for label, _ in outcome.result[2][0][1]] == ["A", "A_3", "A_2", "B", "A_4"]
-    assert [draft for _, draft in outcome.result[2][0][1]] == list("uvwxy")
-    assert "A_3 wrote:\n> v" in script.prompts[5]
-
-
-@pytest.mark.parametrize(
-    ("verdict", "winner"),
-    [
-        ("AGENT_10 is best", "AGENT_10"),
-        ("agent_10: clearer than AGENT_1", "AGENT_10"),
-        ("AGENT_1: clearer than AGENT_10", "AGENT_1"),
-        ("The winner is [AGENT_10], before AGENT_1.", "AGENT_10"),
-        ("They are close, AGENT_1 and AGENT_10.", "AGENT_1"),
-        ("AGENT_100 is best", "A"),
-        ("Because all are good", "A"),
-        ("", "A"),
-    ],
-)
-def test_whole_words_are_read_when_asked_for(verdict: str, winner: str) -> None:
-    labels = ["A", "AGENT_1", "AGENT_10"]
-    outcome, _ = run(madke.debate, ["x", "y", "z", verdict], labels, judged=True, rounds=0, whole_words=True)
-    assert outcome.result[1] == winner
-
-
 # --- what the result tells ---------------------------------------------------------------------------------------
 
 

@@ -5,29 +5,27 @@ from __future__ import annotations
 import asyncio
 import inspect
 import operator
-import re
 import time
 import typing
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from queue import SimpleQueue
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
+from madke.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
 from madke.core.chat import ChatRequest, Completion, Purpose, Usage
 from madke.core.errors import suggesting
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
 from madke.engine.debate import hold_debate as engine_debate
-from madke.engine.parse import parse_pick
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
 from madke.engine.settings import NON_DEBATERS, Debater, Reads
 from madke.engine.steps import overlaps
 from madke.engine.variant import Variant, load_variant
-from madke.lemmas.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
 from madke.models.prices import estimated_usage
 from madke.tasks import get_task
 
@@ -71,21 +69,11 @@ class Tracer(typing.Protocol):
         """End a span, also after an exception."""
 
 
-def _picked(verdict: str, labels: Sequence[str], whole_words: bool) -> str:
-    """The label that starts the verdict, followed by a colon; else the first that occurs in it; else the first.
-
-    With ``whole_words`` a label must be a whole word, and the label that the engine's parser reads comes first.
-    """
+def _picked(verdict: str, labels: Sequence[str]) -> str:
+    """The label that starts the verdict, followed by a colon; else the first that occurs in it; else the first."""
     text = verdict.upper()
-    for label in labels:
-        if text.startswith(f"{label.upper()}:"):
-            return label
-    if not whole_words:
-        return next((label for label in labels if label.upper() in text), labels[0])
-    if (found := parse_pick(verdict, labels).value) is not None:
-        return found
-    named = (label for label in labels if re.search(rf"(?<!\w){re.escape(label.upper())}(?!\w)", text))
-    return next(named, labels[0])
+    started = (label for label in labels if text.startswith(f"{label.upper()}:"))
+    return next(started, None) or next((label for label in labels if label.upper() in text), labels[0])
 
 
 AnyCompleteFn = CompleteFn | AsyncCompleteFn
@@ -100,10 +88,6 @@ def debate(
     personas: Sequence[str] | None = None,
     judge: CompleteFn | None = None,
     tracer: Tracer | None = None,
-    *,
-    own_draft: bool = False,
-    unique_labels: bool = False,
-    whole_words: bool = False,
 ) -> DebateResult:
     """Debate a question between completion functions, as ``lemmas.debate`` 0.4.0 does.
 
@@ -113,7 +97,7 @@ def debate(
 
     The call keeps the package's contract, even where madke's own debates differ: of two agents with the same label only
     the later one's drafts count; an empty draft stays in the debate; a verdict without a label picks the first agent; a
-    label also matches inside a word. The last three keywords change this.
+    label also matches inside a word.
 
     Args:
         query: The question.
@@ -125,18 +109,15 @@ def debate(
         personas: A text for each agent, placed at the start of its prompts. None: five built-in personas, in turn.
         judge: A completion function that names the label of the best draft. None: convergence.
         tracer: Notified when the debate and each of its calls start and end.
-        own_draft: Also show an agent its own last draft.
-        unique_labels: Number equal labels (``A``, ``A_2``), so that no draft is lost.
-        whole_words: Match labels in the verdict only as whole words.
 
     Raises:
         ValueError: There is no agent, or the number of personas differs from the number of agents.
         TypeError: A function is asynchronous; use :func:`adebate`.
         Exception: Any exception of a completion function, unchanged; no further calls are made.
     """
-    seats = _seats(agents, n_agents_if_single, personas, unique_labels)
+    seats = _seats(agents, n_agents_if_single, personas)
     with _span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
-        return _in_this_thread(_Debate(query, seats, rounds, judge, tracer, own_draft, whole_words).run)
+        return _in_this_thread(_Debate(query, seats, rounds, judge, tracer).run)
 
 
 @suggesting
@@ -148,19 +129,15 @@ async def adebate(
     personas: Sequence[str] | None = None,
     judge: AnyCompleteFn | None = None,
     tracer: Tracer | None = None,
-    *,
-    own_draft: bool = False,
-    unique_labels: bool = False,
-    whole_words: bool = False,
 ) -> DebateResult:
     """:func:`debate` for asynchronous completion functions; the drafts of one round are written concurrently.
 
     A synchronous function blocks the event loop. The first exception of a function cancels the calls in flight and is
     raised. The package has no such call.
     """
-    seats = _seats(agents, n_agents_if_single, personas, unique_labels)
+    seats = _seats(agents, n_agents_if_single, personas)
     with _span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
-        return await _Debate(query, seats, rounds, judge, tracer, own_draft, whole_words).run(_Caller.make_async)
+        return await _Debate(query, seats, rounds, judge, tracer).run(_Caller.make_async)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,7 +151,7 @@ class _Seat:
     """Whether its drafts count: no later agent has the same label."""
 
 
-def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None, unique_labels: bool) -> tuple[_Seat, ...]:
+def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None) -> tuple[_Seat, ...]:
     if callable(agents):
         agents = [(f"AGENT_{chr(ord('A') + n)}", agents) for n in range(n_if_single)]
     if not agents:
@@ -182,10 +159,8 @@ def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None, unique
     if personas is not None and len(personas) != len(agents):
         raise ValueError("personas length must match number of agents")
     labels = [label for label, _ in agents]
-    if unique_labels:
-        labels = _numbered(labels)
     # In reverse, so that the agent whose drafts count under a label gets it as its name.
-    names = _numbered([str(label) for label in reversed(labels)], taken=NON_DEBATERS)[::-1]
+    names = _numbered([str(label) for label in reversed(labels)])[::-1]
     return tuple(
         _Seat(
             label=label,
@@ -199,11 +174,12 @@ def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None, unique
     )
 
 
-def _numbered(labels: Sequence[str], taken: Collection[str] = ()) -> list[str]:
+def _numbered(labels: Sequence[str]) -> list[str]:
+    """The labels; a number follows one that is taken by another label or by a role of the engine."""
     names: list[str] = []
     for label in labels:
         name, n = label, 1
-        while name in names or name.casefold() in taken or (n > 1 and name in labels):
+        while name in names or name.casefold() in NON_DEBATERS or (n > 1 and name in labels):
             n += 1
             name = f"{label}_{n}"
         names.append(name)
@@ -222,8 +198,6 @@ class _Debate:
     rounds: int
     judge: Callable[[ChatMessages], Any] | None
     tracer: Tracer | None
-    own_draft: bool
-    whole_words: bool
 
     async def run(self, ask: _Ask) -> DebateResult:
         cast = {seat.name: _Caller(self, ask, seat.complete, seat) for seat in self.seats}
@@ -252,20 +226,19 @@ class _Debate:
     def _protocol(self) -> Protocol:
         base, seats = _variant().protocol, self.seats
         topology = tuple(tuple(seat.label != other.label and other.heard for other in seats) for seat in seats)
-        own: Literal["last", "none"] = "last" if self.own_draft else "none"
         # Not validated: labels may be any texts.
         return type(base).model_construct(
             **{
                 **dict(base),
                 "debaters": tuple(Debater(name=seat.name, persona=seat.persona) for seat in seats),
                 "rounds": max(0, operator.index(self.rounds)) + 1,
-                "reads": Reads(own=own, topology=topology),
+                "reads": Reads(own="none", topology=topology),
                 "end": "overlap" if self.judge is None else "pick",
             }
         )
 
     def winner(self, verdict: str) -> str:
-        return _picked(verdict, list(dict.fromkeys(seat.label for seat in self.seats)), self.whole_words)
+        return _picked(verdict, list(dict.fromkeys(seat.label for seat in self.seats)))
 
 
 @contextmanager
