@@ -54,14 +54,14 @@ madke score table-2 --grader openai/gpt-4
 madke report table-2 --tables csv --backbone qwen
 ```
 
-| verdict | mark | meaning |
-|---|---|---|
-| reproduced | `=` | the 95 % interval of the difference holds 0; 20 questions hold most differences |
-| higher, lower | `^`, `v` | the whole interval is above or below 0 |
-| not comparable | `?` | other words, model, number of questions, index or grader, or failed debates |
+| verdict | meaning |
+|---|---|
+| reproduced | the 95 % interval of the difference contains 0; with 20 questions it nearly always does |
+| higher, lower | the whole interval is above or below 0 |
+| not comparable | other words, model, number of questions, index or grader, or failed debates |
 
 A published share has the interval of its number of questions (Wilson); both count (Newcombe, 1998, method 10). Other
-published figures count as exact. A model is the same by its name. The average counts each dataset the same.
+published figures count as exact. A model is the same by its name.
 
 ## Prompts as printed in the papers
 

@@ -93,7 +93,7 @@ class Run:
 
     def conflicts(self) -> Iterator[ConflictMap]:
         """The map of each debate: who held which answer when, and what says so. ``is_conflict``: several answers."""
-        from madke.report.conflict_text import maps_of
+        from madke.report.debate_text import maps_of
         from madke.scoring.arms import open_runs
 
         with self.scope.active():
@@ -102,9 +102,9 @@ class Run:
     def table(self) -> str:
         """The scores as a plain-text table."""
         from madke._util.terminal import as_text
-        from madke.report.scores import score_table
+        from madke.report.scores import scores_on_terminal
 
-        return as_text(score_table([(self.path.name or str(self.path), self._scored)]))
+        return as_text(scores_on_terminal({self.path.name or str(self.path): self._scored}))
 
     def report(self, file: str | Path) -> Path:
         """Write the report page; returns the file."""

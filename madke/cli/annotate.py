@@ -58,7 +58,7 @@ def read(
     With --join, `madke score`, `compare` and `report` show the grades as `human_right`, or for translations as
     `human_ambiguity_resolved` and `human_quality`.
     """
-    from madke.report.human_grades import human_scores, human_tables, join_grades, read_key, read_sheet
+    from madke.report.human_grades import human_scores, human_table, join_grades, read_key, read_sheet
     from madke.report.tables import rich_table
 
     siblings = len({path.parent for path in sheets}) == 1
@@ -73,8 +73,7 @@ def read(
     if as_json:
         say_json(found)
         return
-    for table in human_tables(found):
-        console().print(rich_table(table, details=True))
+    console().print(rich_table(human_table(found), details=True))
     if found.ungraded:
         effect = "scores use the other rows, so abstentions weigh too much"
         say(f"{found.ungraded} of {len(opened.rows)} rows are not fully graded: {effect}")

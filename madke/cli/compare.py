@@ -68,8 +68,8 @@ def command(
         _compare_logs(paths, margin, as_json=as_json)
         return
     from madke.report.comparison import compare_runs
-    from madke.report.finding import finding
     from madke.report.scores import oddities
+    from madke.report.verdict import finding
 
     results = open_arms(paths, data, dataset, task, columns=columns)
     if len(results) < 2:
@@ -97,7 +97,7 @@ def command(
 
 
 def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> None:
-    from madke.report.log_comparison import compare_logs, logs_table, pairs_table
+    from madke.report.comparison import compare_logs, logs_table, pairs_table
     from madke.report.tables import rich_table
 
     logs = read_logs(paths)
@@ -135,9 +135,8 @@ def debates_of(arm: Results, question: str) -> list[Transcript]:
 def _show_tables(
     comparison: Comparison, shown: Shown, tests: Tests, within: Tests, across: Tests, *, details: bool
 ) -> None:
-    from madke.report.comparison import BY_DATASET, NOT_ON_TERMINALS, paired_table
-    from madke.report.debate_text import pair_table, question_table
-    from madke.report.scores import score_table
+    from madke.report.comparison import BY_DATASET, NOT_ON_TERMINALS, pair_table, paired_table, question_table
+    from madke.report.scores import scores_on_terminal
     from madke.report.tables import rich_table
 
     screen = console()
@@ -147,7 +146,7 @@ def _show_tables(
     counts |= {f"only in {name}": count for name, count in comparison.unshared.items() if count}
     say("; ".join(f"{what}: {count}" for what, count in counts.items()))
     without = () if details else NOT_ON_TERMINALS
-    screen.print(score_table([*comparison.scores.items()], details=details))
+    screen.print(scores_on_terminal(comparison.scores, details=details))
     screen.print(rich_table(pair_table(comparison.pairs), details=details))
     screen.print(rich_table(paired_table(tests), without, details=details))
     if within:

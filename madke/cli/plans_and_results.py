@@ -101,7 +101,7 @@ def show_experiment_plan(
 ) -> None:
     """Print the plan of an experiment and the published figures, or only the plan as JSON."""
     from madke.experiments.plan import Planner, planned
-    from madke.report.reproduction import reproduction_tables
+    from madke.report.reproduction import figures, published_table
     from madke.report.tables import rich_table
 
     for error in experiment_spec.unknown_sources():
@@ -121,7 +121,7 @@ def show_experiment_plan(
     if sources := [source_line(*each, experiment_spec.pool_sources) for each in experiment_spec.all_specs.items()]:
         say(f"sources: {', '.join(sources)}")
     show_plans(plans, prices, options, pace)
-    for published in reproduction_tables(recipe).values():
+    if (published := published_table(recipe, figures(recipe))) is not None:
         console().print(rich_table(published))
 
 
@@ -158,7 +158,7 @@ def _how_far(out: Path) -> str:
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, max_tokens: int) -> None:
     from madke.report.html import write_report
-    from madke.report.scores import all_failed, cut_note, prefix_advice, prompt_line, score_table
+    from madke.report.scores import all_failed, cut_note, prefix_advice, prompt_line, scores_on_terminal
     from madke.scoring.scored import kept_scores, score_run
 
     page, metrics = out / "report.html", out / "metrics.json"
@@ -167,7 +167,7 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
     if scores is None:
         scores = score_run(out, prices=prices)
         write_report([out], page, scores=[scores])
-    console().print(score_table([(out.name or str(out), scores)], cut_notes=False))
+    console().print(scores_on_terminal({out.name or str(out): scores}, cut_notes=False))
     if (prompts := prompt_line(scores)) is not None:
         say(prompts)
     if (note := shipped_note(prices)) is not None:
@@ -267,8 +267,8 @@ def _show_results(done: Experiment) -> None:
     """The finding, the scores, the papers' figures and the spending. All tests are in the report."""
     from madke.experiments.recipe import read_claims
     from madke.report.html import write_report
-    from madke.report.reproduction import claims_table, figures, reproduction_tables
-    from madke.report.scores import score_table, spending_table
+    from madke.report.reproduction import claims_table, figures, published_table
+    from madke.report.scores import scores_on_terminal, spending_table
     from madke.report.tables import rich_table
     from madke.scoring.arms import open_results
 
@@ -277,16 +277,18 @@ def _show_results(done: Experiment) -> None:
     named, prices = done.scores, done.account.budget.prices
     with CallStore(done.path / "calls.sqlite") as store:
         spent = spending_table(done.plans, named, store.paid(without=SERVICE_STAGES), prices)
-    claims = claims_table(read_claims(), figures(recipe, folders))
-    tables = [*reproduction_tables(recipe, folders).values(), *([claims] if claims else []), spent]
+    published = figures(recipe, folders)
+    ours = [each for each in published if each.ours]  # a terminal has no room for the others
+    further = [table for table in (claims_table(read_claims(), published), spent) if table]
+    on_page, on_terminal = ([*filter(None, [published_table(recipe, each)]), *further] for each in (published, ours))
     # Tests compare each arm with the first one, so the reference comes first.
     arms.sort(key=lambda arm: arm.name != recipe.reference)
     page = done.path / "report.html"
     scores = [named[arm.path.name] for arm in arms]
-    *_, finding = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
+    *_, finding = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=on_page)
     say_wrapped(finding)
-    console().print(score_table([*named.items()]))
-    for table in tables:
+    console().print(scores_on_terminal(named))
+    for table in on_terminal:
         console().print(rich_table(table))
     if (note := shipped_note(prices)) is not None:
         say_wrapped(note)

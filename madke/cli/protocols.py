@@ -74,7 +74,7 @@ def prompt(
 ) -> None:
     """Print the first prompt of a stage in a debate about a sample question. Replies in it are placeholders."""
     from madke.engine.variant import load_variant
-    from madke.report.sample_prompt import sample_prompt
+    from madke.report.protocol_text import sample_prompt
 
     variant = load_variant(name, prompts).with_settings(flags.settings_of(settings))
     request = sample_prompt(variant, stage)

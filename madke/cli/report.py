@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from madke.scoring.arms import Results
 
 
-_LARGE = 20_000_000
-"""Bytes of transcripts, of some seconds: a second process then helps to write the page."""
-
-
 class TableForm(StrEnum):
     """Forms of table files."""
 
@@ -121,7 +117,6 @@ def command(
     from madke.cli.retrieval import pools_table
     from madke.report.files import write_answers, write_table
     from madke.report.html import write_report
-    from madke.report.reproduction import SINGLE_FIGURES
 
     if figures is not None:
         require("figures need", "report", "matplotlib")
@@ -144,11 +139,9 @@ def command(
         return
     results = open_arms(paths, data, dataset, task, corrections, columns=columns)
     title, source, published = _experiment(paths, backbone or ())
-    large = data is None and sum((arm.path / "transcripts.jsonl").stat().st_size for arm in results) > _LARGE
     retrieval = {} if qrels is None else {"retrieval": pools_table(results, qrels, least)}
-    shown = [table for name, table in published.items() if name != SINGLE_FIGURES]
-    extra = [*shown, *retrieval.values()]
-    own, drawn, _ = write_report(results, page, title=title, source=source, tables=extra, second_process=large)
+    extra = [*published.values(), *retrieval.values()]
+    own, drawn, _ = write_report(results, page, title=title, source=source, tables=extra)
     say(f"report: {page}")
     if figures is not None:
         _write_figures(drawn, page, figures, one=len(results) == 1)
@@ -178,16 +171,17 @@ def _write_figures(drawn: Sequence[Drawing], page: Path, form: Literal["pdf", "s
 
 
 def _experiment(paths: Sequence[Path], backbones: Sequence[str]) -> tuple[str | None, str | None, dict[str, Table]]:
-    """Title, source and published figures next to ours by file name, if an experiment is the only path."""
+    """Title, source and the table of published figures by its file name, if an experiment is the only path."""
     from madke.experiments.experiment import is_experiment, read_experiment
-    from madke.report.reproduction import published_files
+    from madke.report.reproduction import figures, published_table
 
     if len(paths) > 1 or not is_experiment(paths[0]):
         if backbones:
             raise UserError("--backbone selects published figures; it needs the folder of one experiment")
         return None, None, {}
     recipe, folders = read_experiment(paths[0])
-    return recipe.title, recipe.source, published_files(recipe, folders, models=backbones)
+    table = published_table(recipe, figures(recipe, folders, models=backbones))
+    return recipe.title, recipe.source, {"published": table} if table else {}
 
 
 def _export(
@@ -238,7 +232,7 @@ def _show_debates(results: Sequence[Results], question: str) -> None:
 
 def _show_conflicts(results: Sequence[Results], question: str | None, *, as_json: bool) -> None:
     """The maps of all debates with more than one answer, or of one question's debates; below them a table."""
-    from madke.report.conflict_text import ConflictCounts, conflict_lines, conflict_table, maps_of
+    from madke.report.debate_text import ConflictCounts, conflict_lines, conflict_table, maps_of
     from madke.report.tables import rich_table
 
     counts: dict[str, ConflictCounts] = {}

@@ -41,7 +41,7 @@ EPILOG = flags.epilog(
     "Grading: MODEL is named as for `madke run`. A COMMAND (COMET, BLEURT, ...) reads JSON lines of source, candidate "
     "and references, and answers each with a number. Grades and scores are kept in the run directory, or next to the "
     "prediction file: grades.sqlite, external.json. Finished grading calls are not repeated, "
-    "also not for the same answer in another PATH or arm. With two graders, their agreement is shown.",
+    "also not for the same answer in another PATH or arm. Two graders are compared by Cohen's kappa.",
     "Tables mark differences from the first PATH. A .tex table has only the columns that fit in a paper.",
     flags.PRICES,
     "Exit status: 0 done, 1 calls of the grader failed, 2 bad input, 130 interrupted.",
@@ -106,7 +106,7 @@ def command(
     from madke._util.files import write_file
     from madke.models.prices import read_prices
     from madke.report.files import write_answers, write_table
-    from madke.report.scores import score_table_of
+    from madke.report.scores import scores_with_tests
     from madke.runs.meter import Budget
     from madke.scoring.outside import graders_of
     from madke.scoring.scored import score_run, scores_by_dataset
@@ -130,7 +130,7 @@ def command(
     if out is not None:
         write_file(out, scores_to_json(scores[arms[0].name]))
     if tables:
-        table = score_table_of(arms, rows)
+        table = scores_with_tests(arms, rows)
         for path in tables:
             write_table(table, path)
     if predictions is not None:
@@ -166,24 +166,23 @@ def _refuse_given(of_grader: Mapping[str, object]) -> None:
 
 
 def _show_agreement(arms: Sequence[Results]) -> None:
-    from madke.report.human_grades import agreement_table
-    from madke.report.tables import rich_table
+    from madke.report.human_grades import grader_agreement
 
-    if (agreement := agreement_table(arms)) is not None:
-        console().print(rich_table(agreement))
+    for agreement in grader_agreement(arms):
+        say_wrapped(f"{agreement}")
 
 
 def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:
-    from madke.report.scores import row_name, score_details, score_table, stage_table, wrong_answers_table
+    from madke.report.scores import row_name, score_details, scores_on_terminal, stage_table, wrong_answers_table
     from madke.report.tables import rich_table
     from madke.scoring.shadow import changed_note
 
-    named = [(row_name(arm, dataset), found) for arm, each in rows.items() for dataset, found in each.items()]
-    console().print(score_table(named, details=details))
-    for name, found in [] if details else named:
+    named = {row_name(arm, dataset): found for arm, each in rows.items() for dataset, found in each.items()}
+    console().print(scores_on_terminal(named, details=details))
+    for name, found in () if details else named.items():
         if found.shadow is not None:
             say_wrapped(f"{name}: {found.shadow.sentence}" if len(named) > 1 else found.shadow.sentence)
-    if not details and (note := changed_note(found.shadow for _, found in named)) is not None:
+    if not details and (note := changed_note(found.shadow for found in named.values())) is not None:
         say_wrapped(note)
     for told in sorted({arm.corrected for arm in arms if arm.corrected}):
         say_wrapped(f"{told}. metrics.json keeps the scores without them.")

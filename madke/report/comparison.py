@@ -1,11 +1,15 @@
-"""Comparison of runs on their shared questions, with the table of their tests."""
+"""Comparison of runs, or of logs of other tools, on their shared questions, with the tables of their tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
+from statistics import NormalDist, fmean, pvariance
+from textwrap import shorten
 from typing import Literal
 
 from madke.core.errors import UserError, count_of
@@ -14,23 +18,35 @@ from madke.core.transcript import ParseStatus, Transcript
 from madke.report.tables import (
     MARK,
     NO_FIGURE,
+    ORACLE,
     Cell,
     Table,
     TableRow,
     count_cell,
+    one_line,
     p_value,
+    percent_cell,
     table_of,
     value_cell,
 )
 from madke.scoring.arms import ArmValues, QuestionKey, Results, open_runs, read_arm, restricted_to, shared_questions
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct
+from madke.scoring.logs import Log
 from madke.scoring.metrics import heading_of, is_share, question_of
 from madke.scoring.outside import external_values
-from madke.scoring.paired import PairedTest, paired_tests, paired_tests_by_dataset
+from madke.scoring.paired import (
+    PairedTest,
+    compared,
+    equal_within,
+    further_questions,
+    holm,
+    paired_tests,
+    paired_tests_by_dataset,
+)
 from madke.scoring.scored import incomplete
 from madke.scoring.scores import Scores, scores_of
 from madke.scoring.statistics import Estimate, estimate, half_width
-from madke.tasks import BaseTask, get_task
+from madke.tasks import get_task
 
 _PAPERS = 500
 """Questions per dataset in the papers."""
@@ -67,14 +83,13 @@ class ComparedQuestion:
     question: str
     task: str
     answers: tuple[str, ...]
-    asked: Question
-    matcher: BaseTask = field(repr=False)
-    """The task itself, which may be an object of one of the runs."""
     runs: tuple[QuestionResult, ...]
+    same: Callable[[str, str], bool] = field(repr=False)
+    """Whether two answers are the same under the task's matcher."""
 
     def record(self) -> dict[str, object]:
-        """Its fields for JSON: all but the task itself."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "matcher"}
+        """Its fields for JSON."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "same"}
 
     @property
     def differs(self) -> bool:
@@ -87,7 +102,7 @@ class ComparedQuestion:
         """Whether two final answers differ under the task's matcher. Two missing answers are equal."""
         if left.answer is None or right.answer is None:
             return left.answer != right.answer
-        return not self.matcher.same(left.answer, right.answer, self.asked)
+        return not self.same(left.answer, right.answer)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -200,8 +215,7 @@ def comparison_of(
             question=key[1],
             task=asked[key].task,
             answers=asked[key].answers,
-            asked=asked[key],
-            matcher=get_task(asked[key].task),
+            same=partial(get_task(asked[key].task).same, question=asked[key]),
             runs=tuple(column[key] for column in columns.values()),
         )
         for key in shared
@@ -238,26 +252,23 @@ def _recording(
         key = (transcript.id, transcript.question)
         asked.setdefault(key, question_of(transcript))
         kept = column.get(key)
-        first = kept if kept and kept.repeat < transcript.repeat else _outcome(run, transcript)
+        used = transcript.total if transcript.usage else None
+        own = QuestionResult(
+            run=run,
+            answer=transcript.answer,
+            status=transcript.status,
+            correct=correct(transcript),
+            rounds=len(transcript.rounds) if used else None,
+            stop_reason=transcript.stop_reason,
+            calls=used.calls if used else None,
+            tokens=used.tokens if used else None,
+            oracle=transcript.oracle,
+            repeat=transcript.repeat,
+            repeats=1,
+        )
+        first = kept if kept and kept.repeat < transcript.repeat else own
         column[key] = replace(first, repeats=kept.repeats + 1 if kept else 1)
         yield transcript
-
-
-def _outcome(run: str, transcript: Transcript) -> QuestionResult:
-    used = transcript.total if transcript.usage else None
-    return QuestionResult(
-        run=run,
-        answer=transcript.answer,
-        status=transcript.status,
-        correct=correct(transcript),
-        rounds=len(transcript.rounds) if used else None,
-        stop_reason=transcript.stop_reason,
-        calls=used.calls if used else None,
-        tokens=used.tokens if used else None,
-        oracle=transcript.oracle,
-        repeat=transcript.repeat,
-        repeats=1,
-    )
 
 
 BY_DATASET = "Paired tests by dataset"
@@ -330,3 +341,179 @@ def _test_cells(test: PairedTest) -> TableRow:
         text = f"{effect.name[-1]} {effect.value:+z.2f}"
         cells["effect"] = Cell(text=text, value=effect.value, low=effect.low, high=effect.high)
     return cells
+
+
+# Tables of questions and pairs
+
+
+def question_table(compared: Sequence[ComparedQuestion]) -> Table:
+    """One row per question: each run's answer with a mark and its number of rounds, and the gold answers.
+
+    The gold answers are last, because narrow terminals leave out columns from the right.
+    """
+    most_repeats = {run.run: run for row in compared for run in sorted(row.runs, key=lambda run: run.repeats)}
+    headings = {}
+    for name in dict.fromkeys(run.run for row in compared for run in row.runs):
+        run = most_repeats[name]
+        marks = [ORACLE] if run.oracle else []
+        marks += [f"first of {run.repeats} repeats"] if run.repeats > 1 else []
+        headings[name] = f"{name} ({'; '.join(marks)})" if marks else name
+    rows: list[TableRow] = [
+        {
+            "id": _short(row.id),
+            "question": _short(row.question),
+            **{headings[run.run]: _marked_answer(run) for run in row.runs},
+            "gold": _short(" | ".join(row.answers)),
+        }
+        for row in compared
+    ]
+    return table_of("", rows, ["+ right, - wrong, or a score in percent (task's first metric); rounds in parentheses."])
+
+
+def _marked_answer(run: QuestionResult) -> str:
+    mark = {None: "", 1.0: "+ ", 0.0: "- "}.get(run.correct, f"{100 * (run.correct or 0):.0f} ")
+    answer = "failed" if run.status == "failed" else run.answer or "no answer"
+    rounds = "" if run.rounds is None else f" ({run.rounds})"
+    return f"{mark}{_short(answer)}{rounds}"
+
+
+def _short(text: str) -> str:
+    return shorten(one_line(text), 60, placeholder="\u2026")
+
+
+def pair_table(pairs: Sequence[RunPair]) -> Table:
+    """The flip rate of each pair of runs."""
+    rows: list[TableRow] = [
+        {"first": pair.first, "second": pair.second, "answer differs %": percent_cell(pair.other_answer)}
+        for pair in pairs
+    ]
+    note = "answer differs: share of questions with different answers, in the first repeats."
+    return table_of("", rows, [note])
+
+
+# Logs
+
+_ALL_PAIRS = 6
+"""Number of logs of which every pair is compared; of more, each with the first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogPair:
+    """Two logs on the questions that both have."""
+
+    test: PairedTest
+    """``left`` and ``right`` are the names; ``p_holm`` is corrected over all pairs."""
+    unpaired_p: float
+    """Of the z-test of two means that ignores that the questions are the same, for comparison."""
+    equal: bool
+    """Whether the difference is within the margin for sure."""
+    margin: float
+    more: int | None
+    """Further questions that would show a difference of this size; None for no difference."""
+    unshared: int
+    """Questions that only one of the two has."""
+
+    def sentence(self) -> str:
+        """What was found."""
+        test, found = self.test, self.test.difference
+        shown = f"95 % {100 * found.low:+.1f} to {100 * found.high:+.1f}, p {_equal(test.p_holm)}, n = {test.n:,}"
+        points, margin = f"{100 * abs(found.value):.1f} points", f"{100 * self.margin:g} points"
+        better, worse = (test.right, test.left) if found.value > 0 else (test.left, test.right)
+        equal = f"{test.right} and {test.left} are equal within {margin}"
+        if test.p_holm < 0.05:
+            within = f" They are equal within {margin}." if self.equal else ""
+            return f"{better} is better than {worse} by {points} ({shown}).{within}"
+        if self.equal:
+            return f"{equal} ({shown})."
+        if self.more is None:
+            return f"No difference was found between {test.right} and {test.left} ({shown})."
+        return (
+            f"No difference was found: {better} is ahead of {worse} by {points} ({shown}). To show a difference of "
+            f"this size needs n = {self.more:,} more."
+        )
+
+
+def compare_logs(logs: Sequence[Log], margin: float) -> list[LogPair]:
+    """The pairs of logs: all of up to six, else each with the first. UserError if two share no question."""
+    pairs = list(combinations(logs, 2)) if len(logs) <= _ALL_PAIRS else [(logs[0], each) for each in logs[1:]]
+    found = [_pair(left, right, margin) for left, right in pairs]
+    corrected = holm([each.test.p for each in found])
+    return [replace(each, test=replace(each.test, p_holm=p)) for each, p in zip(found, corrected, strict=True)]
+
+
+def _pair(left: Log, right: Log, margin: float) -> LogPair:
+    shared = [id_ for id_ in left.right if id_ in right.right]
+    if not shared:
+        here, there = next(iter(right.right)), next(iter(left.right))
+        why = f"shares no question with {left.path}: its first id is {here!r}, there it is {there!r}"
+        raise UserError(why, file=right.path)
+    one, two = ([log.right[id_] for id_ in shared] for log in (left, right))
+    test = replace(compared(one, two), left=left.name, right=right.name)
+    return LogPair(
+        test=test,
+        unpaired_p=_unpaired(one, two),
+        equal=equal_within(test.difference, margin),
+        margin=margin,
+        more=further_questions(test),
+        unshared=len(left.right) + len(right.right) - 2 * len(shared),
+    )
+
+
+def _unpaired(one: Sequence[float], two: Sequence[float]) -> float:
+    """Two-sided p of the z-test with the standard errors of two independent means (n - 1), as lm-eval reports them."""
+    if len(one) < 2:
+        return 1.0
+    error = math.sqrt(sum(pvariance(each) / (len(each) - 1) for each in (one, two)))
+    size = abs(fmean(two) - fmean(one))
+    return 2 * NormalDist().cdf(-size / error) if error else float(size == 0)
+
+
+def logs_table(logs: Sequence[Log]) -> Table:
+    """One row per log: right answers, questions, and what the log tells of its cost."""
+    rows: list[TableRow] = []
+    for log in logs:
+        row: TableRow = {
+            "log": log.name,
+            "right %": percent_cell(estimate([*log.right.values()])),
+            "questions": count_cell(len(log.right)),
+        }
+        for what in ("calls", "tokens"):
+            if any(what in each.cost for each in logs):
+                row[what] = count_cell(round(log.cost[what])) if what in log.cost else NO_FIGURE
+        if any("cost" in each.cost for each in logs):
+            spent = log.cost.get("cost")
+            row["cost"] = NO_FIGURE if spent is None else Cell(text=f"{spent:,.4g}", value=spent)
+        rows.append(row)
+    return table_of("", rows)
+
+
+def pairs_table(pairs: Sequence[LogPair]) -> Table:
+    """One row per pair: the difference with its interval, the test, and how many questions more would show it."""
+    rows: list[TableRow] = []
+    for pair in pairs:
+        test = pair.test
+        rows.append(
+            {
+                "pair": f"{test.right} - {test.left}",
+                "points": percent_cell(test.difference, sign="+"),
+                "n": count_cell(test.n),
+                "p": Cell(text=p_value(test.p_holm), value=test.p_holm),
+                "unpaired p": Cell(text=p_value(pair.unpaired_p), value=pair.unpaired_p),
+                "more": NO_FIGURE if pair.more is None or test.p_holm < 0.05 else count_cell(pair.more),
+                f"equal within {100 * pair.margin:g}": "yes" if pair.equal else "not shown",
+            }
+        )
+    notes = [
+        "p: McNemar's exact test for right or wrong, else a paired permutation test; Holm-corrected.",
+        "unpaired p: the z-test of two means, which ignores that both answered the same questions.",
+        "more: further questions that would show a difference of this size (80 % power).",
+    ]
+    left_out = sum(pair.unshared for pair in pairs)
+    if left_out:
+        notes.append(f"{count_of(left_out, 'question')} in only one log of a pair, not compared.")
+    return table_of("", rows, notes)
+
+
+def _equal(p: float) -> str:
+    shown = p_value(p)
+    return shown if shown.startswith("<") else f"= {shown}"

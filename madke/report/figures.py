@@ -233,72 +233,59 @@ SETTINGS = (
 
 _IGNORED = {"prompts_sha256", "sources", "source_specs", "pools", "searched", "repeats"}
 """Fields that follow from other settings or do not change the experiment."""
-_NOT_SHOWN = ("questions", "first_round_sha256")
-"""Settings that distinguish arms but mean nothing to readers."""
-
-_Group = tuple[dict[str, str], list[tuple[str, DrawnArm]]]
-"""The settings that arms share, and the arms with their values."""
 
 
 def by_setting(arms: Sequence[DrawnArm], setting: Setting) -> Drawing | None:
     """Accuracy by one setting, a block for each group of arms that differ only in it (Wang et al., Figures 4 to 6)."""
-    blocks = []
-    for shared, members in _groups(arms, setting):
-        bars = [(label, arm, arm.scores.correct) for label, arm in members if arm.scores.correct]
-        if len({label for label, _, _ in bars}) > 1:
-            blocks.append((shared, bars))
+    groups = [[each for each in group if each[1].scores.correct] for group in _groups(arms, setting)]
+    blocks = [group for group in groups if len({label for label, _ in group}) > 1]
     if not blocks:
         return None
-    labels = list(dict.fromkeys(label for _, bars in blocks for label, _, _ in bars))
-    texts = headings([shared for shared, _ in blocks])
+    labels = list(dict.fromkeys(label for block in blocks for label, _ in block))
     figure = new_figure(1)
     axis = figure.add_subplot()
-    rows = [(heading, [label for label, _, _ in bars]) for heading, (_, bars) in zip(texts, blocks, strict=True)]
-    heights = _rows_in_blocks(figure, axis, rows)
-    for ys, (_, bars) in zip(heights, blocks, strict=True):
-        for y, (label, _, found) in zip(ys, bars, strict=True):
-            colour = COLOURS[labels.index(label) % len(COLOURS)]
-            axis.barh(y, found.value, height=0.66, color=colour, linewidth=0)
+    # A single block needs no names of arms, because its rows differ in nothing else.
+    names = [[label if len(blocks) == 1 else f"{label} ({arm.label})" for label, arm in block] for block in blocks]
+    heights = _rows_in_blocks(figure, axis, [("", each) for each in names])
+    shown: list[tuple[DrawnArm, Estimate]] = []
+    for ys, block in zip(heights, blocks, strict=True):
+        for y, (label, arm) in zip(ys, block, strict=True):
+            found = arm.scores.correct
+            assert found is not None
+            axis.barh(y, found.value, height=0.66, color=COLOURS[labels.index(label) % len(COLOURS)], linewidth=0)
             interval_line(axis, y, found, across=True)
             text, end = f"{100 * found.value:.1f}", (max(found.value, found.high), y)
             axis.annotate(text, end, (4, 0), textcoords="offset points", va="center_baseline", fontsize=8)
-    shown = [(arm, found) for _, bars in blocks for _, arm, found in bars]
+            shown.append((arm, found))
     percent_axis(axis, [found for _, found in shown], "x")
     axis.set_xlabel("Accuracy (%)")
     notes = _notes([arm for arm, _ in shown], [found for _, found in shown])
     return Drawing(setting.name, setting.title, f"Accuracy of the final answers, all else equal.{notes}", figure)
 
 
-def _groups(arms: Sequence[DrawnArm], setting: Setting) -> list[_Group]:
-    """Groups of arms with equal other settings, the arms in the order of their values."""
+def _groups(arms: Sequence[DrawnArm], setting: Setting) -> Iterator[list[tuple[str, DrawnArm]]]:
+    """Groups of arms that are equal in all other settings: values of the setting and arms, the baseline first."""
     found: dict[tuple[tuple[str, str], ...], list[tuple[str, DrawnArm]]] = {}
     baselines: list[tuple[dict[str, str], tuple[str, DrawnArm]]] = []
     for arm in arms:
         if arm.config is None or (label := setting.label(arm.config)) is None:
             continue
-        shared = {path: value for path, value in facts(arm.config).items() if not path.startswith(setting.paths)}
+        shared = {path: value for path, value in _facts(arm.config).items() if not path.startswith(setting.paths)}
         if label == _BASELINE:
             baselines.append((_without_knowledge(shared), (label, arm)))
         else:
             found.setdefault(tuple(sorted(shared.items())), []).append((short_line(label), arm))
-    groups = []
     for settings, members in found.items():
         # An arm without knowledge is the baseline of every selection.
         base = [each for shared, each in baselines if shared == _without_knowledge(dict(settings))]
-        groups.append((dict(settings), sorted([*base, *members], key=lambda each: _natural(each[0]))))
-    return groups
+        yield [*base, *members]
 
 
 def _without_knowledge(shared: Mapping[str, str]) -> dict[str, str]:
     return {path: value for path, value in shared.items() if not path.startswith(_POOL)}
 
 
-def _natural(label: str) -> tuple[float, int]:
-    """Sort key of a value: numbers by size; sources by their number, none first."""
-    return (float(label), 0) if label.isdecimal() else (0.0, 0 if label == _BASELINE else 1 + label.count(" + "))
-
-
-def facts(config: RunRecord) -> dict[str, str]:
+def _facts(config: RunRecord) -> dict[str, str]:
     """Every setting of an arm that is compared between arms: dotted path -> value as text."""
     found = dict(_flat("", config.model_dump(mode="json", exclude=_IGNORED | {"models"})))
     # The number of debaters must not count as a difference in models.
@@ -314,26 +301,6 @@ def _flat(path: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _flat(f"{path}.{key}" if path else key, each)
     else:
         yield path, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def headings(settings: Sequence[Mapping[str, str]]) -> list[str]:
-    """One line for each list of settings: those in which the lists differ; empty if they do not differ."""
-    paths = dict.fromkeys(path for one in settings for path in one if not path.startswith(_NOT_SHOWN))
-    paths.pop("protocol.source", None)
-    varied = [path for path in paths if len({one.get(path) for one in settings}) > 1]
-    if any(one.get("protocol.sources") == "[]" for one in settings):  # of the others, only the sources are named
-        varied = [path for path in varied if not path.startswith(_POOL) or path == "protocol.sources"]
-    # One model of all roles is named once.
-    texts = [", ".join(dict.fromkeys(_shown(path, one[path]) for path in varied if path in one)) for one in settings]
-    return [short_line(text, 72) if text else "" for text in texts]
-
-
-def _shown(path: str, value: str) -> str:
-    if path in ("data", "variant", "task") or path.startswith("models."):
-        return value.removesuffix(".jsonl")
-    if path == "protocol.sources":
-        return " + ".join(json.loads(value)) or _BASELINE
-    return f"{path.rpartition('.')[2].replace('_', ' ')} {value}"
 
 
 # By step
@@ -516,7 +483,7 @@ def _rows_in_blocks(figure: Figure, axis: Axes, blocks: Sequence[tuple[str, Sequ
     heights: list[list[float]] = []
     y = 0.0
     for place, (heading, rows) in enumerate(blocks):
-        y += 0.4 if place and heading else 0
+        y += 0.4 if place else 0
         if heading:
             bold: dict[str, Any] = {"va": "center_baseline", "fontsize": 8, "fontweight": "bold"}
             axis.text(0, y, heading, transform=axis.get_yaxis_transform(), **bold)

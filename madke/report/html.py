@@ -2,11 +2,14 @@
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from importlib.resources import files
+from itertools import takewhile
 from pathlib import Path
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
@@ -16,23 +19,22 @@ from madke.core.errors import count_of
 from madke.report import figures
 from madke.report.chart import charts, key_of
 from madke.report.comparison import BY_DATASET, family, paired_table
-from madke.report.finding import finding
-from madke.report.page_data import packing
-from madke.report.page_tables import debates_link, page_table
+from madke.report.page_data import page_data
 from madke.report.protocol_text import changed_settings
 from madke.report.scores import (
     all_failed,
     cause,
     dataset_table,
+    marked_scores,
     score_details,
     stage_table,
-    table_of_arms,
     wrong_answers_table,
 )
-from madke.report.tables import ORACLE, Cell, Table
+from madke.report.tables import NO_FIGURE, ORACLE, Cell, Table
+from madke.report.verdict import finding
 from madke.runs.record import sessions_of
 from madke.scoring.arms import ArmValues, Results, open_runs
-from madke.scoring.metrics import common_metric, heading_of
+from madke.scoring.metrics import METRICS, common_metric, heading_of
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest
 from madke.scoring.scored import scored_arm
@@ -61,7 +63,6 @@ def write_report(
     verdict: Sequence[str] = (),
     tables: Sequence[Table] = (),
     reload: int | None = None,
-    second_process: bool = False,
     tested: bool = True,
 ) -> tuple[dict[str, Table], list[figures.Drawing], str]:
     """Write the report page of runs, atomically. UserError if a run cannot be read or the page cannot be written.
@@ -72,62 +73,60 @@ def write_report(
     them; ``tables`` follow the page's own.
     ``tested``: False leaves out all tests, for results that were looked at before they were complete.
     ``reload``: the open page reloads itself after so many seconds, for runs that are under way.
-    ``second_process``: another process packs the debates while this one scores them; the arms must be runs.
 
     Returns:
         The page's own tables by name: ``scores``, ``stages``, with two or more runs ``tests``, over several datasets
         ``datasets`` and ``tests_by_dataset``, and ``wrong_answers`` if questions list some; its figures; its finding.
     """
     results = open_runs(runs)
-    with packing(results, second_process=second_process) as elements:
-        read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
-        named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
-        tests, within = family(arms) if tested else ([], [])
-        own = {"scores": table_of_arms(arms, named, tests), "stages": stage_table(named)}
-        own |= {"tests": paired_table(tests)} if tests else {}
-        further = {
-            "datasets": dataset_table(arms, within),
-            "tests_by_dataset": paired_table(within, BY_DATASET) if within else None,
-            "wrong_answers": wrong_answers_table(named, results),
-        }
-        own |= {name: table for name, table in further.items() if table is not None}
-        drawings = figures.draw(results, named, arms) if figures.available() else []
-        shared, different = _settings(results)
-        script = _asset(*(f"script/{name}.js" for name in _SCRIPTS))
-        sentence = finding(arms, named, tests)
-        key = key_of(named)
-        pieces = _template(arms, named).generate(
-            reload=reload,
-            title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
-            source=source,
-            verdict=verdict or [sentence],
-            lead=_lead(results, named),
-            worth=[
-                (name if len(named) > 1 else "", each.shadow.sentence, each.shadow.price)
-                for name, each in named.items()
-                if each.shadow is not None
-            ],
-            reader=_reader(results),
-            alerts=[*_alerts(named), *dict.fromkeys(f"{arm.corrected}." for arm in results if arm.corrected)],
-            incomplete=any(each.incomplete for each in named.values()),
-            key=key,
-            charts=[*charts(named, key)],
-            scores=None if all(map(all_failed, named.values())) else own["scores"],
-            stages=own["stages"],
-            tests=_by_value(arms, tests),
-            against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
-            tables=[*(own[name] for name in further if name in own), *tables],
-            figures=drawings,
-            shared=shared,
-            different=different,
-            details=[(arm.name, score_details(named[arm.name])) for arm in results],
-            style=_asset("style.css"),
-            script=script,
-            script_hash=f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
-            data=elements(arms),
-        )
-        with atomic_write(Path(out)) as file:
-            file.writelines(piece.encode("utf-8", "replace") for piece in pieces)
+    read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
+    named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
+    tests, within = family(arms) if tested else ([], [])
+    own = {"scores": marked_scores(named, tests), "stages": stage_table(named)}
+    own |= {"tests": paired_table(tests)} if tests else {}
+    further = {
+        "datasets": dataset_table(arms, within),
+        "tests_by_dataset": paired_table(within, BY_DATASET) if within else None,
+        "wrong_answers": wrong_answers_table(named, results),
+    }
+    own |= {name: table for name, table in further.items() if table is not None}
+    drawings = figures.draw(results, named, arms) if figures.available() else []
+    shared, different = _settings(results)
+    script = _asset(*(f"script/{name}.js" for name in _SCRIPTS))
+    sentence = finding(arms, named, tests)
+    key = key_of(named)
+    pieces = _template(arms, named).generate(
+        reload=reload,
+        title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
+        source=source,
+        verdict=verdict or [sentence],
+        lead=_lead(results, named),
+        worth=[
+            (name if len(named) > 1 else "", each.shadow.sentence, each.shadow.price)
+            for name, each in named.items()
+            if each.shadow is not None
+        ],
+        reader=_reader(results),
+        alerts=[*_alerts(named), *dict.fromkeys(f"{arm.corrected}." for arm in results if arm.corrected)],
+        incomplete=any(each.incomplete for each in named.values()),
+        key=key,
+        charts=[*charts(named, key)],
+        scores=None if all(map(all_failed, named.values())) else own["scores"],
+        stages=own["stages"],
+        tests=_by_value(arms, tests),
+        against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
+        tables=[*(own[name] for name in further if name in own), *tables],
+        figures=drawings,
+        shared=shared,
+        different=different,
+        details=[(arm.name, score_details(named[arm.name])) for arm in results],
+        style=_asset("style.css"),
+        script=script,
+        script_hash=f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
+        data=page_data(results, arms),
+    )
+    with atomic_write(Path(out)) as file:
+        file.writelines(piece.encode("utf-8", "replace") for piece in pieces)
     return own, drawings, sentence
 
 
@@ -251,3 +250,161 @@ _FOLDERS = re.compile(
 def without_folders(text: str) -> str:
     """The text with each local path reduced to its last part."""
     return _FOLDERS.sub("", text)
+
+
+# Tables of the page
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PageCell:
+    """A cell of a table on the page. Its texts may be untrusted."""
+
+    text: str
+    interval: str = ""
+    mark: str = ""
+    best: bool = False
+    href: str = ""
+    """Address of the debates behind the figure; empty if there are none."""
+    order: float | None = None
+    """Figure that the table is sorted by. Words are sorted by their text."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PageColumn:
+    """A heading of a table on the page."""
+
+    heading: str
+    meaning: str
+    """Empty if the heading says it."""
+    words: bool
+    """Whether the column has no figures."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PageTable:
+    """A table of the page. The first column names the row."""
+
+    title: str
+    columns: tuple[PageColumn, ...]
+    rows: tuple[tuple[PageCell, ...], ...]
+    notes: tuple[str, ...]
+
+    @property
+    def stacked(self) -> bool:
+        """Whether a phone shows each row as a list, because a table of words has no narrow columns."""
+        return all(column.words for column in self.columns)
+
+
+def page_table(table: Table, runs: Collection[str], first: str) -> PageTable:
+    """A table for the page. The words that a row starts with are one name, so that no figure loses its name.
+
+    ``first``: heading of the metric that decides which debates are right.
+    """
+    table = table.shown()
+    places = range(len(table.columns))
+    words = [not table.has_figures(n) and any(row[n] != NO_FIGURE for row in table.rows) for n in places]
+    named = 1 if all(words) else max(1, sum(1 for _ in takewhile(bool, words)))
+    joined = " \N{MIDDLE DOT} ".join
+    columns = [PageColumn(heading=joined(table.columns[:named]), meaning="", words=True)]
+    for heading, only_words in [*zip(table.columns, words, strict=True)][named:]:
+        columns.append(PageColumn(heading=heading, meaning=meaning(heading, table.notes), words=only_words))
+    best = [table.best(n) if named == 1 else "" for n in places]
+    rows = []
+    for row in table.rows:
+        texts = [cell.text for cell in row[:named]]
+        of_row = [text for text in texts if text in runs]
+        decisive = f"{first} %" in texts or "correct %" in texts
+        name = PageCell(text=joined(texts).replace(" %", "\N{NO-BREAK SPACE}%"), mark=row[0].mark)
+        cells = []
+        for heading, cell, top in [*zip(table.columns, row, best, strict=True)][named:]:
+            href = _debates(heading, cell, of_row, decisive) if of_row and cell.value is not None else ""
+            order = cell.low if cell.value is None else cell.value
+            is_best = bool(top) and cell.text == top
+            shown = PageCell(text=cell.text, interval=cell.interval, mark=cell.mark, best=is_best)
+            cells.append(replace(shown, href=href, order=order))
+        rows.append((name, *cells))
+    notes = [*table.notes]
+    if any(cell.href for row in rows for cell in row):
+        notes.append(f"Each figure opens its debates.{' Bold: the highest value of the column.' if any(best) else ''}")
+    return PageTable(title=table.title, columns=tuple(columns), rows=tuple(rows), notes=tuple(notes))
+
+
+_BEHIND = {
+    "correct": "right",
+    "Co2": "right",
+    "Cons": "divided",
+    "failed": "failed",
+    "abst.": "abstained",
+    "unread": "unread",
+    **dict.fromkeys(("difference", "p", "p (Holm)", "effect"), "differ"),
+}
+"""Heading -> outcome of the debates that its figures lead to. The others lead to all debates."""
+
+
+def _debates(heading: str, cell: Cell, runs: Sequence[str], decisive: bool) -> str:
+    """Address of the debates behind a figure of one run or of a pair."""
+    if heading == "published":
+        return ""
+    outcome = _BEHIND.get(name_of(heading), "")
+    if heading == "of second":
+        return debates_link(runs[1])
+    if heading in ("only first", "only second"):
+        if not cell.value:
+            return ""
+        if not decisive:  # the list knows which debates are right by the first metric only
+            return debates_link(*runs, outcome="differ")
+        right, other = runs if heading == "only first" else reversed(runs)
+        return f"#debates?{urlencode([('show', 'all'), ('cell', f'right:{right}'), ('cell', f'missed:{other}')])}"
+    if outcome and cell.value == (100 if outcome == "divided" else 0):  # no debate has this outcome
+        return debates_link(*runs) if cell.low is not None else ""
+    return debates_link(*runs, outcome=outcome)
+
+
+def debates_link(run: str, other: str = "", *, outcome: str = "") -> str:
+    """Address of a run's debates in the list, next to those of another run."""
+    parts = {"run": run, "with": other, "outcome": outcome}
+    return f"#debates?{urlencode({name: part for name, part in parts.items() if part})}"
+
+
+_MEANINGS: Mapping[str, str] = {
+    "correct": "Share of questions with a right final answer, by the metric in parentheses, the task's first.",
+    "grader": "A model that reads the gold answer says that the answer is right.",
+    "Cons": "Consistency: debaters give the same last answer, right or wrong.",
+    "Co2": "Consistent and correct: debaters give the same last answer, and the final answer is right.",
+    "Co2 by grader": "As Co2, but a grading model says what is right.",
+    "rounds": "Mean number of rounds of a debate.",
+    "calls": "Calls of models and services in the whole run, also those answered by the call store.",
+    "paid": "Calls that were sent to a model. The others were answered by the call store.",
+    "tokens": "Prompt and completion tokens of the whole run.",
+    "abst.": "Abstained: debates whose final text declines to answer. They count as wrong.",
+    "deferred": "Debates whose answer is left to a person. No mean includes them.",
+    "failed": "Debates without a result, because calls failed. No mean includes them.",
+    "hit": "Share of questions with a relevant passage among the first k.",
+    "recall": "Mean share of a question's relevant passages that are among the first k.",
+    "nDCG": "Discounted gain of the first k passages, by relevance and rank, as a share of the best order's.",
+    "MRR": "Mean of 1 / rank of the first relevant passage; 0 if there is none.",
+    "of first": "Mean of the first run on the compared questions.",
+    "of second": "Mean of the second run on the compared questions.",
+    "only first": "Questions that only the first run has right.",
+    "only second": "Questions that only the second run has right.",
+    "p": "Chance of such a difference if the runs were equally good, for this test alone.",
+    "p (Holm)": "p, corrected for the number of pairs that are tested on this value. Below 0.05: marked with *.",
+}
+"""Heading without its unit -> meaning, for headings that no note of their table explains."""
+
+
+def meaning(heading: str, notes: Sequence[str]) -> str:
+    """The meaning of a heading: the part of a note that explains it, or else ours, or that of its metric."""
+    name = name_of(heading)
+    for note in notes:
+        for sentence in note.split(". "):
+            names, colon, text = sentence.partition(": ")
+            if colon and name in (each.strip() for each in names.replace(" and ", ",").split(",")):
+                return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+    own = next((METRICS[each].explanation for each in METRICS.used() if heading_of(each) == name), "")
+    return _MEANINGS.get(name) or own
+
+
+def name_of(heading: str) -> str:
+    """The heading without its unit, the k of ``hit@k``, and the name of the metric in ``correct (METRIC)``."""
+    return "correct" if heading.startswith("correct (") else heading.removesuffix(" %").partition("@")[0]

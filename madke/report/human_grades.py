@@ -13,27 +13,26 @@ import logging
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 from statistics import fmean
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, Field, FiniteFloat
 
 from madke._util.files import atomic_write, refuse_repeated, sheet_rows
 from madke._util.yaml_file import read_json
 from madke.core.errors import UserError, count_of
-from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.deferral import stated_answer
 from madke.report.files import csv_cell
-from madke.report.tables import Cell, Table, TableRow, count_cell, percent_cell, score_cell, table_of
+from madke.report.tables import Table, TableRow, count_cell, percent_cell, score_cell, table_of
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct, over_repeats
-from madke.scoring.metrics import HUMAN, METRICS, heading_of, is_binary, is_grader, metrics_of, question_of
+from madke.scoring.metrics import HUMAN, METRICS, is_binary, is_grader, metrics_of, question_of
 from madke.scoring.outside import answers_of, external_values, grader_of, keep_scores
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
@@ -46,8 +45,6 @@ _YES_NO = {"yes": 1.0, "no": 0.0}
 _QUALITY = {str(n): float(n) for n in range(1, 6)}
 _SCALES: Mapping[Scale, Mapping[str, float]] = {"right": _YES_NO, "ambiguity_resolved": _YES_NO, "quality": _QUALITY}
 """Column to fill -> allowed cell -> value. Translations have the last two (Liang et al., section 4.1)."""
-F1_RIGHT = 0.5
-"""Lowest F1 of an answer that counts as right (EVOUNA; Wang et al., 2023)."""
 
 _Place = TypeVar("_Place")
 """What is graded."""
@@ -216,61 +213,58 @@ def _grade(cell: str, scale: Scale, path: Path, line: int) -> float | None:
     return _SCALES[scale][cell.casefold()]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Correction:
-    """One row of a sheet that corrects gold answers."""
-
-    question: str
-    """Its text, since a sheet has no ids."""
-    answer: str
-    kind: Literal["right", "gold is wrong"]
-
-
 _FORMULA = re.compile(r"^'(?=[=+\-@\t\r])")
 
 
-def read_corrections(path: Path) -> list[Correction]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Corrections:
+    """What a sheet changes in gold answers. Questions are known by their words, since a sheet has no ids."""
+
+    accepted: Mapping[tuple[str, ...], Sequence[str]]
+    """Question -> further right answers."""
+    wrong: Collection[tuple[str, ...]]
+    """Questions whose gold answers are wrong."""
+
+
+def read_corrections(path: Path) -> Corrections:
     """What a sheet corrects: answers with ``yes`` in ``right``, and questions with ``wrong`` in ``gold``.
 
     It is a filled sheet of :func:`write_sheet`, or one with the columns ``question``, ``answer``, ``right`` and
     ``gold``. UserError names the first wrong line.
     """
-    found = []
+    accepted: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    wrong = set()
     for line, cells in _filled_rows(path, ["question", "answer", "right", "gold"]):
         is_right = _grade(cells["right"], "right", path, line)
         if cells["gold"].casefold() not in ("", "wrong"):
             raise UserError(f"column 'gold': found {cells['gold'][:60]!r}; expected wrong", file=path, line=line)
         if needed := [name for name in ("question", "answer") if not cells[name] and (is_right or name == "question")]:
             raise UserError(f"column {needed[0]!r} is empty", file=path, line=line)
-        add = partial(Correction, question=cells["question"], answer=_FORMULA.sub("", cells["answer"]))
+        question = _words(cells["question"])
         if cells["gold"]:
-            found.append(add(kind="gold is wrong"))
+            wrong.add(question)
         elif is_right:
-            found.append(add(kind="right"))
-    return found
+            accepted[question].append(_FORMULA.sub("", cells["answer"]))
+    return Corrections(accepted=accepted, wrong=wrong)
 
 
-def corrected(arms: Sequence[Results], corrections: Sequence[Correction]) -> list[Results]:
+def corrected(arms: Sequence[Results], corrections: Corrections) -> list[Results]:
     """The arms with corrected gold answers. UserError if no arm has a question of the sheet.
 
     An answer that is right joins the gold answers of its question, unless it counts as right already. A question with
-    wrong gold answers loses them, so that no mean has it.
+    wrong gold answers loses them, so that it is in no mean.
     """
-    asked = {words for arm in arms for each in arm.transcripts() for words in _names_of(each)}
-    known = [each for each in corrections if _words(each.question) in asked]
-    if corrections and not known:
+    known = {words for arm in arms for each in arm.transcripts() for words in _names_of(each)}
+    accepted = {question: answers for question, answers in corrections.accepted.items() if question in known}
+    wrong = known.intersection(corrections.wrong)
+    if (corrections.accepted or corrections.wrong) and not (accepted or wrong):
         raise UserError("--corrections: no question of the sheet is in these results")
-    accepted: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
-    for each in known:
-        if each.kind == "right":
-            accepted[_words(each.question)].append(each.answer)
-    wrong = {_words(each.question) for each in known if each.kind == "gold is wrong"}
-    noted = (
+    note = (
         f"{count_of(sum(map(len, accepted.values())), 'answer')} accepted, "
         f"{count_of(len(wrong), 'question')} left out by corrections"
     )
     return [
-        replace(arm, transcripts=partial(_corrected, arm.transcripts, accepted, wrong), corrected=noted) for arm in arms
+        replace(arm, transcripts=partial(_corrected, arm.transcripts, accepted, wrong), corrected=note) for arm in arms
     ]
 
 
@@ -294,17 +288,19 @@ def _corrected(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TwoJudges:
-    """Agreement of two people, or of a person and a binary metric, on the rows that both graded."""
+class Agreement:
+    """Agreement of two people, or of a person and a binary metric or grader."""
 
     person: str
     other: str
-    is_metric: bool
     scale: str
     n: int
-    same: Estimate
-    """Share of rows with the same grade, averaged by question, with an interval over questions."""
+    """Answers that both graded."""
     kappa: float | None
+
+    def __str__(self) -> str:
+        shown = "undefined" if self.kappa is None else f"{self.kappa:.2f}"
+        return f"{self.person} and {self.other}, {self.scale}: kappa {shown}, n = {self.n:,}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -313,7 +309,7 @@ class HumanScores:
 
     scores: Mapping[str, Mapping[str, Estimate]]
     """Arm -> scale -> mean over questions. An abstention counts as ``no`` and has no quality."""
-    compared: tuple[TwoJudges, ...]
+    agreement: tuple[Agreement, ...]
     ungraded: int
     """Rows that lack a grade on some scale. That scale's mean excludes them."""
     abstained: Mapping[str, int]
@@ -328,7 +324,7 @@ def human_scores(key: SheetKey, sheets: Mapping[str, SheetGrades]) -> HumanScore
     means = {arm: {name: _mean(arm, name, key, given[name]) for name in key.scales} for arm in key.arms}
     return HumanScores(
         scores={arm: {name: mean for name, mean in each.items() if mean} for arm, each in means.items()},
-        compared=tuple(_compared(key, sheets)),
+        agreement=tuple(_agreement(key, sheets)),
         ungraded=sum(not all(given[name][code] for name in key.scales) for code in key.rows),
         abstained={arm: sum(each == arm for each, _ in key.abstained) for arm in key.arms},
     )
@@ -345,43 +341,27 @@ def _mean(arm: str, scale: Scale, key: SheetKey, given: Mapping[str, Sequence[fl
     return over_repeats(list(rows.values()))
 
 
-def _compared(key: SheetKey, sheets: Mapping[str, SheetGrades]) -> Iterator[TwoJudges]:
+def _agreement(key: SheetKey, sheets: Mapping[str, SheetGrades]) -> Iterator[Agreement]:
     metrics: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for code, row in key.rows.items():
         for name, value in row.metrics.items():
             metrics[name][code] = value
-    if "f1" in metrics:
-        metrics[f"f1 >= {F1_RIGHT}"] = {code: float(value >= F1_RIGHT) for code, value in metrics.pop("f1").items()}
     # The values of an external scorer are the only sign that it is binary.
-    binary = [(name, by) for name, by in metrics.items() if is_binary(name) or {*by.values()} <= {0, 1}]
+    binary = {name: by for name, by in metrics.items() if is_binary(name) or {*by.values()} <= {0, 1}}
     for scale in key.scales:
-        ordinal = scale == "quality"
-        people = [
-            (name, {code: row[scale] for code, row in held.items() if scale in row}) for name, held in sheets.items()
-        ]
-        pairs = [(two, False) for two in combinations(people, 2)]
-        pairs += [(two, True) for two in product(people, () if ordinal else binary)]
-        for ((person, ours), (other, theirs)), is_metric in pairs:
-            n, same, k = _agreement(ours, theirs, lambda code: key.rows[code].id, ordinal=ordinal)
-            if same is not None:
-                who = partial(TwoJudges, person=person, other=other, is_metric=is_metric, scale=scale)
-                yield who(n=n, same=same, kappa=k)
+        people = {name: {code: row[scale] for code, row in of.items() if scale in row} for name, of in sheets.items()}
+        others = {} if scale == "quality" else binary
+        for one, other in (*combinations(people, 2), *product(people, others)):
+            yield from _agreement_of((one, other), people[one], {**others, **people}[other], scale)
 
 
-def _agreement(
-    left: Mapping[_Place, float],
-    right: Mapping[_Place, float],
-    question_of: Callable[[_Place], object],
-    *,
-    ordinal: bool = False,
-) -> tuple[int, Estimate | None, float | None]:
-    """Number of answers that both graded, the share of equal grades over questions, and kappa."""
+def _agreement_of(
+    names: tuple[str, str], left: Mapping[_Place, float], right: Mapping[_Place, float], scale: str
+) -> Iterator[Agreement]:
     both = [place for place in left if place in right]
-    equal: defaultdict[object, list[float]] = defaultdict(list)
-    for place in both:
-        equal[question_of(place)].append(float(left[place] == right[place]))
-    k = kappa([left[each] for each in both], [right[each] for each in both], ordinal=ordinal)
-    return len(both), over_repeats(list(equal.values())), k
+    if both:
+        k = kappa([left[each] for each in both], [right[each] for each in both], ordinal=scale == "quality")
+        yield Agreement(person=names[0], other=names[1], scale=scale, n=len(both), kappa=k)
 
 
 def kappa(left: Sequence[float], right: Sequence[float], *, ordinal: bool = False) -> float | None:
@@ -433,70 +413,35 @@ def _join(arm: Results, scale: Scale, key: SheetKey, sheets: Mapping[str, SheetG
     keep_scores(arm.path, f"{HUMAN}{scale}", answers, command=people, scores=scores, missing=missing)
 
 
-def human_tables(found: HumanScores) -> tuple[Table, Table]:
-    """Tables of grades by arm, and of agreement."""
+def human_table(found: HumanScores) -> Table:
+    """Grades by arm, with kappa and the number of answers of each two who graded the same."""
     scales = dict.fromkeys(name for scores in found.scores.values() for name in scores)
-    rows = []
+    rows: list[TableRow] = []
     for arm, scores in found.scores.items():
-        means = [(scores.get(name), score_cell if name == "quality" else percent_cell) for name in scales]
-        cells = [cell for mean, shown in means for cell in (shown(mean), count_cell(mean.n if mean else 0))]
-        rows.append((Cell(text=arm), *cells, count_cell(found.abstained[arm])))
-    headings = [text for name in scales for text in (name if name == "quality" else f"{name} %", f"n of {name}")]
-    note = "Means of people's grades over questions, with 95 % intervals; an abstention is a no, and has no quality."
-    people = Table(title="Grades", columns=("arm", *headings, "abst."), rows=tuple(rows), notes=(note,))
-    judges = []
-    for each in found.compared:
-        words = (Cell(text=text) for text in (each.person, each.other, each.scale))
-        judges.append((*words, count_cell(each.n), percent_cell(each.same), score_cell(each.kappa, digits=".2f")))
-    note = (
-        "same: share of equal grades for the n answers that both graded, averaged by question, with a 95 % interval "
-        "over questions. kappa: Cohen's, with quadratic weights for quality."
-    )
-    columns = ("person", "and", "scale", "n", "same %", "kappa")
-    return people, Table(title="Agreement", columns=columns, rows=tuple(judges), notes=(note,))
+        row: TableRow = {"arm": arm}
+        for name in scales:
+            mean, is_share = scores.get(name), name != "quality"
+            row[f"{name} %" if is_share else name] = percent_cell(mean) if is_share else score_cell(mean)
+            row[f"n of {name}"] = count_cell(mean.n if mean else 0)
+        rows.append(row | {"abst.": count_cell(found.abstained[arm])})
+    notes = [
+        "Means of people's grades over questions, with 95 % intervals; an abstention is a no, and has no quality.",
+        *(f"{each}." for each in found.agreement),
+    ]
+    return table_of("Grades", rows, notes)
 
 
-Graded = dict[tuple[str, str, str], float]
-"""(question id, question, answer) -> right (1) or wrong (0)."""
-
-
-def agreement_table(arms: Sequence[Results]) -> Table | None:
-    """Each pair of graders, and each grader with each binary metric of the tasks; None without two of these.
-
-    Each distinct answer to a question counts once, in however many arms it is. Abstained answers have no grade.
-    """
-    graded: dict[str, Graded] = {}
-    metrics: dict[str, Graded] = {}
+def grader_agreement(arms: Sequence[Results]) -> list[Agreement]:
+    """Agreement of each two graders. An answer to a question counts once, in however many arms it is."""
+    graded: dict[str, dict[tuple[str, str, str], float]] = {}
     models: dict[str, str] = {}
     for arm in arms:
         answers = answers_of(arm.transcripts())
         for name, values in external_values(arm).items():
-            if not is_grader(name):
-                continue
-            models[name] = grader_of(arm, name) or name
-            for key in answers.keys() & values.keys():
-                question, answer = answers[key]
-                place = (question.id, question.question, answer)
-                graded.setdefault(name, {})[place] = values[key]
-                for metric, value in _binary(question, answer).items():
-                    metrics.setdefault(metric, {})[place] = value
-    pairs = list(combinations(graded, 2))
-    judges = graded | metrics
-    rows: list[TableRow] = []
-    for one, other in (*pairs, *product(graded, metrics)):
-        n, same, k = _agreement(judges[one], judges[other], lambda place: place[:2])
-        names: TableRow = {"grader": models[one], "and": models.get(other) or heading_of(other), "n": count_cell(n)}
-        rows.append(names | {"same %": percent_cell(same), "kappa": score_cell(k, digits=".2f")})
-    if not rows:
-        return None
-    notes = [
-        "same: share of equal grades for the n distinct answers that both graded, averaged by question, with a 95 % "
-        "interval over questions. kappa: Cohen's; 0 is chance.",
-        "People: grade a sheet (`madke annotate sheet`); `madke annotate read` compares them with every grader.",
-    ]
-    return table_of("Agreement of graders", rows, notes)
-
-
-def _binary(question: Question, answer: str) -> dict[str, float]:
-    names = (name for name in metrics_of(get_task(question.task)) if is_binary(name))
-    return {name: METRICS[name](answer, question) for name in names}
+            if is_grader(name):
+                models[name] = grader_of(arm, name) or name
+                for key in answers.keys() & values.keys():
+                    question, answer = answers[key]
+                    graded.setdefault(name, {})[question.id, question.question, answer] = values[key]
+    pairs = combinations(graded, 2)
+    return [each for a, b in pairs for each in _agreement_of((models[a], models[b]), graded[a], graded[b], "right")]

@@ -1,23 +1,17 @@
-"""Data of the report page, in pieces: compressed blocks of passages and debates, then the index of debates."""
+"""Data of the report page, in pieces: compressed blocks of passages, debates and prompts, then the index."""
 
 from __future__ import annotations
 
 import gzip
 from base64 import b64encode
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from hashlib import blake2b
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
 
 from pydantic_core import to_json
 
-from madke._util.workers import open_workers
 from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Called, Transcript
 from madke.core.transcript import to_json as transcript_to_json
@@ -35,43 +29,44 @@ from madke.tasks import get_task
 _DEBATES, _TEXTS = 100, 200
 """Items of a block."""
 
-_MOST_WAITING = 4
-"""Blocks that wait to be packed."""
-
 
 class Blocks:
     """Numbered items in invisible elements: item ``n`` is item ``n % size`` of block ``n // size``."""
 
     def __init__(self, name: str, size: int) -> None:
-        self.size = size
-        self._name = name
+        self._name, self._size = name, size
         self._count = 0
         self._open: list[bytes] = []
-        self._packer = ThreadPoolExecutor(1)
-        self._full: deque[Future[str]] = deque()
+        self._full: list[str] = []
+        self._numbers: dict[bytes, int] = {}
 
     def add(self, item: bytes) -> int:
         """Add an item, as JSON. Return its number."""
         self._open.append(item)
         self._count += 1
-        if len(self._open) == self.size:
+        if len(self._open) == self._size:
             self._close()
         return self._count - 1
 
-    def full(self, *, rest: bool = False) -> str:
-        """Elements of blocks that are packed, and of all that are too many to wait; with ``rest``, of all blocks."""
+    def number_of(self, value: Any) -> int:
+        """The number of an item. Equal items share one."""
+        item = to_json(value)
+        key = blake2b(item, digest_size=16).digest()
+        if key not in self._numbers:
+            self._numbers[key] = self.add(item)
+        return self._numbers[key]
+
+    def take(self, *, rest: bool = False) -> Iterator[str]:
+        """Elements of the full blocks since the last call; with ``rest``, of all."""
         if rest and self._open:
             self._close()
-        elements = []
-        while self._full and (rest or self._full[0].done() or len(self._full) > _MOST_WAITING):
-            elements.append(self._full.popleft().result())
-        return "".join(elements)
+        yield from self._full
+        self._full.clear()
 
     def _close(self) -> None:
-        items, self._open = self._open, []
-        # In a thread, because packing takes as long as everything else and leaves the other core to it.
-        name = f"{self._name}-{(self._count - 1) // self.size}"
-        self._full.append(self._packer.submit(_element, name, b"[" + b",".join(items) + b"]"))
+        name = f"{self._name}-{(self._count - 1) // self._size}"
+        self._full.append(_element(name, b"[" + b",".join(self._open) + b"]"))
+        self._open.clear()
 
 
 def _element(name: str, value: bytes) -> str:
@@ -80,20 +75,19 @@ def _element(name: str, value: bytes) -> str:
     return f'<script type="application/gzip" id="{name}">{b64encode(packed).decode()}</script>\n'
 
 
-Held = Literal["none", "held", "missing", "changed"]
+TextState = Literal["none", "held", "missing", "changed"]
 """State of a run's passages: it has none, they are available, or their file is missing or changed."""
 
 
 class PassageTexts:
-    """Numbers of passage texts. Equal texts share a number. Pools are read one by one."""
+    """The texts of passages. Pools are read one by one."""
 
     def __init__(self) -> None:
         self.blocks = Blocks("texts", _TEXTS)
-        self._numbers: dict[bytes, int] = {}
         self._frozen: Mapping[str, str] = {}
         self._lines: PoolLines | None = None
 
-    def open(self, results: Results) -> Held:
+    def open(self, results: Results) -> TextState:
         """Switch to the passages of this run."""
         frozen = results.config.pools if results.config else {}
         if frozen and frozen == self._frozen:
@@ -117,16 +111,9 @@ class PassageTexts:
         """The number of ``[text, url, date]`` of each passage in its pool; None if the pool file lacks it."""
         if self._lines is None or (record := self._lines.record(transcript.id)) is None:
             return []
-        held = {(passage.source, passage.key): passage for passage in reversed(record.passages)}
-        passages = [held.get((entry.source, entry.key)) for entry in transcript.pool]
-        return [self._number(found.text, found.url, found.date) if found else None for found in passages]
-
-    def _number(self, text: str, url: str | None, date: str | None) -> int:
-        item = to_json((text, url, date))
-        key = blake2b(item, digest_size=16).digest()
-        if key not in self._numbers:
-            self._numbers[key] = self.blocks.add(item)
-        return self._numbers[key]
+        by_key = {(passage.source, passage.key): passage for passage in reversed(record.passages)}
+        passages = [by_key.get((entry.source, entry.key)) for entry in transcript.pool]
+        return [self.blocks.number_of((each.text, each.url, each.date)) if each else None for each in passages]
 
 
 OUTCOMES: Mapping[str, str] = {
@@ -161,9 +148,9 @@ class Index:
         self._debates: list[tuple[QuestionKey, int, str | None, int, int | None, int | None, int | None]] = []
         """Question, repeat, answer, outcomes, rounds, calls and tokens of each. Predictions have no usage."""
 
-    def begin(self, results: Results, held: Held) -> None:
+    def begin(self, results: Results, state: TextState) -> None:
         """Switch to the debates of this run."""
-        self._runs.append({"name": results.name, "first": len(self._debates), "count": 0, "texts": held})
+        self._runs.append({"name": results.name, "first": len(self._debates), "count": 0, "texts": state})
         for place, id_ in enumerate(results.config.questions if results.config else ()):
             self._place.setdefault(id_, place)
 
@@ -226,73 +213,28 @@ def _bits(outcomes: Iterable[str]) -> int:
 _BITS = {name: 1 << n for n, name in enumerate(OUTCOMES)}
 
 
-Elements = Callable[[Sequence[ArmValues]], Iterator[str]]
-"""The elements of the page's data, the index last, with the values of the runs."""
-
-
-@contextmanager
-def packing(results: Sequence[Results], *, second_process: bool) -> Iterator[Elements]:
-    """Pack the data of runs: in another process from now on, or in this one when it is asked for."""
-    with (
-        TemporaryDirectory(prefix="madke-") as folder,
-        open_workers("local", processes=1 if second_process else None) as workers,
-        ThreadPoolExecutor(1) as waiting,
-    ):
-        blocks = Path(folder) / "blocks.html"
-        packed = workers.map(partial(_pack, blocks), [results])  # one item: the index
-        # Packing starts with `next`. A second process should start now, so a thread calls it and waits.
-        index = waiting.submit(next, packed).result if second_process else partial(next, packed)
-        yield partial(_elements, blocks, index)
-
-
-def _elements(blocks: Path, wait_for_index: Callable[[], Index], arms: Sequence[ArmValues]) -> Iterator[str]:
-    index = wait_for_index()
-    with blocks.open(encoding="utf-8") as file:
-        yield from file
-    yield _element(
-        "index", to_json(index.json(arms) | {"sizes": {"debates": _DEBATES, "texts": _TEXTS, "prompts": _TEXTS}})
-    )
-
-
-def _pack(blocks: Path, results: Sequence[Results]) -> Index:
-    """Write the blocks to a file. Memory holds a few of them, and a small row per item."""
-    index, texts, bodies, prompts = Index(), PassageTexts(), Blocks("debates", _DEBATES), _Prompts()
-    with blocks.open("w", encoding="utf-8") as file:
-        for one in results:
-            few = len(one.config.questions) * one.config.repeats <= MOST_DEBATES if one.config else False
-            calls = calls_of(one, prompts.number) if few else {}
-            index.begin(one, texts.open(one))
-            for transcript in one.transcripts():
-                index.add(transcript)
-                made = calls.get((transcript.id, transcript.repeat), ())
-                bodies.add(_body(transcript, texts.of(transcript), made))
-                file.write(bodies.full() + texts.blocks.full() + prompts.blocks.full())
-        file.write(bodies.full(rest=True) + texts.blocks.full(rest=True) + prompts.blocks.full(rest=True))
-    return index
-
-
-class _Prompts:
-    """Numbers of the texts of prompts and replies. Equal texts share a number."""
-
-    def __init__(self) -> None:
-        self.blocks = Blocks("prompts", _TEXTS)
-        self._numbers: dict[bytes, int] = {}
-
-    def number(self, text: str) -> int:
-        item = to_json(text.encode("utf-8", "replace").decode())  # models do emit lone surrogates
-        key = blake2b(item, digest_size=16).digest()
-        if key not in self._numbers:
-            self._numbers[key] = self.blocks.add(item)
-        return self._numbers[key]
+def page_data(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iterator[str]:
+    """The elements of the page's data, the index last. Memory holds a few blocks, and a small row per item."""
+    index, texts = Index(), PassageTexts()
+    bodies, prompts = Blocks("debates", _DEBATES), Blocks("prompts", _TEXTS)
+    for one in results:
+        few = len(one.config.questions) * one.config.repeats <= MOST_DEBATES if one.config else False
+        calls = calls_of(one, prompts) if few else {}
+        index.begin(one, texts.open(one))
+        for transcript in one.transcripts():
+            index.add(transcript)
+            bodies.add(_body(transcript, texts.of(transcript), calls.get((transcript.id, transcript.repeat), ())))
+            for blocks in (bodies, texts.blocks, prompts):
+                yield from blocks.take()
+    for blocks in (bodies, texts.blocks, prompts):
+        yield from blocks.take(rest=True)
+    sizes = {"debates": _DEBATES, "texts": _TEXTS, "prompts": _TEXTS}
+    yield _element("index", to_json(index.json(arms) | {"sizes": sizes}))
 
 
 def _body(transcript: Transcript, texts: Sequence[int | None], calls: Sequence[PageCall]) -> bytes:
-    """One debate: its transcript without default values, and what the page adds.
-
-    Added: numbers of its passages, scores of its answers, gold passages and calls.
-    """
-    own: dict[str, Any] = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript)}
-    own["calls"] = calls
+    """One debate: its transcript without default values; its passages, gold passages, scores of answers, and calls."""
+    own = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript), "calls": calls}
     known = replace(transcript, agreement=agreement_in(transcript))
     return transcript_to_json(known, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
 
@@ -308,9 +250,6 @@ def _scores(transcript: Transcript) -> dict[str, float]:
 
 MOST_DEBATES = 1_000
 """Runs of more debates have no prompts on the page: it would be several times as large."""
-
-Numbered = Callable[[str], int]
-"""Gives a text a number, equal texts the same."""
 
 
 class PageCall(NamedTuple):
@@ -330,7 +269,7 @@ DebateCalls = Mapping[tuple[str, int], Sequence[PageCall]]
 """Question id and repeat -> calls, in the order of writing."""
 
 
-def calls_of(results: Results, numbered: Numbered) -> DebateCalls:
+def calls_of(results: Results, texts: Blocks) -> DebateCalls:
     """The calls of a run that its call store has; empty if the store is gone or cannot be read.
 
     In a store that arms share, a call that another arm made is taken for this run's only if the run has its reply, and
@@ -346,10 +285,10 @@ def calls_of(results: Results, numbered: Numbered) -> DebateCalls:
             made = set()
             for call in store.recorded(payer=own):
                 made.add(call.purpose)
-                found[_key(call)].append(_page_call(call, numbered))
+                found[_key(call)].append(_page_call(call, texts))
             for call in _borrowed(store, results) if shared else ():
                 if call.purpose not in made:
-                    found[_key(call)].append(_page_call(call, numbered))
+                    found[_key(call)].append(_page_call(call, texts))
     except UserError:
         return {}
     return found
@@ -384,13 +323,16 @@ def _key(call: Recorded) -> tuple[str, int]:
     return call.purpose.question, call.purpose.repeat
 
 
-def _page_call(call: Recorded, numbered: Numbered) -> PageCall:
+def _page_call(call: Recorded, texts: Blocks) -> PageCall:
+    def number_of(text: str) -> int:
+        return texts.number_of(text.encode("utf-8", "replace").decode())  # models do emit lone surrogates
+
     return PageCall(
         stage=call.purpose.stage,
         agent=call.purpose.agent,
         round=call.purpose.round,
         model=call.model,
-        messages=tuple((message.role, numbered(message.content)) for message in call.messages),
-        reply=numbered(call.completion.text or call.completion.error or ""),
+        messages=tuple((message.role, number_of(message.content)) for message in call.messages),
+        reply=number_of(call.completion.text or call.completion.error or ""),
         outcome=call.completion.outcome,
     )

@@ -1,13 +1,12 @@
-"""Figures of a paper next to ours: one row per backbone and arm, one column per dataset, and a verdict per figure."""
+"""Figures of a paper next to ours, with a verdict per figure, and the claims that follow from them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import Literal
 
 from madke.engine.variant import load_variant, variant_folders
@@ -22,20 +21,7 @@ from madke.scoring.statistics import Estimate, wilson
 
 CellVerdict = Literal["reproduced", "higher", "lower", "not comparable", "not run"]
 
-MARKS: Mapping[CellVerdict, str] = {
-    "reproduced": "=",
-    "higher": "^",
-    "lower": "v",
-    "not comparable": "?",
-    "not run": "",
-}
-
-ALL_DATASETS, AVERAGE = "all", "average"
-
-SINGLE_FIGURES = "published"
-"""The name of the file with one figure a row."""
-
-OUR_COLUMN, PUBLISHED = "ours", "published"
+ALL_DATASETS = "all"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,7 +160,7 @@ def figures(recipe: Recipe, folders: Sequence[Path] = (), *, models: Sequence[st
     ]
     for arm, dataset, metric in dict.fromkeys(wanted):
         if arm in arms and arm not in played:
-            own = Figure(model=", ".join(arms[arm].models) or OUR_COLUMN, arm=arm, dataset=dataset, metric=metric)
+            own = Figure(model=", ".join(arms[arm].models) or "ours", arm=arm, dataset=dataset, metric=metric)
             found.append(_with_ours(own, arms[arm], None))
     return [each for each in found if not models or any(name.casefold() in each.model.casefold() for name in models)]
 
@@ -186,111 +172,6 @@ def _with_ours(figure: Figure, arm: _Arm, model: str | None) -> Figure:
     return replace(figure, ours=ours, ours_by=", ".join(arm.models), reasons=reasons)
 
 
-def averages(found: Sequence[Figure]) -> Figure | None:
-    """The mean over datasets of one row's figures, each dataset counting the same; None for fewer than two.
-
-    Our interval is normal, from the intervals of the datasets, which are independent samples. Ours is missing if it
-    lacks a dataset that the paper has.
-    """
-    parts = [each for each in found if each.dataset != ALL_DATASETS]
-    if len(parts) < 2:
-        return None
-    published = [each.published for each in parts if each.published is not None]
-    intervals = [each.published_interval for each in parts if each.published_interval is not None]
-    ours = [each.ours for each in parts if each.ours is not None]
-    mean, theirs, their_interval = None, None, None
-    if len(ours) == len(parts):
-        half = _half_width([(each.low, each.high) for each in ours])
-        value = fmean(each.value for each in ours)
-        mean = Estimate(value=value, low=value - half, high=value + half, n=sum(each.n for each in ours))
-    if len(published) == len(parts):
-        theirs, half = fmean(published), _half_width(intervals)
-        their_interval = (theirs - half, theirs + half) if len(intervals) == len(parts) else None
-    return replace(
-        parts[0],
-        dataset=AVERAGE,
-        published=theirs,
-        published_interval=their_interval,
-        ours=mean,
-        reasons=tuple(dict.fromkeys(reason for each in parts for reason in each.reasons)),
-    )
-
-
-def _half_width(intervals: Sequence[tuple[float, float]]) -> float:
-    """Half the width of the interval of a mean of independent means, from theirs."""
-    return math.sqrt(sum(((high - low) / 2) ** 2 for low, high in intervals)) / max(len(intervals), 1)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Grid:
-    """The figures of one table: each dataset has one metric."""
-
-    metric: str
-    of: Mapping[str, str] = field(default_factory=dict)
-    """Dataset -> its metric."""
-
-
-def reproduction_tables(
-    recipe: Recipe, folders: Sequence[Path] = (), *, models: Sequence[str] = ()
-) -> dict[str, Table]:
-    """The tables of a recipe's figures by metric; empty if the recipe quotes none.
-
-    One row for the paper and one for ours, for each backbone and arm. A dataset with another metric than the others
-    (label accuracy among F1) has its column in each of their tables, if it has a single one.
-    """
-    found = figures(recipe, folders, models=models)
-    tables = {}
-    for grid in _grids(found):
-        rows: list[TableRow] = []
-        for model, arm in dict.fromkeys((each.model, each.arm) for each in found):
-            of_row = [e for e in found if (e.model, e.arm) == (model, arm) and grid.of.get(e.dataset) == e.metric]
-            rows += _rows(of_row, grid)
-        tables[grid.metric] = table_of(f"Published and ours: {heading_of(grid.metric)}", rows, _notes(recipe, found))
-    return tables
-
-
-def published_files(recipe: Recipe, folders: Sequence[Path], *, models: Sequence[str] = ()) -> dict[str, Table]:
-    """The tables of a recipe's figures by the names of their files, the one of single figures last."""
-    tables = {f"published_{name}": each for name, each in reproduction_tables(recipe, folders, models=models).items()}
-    return tables | ({SINGLE_FIGURES: cells_table(figures(recipe, folders, models=models))} if tables else {})
-
-
-def _grids(found: Sequence[Figure]) -> list[_Grid]:
-    by_dataset: dict[str, dict[str, None]] = {}
-    for each in found:
-        by_dataset.setdefault(each.dataset, {})[each.metric] = None
-    single = {dataset: next(iter(metrics)) for dataset, metrics in by_dataset.items() if len(metrics) == 1}
-    if single.keys() == by_dataset.keys():
-        return [_Grid(metric=next(iter(single.values())), of=single)] if single else []
-    several = dict.fromkeys(each.metric for each in found if each.dataset not in single)
-    of = {metric: [dataset for dataset, metrics in by_dataset.items() if metric in metrics] for metric in several}
-    return [_Grid(metric=metric, of=single | dict.fromkeys(of[metric], metric)) for metric in several]
-
-
-def _rows(of_row: Sequence[Figure], grid: _Grid) -> Iterator[TableRow]:
-    if not of_row:
-        return
-    average = averages(of_row)
-    shown = [*of_row, *([average] if average else [])]
-    first = of_row[0]
-    start: TableRow = {"model": first.model, "arm": first.arm}
-    if any(each.published is not None for each in shown):
-        yield {**start, "figures": PUBLISHED} | {_heading(e, grid): _cell(e.published, e) for e in shown}
-    if any(each.ours is not None for each in shown):
-        why = "; ".join(dict.fromkeys(reason for each in of_row for reason in each.reasons))
-        ours: TableRow = {_heading(e, grid): _cell(e.ours, e) for e in shown}
-        yield {**start, "figures": OUR_COLUMN} | ours | {"not comparable because": why or NO_FIGURE}
-
-
-def _heading(each: Figure, grid: _Grid) -> str:
-    name = each.dataset if each.metric == grid.metric or each.dataset == AVERAGE else _with_metric(each)
-    return f"{name} %" if _in_percent(each) else name
-
-
-def _with_metric(each: Figure) -> str:
-    return f"{each.dataset} ({heading_of(each.metric)})"
-
-
 def _in_percent(each: Figure) -> bool:
     """Whether the figure is a share; external scores from 0 to 1 are shown like shares."""
     known = each.published if each.published is not None else each.ours.value if each.ours else 0.0
@@ -298,8 +179,7 @@ def _in_percent(each: Figure) -> bool:
 
 
 def _cell(found: Estimate | float | None, each: Figure) -> Cell:
-    mark = f" {MARKS[each.verdict]}" if isinstance(found, Estimate) else ""
-    return score_cell(found, mark, "z.1f", times=100) if _in_percent(each) else score_cell(found, mark, ".2f")
+    return score_cell(found, digits="z.1f", times=100) if _in_percent(each) else score_cell(found, digits=".2f")
 
 
 def figures_in_units(each: Figure) -> str:
@@ -307,34 +187,33 @@ def figures_in_units(each: Figure) -> str:
     return _cell(each.published, each).text
 
 
-def _notes(recipe: Recipe, found: Sequence[Figure]) -> list[str]:
-    notes = [f"Published: {recipe.source}. Shares are in percent. average: each dataset counts the same."]
-    held = {each.verdict for each in found}
-    meanings = {
-        "reproduced": "= reproduced: no difference was found; the 95 % interval of the difference holds 0.",
-        "higher": "^ higher: ours is higher, and the interval of the difference is above 0.",
-        "lower": "v lower: ours is lower, and the interval is below 0.",
-        "not comparable": "? not comparable, for the reasons in the last column.",
-    }
-    return notes + [text for verdict, text in meanings.items() if verdict in held]
+_MEANINGS: Mapping[CellVerdict, str] = {
+    "reproduced": "reproduced: no difference was found; the 95 % interval of the difference contains 0.",
+    "higher": "higher: ours is higher, and the interval of the difference is above 0.",
+    "lower": "lower: ours is lower, and the interval of the difference is below 0.",
+    "not comparable": "not comparable: for the reasons in the last column.",
+}
 
 
-def cells_table(found: Sequence[Figure], title: str = "Published figures") -> Table:
-    """Every figure as a row, with its verdict in words."""
-    rows: list[TableRow] = [
-        {
+def published_table(recipe: Recipe, found: Sequence[Figure]) -> Table | None:
+    """A row per figure: the published one, ours, the verdict and the reasons against it; None without figures."""
+    rows: list[TableRow] = []
+    for each in found:
+        row: TableRow = {
             "model": each.model,
             "arm": each.arm,
             "dataset": each.dataset,
             "metric": heading_of(each.metric),
             "published": _cell(each.published, each),
-            "ours": replace(_cell(each.ours, each), mark=""),
-            "verdict": each.verdict,
-            "why": "; ".join(each.reasons) or NO_FIGURE,
         }
-        for each in found
-    ]
-    return table_of(title, rows)
+        if any(figure.ours for figure in found):
+            row |= {"ours": _cell(each.ours, each), "verdict": each.verdict}
+            row["why"] = "; ".join(each.reasons) or NO_FIGURE
+        rows.append(row)
+    verdicts = {each.verdict for each in found}
+    notes = [text for verdict, text in _MEANINGS.items() if verdict in verdicts]
+    notes.insert(0, f"Published: {recipe.source}. Shares are in percent.")
+    return table_of("Published figures and ours", rows, notes) if rows else None
 
 
 def claims_table(claims: Sequence[DerivedClaim], found: Sequence[Figure]) -> Table | None:

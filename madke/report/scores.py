@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
-from typing import Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from rich.console import Group
 from rich.text import Text
@@ -54,94 +52,66 @@ from madke.scoring.statistics import DIFFICULTY, Estimate
 
 # One row per arm
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Arm:
-    name: str
-    scores: Scores
-    marks: Mapping[str, str]
-    """Value -> mark of its test against the first arm."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    heading: str
-    """Distinct heading on pages and in files."""
-    cell: Callable[[_Arm], Cell]
-    _: KW_ONLY
-    place: Literal["all", "page", "file", "screen"] = "all"
-    """``page``: not on terminals. ``file``: only in CSV and Parquet files. ``screen``: only on terminals."""
-    interval: bool = False
-    """Whether terminals show the interval."""
-    note: str = ""
-    """Note of tables that have this column."""
-
-
-_OVER_REPEATS, _SD_OVER_REPEATS = "over repeats %", "sd over repeats"
-_FIRST_OUT = ("Cons", "Co2", "Co2 by grader", "rounds", "F1", "EM")
+_FIRST_OUT = ("sd over repeats", "over repeats", "Cons", "Co2", "Co2 by grader", "rounds", "F1", "EM")
 """Headings that a narrow terminal leaves out before calls and tokens."""
+_IF_ANY = ("abst.", "deferred", "unread", "failed", "cut prompts")
+"""Counts that have a column only if one of them is above 0."""
+_FILE_ONLY = ("paid", "questions", "debates", "answered", "answer words", "ungraded %", "incomplete")
+_CONSISTENCY = {"Cons %": "cons", "Co2 %": "co2", "Co2 by grader %": "co2_grader"}
+"""Heading -> what the judge and the matcher give a share of: ``cons_judge``, ``cons_matcher`` ..."""
+_NOTES = {
+    "effective votes": f"effective votes: how many independent votes the votes for an answer were worth. {DIFFICULTY}",
+    "unread": "unread: the final text has no readable answer, only gives back its prompt, or was cut off; it is wrong "
+    "where the question has a gold answer.",
+    "cut prompts": "cut prompts: calls whose prompt the server cut to its context window without an error; enlarge the "
+    "window (num_ctx in Ollama).",
+    "sd over repeats": "over repeats %: correct, with a t interval over repeats of these questions; sd over repeats: "
+    "standard deviation of the repeats' means.",
+    **dict.fromkeys(
+        _CONSISTENCY, "Cons and Co2: by the judge's last verdict, or (m) by the task's matcher if not all have one."
+    ),
+}
+"""Heading -> note of tables that have this column."""
 
 
-def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
-    """All columns, in order. Empty ones are removed later."""
-    first = common_metric(arm.scores.measure for arm in arms)
-    scores = [arm.scores for arm in arms]
-    measured = dict.fromkeys(name for each in scores for name in each.metrics)
-    consistency = "Cons and Co2: by the judge's last verdict, or (m) by the task's matcher if not all have one."
-    spread = (
-        f"{_OVER_REPEATS}: correct, with a t interval over repeats of these questions; {_SD_OVER_REPEATS}: standard "
-        "deviation of the repeats' means."
-    )
-    cut = (
-        "cut prompts: calls whose prompt the server cut to its context window without an error; enlarge the window "
-        "(num_ctx in Ollama)."
-    )
-    votes = f"effective votes: how many independent votes the votes for an answer were worth. {DIFFICULTY}"
-    return [
-        _Column("n", _questions, place="screen"),
-        _Column(f"{heading_of_correct(first)} %", _correct, interval=True),
-        _Column("effective votes", lambda arm: score_cell(arm.scores.votes, digits=".2f"), interval=True, note=votes),
-        _Column("abst.", _count(lambda scores: scores.abstained, or_none=not any(s.abstained for s in scores))),
-        _Column("deferred", _count(lambda scores: scores.deferred, or_none=not any(s.deferred for s in scores))),
-        _Column("unread", _count(unread, or_none=not any(map(unread, scores))), note=_unread_note(scores)),
-        _Column("failed", _count(lambda s: s.failed), place="all" if any(s.failed for s in scores) else "page"),
-        _Column("cut prompts", _count(lambda scores: scores.total.server_cut, or_none=True), note=cut),
-        _Column(_OVER_REPEATS, _over_repeats, place="page"),
-        _Column(_SD_OVER_REPEATS, _sd_over_repeats, place="page", note=spread),
-        *(
-            _metric(name)
-            for name in dict.fromkeys([*BUILT_IN_METRICS, GRADER, *measured])
-            if name in measured and (name != first or not is_share(name))
-        ),
-        *(
-            _Column(f"{name} %", partial(_consistency, value=value), note=consistency)
-            for name, value in (("Cons", "cons"), ("Co2", "co2"), ("Co2 by grader", "co2_grader"))
-        ),
-        _Column("rounds", lambda arm: score_cell(arm.scores.mean_rounds, digits=".2f")),
-        _Column("calls", _used(lambda total: total.calls)),
-        _Column("paid", _used(lambda total: total.paid), place="file"),
-        _Column("tokens", _used(lambda total: total.tokens)),
-        _Column("questions", _count(lambda scores: scores.questions), place="file"),
-        _Column("debates", _count(lambda scores: scores.transcripts), place="file"),
-        _Column("answered", _count(_answered), place="file"),
-        _Column("answer words", lambda arm: score_cell(arm.scores.answer_words), place="file"),
-        _Column("ungraded %", lambda arm: percent_cell(arm.scores.parse_failures.get("grade")), place="file"),
-        _Column("incomplete", lambda arm: Cell(text=arm.scores.incomplete or "-"), place="file"),
-    ]
+def _row(name: str, scores: Scores, marks: Mapping[str, str], correct: str, metrics: Iterable[str]) -> TableRow:
+    """The figures of one arm. ``correct``: heading of the share of right answers; ``metrics`` of all arms."""
+    total = scores.total if scores.usage else None  # predictions from files have no usage
+    spread = scores.repeats.get("correct")
+    row: TableRow = {
+        "arm": name,
+        "n": _questions(scores),
+        correct: percent_cell(scores.correct, marks.get(scores.measure, "") or marks.get("correct", "")),
+        "effective votes": score_cell(scores.votes, digits=".2f"),
+        "abst.": count_cell(scores.abstained),
+        "deferred": count_cell(scores.deferred),
+        "unread": count_cell(unread(scores)),
+        "failed": count_cell(scores.failed),
+        "cut prompts": count_cell(scores.total.server_cut),
+        "over repeats %": percent_cell(spread.over_repeats() if spread else None),
+        "sd over repeats": percent_cell(spread.sd if spread else None),
+    }
+    for metric in metrics:
+        heading = f"{heading_of(metric)} %" if is_share(metric) else metric
+        row[heading] = value_cell(metric, scores.metrics.get(metric), marks.get(metric, ""))
+    for heading, value in _CONSISTENCY.items():
+        kind, _, by = value.partition("_")
+        judge, matcher = (getattr(scores, "_".join(filter(None, (kind, who, by)))) for who in ("judge", "matcher"))
+        row[heading] = percent_cell(judge) if judge or not matcher else percent_cell(matcher, " m")
+    row["rounds"] = score_cell(scores.mean_rounds, digits=".2f")
+    row |= {what: count_cell(getattr(total, what)) if total else NO_FIGURE for what in ("calls", "paid", "tokens")}
+    answered = scores.transcripts - scores.abstained - unread(scores) - scores.failed - scores.deferred
+    return row | {
+        "questions": count_cell(scores.questions),
+        "debates": count_cell(scores.transcripts),
+        "answered": count_cell(answered),
+        "answer words": score_cell(scores.answer_words),
+        "ungraded %": percent_cell(scores.parse_failures.get("grade")),
+        "incomplete": scores.incomplete or NO_FIGURE,
+    }
 
 
-def _count(count: Callable[[Scores], int], *, or_none: bool = False) -> Callable[[_Arm], Cell]:
-    """A column of counts. ``or_none``: no cell for 0."""
-    return lambda arm: NO_FIGURE if or_none and not count(arm.scores) else count_cell(count(arm.scores))
-
-
-def _used(count: Callable[[StageUsage], int]) -> Callable[[_Arm], Cell]:
-    """Predictions from files have no usage."""
-    return lambda arm: count_cell(count(arm.scores.total)) if arm.scores.usage else NO_FIGURE
-
-
-def _questions(arm: _Arm) -> Cell:
-    scores = arm.scores
+def _questions(scores: Scores) -> Cell:
     done = (scores.incomplete or "").partition(" (")[0]
     if done.startswith(f"{scores.transcripts:,} of "):  # the row holds the whole run
         return Cell(text=done, value=scores.questions)
@@ -150,82 +120,72 @@ def _questions(arm: _Arm) -> Cell:
     return Cell(text=f"{scores.questions}{times}", value=scores.questions)
 
 
-def _answered(scores: Scores) -> int:
-    return scores.transcripts - scores.abstained - unread(scores) - scores.failed - scores.deferred
+def score_table(scores: Mapping[str, Scores], marks: Mapping[str, Mapping[str, str]] | None = None) -> Table:
+    """One row per arm: correctness, consistency and usage, without empty columns. Notes say what limits the figures.
 
-
-def _correct(arm: _Arm) -> Cell:
-    mark = arm.marks.get(arm.scores.measure, "") or arm.marks.get("correct", "")
-    return percent_cell(arm.scores.correct, mark)
-
-
-def _over_repeats(arm: _Arm) -> Cell:
-    spread = arm.scores.repeats.get("correct")
-    return percent_cell(spread.over_repeats()) if spread else NO_FIGURE
-
-
-def _sd_over_repeats(arm: _Arm) -> Cell:
-    spread = arm.scores.repeats.get("correct")
-    return Cell(text=f"{100 * spread.sd:.1f} (n = {spread.repeats})", value=100 * spread.sd) if spread else NO_FIGURE
-
-
-def _metric(name: str) -> _Column:
-    def cell(arm: _Arm) -> Cell:
-        return value_cell(name, arm.scores.metrics.get(name), arm.marks.get(name, ""))
-
-    if is_share(name):
-        return _Column(f"{heading_of(name)} %", cell)
-    note = f"{name}: on the scorer's scale, not in percent; over the n questions with an answer."
-    return _Column(name, cell, interval=True, note=note)
-
-
-def _consistency(arm: _Arm, value: str) -> Cell:
-    name, _, by = value.partition("_")
-    judge, matcher = (getattr(arm.scores, "_".join(filter(None, (name, who, by)))) for who in ("judge", "matcher"))
-    return percent_cell(judge) if judge or not matcher else percent_cell(matcher, " m")
-
-
-def _filled(columns: Sequence[_Column], arms: Sequence[_Arm]) -> list[_Column]:
-    """The columns that are not empty, and ``correct``."""
-    return [each for each in columns if each.cell is _correct or any(each.cell(arm).text != "-" for arm in arms)]
-
-
-def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False, cut_notes: bool = True) -> Group:
-    """Scores for a terminal: one row per run with correctness, consistency and usage, and how its replies were read.
-
-    A run without a finished debate has no row; if all failed, the reasons stand above. ``details``: whole intervals.
-    ``cut_notes``: name replies that were cut off.
+    ``marks``: arm -> value -> mark of its test. If all tasks have the same first metric, it has no separate column,
+    because ``correct`` is named after it.
     """
-    incomplete = incomplete_notes(dict(runs))
-    causes = [Text(cause(name, scores)) for name, scores in runs if all_failed(scores)]
-    rest = {name: scores for name, scores in runs if scores.transcripts > scores.failed}
-    arms = [_Arm(name=name, scores=scores, marks={}) for name, scores in rest.items()]
-    if not arms:
-        return Group(*causes, *map(Text, incomplete))
-    columns = _filled([column for column in _score_columns(arms) if column.place in ("all", "screen")], arms)
-    rows = []
-    for arm in arms:
-        shown = (column.cell(arm) if column.interval else replace(column.cell(arm), interval="") for column in columns)
-        name = f"{arm.name}\n({ORACLE})" if arm.scores.read_golds else arm.name
-        rows.append((Cell(text=name), *shown))
+    first = common_metric(each.measure for each in scores.values())
+    measured = dict.fromkeys(name for each in scores.values() for name in each.metrics)
+    known = dict.fromkeys(name for name in (*BUILT_IN_METRICS, GRADER, *measured) if name in measured)
+    metrics = [name for name in known if name != first or not is_share(name)]
+    correct = f"{heading_of_correct(first)} %"
+    rows = [_row(name, each, (marks or {}).get(name, {}), correct, metrics) for name, each in scores.items()]
+    for heading in [*rows[0]] if rows else []:
+        cells = [row[heading] for row in rows]
+        if heading != correct and all(
+            cell == NO_FIGURE or (heading in _IF_ANY and isinstance(cell, Cell) and not cell.value) for cell in cells
+        ):
+            for row in rows:
+                del row[heading]
+    columns = rows[0] if rows else {}
     notes = [
-        *incomplete,
-        *([] if details else _intervals_note(cell.with_interval for row in rows for cell in row)),
-        *dict.fromkeys(column.note for column in columns if column.note),
+        *incomplete_notes(scores),
+        *dict.fromkeys(note for heading, note in _NOTES.items() if heading in columns),
+        *(
+            f"{name}: on the scorer's scale, not in percent; over the n questions with an answer."
+            for name in metrics
+            if not is_share(name)
+        ),
     ]
-    for name, scores in rest.items():
-        said = [grades_missing(scores), bound_note(scores), cut_note(scores) if cut_notes else None]
-        if scores.correct and scores.correct.n < scores.questions and not scores.failed:
-            said.append(f"correct is over {count_of(scores.correct.n, 'question')} with a gold answer")
-        notes += [f"{name}: {each}." for each in said if each]
-    if any(scores.datasets > 1 for scores in rest.values()):
-        notes.append("Several datasets are pooled; use `madke score --by-dataset` for one row per dataset.")
-    notes += filter(None, (readable_note(name, scores) for name, scores in rest.items()))
-    notes += [note for name, scores in rest.items() for note in judge_notes(name, scores)]
-    notes += [f"Warning: {odd}" for odd in oddities(rest)]
-    headings = [each.heading if each.cell is _correct else each.heading.removesuffix(" %") for each in columns]
-    table = Table(title="", columns=("run", *headings), rows=tuple(rows), notes=tuple(notes))
-    return Group(*causes, rich_table(table, details=details, first_out=_FIRST_OUT))
+    for name, each in scores.items():
+        said = [ORACLE if each.read_golds else "", grades_missing(each), bound_note(each)]
+        if each.correct and each.correct.n < each.questions and not each.failed:
+            said.append(f"correct is over {count_of(each.correct.n, 'question')} with a gold answer")
+        notes += [f"{name}: {text}." for text in said if text]
+        notes += filter(None, [readable_note(name, each)])
+        notes += judge_notes(name, each)
+    if any(each.datasets > 1 for each in scores.values()):
+        notes.append("Several datasets are pooled as one sample; intervals do not generalise to other datasets.")
+    notes += [f"Warning: {odd}" for odd in oddities(scores)]
+    return replace(table_of("Scores", rows, notes), file_only=_FILE_ONLY)
+
+
+def scores_on_terminal(scores: Mapping[str, Scores], *, details: bool = False, cut_notes: bool = True) -> Group:
+    """The score table on a terminal, where only correct, votes and scorers have their interval.
+
+    An arm without a finished debate has no row; if all failed, the reasons are above the table. ``details``: exact
+    intervals. ``cut_notes``: name replies that were cut off.
+    """
+    causes = [Text(cause(name, each)) for name, each in scores.items() if all_failed(each)]
+    rest = {name: each for name, each in scores.items() if each.transcripts > each.failed}
+    if not rest:
+        return Group(*causes, *map(Text, incomplete_notes(scores)))
+    table = score_table(rest).shown()
+    correct = next(n for n, heading in enumerate(table.columns) if heading.startswith("correct"))
+    shares = {n for n, heading in enumerate(table.columns) if heading.endswith(" %") or heading == "rounds"} - {correct}
+    rows = [
+        tuple(replace(cell, interval="") if n in shares else cell for n, cell in enumerate(row)) for row in table.rows
+    ]
+    headings = [each.removesuffix(" %") if n in shares else each for n, each in enumerate(table.columns)]
+    notes = [*table.notes]
+    if cut_notes:
+        notes += [f"{name}: {note}." for name, each in rest.items() if (note := cut_note(each))]
+    if not details:
+        notes += _intervals_note(cell.with_interval for row in rows for cell in row)
+    shown = Table(title="", columns=tuple(headings), rows=tuple(rows), notes=tuple(notes))
+    return Group(*causes, rich_table(shown, details=details, first_out=_FIRST_OUT))
 
 
 def _intervals_note(cells: Iterable[str]) -> list[str]:
@@ -241,71 +201,46 @@ def row_name(arm: str, dataset: str | None) -> str:
     return arm if dataset is None else f"{arm}: {dataset or 'no dataset named'}"
 
 
-def score_table_of(results: Sequence[Results], scores: Mapping[str, Mapping[str | None, Scores]]) -> Table:
-    """The scores of arms, as in :func:`table_of_arms`, one row per arm and dataset; None is all datasets.
+def scores_with_tests(results: Sequence[Results], scores: Mapping[str, Mapping[str | None, Scores]]) -> Table:
+    """The scores of arms, one row per arm and dataset (None: all datasets), with tests against the first arm.
 
-    Each comparable value is tested against the first arm on their shared questions. Holm's correction is over the
-    tests of the same value in this table; ``madke compare`` tests more pairs.
+    Each comparable value is tested on shared questions. Holm's correction is over the tests of the same value in this
+    table; ``madke compare`` tests more pairs.
     """
-    rows: list[ArmValues] = []
     first: dict[str | None, ArmValues] = {}
+    named: dict[str, Scores] = {}
     pairs = []
     for arm in map(arm_of, results):
-        for dataset in scores[arm.name]:
-            rows.append(replace(of_dataset(arm, dataset), name=row_name(arm.name, dataset)))
+        for dataset, each in scores[arm.name].items():
+            row = replace(of_dataset(arm, dataset), name=row_name(arm.name, dataset))
+            named[row.name] = each
             if dataset in first:
-                pairs.append((first[dataset], rows[-1]))
-            first.setdefault(dataset, rows[-1])
-    named = {row_name(arm, dataset): each for arm, found in scores.items() for dataset, each in found.items()}
-    return table_of_arms(rows, named, paired_tests(pairs), [arm.name for arm in first.values()])
+                pairs.append((first[dataset], row))
+            first.setdefault(dataset, row)
+    return marked_scores(named, paired_tests(pairs), [arm.name for arm in first.values()])
 
 
-def table_of_arms(
-    arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequence[PairedTest], against: Sequence[str] = ()
-) -> Table:
-    """The scores of arms, one row each, with marks for significant differences from the first arm.
-
-    Uses the ``tests`` against the first arm, or against the arms named by ``against``. If all tasks have the same first
-    metric, it has no separate column, because ``correct`` is named after it.
-    """
-    against = against or [arms[0].name]
+def marked_scores(scores: Mapping[str, Scores], tests: Sequence[PairedTest], against: Sequence[str] = ()) -> Table:
+    """The score table with marks for significant differences from the first arm, or from the arms in ``against``."""
+    against = against or [*scores][:1]
     relevant = [test for test in tests if test.left in against]
-    rows = [
-        _Arm(
-            name=arm.name,
-            scores=scores[arm.name],
-            marks={test.metric: MARK for test in relevant if test.significant and test.right == arm.name},
-        )
-        for arm in arms
-    ]
-    columns = _filled([column for column in _score_columns(rows) if column.place != "screen"], rows)
+    marks: dict[str, dict[str, str]] = {}
+    for test in relevant:
+        if test.significant:
+            marks.setdefault(test.right, {})[test.metric] = MARK
+    table = score_table(scores, marks)
     notes = [
         "Intervals: 95 %, over questions; repeats of a question are averaged first. "
         "Rates: Wilson; other means: bootstrap.",
         "Failed debates are left out of all means. Abstained ones count as wrong.",
-        *incomplete_notes(scores),
-        *dict.fromkeys(column.note for column in columns if column.note),
-        *(f"{arm.name}: {missing}." for arm in rows if (missing := grades_missing(arm.scores))),
+        *table.notes,
     ]
-    if any(len(set(arm.questions.values())) > 1 for arm in arms):
-        notes.insert(1, "Several datasets are pooled as one sample; intervals do not generalise to other datasets.")
-    if tests:
-        if any(row.marks for row in rows):
-            kinds = "; ".join(dict.fromkeys(test.test for test in tests))
-            others = arms[0].name if len(against) == 1 else "the first arm on the same dataset"
-            corrected = f"p < 0.05 after Holm's correction over the tests of the same value ({kinds})"
-            notes.append(f"{MARK} differs from {others}: {corrected}.")
-        notes += if_failed_notes(relevant)
-    notes += [f"{arm.name}: {ORACLE}." for arm in rows if arm.scores.read_golds]
-    notes += [note for arm in rows for note in judge_notes(arm.name, arm.scores)]
-    notes += [f"Warning: {odd}" for odd in oddities({arm.name: arm.scores for arm in rows})]
-    return Table(
-        title="Scores",
-        columns=("arm", *(column.heading for column in columns)),
-        rows=tuple((Cell(text=arm.name), *(column.cell(arm) for column in columns)) for arm in rows),
-        notes=tuple(notes),
-        file_only=tuple(column.heading for column in columns if column.place == "file"),
-    )
+    if any(cell.mark == MARK for row in table.rows for cell in row):
+        kinds = "; ".join(dict.fromkeys(test.test for test in tests))
+        others = against[0] if len(against) == 1 else "the first arm on the same dataset"
+        corrected = f"p < 0.05 after Holm's correction over the tests of the same value ({kinds})"
+        notes.append(f"{MARK} differs from {others}: {corrected}.")
+    return replace(table, notes=(*notes, *if_failed_notes(relevant)))
 
 
 def dataset_table(arms: Sequence[ArmValues], tests: Sequence[PairedTest]) -> Table | None:
@@ -414,22 +349,19 @@ def stage_table(scores: Mapping[str, Scores]) -> Table:
     return table_of("Replies, calls and tokens by stage", rows, [note])
 
 
-def _tokens(used: StageUsage) -> str:
-    completion = f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning)"
-    return f"{count_of(used.calls, 'call')}, {used.prompt_tokens:,} prompt + {completion} tokens"
-
-
 def score_details(scores: Scores) -> str:
     """The scores of a run that tables leave out, one line each."""
-    by = [("Cons", scores.cons_judge, scores.cons_matcher)]
-    by.append(("Co2 (correct by the task's first metric)", scores.co2_judge, scores.co2_matcher))
-    if scores.co2_judge_grader or scores.co2_matcher_grader:
-        by.append(("Co2 by the grader", scores.co2_judge_grader, scores.co2_matcher_grader))
+    by = [
+        ("Cons", scores.cons_judge, scores.cons_matcher),
+        ("Co2 (correct by the task's first metric)", scores.co2_judge, scores.co2_matcher),
+        ("Co2 by the grader", scores.co2_judge_grader, scores.co2_matcher_grader),
+    ]
     lines = [
-        *(f"{printable(name)} {value_cell(name, each).whole}, n = {each.n}" for name, each in scores.metrics.items()),
-        *(f"{printable(stage)}: {_tokens(used)}" for stage, used in scores.usage.items()),
-        *(f"{name} by the judge {interval(judge)}, by the matcher {interval(matcher)}" for name, judge, matcher in by),
-        *_repeated(scores),
+        *(
+            f"{name} by the judge {interval(one)}, by the matcher {interval(two)}"
+            for name, one, two in by
+            if one or two
+        ),
         f"ended by: {', '.join(f'{name} {count}' for name, count in scores.stop_reasons.items()) or 'nothing'}",
         f"degraded {scores.degraded}, with a partial pool {scores.partial_pools}, "
         f"with a shortened prompt {scores.shortened}",
@@ -443,27 +375,9 @@ def score_details(scores: Scores) -> str:
     if scores.failed and scores.correct_if_failed:
         low, high = scores.correct_if_failed
         lines.append(f"correct if all failed questions were wrong {100 * low:.1f}, if all were right {100 * high:.1f}")
-    if scores.mean_rounds is not None:
-        lines.append(f"rounds {score_cell(scores.mean_rounds, digits='.2f').whole}")
-    if "grade" in scores.parse_failures:
-        missing = grades_missing(scores)
-        lines.append(f"grade: missing {interval(scores.parse_failures['grade'])} %{f': {missing}' if missing else ''}")
-    lines += filter(None, [prompt_line(scores)])
-    if scores.spending is not None and scores.spending.cost:
-        lines.append(f"cost {sum(scores.spending.cost.values()):,.4f}")
     if scores.spending is not None and scores.spending.unpriced:
         lines.append(f"without a price, excluded from the cost: {printable(', '.join(scores.spending.unpriced))}")
     return "\n".join(lines)
-
-
-def _repeated(scores: Scores) -> Iterator[str]:
-    found = []
-    for name, spread in scores.repeats.items():
-        mean, sd = value_cell(name, spread.over_repeats()), value_cell(name, spread.sd)
-        found.append(f"{printable(name)} {mean.text} ({mean.interval}; sd {sd.text})")
-    if found:
-        repeats = max(spread.repeats for spread in scores.repeats.values())
-        yield f"over {repeats} repeats, for these questions: {', '.join(found)}"
 
 
 def _other_measures(scores: Scores) -> Iterator[str]:
@@ -558,13 +472,6 @@ def cause(name: str, scores: Scores) -> str:
     reasons = [f"{count:,} x {reason}" for reason, count in scores.failures.items()]
     more = f"; {len(reasons) - _NAMED_REASONS} more reasons" if len(reasons) > _NAMED_REASONS else ""
     return one_line(f"{name}: all {scores.failed:,} debates failed: {'; '.join(reasons[:_NAMED_REASONS])}{more}")
-
-
-_UNREAD_NOTE = "unread: the final text holds no marked answer, only gives back its prompt, or was cut off"
-
-
-def _unread_note(scores: Iterable[Scores]) -> str:
-    return f"{_UNREAD_NOTE}; it is wrong." if any(each.correct for each in scores) else f"{_UNREAD_NOTE}."
 
 
 def unread(scores: Scores) -> int:
@@ -664,32 +571,26 @@ def readable_difference(scores: Mapping[str, Scores]) -> str:
 
 
 def judge_notes(name: str, scores: Scores) -> Iterator[str]:
-    """How often the judge and the summarizer of an arm differ from the task's matcher."""
+    """How often the judge and the summarizer of an arm are wrong by the task's matcher."""
     found = scores.judge
-    false_same = found.same_of_different + found.same_of_missing
-    if found.same or found.different:
-        yield (
-            f"{name}: the judge said SAME {_times(found.same)}, in {false_same:,} of them about answers that the "
-            f"matcher finds different ({found.same_of_different:,}) or missing ({found.same_of_missing:,})"
-            f"{_per_debate(scores, 'false_same')}; DIFFERENT {_times(found.different)}, in "
-            f"{found.different_of_same:,} of them about answers that it finds the same"
-            f"{_per_debate(scores, 'false_different')}."
-        )
+    verdicts = {"SAME": (found.same, found.same_of_different + found.same_of_missing, "false_same")}
+    verdicts["DIFFERENT"] = (found.different, found.different_of_same, "false_different")
+    said = [
+        f"{verdict} {count_of(count, 'time')}, {wrong:,} of them wrong{_per_question(scores, share)}"
+        for verdict, (count, wrong, share) in verdicts.items()
+        if count
+    ]
+    if said:
+        yield f"{name}: by the task's matcher, the judge said {'; '.join(said)}."
     if found.summaries:
-        yield (
-            f"{name}: in {found.new_summaries:,} of {found.summaries:,} summaries the final answer is none of the "
-            f"debaters'{_per_debate(scores, 'new_summary')}."
-        )
+        new = f"in {found.new_summaries:,} of {found.summaries:,} summaries the final answer is none of the debaters'"
+        yield f"{name}: {new}{_per_question(scores, 'new_summary')}."
 
 
-def _times(count: int) -> str:
-    return count_of(count, "time")
-
-
-def _per_debate(scores: Scores, name: str) -> str:
+def _per_question(scores: Scores, name: str) -> str:
     """The share over questions with its interval."""
     share = scores.debate.get(name)
-    return f", {percent_cell(share).text} % of them per question ({percent_cell(share).interval})" if share else ""
+    return f" ({interval(share)} %)" if share else ""
 
 
 _SENTENCES = 0.1, 0.8

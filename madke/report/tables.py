@@ -156,7 +156,10 @@ def rich_table(
     kept = [n for n, heading in enumerate(table.columns) if heading not in without]
     return FittedTable(
         [one_line(table.columns[n]) for n in kept],
-        [[_on_terminals(row[n], details=details) for n in kept] for row in table.rows],
+        [
+            [one_line(row[n].whole if details else row[n].with_interval) + row[n].mark for n in kept]
+            for row in table.rows
+        ],
         figures={one_line(table.columns[n]) for n in kept if table.has_figures(n)},
         title=one_line(table.title),
         notes=[one_line(note) for note in table.notes if note.partition(":")[0] not in without],
@@ -164,6 +167,5 @@ def rich_table(
     )
 
 
-def _on_terminals(cell: Cell, *, details: bool) -> str:
-    text = cell.whole if details else cell.with_interval
-    return "\n".join(map(one_line, text.split("\n"))) + cell.mark
+def _on_terminal(cell: Cell, *, details: bool) -> str:
+    return one_line(cell.whole if details else cell.with_interval) + cell.mark

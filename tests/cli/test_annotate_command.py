@@ -62,7 +62,7 @@ def test_a_sheet_goes_out_and_comes_back(tmp_path: Path, data: Any, predictions:
         "good.jsonl": 1.0,
         "b[red]d.jsonl": 0.5,
     }
-    assert told["compared"][0]["kappa"] == 1.0
+    assert told["agreement"][0]["kappa"] == 1.0
 
 
 def test_rows_that_nobody_graded_are_said(tmp_path: Path, data: Any, predictions: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from madke.engine.skeleton import copy_variant
 from madke.engine.variant import load_variant, variant_folders
-from madke.report.sample_prompt import sample_prompt
+from madke.report.protocol_text import sample_prompt
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused
 from tests.support.dataset import debating, write_dataset

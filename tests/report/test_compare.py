@@ -9,8 +9,8 @@ from rich.console import Console
 
 from madke.core.errors import UserError
 from madke.core.transcript import Final, StageUsage, Verdict
-from madke.report.comparison import comparison_of
-from madke.report.debate_text import debate_text, pair_table, question_table
+from madke.report.comparison import comparison_of, pair_table, question_table
+from madke.report.debate_text import debate_text
 from madke.report.tables import rich_table
 from madke.scoring.scores import scores_of
 from madke.tasks import get_task

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from madke.report.comparison import comparison_of
-from madke.report.finding import finding
+from madke.report.verdict import finding
 from madke.scoring.arms import open_results
 from madke.scoring.scored import incomplete
 from madke.scoring.scores import scores_of

@@ -24,7 +24,7 @@ from madke.report.human_grades import (
     read_sheet,
     write_sheet,
 )
-from madke.report.reproduction import figures, reproduction_tables
+from madke.report.reproduction import figures, published_table
 from madke.scoring.arms import open_results
 from madke.scoring.outside import arm_of, external_values
 from madke.scoring.scored import score_run
@@ -136,9 +136,7 @@ def test_two_people_are_averaged_and_compared(tmp_path: Path, written: Any) -> N
     anna = read_sheet(fill(tmp_path / "anna.csv", rows, RIGHT), key)
     bert = read_sheet(fill(tmp_path / "bert.csv", rows, {"Baikal": "No", "Superior": "no"}, delimiter=";"), key)
     found = human_scores(key, {"anna": anna, "bert": bert})
-    pair = found.compared[0]
-    assert (pair.person, pair.other, pair.is_metric, pair.n) == ("anna", "bert", False, 2)
-    assert (pair.same.value, pair.kappa) == (0.5, 0.0)
+    assert f"{found.agreement[0]}" == "anna and bert, right: kappa 0.00, n = 2"
     # Baikal counts one half, the Caspian Sea one, the abstention nothing.
     assert found.scores["ours"]["right"].value == pytest.approx(0.5)
     assert found.ungraded == 0
@@ -158,8 +156,8 @@ def test_translations_have_two_scales(tmp_path: Path) -> None:
         sheets[name] = read_sheet(fill(tmp_path / name, whole, resolved, "ambiguity_resolved"), read_key(key_file))
     found = human_scores(key, sheets)
     assert {arm: scores["quality"].value for arm, scores in found.scores.items()} == {"ours": 4.5, "theirs": 2.0}
-    people = {each.scale: each for each in found.compared}
-    assert not any(each.is_metric for each in found.compared), "chrF has degrees"
+    people = {each.scale: each for each in found.agreement}
+    assert {each.other for each in found.agreement} == {"bert"}, "chrF has degrees"
     assert people["ambiguity_resolved"].kappa == 1.0
     # By squares: 1 apart once in two rows; by chance 5-4, 5-2, 2-4 and 2-2 in four.
     assert people["quality"].kappa == pytest.approx(1 - (1 / 2) / ((1 + 9 + 4 + 0) / 4))
@@ -301,9 +299,9 @@ def test_grades_of_people_are_values_next_to_published_ones(tmp_path: Path, runs
     quality = own["liang", "human_quality"].ours
     assert quality is not None
     assert quality.value == 3.5
-    tables = reproduction_tables(recipe, runs)
-    ours = next(row for row in tables["human_quality"].rows if row[1].text == "liang" and row[2].text == "ours")
-    assert ours[3].text == "3.50"
+    table = published_table(recipe, [own["liang", "human_quality"]])
+    assert table is not None
+    assert table.rows[0][5].text == "3.50"
     assert "human_ambiguity_resolved" in madke("score", runs[1], "--details").stdout
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.report.log_comparison import compare_logs, logs_table, pairs_table
+from madke.report.comparison import compare_logs, logs_table, pairs_table
 from madke.scoring.logs import Log, read_log, read_logs
 from tests.support.cli import madke
 from tests.support.run_folder import write_run

@@ -147,7 +147,7 @@ def test_a_table_is_sorted_and_each_figure_opens_its_debates(opened: Any) -> Non
     assert table.locator("tbody th").all_inner_texts() == [MARKUP, "alpha", "gamma"]
     expect(table.locator("td.best").first).to_have_css("font-weight", "700")
     row = table.locator("tbody tr").filter(has=page.get_by_role("rowheader", name="alpha", exact=True))
-    row.locator("td").first.get_by_role("link").click()
+    row.locator("td").nth(1).get_by_role("link").click()
     counted(page, f"{COUNT - 15} of {COUNT} debates")
     expect(combobox(page, "Run")).to_have_value("alpha")
     page.go_back()
@@ -221,6 +221,7 @@ def test_the_list_of_a_run_is_filtered_searched_and_used_by_keyboard(opened: Any
     combobox(page, "Outcome").select_option("")
     page.keyboard.press("Escape")
     page.keyboard.press("/")
+    expect(page.locator("#by-q")).to_be_focused()
     page.keyboard.type("HELIOTROPE")
     counted(page, f"1 of {COUNT} debates, 1 of them in debates or passages")
     expect(rows.first.locator(".excerpt mark")).to_have_text("Heliotrope")

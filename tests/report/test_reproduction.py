@@ -7,12 +7,11 @@ import pytest
 
 from madke.engine.variant import load_variant
 from madke.experiments.recipe import Recipe, read_recipe, recipe_files
-from madke.report.files import table_csv, table_latex
-from madke.report.reproduction import Figure, averages, figures, published_files, reproduction_tables
+from madke.report.reproduction import Figure, figures, published_table
 from madke.report.tables import interval
 from madke.scoring.metrics import GRADER
 from madke.scoring.outside import answers_of, keep_scores
-from madke.scoring.statistics import Estimate, estimate, wilson
+from madke.scoring.statistics import estimate, wilson
 from tests.report.run_folders import debate
 from tests.support.run_folder import write_run
 
@@ -98,66 +97,32 @@ def test_a_model_that_the_paper_does_not_have_is_shown_alone(tmp_path: Path) -> 
     assert ours.reasons == ("other model",)
 
 
-def test_backbones_are_rows_and_datasets_columns(tmp_path: Path) -> None:
+def test_a_figure_is_a_row_with_its_verdict_and_reasons(tmp_path: Path) -> None:
     published = {
-        "GPT-8": {"two": {"lakes": {"em": 0.7, "f1": 0.7}, "rivers": {"em": 0.1, "f1": 0.2}}},
-        "GPT-9-Turbo": {"one": {"lakes": {"em": 0.5, "f1": 0.6}, "rivers": {"em": 0.9, "f1": 0.9}}},
+        "GPT-8": {"two": {"lakes": {"em": 0.7}}},
+        "GPT-9-Turbo": {"one": {"lakes": {"em": 0.5, "f1": 0.6}, "rivers": {"em": 0.9}}},
     }
-    played = [*lakes(20, 40), *lakes(20, 40, "rivers")]
-    folder = write_run(tmp_path / "one", *played, models=TURBO)
+    folder = write_run(tmp_path / "one", *lakes(20, 40), *lakes(20, 40, "rivers"), models=TURBO)
     recipe = recipe_of(published, "one", "two", limit=40)
-    tables = reproduction_tables(recipe, [folder])
-    assert [*tables] == ["em", "f1"]
-    table = tables["em"]
-    assert table.columns[:6] == ("model", "arm", "figures", "lakes %", "rivers %", "average %")
-    assert [[f"{cell.text}{cell.mark}" for cell in row[:6]] for row in table.rows] == [
-        ["GPT-8", "two", "published", "70.0", "10.0", "40.0"],
-        ["GPT-9-Turbo", "one", "published", "50.0", "90.0", "70.0"],
-        ["GPT-9-Turbo", "one", "ours", "50.0 =", "50.0 v", "50.0 v"],
+    table = published_table(recipe, figures(recipe, [folder]))
+    assert table is not None
+    assert table.columns == ("model", "arm", "dataset", "metric", "published", "ours", "verdict", "why")
+    # F1 of the wrong answer is 0.5, because both lakes share a word.
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["GPT-8", "two", "lakes", "EM", "70.0", "-", "not run", "-"],
+        ["GPT-9-Turbo", "one", "lakes", "EM", "50.0", "50.0", "reproduced", "-"],
+        ["GPT-9-Turbo", "one", "lakes", "F1", "60.0", "75.0", "reproduced", "-"],
+        ["GPT-9-Turbo", "one", "rivers", "EM", "90.0", "50.0", "lower", "-"],
     ]
-    assert table.rows[2][3].whole == interval(estimate([1.0] * 20 + [0.0] * 20))
-    assert "lakes % mark" in table_csv(table)
-    assert "50.0 v" in table_latex(table)
-    (only_one,) = reproduction_tables(recipe, [folder], models=["gpt-8"])["em"].rows
-    assert only_one[0].text == "GPT-8"
-    files = published_files(recipe, [folder])
-    assert [*files] == ["published_em", "published_f1", "published"]
-    # F1 of the wrong answer is 0.5, because both lakes share a word: 75.0 on both datasets, next to 60 and 90 of 40.
-    verdicts = [row[6].text for row in files["published"].rows]
-    assert verdicts == ["not run"] * 4 + ["reproduced", "reproduced", "lower", "reproduced"]
-
-
-def test_an_average_counts_each_dataset_the_same() -> None:
-    parts = [
-        Figure(
-            model="m",
-            arm="a",
-            dataset=name,
-            metric="em",
-            published=0.5,
-            ours=Estimate(value=v, low=low, high=high, n=9),
-        )
-        for name, v, low, high in (("x", 0.2, 0.1, 0.3), ("y", 0.6, 0.4, 0.8))
-    ]
-    mean = averages(parts)
-    assert mean is not None
-    assert mean.ours is not None
-    half = (0.1**2 + 0.2**2) ** 0.5 / 2  # the standard error of a mean of two independent means
-    assert (mean.ours.value, mean.ours.low, mean.ours.high) == pytest.approx((0.4, 0.4 - half, 0.4 + half))
-    assert averages(parts[:1]) is None
+    assert table.rows[1][5].whole == interval(estimate([1.0] * 20 + [0.0] * 20))
+    assert [each.model for each in figures(recipe, [folder], models=["gpt-8"])] == ["GPT-8"]
 
 
 @pytest.mark.parametrize("name", recipe_files())
-def test_every_published_figure_of_a_recipe_is_in_a_table(name: str) -> None:
+def test_every_published_figure_of_a_recipe_is_in_the_table(name: str) -> None:
     recipe = read_recipe(name)
-    shown = sum(
-        cell.value is not None
-        for table in reproduction_tables(recipe).values()
-        for row in table.rows
-        for heading, cell in zip(table.columns, row, strict=True)
-        if not heading.startswith("average")
-    )
-    assert shown >= len([*recipe.figures()])
+    table = published_table(recipe, figures(recipe))
+    assert (0 if table is None else len(table.rows)) == len([*recipe.figures()])
 
 
 def graded(folder: Path, transcripts: Any, grades: Any) -> Figure:

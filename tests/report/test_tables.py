@@ -17,15 +17,15 @@ from madke.core.transcript import Final, StageUsage
 from madke.experiments.plan import Load, Planned
 from madke.models.prices import Price
 from madke.models.store import Paid
-from madke.report.comparison import comparison_of, paired_table
-from madke.report.debate_text import pair_table, question_table
+from madke.report.comparison import comparison_of, pair_table, paired_table, question_table
 from madke.report.files import latex, table_csv, table_latex, write_answers, write_table
 from madke.report.scores import (
     dataset_table,
     prompt_line,
     score_details,
     score_table,
-    score_table_of,
+    scores_on_terminal,
+    scores_with_tests,
     spending_table,
     stage_table,
 )
@@ -53,7 +53,7 @@ def arm(name: Any, transcripts: Any, path: Any = Path("nowhere")) -> Any:
 
 
 def scored(*arms: Any) -> Any:
-    return score_table_of(arms, {each.name: {None: scores_of(each.transcripts())} for each in arms})
+    return scores_with_tests(arms, {each.name: {None: scores_of(each.transcripts())} for each in arms})
 
 
 def cell(table: Any, row: Any, column: Any) -> Any:
@@ -74,7 +74,7 @@ def test_a_score_table_has_a_row_an_arm() -> None:
     correct = cell(table, 0, "correct (match) %")
     assert (correct.whole, correct.value) == ("33.3 (6.1 to 79.2)", pytest.approx(100 / 3))
     assert (correct.low, correct.high) == pytest.approx((6.149, 79.234), abs=1e-3)
-    assert table.columns[:5] == ("arm", "correct (match) %", "abst.", "failed", "EM %")
+    assert table.columns[:5] == ("arm", "n", "correct (match) %", "abst.", "failed")
     assert "match %" not in table.columns
     assert cell(table, 0, "rounds").whole == "1.00 (1.00 to 1.00)"
     assert "sd over repeats" not in table.columns
@@ -103,8 +103,8 @@ def test_what_answers_from_elsewhere_took_is_unknown() -> None:
     for name in ("rounds", "calls", "paid", "tokens"):
         assert cell(table, 1, name) == NO_FIGURE
         assert cell(table, 0, name).value is not None
-    lines = shown(score_table(list(scores.items())), 200).splitlines()
-    headings = next(line for line in lines if line.split()[:1] == ["run"])
+    lines = shown(scores_on_terminal(scores), 200).splitlines()
+    headings = next(line for line in lines if line.split()[:1] == ["arm"])
     unknown = next(line for line in lines if line.split()[:1] == ["elsewhere"])
     for name in ("rounds", "calls", "tokens"):  # aligned to the right
         assert unknown[: headings.index(name) + len(name)].split()[-1] == "-"
@@ -150,7 +150,7 @@ def test_each_dataset_can_have_its_own_row_and_its_own_marks() -> None:
         }
         for each in (bad, good)
     }
-    table = score_table_of([bad, good], apart)
+    table = scores_with_tests([bad, good], apart)
     assert [row[0].text for row in table.rows] == ["bad: fever", "bad: nq", "good: fever", "good: nq"]
     assert [cell(table, row, "correct (match) %").mark for row in range(4)] == ["", "", "*", ""]
     assert any(note.startswith("* differs from the first arm on the same dataset: p < 0.05") for note in table.notes)
@@ -323,7 +323,7 @@ def test_no_table_of_score_and_compare_breaks_a_word_or_a_figure(width: int) -> 
     held = runs("no-knowledge", "wiki", "wiki+google")
     found = comparison_of(held)
     tables = (question_table(found.questions), pair_table(found.pairs), paired_table(found.tests()))
-    shown_tables: list[Any] = [score_table([(name, scores_of(each)) for name, each in held.items()])]
+    shown_tables: list[Any] = [scores_on_terminal({name: scores_of(each) for name, each in held.items()})]
     for table in [*shown_tables, *map(rich_table, tables)]:
         wide, narrow = as_text(table, 1000), as_text(table, width)
         assert all(len(line) <= width for line in narrow.splitlines())
@@ -350,7 +350,7 @@ def test_columns_that_do_not_fit_are_named() -> None:
 )
 def test_a_note_explains_the_signs_of_intervals(low: float, figure: str, note: str) -> None:
     correct = Estimate(value=0.6, low=low, high=0.8, n=20)
-    text = as_text(score_table([("run", replace(scores_of(runs("run")["run"]), correct=correct))]))
+    text = as_text(scores_on_terminal({"run": replace(scores_of(runs("run")["run"]), correct=correct)}))
     assert figure in text
     assert note in text
     assert text.count("95 % interval") == 1
@@ -359,7 +359,7 @@ def test_a_note_explains_the_signs_of_intervals(low: float, figure: str, note: s
 def test_incomplete_and_failed_runs_say_so() -> None:
     good = scores_of(runs("good")["good"])
     stopped = replace(good, incomplete="12 of 40 (stopped at --deadline; ...)")
-    text = as_text(score_table([("run", stopped)]))
+    text = as_text(scores_on_terminal({"run": stopped}))
     assert "12 of 40  " in text
     assert "run: 12 of 40 (stopped at --deadline; ...)." in text
     errors = ["HTTP 401: no such key"] * 11 + ["timeout"]
@@ -367,10 +367,10 @@ def test_incomplete_and_failed_runs_say_so() -> None:
         replace(each, status="failed", answer=None, final=Final(by="summarizer", status="failed", error=error))
         for each, error in zip(debates(*[None] * 12), errors, strict=True)
     ]
-    text = as_text(score_table([("good", good), ("bad", scores_of(lost))]))
+    text = as_text(scores_on_terminal({"good": good, "bad": scores_of(lost)}))
     assert text.startswith("bad: all 12 debates failed: 11 x HTTP 401: no such key; 1 x timeout\n")
     assert [line.split()[0] for line in table_lines(text)] == ["good"]
-    alone = as_text(score_table([("bad", replace(scores_of(lost), incomplete="12 of 40 (interrupted)"))]))
+    alone = as_text(scores_on_terminal({"bad": replace(scores_of(lost), incomplete="12 of 40 (interrupted)")}))
     assert alone.splitlines() == [text.splitlines()[0], "bad: 12 of 40 (interrupted)."]
 
 
@@ -396,7 +396,7 @@ def line(details: str, start: str) -> str:
     return found
 
 
-def test_details_give_values_of_debates_rounds_repeats_and_cost_in_their_own_units() -> None:
+def test_details_give_values_of_debates_and_rounds_in_their_own_units() -> None:
     right, wrong = hand_made.RIGHT, hand_made.WRONG
     pool = hand_made.pool(("wiki", "w0", "Lake Baikal"), ("\x1b[2J", "g1", "Lakes"))
     selected = [[(0,), (0, 1)], [(0,), ()]]
@@ -405,7 +405,6 @@ def test_details_give_values_of_debates_rounds_repeats_and_cost_in_their_own_uni
     assert "corrected 100.0, collapsed 0.0, oracle 100.0" in line(details, "of the debates: ")
     assert "no found 25.0, selected ids 1.00" in details
     assert "accuracy 0.0 > 100.0, right 50.0 > 100.0" in line(details, "round by round: ")
-    assert line(details, "cost ") == "cost 1.5000"
     assert line(details, "without a price").startswith("without a price, excluded from the cost: hf/")
     assert "\x1b" not in details
     played = [
@@ -413,10 +412,11 @@ def test_details_give_values_of_debates_rounds_repeats_and_cost_in_their_own_uni
         for n in range(2)
         for k in range(2)
     ]
-    details = score_details(scores_of(played, {"grader": {("q1", 0): 1.0, ("q1", 1): 1.0, ("q0", 0): 0.0}}))
-    assert line(details, "over 2 repeats").startswith("over 2 repeats, for these questions: correct 75.0 (0.0 to 100.0")
+    graded = scores_of(played, {"grader": {("q1", 0): 1.0, ("q1", 1): 1.0, ("q0", 0): 0.0}})
+    details = score_details(graded)
+    notes = score_table({"one": graded}).notes
+    assert any("with them it is between 50.0 % (all wrong) and 75.0 % (all right)" in note for note in notes)
     assert line(details, "Co2 by the grader").startswith("Co2 by the grader by the judge -, by the matcher 50.0")
-    assert "with them it is between 50.0 % (all wrong) and 75.0 % (all right)" in line(details, "grade: ")
 
 
 def test_prompt_tokens_are_sent_distinct_and_cached() -> None:

@@ -65,10 +65,7 @@ def test_scores_and_their_notes_give_counts_and_shares_with_intervals() -> None:
     )
     assert (scores["false_same"].value, scores["false_same"].n) == (0.5, 2)
     verdicts, summaries = judge_notes("run", scores)
-    assert verdicts.startswith(
-        "run: the judge said SAME 2 times, in 1 of them about answers that the matcher finds different (1) or missing "
-        "(0), 50.0 % of them per question ("
-    )
+    assert verdicts.startswith("run: by the task's matcher, the judge said SAME 2 times, 1 of them wrong (50.0 (")
     assert "in 1 of 3 summaries the final answer is none of the debaters'" in summaries
 
 
