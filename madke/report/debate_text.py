@@ -136,7 +136,10 @@ def reflection_lines(turn: Turn) -> Iterator[str]:
 
 
 def verdict_lines(entry: Round, before: Round | None = None) -> Iterator[str]:
-    """What was found after the turns of a round; a verdict that equals that of the round ``before`` in one line."""
+    """What was said after the turns of a round; a verdict that equals that of the round ``before`` in one line."""
+    for remark in entry.remarks:
+        yield f"{one_line(remark.role)} remarks{_left_out(remark)}"
+        yield from _indented(remark.error or remark.text)
     if (verdict := entry.verdict) is not None:
         head = f"Judge: {_CONSENSUS[verdict.consensus]}{_side_and_answer(verdict)}{_left_out(verdict)}"
         same = before and before.verdict and verdict.text and verdict.text == before.verdict.text

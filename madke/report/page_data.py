@@ -311,7 +311,7 @@ def _replies(transcript: Transcript) -> Iterator[str]:
     for entry in transcript.rounds:
         for turn in entry.turns:
             yield from _texts(turn.stance, turn.selection, turn.reflection)
-        yield from _texts(entry.verdict, entry.digest, entry.extracted)
+        yield from _texts(*entry.remarks, entry.verdict, entry.digest, entry.extracted)
     yield from _texts(transcript.final)
 
 

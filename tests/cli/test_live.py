@@ -12,7 +12,7 @@ from madke.core import events
 from madke.core.agreement import Agreement, Position
 from madke.core.chat import ChatRequest, Purpose
 from madke.core.knowledge import EMPTY_POOL
-from madke.core.transcript import Round, Stance, Turn, Verdict
+from madke.core.transcript import Remark, Round, Stance, Turn, Verdict
 from madke.report.debate_text import closing_lines
 from madke.runs.request import RunRequest
 from madke.runs.spec import resolve
@@ -115,7 +115,8 @@ def test_the_header_says_what_answers_and_how_to_take_something_else(capsys: pyt
 def test_a_pipe_gets_the_debate_and_the_other_the_progress(capsys: pytest.CaptureFixture[str]) -> None:
     verdict = Verdict(consensus=True, text="[SAME]")
     stance = Stance(text="It is [Baikal].", answer="Baikal")
-    entry = Round(n=1, order=("A",), turns=(Turn(agent="A", stance=stance),), verdict=verdict)
+    remarks = (Remark(role="sceptic", text="How deep\x1b[2J?"),)
+    entry = Round(n=1, order=("A",), turns=(Turn(agent="A", stance=stance),), remarks=remarks, verdict=verdict)
     with LiveDebate(spec_of(), debate=True) as live:
         live.hear(events.DebateStarted(question="ask", pool=EMPTY_POOL))
         live.hear(events.RoundStarted(question="ask", n=1))
@@ -128,6 +129,8 @@ def test_a_pipe_gets_the_debate_and_the_other_the_progress(capsys: pytest.Captur
         "--- round 1 ---",
         "A",
         "    It is [Baikal].",
+        "sceptic remarks",
+        "    How deep[2J?",
         "Judge: consensus",
         "    [SAME]",
     ]

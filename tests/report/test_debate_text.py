@@ -7,6 +7,7 @@ from madke.core.transcript import (
     Final,
     PoolEntry,
     Reflection,
+    Remark,
     Round,
     Search,
     Selection,
@@ -99,6 +100,20 @@ def test_reflections_digest_extraction_and_confidence() -> None:
     assert lines(shown)[lines(shown).index("Summary for the next round:") + 1] == "All agree."
 
 
+def test_remarks_stand_between_the_turns_and_the_judge() -> None:
+    remarks = (Remark(role="sceptic", text="How deep\nis it?"), Remark(role="clerk", error="HTTP 500"))
+    shown = lines(debate(turn("A"), entry={"remarks": remarks, "verdict": Verdict(consensus=True, text="SAME")}))
+    at = shown.index("sceptic remarks")
+    assert shown[at : at + 6] == [
+        "sceptic remarks",
+        "How deep",
+        "is it?",
+        "clerk remarks",
+        "HTTP 500",
+        "Judge: consensus",
+    ]
+
+
 def test_all_that_the_judge_decided() -> None:
     verdict = Verdict(consensus=True, side="Affirmative", answer="Baikal", reason="It is\ndeeper.", text="{...}")
     shown = debate(turn("A"), entry={"verdict": verdict})
@@ -147,7 +162,8 @@ def test_new_texts_of_others_cannot_pass_for_lines_of_ours() -> None:
         final=final,
         pool=(entry,),
         prepared={forged: {forged: forged}},
-        entry={"order": ("B", forged), "scores": {forged: 1.0}, "verdict": verdict, "digest": Digest(text=forged)},
+        entry={"order": ("B", forged), "scores": {forged: 1.0}, "verdict": verdict, "digest": Digest(text=forged)}
+        | {"remarks": (Remark(role=forged, text=forged),)},
     )
     assert "\x1b" not in shown
     assert not [line for line in shown.splitlines() if line.startswith(("--- round 9", "Final answer, by forger"))]

@@ -12,7 +12,7 @@ import pytest
 
 import madke
 from madke.core.chat import ChatRequest, Completion
-from madke.core.transcript import Final, Selection
+from madke.core.transcript import Final, Remark, Selection
 from madke.report.html import write_report
 from tests.report.run_folders import PASSAGES, debate, write_run
 from tests.support.browser import expect, needs_browser, one_page
@@ -42,14 +42,20 @@ def lakes(run: str) -> Any:
         made[3] = debate("n003", [WRONG, RIGHT], [RIGHT, RIGHT])
         said = replace(made[3].rounds[0].turns[0].stance, text=f'As [0] says: "{QUOTE}" Heliotropes grow there.')
         turn = replace(made[3].rounds[0].turns[0], stance=said, selection=Selection(ids=(0, 1), text="I select [0]."))
-        rounds = (replace(made[3].rounds[0], turns=(turn, made[3].rounds[0].turns[1])), made[3].rounds[1])
+        sceptic = (Remark(role="sceptic", text="How deep is it?"),)
+        rounds = (
+            replace(made[3].rounds[0], remarks=sceptic, turns=(turn, made[3].rounds[0].turns[1])),
+            made[3].rounds[1],
+        )
         made[3] = replace(made[3], rounds=rounds, metadata={"dataset": "lakes", "gold_passages": ["baikal-1"]})
         made[4] = debate("n004", [RIGHT, RIGHT], answer=None)
         made[5] = debate("n005", [RIGHT, RIGHT], status="failed", answer=None, final=FAILED)
     if run == "gamma":
         final = Final(by="summarizer", text=HOSTILE)
         hostile: Any = {"question": HOSTILE, "choices": (HOSTILE,), "final": final, "pool_partial": {HOSTILE: HOSTILE}}
-        made.append(debate("</script>/?#", [HOSTILE, HOSTILE], golds=(HOSTILE,), **hostile))
+        attack = debate("</script>/?#", [HOSTILE, HOSTILE], golds=(HOSTILE,), **hostile)
+        remarked = replace(attack.rounds[0], remarks=(Remark(role=HOSTILE, text=HOSTILE),))
+        made.append(replace(attack, rounds=(remarked, *attack.rounds[1:])))
     return made
 
 
@@ -250,6 +256,7 @@ def test_a_debate_is_read_with_its_passages_and_quotes(opened: Any) -> None:
     turn = page.locator(".turn").first
     expect(turn.locator("h4 .mark")).to_have_class("mark wrong")
     expect(page.get_by_text("Judge: no consensus")).to_be_visible()
+    expect(page.locator(".aside", has_text="sceptic remarks")).to_contain_text("How deep is it?")
     number, card = turn.locator("> .prose").get_by_role("button", name="[0]", exact=True), turn.locator(".here")
     number.click()
     expect(card).to_be_focused()

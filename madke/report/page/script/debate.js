@@ -163,6 +163,7 @@ function roundPart(part, place) {
       { class: "turns" },
       round.turns.map((turn) => turnPart(part, round, turn, record.rounds[place - 1])),
     ),
+    round.remarks?.map((remark) => aside([agentName(remark.role), " remarks"], remark)),
     round.verdict && [verdictPart(round.verdict), callsPart(record, ofVerdict(round))],
     round.extracted &&
       aside(["Answer extracted so far: ", given(record, round.extracted.answer, round.extracted.status)], round.extracted),

@@ -16,7 +16,8 @@ function writtenIn(record) {
     const turns = round.turns.flatMap(({ agent, stance, selection, reflection }) =>
       [stance, selection, reflection].map((said) => by(agent, said)),
     );
-    return [...turns, by("judge", round.verdict), by("summary", round.digest), by("answer", round.extracted)];
+    const remarks = (round.remarks ?? []).map((remark) => by(remark.role, remark));
+    return [...turns, ...remarks, by("judge", round.verdict), by("summary", round.digest), by("answer", round.extracted)];
   });
   return [...prepared, ...rounds, ["final answer", record.final.text]].filter(([, text]) => text);
 }
