@@ -40,6 +40,21 @@ class Child:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._guard.pid, signal.SIGKILL)
 
+    def ended(self, given: bytes | None = None, timeout: float | None = None) -> tuple[int, bytes, bytes]:
+        """Status, standard output and standard error of the program, once it has read ``given`` and ended.
+
+        ``subprocess.TimeoutExpired`` after ``timeout`` seconds. If the wait ends early, the program is killed.
+        """
+        with self.process as process:
+            try:
+                out, err = process.communicate(given, timeout=timeout)
+            except BaseException:
+                self.kill()
+                raise
+            finally:
+                self.dismiss_guard()
+        return process.returncode, out, err
+
     def dismiss_guard(self) -> None:
         """End the guard; the program goes on."""
         self._guard.kill()

@@ -77,18 +77,12 @@ class CommandScorer:
         # ASCII only, so that any text works with any encoding of the program, lone surrogates included.
         lines = b"".join(json.dumps(asdict(item)).encode() + b"\n" for item in items)
         timeout = max(_BATCH_SECONDS, _ITEM_SECONDS * len(items)) if self._timeout is None else self._timeout
-        with child.process as process:
-            try:
-                out, err = process.communicate(lines, timeout=timeout)
-            except BaseException as error:
-                child.kill()
-                if isinstance(error, subprocess.TimeoutExpired):
-                    raise self._error(f"did not end within {timeout:g} s") from None
-                raise
-            finally:
-                child.dismiss_guard()
-        if process.returncode:
-            raise self._error(why_ended(process.returncode, err))
+        try:
+            status, out, err = child.ended(lines, timeout)
+        except subprocess.TimeoutExpired:
+            raise self._error(f"did not end within {timeout:g} s") from None
+        if status:
+            raise self._error(why_ended(status, err))
         answers = [line for line in out.decode(errors="replace").split("\n") if line.strip()]
         if len(answers) != len(items):
             raise self._error(f"printed {len(answers)} lines for {len(items)} items; expected one number per item")

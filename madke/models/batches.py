@@ -17,12 +17,11 @@ import secrets
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from madke._util.child_process import Child, why_ended
 from madke._util.files import drop_torn_line, read_jsonl
@@ -47,22 +46,14 @@ QUIET_SECONDS = 2.0
 """Time without a further call after which all debates are taken to wait."""
 POLL_SECONDS = (5.0, 60.0)
 """Time between two looks at a batch: at first, and at most."""
-_RETRIES = 5
 _OVER = ("completed", "failed", "expired", "cancelled")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BatchState:
-    """What the provider says about a batch."""
+class BatchState(NamedTuple):
+    """What the provider says about a batch: its status, and how many calls are answered or have failed."""
 
     status: str
     done: int = 0
-    """Calls that are answered or have failed."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more will come."""
-        return self.status in _OVER
 
 
 class BatchApi:
@@ -73,7 +64,7 @@ class BatchApi:
 
     @property
     def _client(self) -> AsyncOpenAI:
-        return self._connect().with_options(max_retries=_RETRIES)
+        return self._connect().with_options(max_retries=5)
 
     async def send(self, lines: bytes, token: str) -> str:
         """Send a batch, one request a line; returns its name."""
@@ -94,7 +85,7 @@ class BatchApi:
         """Where a batch stands."""
         found = await self._client.batches.retrieve(batch)
         counts = found.request_counts
-        return BatchState(status=found.status, done=counts.completed + counts.failed if counts else 0)
+        return BatchState(found.status, counts.completed + counts.failed if counts else 0)
 
     async def answers(self, batch: str) -> bytes:
         """The answers of a batch that is over, one a line; perhaps not of all its requests."""
@@ -125,7 +116,7 @@ class BatchCommand:
         words = [word.replace("{input}", str(source)).replace("{output}", str(part)) for word in self._words]
         child = Child(words)
         try:
-            status, errors = await asyncio.to_thread(_ended, child)
+            status, _, errors = await asyncio.to_thread(child.ended)
         except asyncio.CancelledError:
             child.kill()
             raise
@@ -140,21 +131,11 @@ class BatchCommand:
 
     async def state(self, batch: str) -> BatchState:
         """As :meth:`BatchApi.state`."""
-        return BatchState(status="completed")
+        return BatchState("completed")
 
     async def answers(self, batch: str) -> bytes:
         """As :meth:`BatchApi.answers`."""
         return self._file(batch, "answers").read_bytes()
-
-
-def _ended(child: Child) -> tuple[int, bytes]:
-    """The status of a program and its standard error, once it has ended."""
-    with child.process as process:
-        try:
-            _, errors = process.communicate()
-        finally:
-            child.dismiss_guard()
-    return process.returncode, errors
 
 
 @dataclass(kw_only=True)
@@ -178,21 +159,10 @@ class Batches:
         folder: The run's directory, for ``batches.jsonl``.
         allow: Is told the estimated usage of a batch, and of those that are out, before it is sent; UserError stops the
             run.
-        quiet: Seconds without a further call after which a batch is sent.
-        poll: Seconds between two looks at a batch, at first and at most.
     """
 
-    def __init__(
-        self,
-        service: BatchApi | BatchCommand,
-        folder: Path,
-        *,
-        allow: Callable[[Usage], None] = lambda usage: None,
-        quiet: float,
-        poll: tuple[float, float],
-    ) -> None:
-        self._service, self._file = service, folder / STATE
-        self._allow, self._quiet, self._poll = allow, quiet, poll
+    def __init__(self, service: BatchApi | BatchCommand, folder: Path, allow: Callable[[Usage], None]) -> None:
+        self._service, self._file, self._allow = service, folder / STATE, allow
         self._waiting: list[tuple[str, Mapping[str, Any], asyncio.Future[bytes | None]]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
@@ -202,7 +172,7 @@ class Batches:
         """Fingerprint of a request -> the places where an earlier process sent it."""
         for batch in self._read():
             for id_ in batch.ids:
-                self._earlier.setdefault(_fingerprint_of(id_), []).append((batch, id_))
+                self._earlier.setdefault(id_.rpartition("-")[0], []).append((batch, id_))
 
     def has(self, sent: Mapping[str, Any]) -> bool:
         """Whether an earlier process sent this request, and nobody has asked for its answer since."""
@@ -219,7 +189,7 @@ class Batches:
         self._waiting.append((fingerprint, sent, future))
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = loop.call_later(self._quiet, self._start_sending)
+        self._timer = loop.call_later(QUIET_SECONDS, self._start_sending)
         return await future
 
     async def aclose(self) -> None:
@@ -288,9 +258,9 @@ class Batches:
     async def _collect(self, batch: _Batch) -> None:
         """Wait until a batch is over, and hand out its answers."""
         assert batch.name is not None
-        seconds, most = self._poll
+        seconds, most = POLL_SECONDS
         shown = None
-        while not (state := await self._service.state(batch.name)).is_over:
+        while (state := await self._service.state(batch.name)).status not in _OVER:
             if state != shown:
                 shown = state
                 since = time.strftime("%H:%M", time.localtime(batch.since))
@@ -326,47 +296,30 @@ class Batches:
         yield from found.values()
 
 
-_ANSWERED: ContextVar[list[str]] = ContextVar("answered")
-"""Of the call in this task: not empty once a batch has answered it."""
-
-
 class BatchClient(OpenAIChat):
-    """A model at an endpoint whose calls go through batches.
+    """A model at an endpoint whose calls go through batches; arguments as for :func:`in_batches`.
 
-    With ``learns``, the first call is an ordinary one, from which the client learns what the endpoint takes, unless an
+    With ``api``, the first call is an ordinary one, from which the client learns what the endpoint takes, unless an
     earlier process sent it in a batch.
     """
 
-    def __init__(
-        self, model: str, *, batches: Callable[[BatchClient], Batches], learns: bool = True, **options: Any
-    ) -> None:
+    def __init__(self, model: str, how: str, folder: Path, allow: Callable[[str, Usage], None], **options: Any) -> None:
         super().__init__(model, **options)
-        self._batches = batches(self)
+        service = BatchApi(self._connected) if how == API else BatchCommand(how, folder)
+        self._batches = Batches(service, folder, partial(allow, self.name))
         self._first = asyncio.Lock()
-        self._is_known = not learns
-
-    def connected(self) -> AsyncOpenAI:
-        """The client of the endpoint, for :class:`BatchApi`."""
-        return self._connected()
+        self._is_known = how != API
 
     async def complete(self, request: ChatRequest) -> Completion:
         """See :meth:`OpenAIChat.complete`."""
+        request = replace(request, on_delta=None, on_token=None)
         if not self._is_known:
             async with self._first:
                 if not self._is_known:
-                    completion = await self._complete(request)
+                    completion = await super().complete(request)
                     self._is_known = True
                     return completion
-        return await self._complete(request)
-
-    async def _complete(self, request: ChatRequest) -> Completion:
-        answered: list[str] = []
-        outer = _ANSWERED.set(answered)
-        try:
-            completion = await super().complete(replace(request, on_delta=None, on_token=None))
-        finally:
-            _ANSWERED.reset(outer)
-        return replace(completion, tier=BATCH) if answered else completion
+        return await super().complete(request)
 
     async def aclose(self) -> None:
         """Close the connections; batches that are out stay out."""
@@ -378,7 +331,6 @@ class BatchClient(OpenAIChat):
         if self._is_known or self._batches.has(whole):
             body = await self._batches.answer(whole)
             if body is not None:
-                _ANSWERED.get().append(BATCH)
                 return body
         return await super()._post(sent, request)
 
@@ -410,7 +362,7 @@ def in_batches(
         models: Role -> model.
         how: ``api``, or the command of a program, see :class:`BatchCommand`.
         folder: The run's directory.
-        allow: As for :class:`Batches`, with the model's name.
+        allow: As for :class:`Batches`, with the model's name in front.
 
     Raises:
         UserError: A model is not called at an OpenAI-compatible endpoint.
@@ -419,16 +371,8 @@ def in_batches(
     for model in models.values():
         if type(model) is not OpenAIChat:
             raise UserError(f"--batch is for openai/ models and those of models.yaml, and {model.name} is none")
-
-        def batches(client: BatchClient) -> Batches:
-            service = BatchApi(client.connected) if how == API else BatchCommand(how, folder)
-            allowed = partial(allow, client.name)
-            return Batches(service, folder, allow=allowed, quiet=QUIET_SECONDS, poll=POLL_SECONDS)
-
         if model not in made:
-            client = BatchClient(
-                model._model, name=model.name, endpoint=model.endpoint, batches=batches, learns=how == API
-            )
+            client = BatchClient(model._model, how, folder, allow, name=model.name, endpoint=model.endpoint)
             client.dialect = model.dialect  # as far as an earlier process learned it
             made[model] = BatchedChat(client)
     return {role: made[model] for role, model in models.items()}
@@ -438,10 +382,6 @@ def _fingerprint(sent: Mapping[str, Any]) -> str:
     return sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def _fingerprint_of(id_: str) -> str:
-    return id_.rpartition("-")[0]
-
-
 def _estimated(sent: Mapping[str, Any]) -> Usage:
     """Four characters a token, and a reply of full length."""
     text = "".join(str(message.get("content", "")) for message in sent.get("messages", ()))
@@ -449,14 +389,14 @@ def _estimated(sent: Mapping[str, Any]) -> Usage:
     return Usage(prompt_tokens=len(text) // 4, completion_tokens=int(most), estimated=True)
 
 
-def _bodies(answers: bytes) -> Iterator[tuple[str, bytes | None]]:
-    """Id and response body of each answer; an answer with an error has none."""
+def _bodies(answers: bytes) -> Iterator[tuple[str, bytes]]:
+    """Id and response body of each answer, with its service tier; an answer with an error has none."""
     for line in answers.splitlines():
         try:
             answer = json.loads(line)
             response = answer.get("response") or {}
             if response.get("status_code") == 200 and not answer.get("error"):
-                yield str(answer["custom_id"]), json.dumps(response["body"]).encode()
+                yield str(answer["custom_id"]), json.dumps({**response["body"], "service_tier": BATCH}).encode()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
 

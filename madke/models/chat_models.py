@@ -3,8 +3,6 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from madke._util.concurrency import DaemonThreads
@@ -56,38 +54,23 @@ def open_model(
         raise UserError(f"model {name!r}: expected {form}")
     if base_url is not None and not MODEL_KINDS[kind].has_endpoint:
         raise UserError(f"model {name!r} has no endpoint; only {forms_with_endpoint('and')} take a base URL")
-    return _OPENS[kind](_Arguments(name=rest, base_url=base_url, at=address, replay=replay))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Arguments:
-    """What a model of a built-in kind is opened with."""
-
-    name: str
-    """What follows the kind; empty for a kind without a slash."""
-    base_url: str | None
-    at: str | None
-    """The address in the model's own name."""
-    replay: bool
-
-
-def _hf(given: _Arguments) -> ChatModel:
-    model = HFChat(given.name)
-    if not given.replay:
-        model.load()
-    return model
-
-
-_OPENS: dict[str, Callable[[_Arguments], ChatModel]] = {
-    "offline": lambda _: OfflineChat(),
-    "openai": lambda given: OpenAIChat(given.name, base_url=given.base_url, at=given.at, needs_key=not given.replay),
-    "azure": lambda given: AzureChat(given.name, endpoint=given.base_url, at=given.at, needs_key=not given.replay),
-    "hf": _hf,
-    "gguf": lambda given: GGUFChat(given.name, start=not given.replay),
-    "scripted": lambda given: ScriptedChat.from_file(given.name),
-    "human": lambda _: HumanChat(),
-}
-"""How each of :data:`madke.models.model_names.MODEL_KINDS` is opened."""
+    match kind:
+        case "openai":
+            return OpenAIChat(rest, base_url=base_url, at=address, needs_key=not replay)
+        case "azure":
+            return AzureChat(rest, endpoint=base_url, at=address, needs_key=not replay)
+        case "gguf":
+            return GGUFChat(rest, start=not replay)
+        case "hf":
+            model = HFChat(rest)
+            if not replay:
+                model.load()
+            return model
+        case "scripted":
+            return ScriptedChat.from_file(rest)
+        case "human":
+            return HumanChat()
+    return OfflineChat()
 
 
 def _declared(name: str, base_url: str | None, replay: bool, models: ModelEntries) -> ChatModel:

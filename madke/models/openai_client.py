@@ -30,7 +30,7 @@ from madke.models.openai_wire import (
     read_refusal,
     writes,
 )
-from madke.models.prices import FLEX
+from madke.models.prices import BATCH, FLEX
 from madke.models.refusals import ServerError, free_tokens, no_api, no_resources, unexplained
 from madke.models.schemas import IGNORED, NOT_TAKEN, ignores_schema, readable
 from madke.models.timeouts import SilenceLimit, time_limit
@@ -197,10 +197,10 @@ class OpenAIChat:
         if "stream_options" in sent and completion.usage.estimated:
             self.dialect = self._reported = self.dialect.model_copy(update={"stream_options": False})
         # A server that names no tier has used the one that was asked for.
-        at_flex = (completion.tier or sent.get("service_tier")) == FLEX
+        tier = completion.tier or sent.get("service_tier")
         if not is_utf8(body):
             completion = replace(completion, usage=replace(completion.usage, not_utf8=True))
-        return replace(completion, tier=FLEX if at_flex else "")
+        return replace(completion, tier=tier if tier in (FLEX, BATCH) else "")
 
     def _refuse_schemas(self, *, required: bool) -> None:
         """Note that the server takes no schemas, or ignores them; its reply to such a request counts for nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import madke
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import UserError
 from madke.models import batches
-from madke.models.batches import STATE, BatchApi, BatchClient, BatchCommand, Batches
+from madke.models.batches import STATE, BatchClient, BatchCommand
 from madke.models.prices import Price, cost, price_of, prices_paid
 from madke.models.scripted import ScriptedChat
 from madke.runs.request import RunOptions
@@ -23,13 +23,10 @@ from tests.support.batch_server import BatchServer, all_answers, answer, batch_s
 from tests.support.chat_requests import chat_request, purpose
 
 
-def batched(server: BatchServer, folder: Path, **options: Any) -> BatchClient:
-    def own(model: BatchClient) -> Batches:
-        service = options.pop("service", None) or BatchApi(model.connected)
-        return Batches(service, folder, quiet=0.05, poll=(0.01, 0.02), **options)
-
-    learns = "service" not in options
-    return BatchClient("m", base_url=server.url, batches=own, learns=learns)
+def batched(
+    server: BatchServer, folder: Path, how: str = "api", allow: Callable[[str, Usage], None] = lambda model, usage: None
+) -> BatchClient:
+    return BatchClient("m", how, folder, allow, base_url=server.url)
 
 
 def requests(*texts: str, **changes: Any) -> list[ChatRequest]:
@@ -51,6 +48,8 @@ def completions(model: BatchClient, *waves: Sequence[ChatRequest]) -> list[list[
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none-needed")
+    monkeypatch.setattr(batches, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(batches, "POLL_SECONDS", (0.01, 0.02))
 
 
 def test_what_waits_is_one_batch_and_its_answers_may_come_in_any_order(tmp_path: Path) -> None:
@@ -136,7 +135,7 @@ def test_a_kill_while_a_batch_is_sent_neither_loses_it_nor_sends_it_twice(arrive
 
 
 def test_a_batch_that_the_budget_does_not_allow_is_not_sent(tmp_path: Path) -> None:
-    def allow(usage: Usage) -> None:
+    def allow(model: str, usage: Usage) -> None:
         if usage.completion_tokens > 100:
             raise UserError("--max-cost: no room")
 
@@ -151,7 +150,7 @@ def test_batches_that_are_out_count_for_the_budget_of_the_next(tmp_path: Path, m
     asked: list[int] = []
     monkeypatch.setattr(batches, "MOST_CALLS", 1)
     with batch_server() as server:
-        model = batched(server, tmp_path, allow=lambda usage: asked.append(usage.completion_tokens))
+        model = batched(server, tmp_path, allow=lambda model, usage: asked.append(usage.completion_tokens))
         completions(model, requests("first"), requests("a", "b", max_tokens=64), requests("c", max_tokens=64))
     assert asked == [64, 128, 64]
 
@@ -185,11 +184,11 @@ def test_a_program_answers_a_file_of_requests_in_the_same_lines(tmp_path: Path) 
     program.write_text(PROGRAM)
     command = f"{sys.executable} {program} {{input}} {{output}} {Path(__file__).parents[2]}"
     with batch_server() as server:
-        model = batched(server, tmp_path, service=BatchCommand(command, tmp_path))
+        model = batched(server, tmp_path, how=command)
         (found,) = completions(model, requests("a", "bb"))
         assert [each.text for each in found] == ["The answer is 1.", "The answer is 2."]
         program.write_text("raise SystemExit('it must not run again')")
-        again = batched(server, tmp_path, service=BatchCommand(command, tmp_path))
+        again = batched(server, tmp_path, how=command)
         (found,) = completions(again, requests("bb", "a"))
         assert [each.text for each in found] == ["The answer is 2.", "The answer is 1."]
         assert server.alone == server.batches == []
@@ -211,14 +210,13 @@ def test_a_command_that_cannot_be_one_is_refused(command: str, message: str, tmp
 def test_a_program_that_fails_stops_the_run_with_its_status(tmp_path: Path) -> None:
     command = f"{sys.executable} -c 'raise SystemExit(3)' {{input}} {{output}}"
     with batch_server(all_answers) as server:
-        model = batched(server, tmp_path, service=BatchCommand(command, tmp_path))
+        model = batched(server, tmp_path, how=command)
         with pytest.raises(UserError, match="ended with status 3"):
             completions(model, requests("a"))
 
 
 def test_debates_go_in_waves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "QUIET_SECONDS", 0.2)
-    monkeypatch.setattr(batches, "POLL_SECONDS", (0.01, 0.02))
     questions = [{"id": f"q{n}", "question": f"How deep is lake {'x' * n}?", "answers": ["1"]} for n in range(4)]
     with batch_server() as server:
         options = RunOptions(base_url=server.url, batch="api")

@@ -82,7 +82,7 @@ def test_a_node_with_other_versions_is_refused_before_its_first_task(
 ) -> None:
     here = versions() | {"torch": "0.0.1", "newer": "7"}
     del here["pydantic"]
-    monkeypatch.setattr("madke._util.workers.ray_cluster.versions", lambda: here)
+    monkeypatch.setattr("madke._util.ray_cluster.versions", lambda: here)
     log = tmp_path / "log"
 
     with pytest.raises(UserError) as refused:

@@ -18,7 +18,7 @@ from typing import Any
 
 from madke._util.assets import require
 from madke._util.versions import versions
-from madke._util.workers.base import R, T, Workers, in_order
+from madke._util.workers import R, T, Workers, in_order
 from madke.core.errors import UserError
 
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
