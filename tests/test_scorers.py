@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from eval import scorers
-from madke._util.command_scorer import CommandScorer, ScorerItem
+from madke._util.child_process import CommandScorer, ScorerItem
 
 COMET = """
 import types

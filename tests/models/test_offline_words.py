@@ -8,7 +8,7 @@ import pytest
 
 import madke
 from madke.models.offline import OfflineChat
-from madke.models.offline.word_vectors import WordVectors
+from madke.models.offline.language import WordVectors
 from madke.retrieval.documents.source import DocumentSource
 
 

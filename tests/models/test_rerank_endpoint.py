@@ -13,7 +13,7 @@ from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import CallError, UserError
 from madke.models.chat_models import close
 from madke.models.endpoint import ModelEntries, read_models
-from madke.models.rerank_endpoint import open_rerank_endpoint
+from madke.models.services import open_rerank_endpoint
 from tests.support.openai_server import Reply, openai_server
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from madke._util.command_scorer import CommandScorer, ScorerItem
+from madke._util.child_process import CommandScorer, ScorerItem
 from madke.core.errors import UserError
 from tests.support.cli import started
 

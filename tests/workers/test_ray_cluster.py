@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from madke._util.versions import versions
+from madke._util.assets import versions
 from madke._util.workers import Workers, open_workers
 from madke.core.errors import UserError
 from tests.support.installed import needs
@@ -82,7 +82,7 @@ def test_a_node_with_other_versions_is_refused_before_its_first_task(
 ) -> None:
     here = versions() | {"torch": "0.0.1", "newer": "7"}
     del here["pydantic"]
-    monkeypatch.setattr("madke._util.ray_cluster.versions", lambda: here)
+    monkeypatch.setattr("madke._util.workers.versions", lambda: here)
     log = tmp_path / "log"
 
     with pytest.raises(UserError) as refused:

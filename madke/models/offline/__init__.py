@@ -27,6 +27,7 @@ from madke.engine.parse import answer_of, marked
 from madke.models.offline.candidates import Candidate, ranked_answers
 from madke.models.offline.language import (
     STOPWORDS,
+    WordVectors,
     content,
     lower_words,
     names_file,
@@ -35,7 +36,6 @@ from madke.models.offline.language import (
     roughly_same,
     tidy,
 )
-from madke.models.offline.word_vectors import WordVectors
 from madke.tasks.choice import lettered
 from madke.tasks.short_answer import ShortAnswer
 

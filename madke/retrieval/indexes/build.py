@@ -13,8 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
+from madke._util.assets import versions
 from madke._util.files import dir_lock, fingerprint, write_file
-from madke._util.versions import versions
 from madke._util.workers import Engine, Workers, open_workers
 from madke.core.errors import UserError
 from madke.models.embeddings import open_encoder
