@@ -1,7 +1,7 @@
 """Everything a server can do wrong to one call of a run: retried or not as it should be, counted, never an answer.
 
-Six questions are debated against a server on the loopback. Exactly one call is hit: the first time that a debater of
-question q3 speaks. The transcripts of the others must be those of a run without faults.
+Three questions are debated against a server on the loopback. Exactly one call is hit: the first time that a debater of
+question q1 speaks. The transcripts of the others must be those of a run without faults.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ from madke.runs.spec import resolve
 from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import LastWords, chat, error, openai_server
 
-HIT = "q3"
-QUESTIONS = 6
+HIT = "q1"
+QUESTIONS = 3
 ATTEMPTS = 3
 TRAP = "Lake Ladoga"
 """The answer in everything that must never become one."""
@@ -52,13 +52,6 @@ class Wrong:
 
 
 KEY = "sk-faults-31415926"
-
-
-def broken_off(text: Any, **failure: Any) -> Any:
-    """OpenRouter's form of a reply whose provider failed on the way."""
-    status, headers, body = chat(text, finish_reason="error")
-    body["choices"][0]["error"] = {"message": "Provider returned error", **failure}
-    return status, headers, body
 
 
 def reset(server: Any) -> NoReturn:
@@ -101,36 +94,26 @@ BROKEN = {
 PASSING = {
     "429": Wrong(error(429, f"The answer is [{TRAP}]."), "HTTP 429"),
     "429-retry-after": Wrong(error(429, "slow down", {"Retry-After": "0.05"}), "HTTP 429"),
-    "408": Wrong(error(408, "slow"), "HTTP 408"),
     "500": Wrong(error(500, f"The answer is [{TRAP}]."), "HTTP 500"),
-    "503": Wrong(error(503, "loading"), "HTTP 503"),
     "invalid-json": Wrong((200, {}, f'{{"choices": [{{"message": {{"content": "[{TRAP}]'), "not JSON"),
-    "html": Wrong((200, {"Content-Type": "text/html"}, f"<html>The answer is [{TRAP}].</html>"), "not JSON"),
     "error-with-200": Wrong(error(200, f"The answer is [{TRAP}]."), "without a reply"),
-    "no-choices": Wrong((200, {}, {"choices": []}), "without a reply"),
-    "error-in-the-choice": Wrong(broken_off(f"The answer is [{TRAP}].", code=502), "without a reply"),
     "finish-reason-error": Wrong(chat(f"The answer is [{TRAP}].", finish_reason="error"), "without a reply"),
 }
 """What a server says that may pass."""
 
 EMPTY = {
     "empty": Wrong(chat(""), "empty"),
-    "null": Wrong(chat(None), "empty"),
     "only-reasoning": Wrong(chat(f"<think>It is [{TRAP}]</think>"), "hidden reasoning"),
-    "only-thinking-parts": Wrong(chat([{"type": "thinking", "thinking": f"It is [{TRAP}]."}]), "hidden reasoning"),
 }
 """Replies without text: they are asked for again, with another seed."""
 
 LASTING = {
     "401": Wrong(error(401, f"No key for [{TRAP}]"), "HTTP 401"),
-    "404-wrong-model": Wrong(error(404, f"The model [{TRAP}] does not exist", code="model_not_found"), "HTTP 404"),
     "no-quota": Wrong(error(429, f"Pay for [{TRAP}]", code="insufficient_quota"), "HTTP 429"),
-    "no-key-with-200": Wrong(error(200, f"No key for [{TRAP}]", code="invalid_api_key"), "without a reply"),
     "only-reasoning-at-length": Wrong(chat(f"<think>It is [{TRAP}]", finish_reason="length"), "max_tokens"),
     "the-key": Wrong(chat(f"The answer is [{TRAP}]. Bearer {KEY}"), "API key"),
     "refusal": Wrong(chat(None, refusal=f"I will not say [{TRAP}]."), "refused"),
     "content-filter": Wrong(chat(f"The answer is [{TRAP}].", finish_reason="content_filter"), "filter"),
-    "filtered-prompt": Wrong(error(400, f"[{TRAP}]", code="content_filter"), "HTTP 400"),
     "retry-after-a-year": Wrong(error(429, "quota", {"Retry-After": str(365 * 86400)}), "wait longer than 120 s"),
     "endless-reply": Wrong(flood, f"longer than {MAX_REPLY:,} bytes"),
 }

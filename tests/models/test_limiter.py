@@ -27,54 +27,11 @@ class Clock:
         self.now += seconds
 
 
-class Counting:
-    """A model that notes how many calls are in it at once."""
-
-    name = "counting"
-
-    def __init__(self) -> None:
-        self.inside = self.most = 0
-
-    async def complete(self, request: Any) -> Any:
-        self.inside += 1
-        self.most = max(self.most, self.inside)
-        for _ in range(3):
-            await asyncio.sleep(0)
-        self.inside -= 1
-        return Completion(text="yes")
-
-
 def ask(model: Any, times: Any) -> Any:
     async def all_at_once() -> Any:
         return await asyncio.gather(*(model.complete(chat_request(str(i))) for i in range(times)))
 
     return asyncio.run(all_at_once())
-
-
-@pytest.mark.parametrize("concurrency", [1, 4])
-def test_no_more_calls_than_allowed_are_in_flight(concurrency: int) -> None:
-    model = Counting()
-    assert len(ask(limited(model, Limiter(concurrency)), 20)) == 20
-    assert model.most == concurrency
-
-
-def test_a_failed_or_cancelled_call_gives_its_slot_back() -> None:
-    limiter = Limiter(1)
-
-    async def never(request: Any) -> None:
-        await asyncio.Event().wait()
-
-    async def run() -> Any:
-        failed = await limited(ScriptedChat([CallError("no", retryable=True)]), limiter).complete(chat_request())
-        assert failed.outcome == "failed"
-        hanging = asyncio.create_task(limited(ScriptedChat(never), limiter).complete(chat_request()))
-        await asyncio.sleep(0)
-        hanging.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await hanging
-        return await limited(ScriptedChat(["yes"]), limiter).complete(chat_request())
-
-    assert asyncio.run(run()).text == "yes"
 
 
 def test_a_call_that_waits_for_its_retry_holds_no_slot() -> None:

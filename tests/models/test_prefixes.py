@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import suppress
 from typing import Any
 
@@ -13,19 +12,11 @@ from hypothesis import strategies as st
 
 from eval.benchmarks.cached_servers import CachedServer
 from eval.benchmarks.jumping_loop import at_once
-from eval.benchmarks.prefixes import written
 from madke.core.chat import Completion, Message, shared_length
 from madke.core.errors import CallError
-from madke.core.knowledge import KnowledgePool, Passage
-from madke.core.question import Question
-from madke.core.transcript import to_json
-from madke.engine.debate import hold_debate
-from madke.engine.scene import Scene
-from madke.engine.variant import load_variant
 from madke.models.limiter import Limiter
 from madke.models.prefixes import LOCAL_SECONDS, Prefixes
 from madke.models.store import CallStore
-from madke.tasks import get_task
 from tests.support.chat_requests import chat_request, purpose
 from tests.support.pipelines import limited, stored
 
@@ -318,36 +309,3 @@ def test_the_shared_length_is_that_of_the_common_beginning(prompts: list[list[st
             expected = plain - marked[0][:plain].count("\0")
             messages = [tuple(Message(role="user", content=text) for text in texts) for texts in (one, other)]
             assert shared_length(*messages) == expected
-
-
-# Debates
-
-
-def scenes(model: Any) -> list[Scene]:
-    passages = [
-        Passage(source="wiki", key=str(n), title="A lake", text=f"{n} {'word ' * 60}", score=1.0, rank=n)
-        for n in range(10)
-    ]
-    variant = load_variant("madke")
-    questions = [Question(id=f"q{n}", question=f"Which lake is number {n}?") for n in range(3)]
-    cast = dict.fromkeys(variant.protocol.roles, model)
-    pool = KnowledgePool(passages=tuple(passages))
-    return [Scene(each, variant.protocol, cast, pool, task=get_task(each.task), prompts=variant) for each in questions]
-
-
-@pytest.mark.parametrize("kind", ["slots", "blocks", "hosted", "none"])
-def test_transcripts_equal_those_without_leaders(kind: Any) -> None:
-    def plain(transcript: Any) -> Any:
-        # The servers cache more, which is the point.
-        return without_cached(json.loads(to_json(transcript)))
-
-    def without_cached(record: Any) -> Any:
-        if isinstance(record, dict):
-            return {name: without_cached(value) for name, value in record.items() if name != "cached_tokens"}
-        return [without_cached(value) for value in record] if isinstance(record, list) else record
-
-    async def run(prefix: Any) -> list[Any]:
-        model, _, _ = gated(CachedServer(kind=kind, writes=written), mode=prefix, concurrency=4)
-        return [plain(each) for each in await asyncio.gather(*map(hold_debate, scenes(model)))]
-
-    assert at_once(run("on")) == at_once(run("off"))

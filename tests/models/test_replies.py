@@ -425,3 +425,36 @@ def test_a_secret_in_the_path_stands_in_no_name_and_no_reason(monkeypatch: pytes
         with pytest.raises((CallError, UserError)) as caught:
             ask(reply, path=f"/{PATH_SECRET}/v1")
         assert PATH_SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["[" * 100_000, '{"choices": ' + "9" * 5_000 + "}", b'{"choices": \xff}'],
+    ids=["deep", "long-number", "bytes"],
+)
+def test_a_body_that_json_cannot_be_read_from_is_a_retryable_failure(body: Any) -> None:
+    failed = failure((200, {}, body))
+    assert failed.retryable
+    assert "not JSON" in failed.reason
+    assert len(failed.reason) < 400
+
+
+@pytest.mark.parametrize("count", [-1, True, 10**9 + 1, 10**30, 2.5, "7"])
+@pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens"])
+def test_counts_that_cannot_be_true_give_way_to_our_estimate(name: str, count: Any) -> None:
+    usage = {"prompt_tokens": 7, "completion_tokens": 2, name: count}
+    said = ask(chat("y" * 8, usage=usage))
+    assert said.usage.estimated
+    assert said.usage.completion_tokens == 2
+
+
+@pytest.mark.parametrize(("told", "cached", "reasoning"), [(10**6, 7, 2), (-1, 0, 0), (True, 0, 0), (10**30, 0, 0)])
+def test_a_part_is_no_more_than_the_whole(told: Any, cached: int, reasoning: int) -> None:
+    usage = {
+        "prompt_tokens": 7,
+        "completion_tokens": 2,
+        "prompt_tokens_details": {"cached_tokens": told},
+        "completion_tokens_details": {"reasoning_tokens": told},
+    }
+    said = ask(chat(usage=usage))
+    assert said.usage == Usage(prompt_tokens=7, cached_tokens=cached, completion_tokens=2, reasoning_tokens=reasoning)

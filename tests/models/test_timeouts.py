@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from eval.benchmarks.jumping_loop import at_once
-from madke.models.timeouts import SilenceLimit
+from madke.core.errors import UserError
+from madke.models.endpoint import ModelEntry
+from madke.models.openai_client import OpenAIChat
+from madke.models.timeouts import SilenceLimit, time_limit
 
 NEVER = 10**6
 
@@ -72,3 +75,15 @@ def test_a_queue_whose_replies_are_not_streamed_is_waited_for_too() -> None:
 
 def test_all_that_waits_in_a_queue_has_a_limit_too() -> None:
     assert ended(*queue(30, 60))[-1] == (1200, "timed out")
+
+
+@pytest.mark.parametrize("value", ["0", "-5", "five", "inf", "nan"])
+def test_the_environment_sets_the_limit_and_a_value_that_is_none_is_bad_input(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("MADKE_TIMEOUT", "0.2")
+    assert time_limit(ModelEntry()) == 0.2
+    assert time_limit(ModelEntry(timeout=9)) == 9
+    monkeypatch.setenv("MADKE_TIMEOUT", value)
+    with pytest.raises(UserError, match=f"MADKE_TIMEOUT is '{value}'"):
+        OpenAIChat("m", base_url="http://127.0.0.1:9/v1")

@@ -39,18 +39,6 @@ def greedy(text: Any, **changes: Any) -> Any:
     return chat_request(text, **{"temperature": 0.0, "max_tokens": 12, **changes})
 
 
-PROMPTS = ["Hi", "How deep is Lake Baikal, in metres?", "Name a lake.", "x" * 60, "Yes or no?"]
-
-
-def test_batched_replies_are_those_of_single_calls(tiny: Any) -> None:
-    requests = [greedy(text) for text in PROMPTS]
-    together = ask(tiny, *requests)
-    alone = ask(tiny, *requests, batch_size=1)
-    assert [said.text for said in together] == [said.text for said in alone]
-    assert [said.usage for said in together] == [said.usage for said in alone]
-    assert len({said.text for said in together}) > 1
-
-
 def batches(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The requests of every batch that is computed from now on."""
     seen = []
@@ -122,14 +110,6 @@ def test_samples_follow_the_models_distribution_at_the_temperature() -> None:
     shares = torch.bincount(drawn, minlength=4) / 4000
     assert torch.allclose(shares, torch.softmax(logits[0] / 0.5, dim=0), atol=0.03)
     assert shares[3] == 0
-
-
-def test_a_stop_string_ends_the_reply_and_is_left_out(tiny: Any) -> None:
-    whole = ask(tiny, greedy("Name a lake."))[0].text
-    mark = whole[5]
-    (said,) = ask(tiny, greedy("Name a lake.", stop=(mark,)))
-    assert said.text == whole[: whole.index(mark)].strip()
-    assert said.finish_reason == "stop"
 
 
 def test_a_prompt_over_the_context_is_too_long_alone_and_with_the_figures(tiny: Any) -> None:

@@ -5,7 +5,7 @@ import ipaddress
 import json
 import zlib
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -116,36 +116,6 @@ def test_a_server_whose_certificate_nobody_vouches_for_is_refused(
         assert server.requests == []
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         assert ask(server.url, transport).text == "secret"
-
-
-def reset(body: Any, n: Any) -> NoReturn:
-    raise ConnectionResetError
-
-
-@both
-@pytest.mark.parametrize(
-    ("reply", "words"),
-    [
-        ((200, {"Content-Length": "1000"}, '{"choices": ['), "connection failed"),
-        ((200, {"Content-Type": "application/json"}, '{"choices": ['), "not JSON"),
-        (reset, "connection failed"),
-    ],
-    ids=["half-a-body", "bad-json", "reset"],
-)
-def test_what_breaks_on_the_wire_has_the_same_reason_on_both(transport: Any, reply: Any, words: str) -> None:
-    failed = failure(reply, transport)
-    assert (failed.retryable, failed.overloaded) == (True, False)
-    assert words in failed.reason
-
-
-@both
-def test_a_server_that_hangs_is_given_up_in_time(transport: Any) -> None:
-    def hang(body: Any, n: Any) -> Any:
-        server.stopping.wait(30)
-        return chat()
-
-    with openai_server(hang) as server, pytest.raises(CallError, match="in time"):
-        ask(server.url, transport, timeout=0.2)
 
 
 @both
