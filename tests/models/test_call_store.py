@@ -198,23 +198,6 @@ def test_a_store_of_another_format_is_refused_with_what_to_do_and_left_alone(tmp
     assert path.read_bytes() == before
 
 
-def log_frames(store: Any) -> Any:
-    """For each frame of the write-ahead log, how many pages the file has after its commit; 0 within a transaction."""
-    log = store.path.with_name("calls.sqlite-wal").read_bytes()
-    return [int.from_bytes(log[at + 4 : at + 8], "big") for at in range(32, len(log), 24 + 4096)]
-
-
-def test_calls_that_end_together_are_one_transaction(store: Any) -> None:
-    async def at_once() -> None:
-        model = stored(ScriptedChat(["yes"] * 20), store)
-        await asyncio.gather(*[model.complete(chat_request(str(n))) for n in range(20)])
-
-    before = log_frames(store)
-    asyncio.run(at_once())
-    assert sum(1 for pages in log_frames(store)[len(before) :] if pages) == 1
-    assert len(list(store.recorded())) == 20
-
-
 def test_a_call_is_in_the_file_before_it_is_answered(store: Any) -> None:
     async def look() -> Any:
         model = stored(ScriptedChat(["yes"] * 9), store)

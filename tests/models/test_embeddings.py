@@ -97,30 +97,6 @@ def test_lengths_are_kept_where_the_user_asks_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [
-        error(429, "slow down", {"retry-after-ms": "1"}),
-        error(503, "loading"),
-        None,
-    ],
-    ids=["429", "503", "reset"],
-)
-def test_a_passing_fault_is_retried(fault: Reply | None) -> None:
-    def reply(body: dict[str, Any], n: int) -> Reply:
-        if n != 2:
-            return vectors(body)
-        if fault is None:
-            raise ConnectionResetError
-        return fault
-
-    with openai_server(reply) as server:
-        found = open_encoder(at(server)).encode_queries(["river"])
-
-        assert found == pytest.approx(WordEncoder().encode_queries(["river"]), abs=1e-6)
-        assert len(server.requests) == 3
-
-
-@pytest.mark.parametrize(
     ("fault", "message"),
     [
         (error(401, f"bad key {KEY}"), r"encoder 'openai/some-model@.*HTTP 401: bad key \[key\]$"),

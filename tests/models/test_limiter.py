@@ -140,57 +140,6 @@ def test_a_server_that_rejects_a_whole_round_halves_the_limit() -> None:
     assert (state.in_flight, state.waiting) == (32, 104)
 
 
-def ended_by(reject: Any, *, concurrency: Any, steps: Any, random: Any = None) -> Any:
-    """Calls without an end at a server that answers all of them, or a random half, at each step.
-
-    Args:
-        reject: Which of the calls in flight, the oldest first, the server turns away when they end.
-        concurrency: The limiter's bound.
-        steps: How many.
-        random: Chooses those that end; None: all do.
-
-    Returns:
-        How many calls succeeded, and the limit after each step.
-    """
-    limiter, gate = Limiter(concurrency), Gate()
-    succeeded, limits = 0, []
-
-    async def ask_on(model: Any) -> None:
-        while True:
-            await model.complete(chat_request())
-
-    async def run() -> None:
-        nonlocal succeeded
-        asking = [asyncio.create_task(ask_on(limited(gate, limiter))) for _ in range(concurrency)]
-        await settle()
-        for _ in range(steps):
-            rejected = reject(gate.inside)
-            ending = [call for call in gate.inside if random is None or random.random() < 0.5]
-            gate.inside = [call for call in gate.inside if call not in set(ending)]
-            for call in ending:
-                if call in rejected:
-                    call.set_exception(overloaded())
-                else:
-                    succeeded += 1
-                    call.set_result(Completion(text="yes"))
-            await settle()
-            limits.append(limiter.state().limit)
-        for task in asking:
-            task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
-
-    asyncio.run(run())
-    return succeeded, limits
-
-
-@pytest.mark.parametrize("concurrency", [16, 64, 256])
-def test_a_server_that_takes_eight_calls_at_once_is_found_out_and_kept_busy(concurrency: int) -> None:
-    succeeded, limits = ended_by(lambda inside: set(inside[8:]), concurrency=concurrency, steps=200)
-    assert max(limits[20:]) <= 16
-    assert min(limits[20:]) >= 3
-    assert succeeded > 0.6 * 8 * 200
-
-
 @pytest.mark.parametrize("retry_after", [None, 1.0])
 def test_a_server_that_rejects_a_few_calls_at_random_keeps_most_of_its_throughput(retry_after: float | None) -> None:
     """At 7.5 % of rejections, with 16 calls at a time, each of which takes one second."""

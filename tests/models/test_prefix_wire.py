@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
@@ -11,15 +10,12 @@ from typing import Any
 
 import pytest
 
-from madke.models.chat_models import close
 from madke.models.endpoint import ModelEntry
-from madke.models.limiter import Limits
 from madke.models.openai_client import OpenAIChat
 from tests.models.test_dialects import CHUNKS, events
 from tests.models.test_prefixes import sibling
 from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, openai_server
-from tests.support.pipelines import limited
 
 TIMINGS = {"cache_n": 12, "prompt_n": 8, "prompt_ms": 80.5, "predicted_n": 5}
 
@@ -68,46 +64,6 @@ def test_llama_cpp_is_known_by_its_timings(stream: bool, caplog: pytest.LogCaptu
             said_by(model, chat_request(on_token=print))
     assert model.dialect.stated() == {"slots": True}
     assert not caplog.records
-
-
-def test_a_sibling_is_sent_after_the_leaders_first_token() -> None:
-    """The leader's reply ends only after the sibling has come, and the sibling comes only after the first token."""
-    status, headers, body = events(CHUNKS)
-    first = body.index("\n", body.index("It is deep.")) + 1
-    sibling_came, order = threading.Event(), []
-
-    def pieces() -> Any:
-        order.append("leader comes")
-        assert not sibling_came.wait(0.2)
-        # Noted before it is sent: the sibling may come before this thread goes on.
-        order.append("first token")
-        yield body[:first].encode()
-        assert sibling_came.wait(10)
-        yield body[first:].encode()
-
-    def reply(asked: Any, n: int) -> Any:
-        if n == 1:
-            return status, headers, pieces()
-        order.append("sibling comes")
-        sibling_came.set()
-        return status, headers, body
-
-    async def ask(url: str) -> None:
-        entry = ModelEntry(prefix="on", dialect={"slots": False})
-        model = OpenAIChat("o", base_url=url, entry=entry)
-        limits = Limits(16)
-        prefixes = limits.prefixes_of(model)
-        assert prefixes is not None
-        prefixes._is_known = True  # as after the first reply of this server
-        piped = limited(model, limits.of(model), prefixes)
-        try:
-            await asyncio.gather(*(piped.complete(sibling(n)) for n in range(2)))
-        finally:
-            await close(model)
-
-    with openai_server(reply) as server:
-        asyncio.run(ask(server.url))
-    assert order == ["leader comes", "first token", "sibling comes"]
 
 
 # Hints

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from madke.core.chat import Completion, Usage
+from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
 from madke.models.chat_models import close
 from madke.models.endpoint import endpoints_of
@@ -17,7 +17,6 @@ from madke.models.refusals import stated_wait
 from tests.models.test_dialects import events
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import Reply, chat, error, openai_server
-from tests.support.pipelines import retried
 
 
 def ask(reply: Any, request: Any = None, *, path: str = "/v1") -> Any:
@@ -282,28 +281,6 @@ def test_a_byte_that_is_not_utf8_is_replaced_and_counted(reply: Reply) -> None:
     assert (said.outcome, said.text) == ("ok", "The answer is [Bai\N{REPLACEMENT CHARACTER}kal].")
     assert said.usage.not_utf8
     assert not ask(chat("The answer is [Baïkal].")).usage.not_utf8
-
-
-@pytest.mark.parametrize(
-    "message", [{"text": None, "reasoning_content": "It is [Baikal]."}, {"text": "<think>hm</think>"}]
-)
-def test_an_answer_in_the_reasoning_field_alone_fails_with_cause_and_cure_after_two_attempts(
-    message: dict[str, Any],
-) -> None:
-    async def once(url: str) -> Completion:
-        model = OpenAIChat("m", base_url=url)
-        try:
-            return await retried(model).complete(chat_request())
-        finally:
-            await close(model)
-
-    with openai_server(chat(**message)) as server:
-        said = asyncio.run(once(server.url))
-        assert len(server.requests) == said.attempts == 2
-    assert (said.outcome, said.text) == ("empty", "")
-    for part in ("only hidden reasoning (finish reason 'stop')", "reasoning parser", "chat template"):
-        assert part in said.error
-    assert not said.error.endswith("...")
 
 
 @pytest.mark.parametrize("counts", [(0, 0), (12, 0), (0, 5)])

@@ -1,6 +1,5 @@
 """Servers that take their time, on the wire. ``test_timeouts.py`` has the times themselves."""
 
-import asyncio
 import logging
 import threading
 from typing import Any
@@ -8,15 +7,11 @@ from typing import Any
 import pytest
 
 from madke.core.errors import CallError
-from madke.models.chat_models import close
-from madke.models.limiter import Limiter
 from madke.models.openai_client import OpenAIChat
-from madke.models.retry import RetryPolicy
 from tests.models.test_dialects import CHUNKS, events
 from tests.models.test_streaming import WHOLE, parts_of
 from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, openai_server
-from tests.support.pipelines import limited
 
 PAUSE = 0.08
 both = pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
@@ -86,43 +81,3 @@ def test_a_server_that_streams_without_usage_is_streamed_from_only_where_the_tex
         model = OpenAIChat("o", base_url=server.url)
         said_by(model, *[chat_request(on_token=print)] * 2, chat_request(on_delta=print))
         assert ["stream" in seen.body for seen in server.requests] == [True, False, True]
-
-
-def test_a_server_with_one_slot_answers_sixteen_calls_though_it_falls_silent_once() -> None:
-    slot, gone = threading.Lock(), threading.Event()
-    count = 16
-
-    def reply(body: Any, n: Any) -> Any:
-        def pieces() -> Any:
-            with slot:
-                if n <= count and not gone.is_set():
-                    gone.wait(10)  # silent, until the callers have given up
-                for line in LINES:
-                    server.stopping.wait(0.003)
-                    yield line
-
-        return 200, EVENT_STREAM, pieces()
-
-    async def all_at_once(url: str) -> Any:
-        model = OpenAIChat("o", base_url=url, timeout=0.6)
-        limiter = Limiter(count)
-        waited: list[float] = []
-
-        async def sleep(seconds: float) -> None:
-            waited.append(seconds)
-            if len(waited) == count:
-                gone.set()
-
-        patient = limited(model, limiter, retries=RetryPolicy(), sleep=sleep)
-        try:
-            said = await asyncio.gather(*(patient.complete(chat_request(str(n), on_token=print)) for n in range(count)))
-        finally:
-            await close(model)
-        return said, limiter.state(), waited
-
-    with openai_server(reply) as server:
-        said, state, waited = asyncio.run(all_at_once(server.url))
-    assert [parts_of(each) for each in said] == [WHOLE] * count
-    assert len(waited) >= count
-    assert state.rejections >= count // 2
-    assert state.lowest <= count // 2

@@ -55,20 +55,6 @@ def test_results_come_in_the_order_of_the_tasks(workers: Workers) -> None:
     assert list(workers.map(square, [])) == []
 
 
-def test_tasks_are_taken_a_few_ahead_of_the_results(workers: Workers) -> None:
-    taken = []
-
-    def tasks() -> Iterator[int]:
-        for n in range(100):
-            taken.append(n)
-            yield n
-
-    results = workers.map(square, tasks())
-    assert taken == []
-    next(results)
-    assert len(taken) == 2, "twice the one CPU of this cluster"
-
-
 def test_what_a_task_raises_passes_through(workers: Workers) -> None:
     with pytest.raises(UserError, match=r"^numbers\.txt:7: cannot take 1$"):
         list(workers.map(refuse, [1]))
