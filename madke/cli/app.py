@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from madke._util.files import DISK_FULL
 from madke._util.terminal import LogHandler, OutputError, close_output, open_streams, say, without_keys
 from madke.core.addresses import with_public_urls
-from madke.core.errors import RENAMED, UserError
+from madke.core.errors import UserError
 
 _PANELS = {
     "Ask and study": ("ask", "study"),
@@ -133,9 +133,7 @@ def run_command_line() -> None:
     except UserError as error:
         _fail(str(error), error.exit_status)
     except typer.exceptions.TyperException as error:
-        former = getattr(error, "option_name", "").removeprefix("--").replace("-", "_")
-        present = RENAMED.get(former, "").replace("_", "-")
-        _fail(f"No such option: --{former}; did you mean --{present}?" if present else error.format_message())
+        _fail(error.format_message())
     except (typer.Abort, KeyboardInterrupt):
         say("madke: interrupted", err=True)
         sys.exit(130)

@@ -11,17 +11,6 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-RENAMED = {
-    "debaters_for": "match_cost",
-    "madke-lean": "gated",
-    "estimator": "answer_scorer",
-    "given": "first_round",
-    "most": "max_passages",
-    "requery": "allow_search",
-}
-"""Former name -> present name of options, settings and fields. Errors for a former name suggest the present one."""
-
-
 class UserError(Exception):
     """Bad input, explained in one line: ``file``, 1-based ``line``, what was found and what was expected.
 
@@ -95,10 +84,8 @@ def suggesting(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant: a former name's present one, or the most similar; None if none is."""
-    options = list(known)
-    renamed = [option for option in options if name in RENAMED and option.startswith(RENAMED[name])]
-    return next(iter(renamed or difflib.get_close_matches(name, options, n=1)), None)
+    """The known name that was probably meant: the most similar one; None if none is similar."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
 
 
 def _hint(name: str, known: Iterable[str], end: str) -> str:

@@ -85,11 +85,6 @@ def test_a_broken_dataset(tmp_path: Path, content: Any, said: str) -> None:
             ["--set", "first_round_given=true"],
             "needs first-round stances; pass their file with madke run --first-round FILE",
         ),
-        (["--given", "none.jsonl"], "No such option: --given; did you mean --first-round?"),
-        (["--estimator", "scorer"], "No such option: --estimator; did you mean --answer-scorer?"),
-        (["--set", "requery=true"], "did you mean 'allow_search'?"),
-        (["--set", "given=true"], "did you mean 'first_round_given'?"),
-        (["--set", "most=3"], "did you mean 'max_passages'?"),
         (["--first-round", "none.jsonl"], "none.jsonl: cannot be read"),
         (["--first-round", "."], "is not a run directory"),
         (
