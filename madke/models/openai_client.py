@@ -22,13 +22,12 @@ from madke.models.dialect import REFUSALS, Dialect
 from madke.models.endpoint import Endpoint, checked_url, key_from_environment, openai_endpoint, origin
 from madke.models.openai_wire import (
     assembled,
-    delta_text,
+    delta,
     has_slots,
     is_utf8,
     read_broken,
     read_completion,
     read_refusal,
-    writes,
 )
 from madke.models.prices import BATCH, FLEX
 from madke.models.refusals import ServerError, free_tokens, no_api, no_resources, unexplained
@@ -258,10 +257,11 @@ class OpenAIChat:
                 body += piece
                 while (on_delta or on_token) and (end := body.find(b"\n", read)) >= 0:
                     line, read = bytes(body[read:end]), end + 1
-                    if on_token and writes(line):
+                    text, *others = delta(line)
+                    if on_token and (text or any(others)):
                         on_token()
                         on_token = None
-                    if on_delta and (text := delta_text(line)):
+                    if on_delta and text:
                         on_delta(text)
         finally:
             await response.aclose()

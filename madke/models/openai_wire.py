@@ -122,20 +122,12 @@ def assembled(body: bytes) -> bytes:
     return json.dumps(whole | ({"error": error} if error else {})).encode()
 
 
-def delta_text(line: bytes) -> str:
-    """The text that one line of a stream adds to the reply; empty for all other lines."""
+def delta(line: bytes) -> tuple[str, str, str]:
+    """What one line of a stream adds to the text, to the hidden reasoning and to a refusal."""
     try:
-        return _message_parts(field(_first(field(_chunk(line), "choices")), "delta"))[0]
+        return _message_parts(field(_first(field(_chunk(line), "choices")), "delta"))
     except (ValueError, RecursionError):
-        return ""
-
-
-def writes(line: bytes) -> bool:
-    """Whether one line of a stream adds a token: to the text, to the hidden reasoning, or to a refusal."""
-    try:
-        return any(_message_parts(field(_first(field(_chunk(line), "choices")), "delta")))
-    except (ValueError, RecursionError):
-        return False
+        return "", "", ""
 
 
 def _chunk(line: bytes) -> Any:
