@@ -11,6 +11,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
+
 class UserError(Exception):
     """Bad input, explained in one line: ``file``, 1-based ``line``, what was found and what was expected.
 

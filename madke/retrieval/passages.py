@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 from xml.etree.ElementTree import ParseError
 
-from madke._util.assets import install, require
+from madke._util.assets import install, require, versions
 from madke._util.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished_parts, write_file
-from madke._util.assets import versions
 from madke._util.workers import Workers
 from madke.core.errors import UserError
 from madke.retrieval.indexes.corpus import (
