@@ -326,19 +326,3 @@ def test_ask_and_run_ask_one_question_alike(tmp_path: Path) -> None:
     asked, run = (sorted(requests[name], key=repr) for name in ("ask", "run"))
     assert asked == run != []
     assert {request.seed is None for request in requests["ask"]} == {False}
-
-
-def test_ask_and_run_give_the_same_transcript(tmp_path: Path) -> None:
-    (tmp_path / "q.csv").write_text("question\nWhich lake is the deepest?\n")
-    (tmp_path / "script.yaml").write_text('- reply: "Selected: [0]. Verdict: SAME. The answer is [Lake Baikal]."\n')
-    shared = ("--model", f"scripted/{tmp_path / 'script.yaml'}", "--sources", "none")
-    asked = command("ask", "Which lake is the deepest?", *shared, "--json")
-    assert asked.returncode == 0, asked.stderr
-    assert command("run", "q.csv", *shared, "--out", "out", cwd=tmp_path).returncode == 0
-    found = [json.loads(asked.stdout), json.loads((tmp_path / "out" / "transcripts.jsonl").read_text())]
-    for transcript in found:
-        for used in transcript["usage"].values():
-            used["seconds"] = 0
-    first, second = found
-    assert {key for key in first if first[key] != second.get(key)} <= {"seconds", "usage"}
-    assert first["id"] == second["id"]

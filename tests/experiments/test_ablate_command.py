@@ -3,7 +3,6 @@
 import json
 import signal
 import threading
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from madke.runs.directory import read_transcripts
 from madke.runs.record import read_run
 from tests.support.cli import madke, refused, started
-from tests.support.dataset import debating, stage_of, write_dataset
+from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import error, openai_server
 
 RECIPE = """
@@ -170,29 +169,6 @@ def planned_and_paid(stdout: Any) -> Any:
     """Arm -> the cells of the last table."""
     _, _, table = stdout.partition("Planned and made")
     return {words[0]: words[1:] for line in table.splitlines() if (words := line.split())}
-
-
-@pytest.mark.slow
-def test_a_position_audit_takes_the_first_round_over_in_another_order(tmp_path: Path) -> None:
-    recipe = """
-title: Position
-source: a test
-base: {protocol: madke, sources: wiki, set: {rounds: 2}}
-arms:
-  - {name: as-spoken}
-  - {name: reversed, first_round: {arm: as-spoken, order: reversed}}
-"""
-    with openai_server(debating) as server:
-        done = madke(*arguments(tmp_path, server, recipe=recipe))
-        assert done.returncode == 0, done.stderr
-        stages = Counter(stage_of(seen.body) for seen in server.requests)
-    found = arms(tmp_path)
-    for transcript in found["reversed"]:
-        (before,) = (t for t in found["as-spoken"] if t.id == transcript.id)
-        was, now = ([t.stance.text for t in found.rounds[0].turns] for found in (before, transcript))
-        assert now == was[::-1]
-        assert [turn.agent for turn in transcript.rounds[0].turns] == ["Debater 1", "Debater 2"]
-    assert stages["speak"] == 3 * 2
 
 
 @pytest.mark.slow

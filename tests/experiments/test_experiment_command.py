@@ -4,12 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 import typer
 from typer.testing import CliRunner
 
 from madke.cli import ablate
-from madke.core.errors import UserError
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke
 from tests.support.dataset import debating, write_dataset
@@ -37,11 +35,6 @@ def invoke(folder: Any, *more: Any, recipe: Any = ARMS, model: Any = None) -> An
     app.command()(ablate.command)
     data = ("--data", folder / "questions.jsonl", "--model", model or f"scripted/{script}")
     return CliRunner().invoke(app, [str(each) for each in (folder / "recipe.yaml", *data, *more)])
-
-
-def bad_input(done: Any) -> Any:
-    assert isinstance(done.exception, UserError), done.output
-    return str(done.exception)
 
 
 def answers(folder: Any) -> Any:
@@ -91,16 +84,3 @@ def test_a_replay_makes_all_transcripts_anew_and_asks_nobody(tmp_path: Path) -> 
     done = invoke(tmp_path, *endpoint, "--replay", model="openai/m")
     assert done.exit_code == 0, done.output
     assert [answers(folder) for folder in folders] == before
-
-
-def test_an_experiment_that_is_finished_needs_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "key")
-    with openai_server(debating) as server:
-        command = ("--base-url", server.url, "--out", tmp_path / "out")
-        assert invoke(tmp_path, *command, model="azure/m").exit_code == 0
-        monkeypatch.delenv("AZURE_OPENAI_API_KEY")
-        done = invoke(tmp_path, *command, model="azure/m")
-        assert done.exit_code == 0, done.output
-        more = ARMS + "  - {name: fifth, protocol: cot, seed: 5}\n"
-        done = invoke(tmp_path, *command, recipe=more, model="azure/m")
-        assert bad_input(done).startswith("AZURE_OPENAI_API_KEY is not set")

@@ -18,7 +18,7 @@ from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, write_dataset
 from tests.support.installed import needs
 from tests.support.openai_server import OpenAIServer, openai_server, without_streaming
-from tests.support.ray_nodes import another_node, kill, running_cluster, workers
+from tests.support.ray_nodes import running_cluster, workers
 
 needs("ray", "ray")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -81,39 +81,8 @@ class Gate:
         self._released.set()
 
 
-def test_a_run_whose_node_is_killed_ends_as_the_local_engines_does(
-    cluster: Any, tmp_path: Path, expected: dict[str, Any]
-) -> None:
-    held: list[str] = []
-    gate = threading.Event()
-
-    def reply(body: dict[str, Any], n: int) -> Any:
-        if n > 16 and server.requests[n - 1].headers["authorization"] == "Bearer doomed":
-            held.append(without_streaming(body))
-            gate.wait()
-        return debating(body)
-
-    with openai_server(reply) as server, another_node(cluster, env_vars={"OPENAI_API_KEY": "doomed"}) as doomed:
-        args = command(tmp_path, server, "--engine", "ray", "--address", cluster.address)
-        with started(*args) as run:
-            until(lambda: bool(held))
-            kill(cluster, doomed)
-            gate.set()
-            stdout, stderr = run.communicate()
-        assert run.returncode == 0, stderr
-        again = madke(*args)
-        assert again.returncode == 0, again.stderr
-
-        assert transcripts(tmp_path / "out") == expected
-        assert {body for body, times in asked(server).items() if times > 1} >= set(held)
-        assert asked(server).total() <= len(asked(server)) + 16, "no more than what was in flight is asked again"
-    assert stdout.rstrip().endswith("report.html")
-    assert "ray" not in stdout.lower().replace(str(tmp_path).lower(), "")
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_waits_for_its_calls_and_leaves_no_process(
-    cluster: Any, tmp_path: Path, expected: dict[str, Any], number: signal.Signals
+    cluster: Any, tmp_path: Path, expected: dict[str, Any]
 ) -> None:
     gate = Gate(20)
     with openai_server(gate) as server:
@@ -122,10 +91,10 @@ def test_a_stopped_run_waits_for_its_calls_and_leaves_no_process(
             until(lambda: len(server.requests) > 20)
             processes = psutil.Process(run.pid).children(recursive=True)
             assert any("raylet" in process.name() for process in processes)
-            run.send_signal(number)
+            run.send_signal(signal.SIGINT)
             gate.release()
             _, stderr = run.communicate()
-        assert run.returncode == 128 + number, stderr
+        assert run.returncode == 130, stderr
         assert "the same command resumes" in stderr
         assert psutil.wait_procs(processes, timeout=60)[1] == []
 

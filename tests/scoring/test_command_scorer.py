@@ -38,23 +38,13 @@ def items(*candidates: str) -> list[ScorerItem]:
 
 
 def test_each_item_gets_its_number_in_order(scorer: Callable[..., Any]) -> None:
-    assert scorer(LENGTHS).scores(items("abc", "a", "ab\ncd")) == [3.0, 1.0, 5.0]
-
-
-def test_the_command_gets_source_candidate_and_references(scorer: Callable[..., Any]) -> None:
-    echo = "asked = json.loads(sys.stdin.read())\nprint(len(asked) + 10 * (asked['references'] == ['a spring']))"
-    assert scorer(echo).scores(items("x")) == [13.0]
-
-
-def test_an_object_with_a_score_is_an_answer_and_blank_lines_are_none(scorer: Callable[..., Any]) -> None:
-    assert scorer("""print('{"score": -0.25, "why": "x"}', end="\\r\\n\\n")\nprint(2)""").scores(items("a", "b")) == [
-        -0.25,
-        2,
-    ]
-
-
-def test_any_text_can_be_sent(scorer: Callable[..., Any]) -> None:
-    assert scorer(LENGTHS).scores(items("\ud83d", "\u2028\x00", "")) == [1.0, 2.0, 0.0]
+    texts = ("abc", "a", "ab\ncd", "\ud83d", "\u2028\x00", "")
+    assert scorer(LENGTHS).scores(items(*texts)) == [3.0, 1.0, 5.0, 1.0, 2.0, 0.0]
+    told = "asked = json.load(sys.stdin)\nprint(json.dumps({'score': asked['references'] == ['a spring']}), '\\r\\n')"
+    with pytest.raises(UserError, match="expected a finite number"):
+        scorer(told).scores(items("x"))
+    told = told.replace("asked['references'] == ['a spring']", "len(asked['references'][0])")
+    assert scorer(told).scores(items("x")) == [8.0]
 
 
 def test_no_items_start_nothing() -> None:
@@ -68,15 +58,6 @@ def test_a_large_batch_with_much_said_on_both_sides_does_not_stand_still(scorer:
     found = scorer(chatty).scores(items(*["y" * 2000] * 3000))
     assert len(found) == 3000
     assert len(set(found)) == 1
-
-
-def test_batches_can_be_scored_side_by_side_in_a_loop(scorer: Callable[..., Any]) -> None:
-    lengths = scorer(LENGTHS)
-
-    async def both() -> list[list[float]]:
-        return await asyncio.gather(lengths.ascores(items("a")), lengths.ascores(items("bb", "ccc")))
-
-    assert asyncio.run(both()) == [[1.0], [2.0, 3.0]]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +150,7 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(lingering: tu
     assert all_of(held) == b"x"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda n: n.name)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
 def test_a_command_ends_with_the_one_who_started_it(lingering: tuple[str, int], tmp_path: Path, number: Any) -> None:
     command, held = lingering
     answers, questions = tmp_path / "answers.jsonl", tmp_path / "questions.jsonl"

@@ -11,7 +11,6 @@ from madke._util.assets import asset
 from madke._util.yaml_file import read_yaml
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.engine.variant import variant_folders
 from madke.scoring.outside import GradingPrompt, read_grade
 from madke.tasks import TASKS
 
@@ -53,10 +52,6 @@ def test_what_is_the_same_for_all_answers_of_a_task_comes_first() -> None:
     other = PROMPT.messages(Question(id="p", question="Who else?", answers=("c",)), "d")[-1].content
     examples = left.partition("(end of the examples)")[0]
     assert other.startswith(examples)
-
-
-def test_the_grading_prompt_is_no_variant() -> None:
-    assert "grading" not in variant_folders()
 
 
 def test_a_task_without_examples_is_refused() -> None:
