@@ -1,6 +1,5 @@
 import gzip
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import pytest
 
 from madke.core.question import Question
 from madke.scoring.metrics import BUILT_IN_METRICS, METRICS
-from madke.scoring.statistics import estimate
 from madke.tasks import TASKS
 from madke.tasks.answer_text import squad_normalize
 
@@ -70,20 +68,6 @@ def test_yes_and_no_score_all_or_nothing_only_in_the_multi_hop_sets() -> None:
     assert METRICS["f1"]("yes it was", asked("yes", dataset="nq_open")) == pytest.approx(0.5)
 
 
-def test_bleu_of_a_beginning_is_the_brevity_penalty() -> None:
-    # All n-grams are right, four words of six: exp(1 - 6/4) (Papineni et al., Eq. 3).
-    assert METRICS["bleu"]("a b c d", asked("a b c d e f")) == pytest.approx(math.exp(-0.5))
-
-
-def test_bleu_counts_no_longer_n_grams_than_the_answer_has() -> None:
-    assert METRICS["bleu"]("a b", asked("a b")) == 1
-
-
-def test_chrf_weighs_recall_twice() -> None:
-    # Orders 1 and 2 exist on both sides: precision 1, recall (2/3 + 1/2) / 2 = 7/12, beta 2 (Popovic, Eq. 1).
-    assert METRICS["chrf"]("ab", asked("abc")) == pytest.approx(5 * (7 / 12) / (4 + 7 / 12))
-
-
 @pytest.mark.parametrize("name", ["chrf", "bleu"])
 def test_translation_metrics_lie_between_0_and_1_and_take_several_references(name: str) -> None:
     metric = METRICS[name]
@@ -93,33 +77,8 @@ def test_translation_metrics_lie_between_0_and_1_and_take_several_references(nam
     assert metric("a perfect copy of it", asked("quite another one", "a perfect copy of it")) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "task", "right", "wrong", "gold"),
-    [
-        ("match", "short_answer", "It was J. R. R. Tolkien.", "It was C. S. Lewis.", "John Ronald Reuel Tolkien"),
-        ("math_equivalence", "math", "0.5", "0.6", r"\frac{1}{2}"),
-        ("label_accuracy", "claim", "REFUTES", "SUPPORTS", "REFUTES"),
-        ("choice_accuracy", "choice", "B", "A", "B"),
-    ],
-)
-def test_an_answer_scores_1_if_its_task_accepts_it(name: str, task: str, right: str, wrong: str, gold: str) -> None:
-    question = replace(asked(gold), task=task)
-    assert METRICS[name](right, question) == 1
-    assert METRICS[name](wrong, question) == 0
-
-
 def test_every_metric_of_every_task_is_defined() -> None:
     assert {name for task in TASKS.values() for name in task.metrics} <= set(METRICS)
-
-
-def test_a_rate_has_wilsons_interval() -> None:
-    # Newcombe, 1998, Statistics in Medicine 17, Table I: 81 of 263 gives 0.2553 to 0.3662.
-    found = estimate([1.0] * 81 + [0.0] * 182)
-    assert (found.value, found.low, found.high) == pytest.approx((0.3080, 0.2553, 0.3662), abs=5e-5)
-
-
-def test_no_values_have_no_estimate() -> None:
-    assert estimate([]) is None
 
 
 def test_recorded_hotpotqa_scores_are_reproduced_item_by_item(shared_data: Path) -> None:

@@ -217,21 +217,6 @@ def test_scores_from_outside_are_values_like_others() -> None:
     assert tests["comet"].difference.value == pytest.approx(0.25)
 
 
-def test_a_judge_who_was_asked_about_some_debates_only_is_not_compared() -> None:
-    def asked(id_: str, said: list[str], consensus: bool | None) -> Transcript:
-        entry = transcript(id_, said=said, consensus=bool(consensus), answer=BAIKAL)
-        if consensus is not None:
-            return entry
-        return replace(entry, rounds=tuple(replace(each, verdict=None) for each in entry.rounds))
-
-    every = read_arm("all", [asked("q0", [BAIKAL, BAIKAL], True), asked("q1", [BAIKAL, "x"], False)])
-    some = read_arm("some", [asked("q0", [BAIKAL, BAIKAL], True), asked("q1", [BAIKAL, "x"], None)])
-    assert {"cons_judge", "co2_judge"} <= every.values.keys()
-    assert not {"cons_judge", "co2_judge"} & some.values.keys()
-    assert len(some.values["cons_matcher"]) == 2
-    assert paired_tests([(every, some)], ["cons_judge"]) == []
-
-
 def failing(left: list[float], right: list[float | None]) -> tuple[ArmValues, ArmValues]:
     """Two arms whose questions without a value have failed."""
     return failed_where_missing(arm("left", left)), failed_where_missing(arm("right", right))
