@@ -14,7 +14,6 @@ from mcp.client import Client
 import madke
 from madke.core.knowledge import Hits, Passage
 from tests.serve.serving import Serving, Upstream, serving
-from tests.support.cli import madke as command
 from tests.support.cli import refused
 from tests.support.openai_server import Reply, chat, openai_server
 
@@ -111,28 +110,6 @@ def test_a_split_of_texts_is_a_split_behind_the_server(tmp_path: Path) -> None:
         assert agreement["outcome"] == "split"
         assert [each["answer"] for each in agreement["positions"]] == [STANCE, STANCE]
         assert [each["passages"] for each in agreement["positions"]] == [[0, 1], [0, 1]]
-
-
-def test_a_split_of_texts_is_a_split_on_the_command_line(tmp_path: Path) -> None:
-    pools = tmp_path / "pools.jsonl"
-    passages = [
-        {"source": "wiki", "key": str(n), "title": "", "text": text, "score": 1, "rank": n}
-        for n, text in enumerate(TEXTS, 1)
-    ]
-    questions = tmp_path / "q.jsonl"
-    questions.write_text(json.dumps({"id": "x", "question": ASKED, "golden_answers": ["1,642 metres", "12 miles"]}))
-    pools.write_text(json.dumps({"id": "x", "question": ASKED, "passages": passages, "partial": {}}) + "\n")
-    writers = Writers()
-    writers.verdict = "DIFFERENT"
-    with writing(writers) as upstream:
-        flags = ["--model", "openai/m", "--base-url", upstream.server.url, "--task", "text", "--sources", "wiki"]
-        command("run", questions, *flags, "--pools", pools, "--out", tmp_path / "run")
-        (record,) = map(json.loads, (tmp_path / "run" / "transcripts.jsonl").read_text().splitlines())
-        found = json.loads(command("score", tmp_path / "run", "--json").stdout)
-    assert record["answer"] == CHECKED
-    assert record["agreement"]["outcome"] == "split"
-    assert [each["passages"] for each in record["agreement"]["positions"]] == [[0, 1], [0, 1]]
-    assert "named" in json.dumps(found)
 
 
 def test_a_vote_refuses_texts_in_one_line(tmp_path: Path) -> None:

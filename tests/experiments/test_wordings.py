@@ -91,12 +91,11 @@ def as_printed(transcript: Transcript, case: dict[str, Any]) -> None:
     assert [turn.stance.text for turn in second.turns] == [case["said"]["reply", f"Debater {n}", 2] for n in (1, 2)]
 
 
-@pytest.mark.parametrize("recipe", ["prompt-sensitivity", "madke-table-2"])
 def test_the_papers_case_study_replays_exactly_in_a_recipe_with_replaced_templates(
-    recipe: str, case_study: dict[str, Any], tmp_path: Path
+    case_study: dict[str, Any], tmp_path: Path
 ) -> None:
     folder = words(tmp_path / "mine", "madke", said="Kindly point to the helpful passages.")
-    found = read_recipe(recipe)
+    found = read_recipe("madke-table-2")
     only = [arm for arm in found.all_arms() if arm.protocol == "madke"]
     found = found.model_copy(
         update={"arms": tuple(only), "base": type(found.base)(), "reference": None, "published": {}}

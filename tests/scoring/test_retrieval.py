@@ -153,20 +153,6 @@ def test_the_weight_of_a_noisy_part_is_lowered_and_the_held_out_figure_shows_the
     assert fitted.gain.low > 0.5
 
 
-def test_the_held_out_figure_is_lower_where_weights_cannot_be_learned() -> None:
-    random = Random(5)
-    parts: dict[str, dict[str, dict[str, float]]] = {"a": {}, "b": {}}
-    for q in range(60):
-        for part in parts.values():
-            keys = random.sample(["right", *map(str, range(5))], 6)
-            part[f"q{q}"] = dict(zip(keys, sorted((random.random() for _ in keys), reverse=True), strict=True))
-
-    fitted = tune(parts, {f"q{q}": {"right": 1} for q in range(60)}, k=1)
-
-    assert fitted.held_out.value <= fitted.fitted.value
-    assert fitted.gain.low < 0
-
-
 def test_too_few_questions_are_refused() -> None:
     parts, qrels = parts_of(19, noise=0.0)
 
