@@ -65,18 +65,6 @@ def test_openai_is_asked_with_the_defaults_and_its_words_are_stripped() -> None:
     assert said.usage == Usage(prompt_tokens=20, cached_tokens=16, completion_tokens=5, reasoning_tokens=2)
 
 
-def test_no_text_and_no_usage_are_an_empty_reply_without_counts() -> None:
-    said, _ = asked_of_openai(adapters.openai_complete, chat(None, usage=None))
-    assert (said, said.usage) == ("", None)
-
-
-def test_what_the_client_raises_comes_out() -> None:
-    from openai import AuthenticationError
-
-    with pytest.raises(AuthenticationError):
-        asked_of_openai(adapters.openai_complete, error(401, "no such key"))
-
-
 def test_an_asynchronous_openai_client_makes_an_asynchronous_function() -> None:
     from openai import AsyncOpenAI
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import madke
 from madke.lemmas import DebateResult, DebateRound
 from tests.support.openai_server import OpenAIServer, chat, openai_server
 
@@ -94,48 +93,6 @@ def test_custom_personas(page: dict[str, str], scene: tuple[OpenAIServer, Any, d
     first, second = server.requests[9:11]
     assert "pure mathematician" in first.body["messages"][0]["content"]
     assert "practicing engineer" in second.body["messages"][0]["content"]
-
-
-ESSAY = (
-    "The court changed the country more than once. In Brown it ended the doctrine of separate but equal, which {why}.\n"
-    "\n"
-    "In Miranda it bound the police to name the rights of a suspect. Both show how a text of 1787 is read anew."
-)
-
-
-def obedient(messages: list[dict[str, str]]) -> str:
-    """A scripted model that does as it is told: a few words where a prompt asks for them, else an essay."""
-    prompt = "\n".join(message["content"] for message in messages)
-    if re.search("few words|short answer|two sentences|a name, a date|only the answer", prompt, re.IGNORECASE):
-        return "Brown v. Board"
-    whose = re.search("mathematic|analytical|skeptic|creative|engineer|practical", prompt)
-    return ESSAY.format(why=f"a reader who is {whose[0] if whose else 'new'} finds decisive")
-
-
-CALLS: list[dict[str, Any]] = [
-    {"agents": obedient, "n_agents_if_single": 3, "rounds": 2},
-    {"agents": [("OPENAI", obedient), ("CLAUDE", obedient)], "rounds": 2, "judge": lambda messages: "CLAUDE: deeper"},
-    {
-        "agents": [("MATHEMATICIAN", obedient), ("ENGINEER", obedient)],
-        "personas": ["You are a mathematician. Prove it.", "You are an engineer. Build it."],
-        "rounds": 2,
-    },
-]
-"""The calls of the page: same model, several models with a judge, own personas."""
-
-
-@pytest.mark.parametrize("query", ["Which decisions mattered most, and why? Write an essay.", "Who wrote Emma?"])
-@pytest.mark.parametrize("arguments", CALLS)
-def test_a_model_that_does_as_told_writes_essays_in_both(query: str, arguments: dict[str, Any]) -> None:
-    theirs = pytest.importorskip("lemmas").debate(query, **arguments)
-    ours = madke.debate(query, **arguments)
-    assert [list(entry.drafts) for entry in ours.rounds] == [list(entry.drafts) for entry in theirs.rounds]
-    assert (ours.winner_label, ours.judgment) == (theirs.winner_label, theirs.judgment)
-    for debate in (ours, theirs):
-        assert all(len(draft) > 200 for entry in debate.rounds for draft in entry.drafts.values())
-    if arguments.get("personas"):
-        assert [entry.drafts for entry in ours.rounds] == [entry.drafts for entry in theirs.rounds]
-        assert ours.final == theirs.final
 
 
 def test_result_shape(page: dict[str, str]) -> None:
