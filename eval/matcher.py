@@ -26,7 +26,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import combinations
 from operator import eq
 from pathlib import Path
 from typing import Any
@@ -241,21 +241,6 @@ def agreement_table(judged: Sequence[Judged]) -> Iterable[str]:
         yield f"| {kind} | {len(found)} | " + " | ".join(f"{share:.1f} %" for share in shares) + " |"
 
 
-def chains(judged: Sequence[Judged], golds: int) -> str:
-    """How often a is the same as b and b as c, but a not as c.
-
-    Over triples of different short answers to one question and the first ``golds`` of its golds.
-    """
-    linked = broken = 0
-    for answers in short_answers(judged):
-        texts = dict.fromkeys([*(one.answer for one in answers), *answers[0].question.answers[:golds]])
-        for left, middle, right in permutations(texts, 3):
-            if left < right and same_answer(left, middle) and same_answer(middle, right):
-                linked += 1
-                broken += not same_answer(left, right)
-    return f"{broken} of {linked}"
-
-
 PAGE = """# The matcher of short answers, against people
 
 Written by `eval/matcher.py` from EVOUNA: questions of NQ and TriviaQA, answered by five systems and judged by people.
@@ -288,12 +273,6 @@ agree as often.
 The same answer should be found among both right (aliases apart), and not where one is right and one wrong.
 
 {agreement}
-
-## Transitivity of `same` (both halves)
-
-Chains a = b = c with a different from c: {chains} among the systems' answers of at most {words} words to one question,
-{gold_chains} when up to ten golds are put beside them (TriviaQA's are titles of Wikipedia redirects, many of which name
-other things: a work beside its author, a subject beside its history).
 """
 
 
@@ -384,7 +363,6 @@ def read_kept(judged: Sequence[Judged], file: Path) -> tuple[list[Judged], Grade
 
 def report(development: Sequence[Judged], held_out: Sequence[Judged], graded: str = "") -> str:
     """The whole page."""
-    both = [*development, *held_out]
     return PAGE.format(
         held_out="\n".join(systems_table(held_out, MATCHERS)),
         people="\n".join(people_table(held_out, MATCHERS)),
@@ -392,16 +370,7 @@ def report(development: Sequence[Judged], held_out: Sequence[Judged], graded: st
         development="\n".join(systems_table(development, MATCHERS)),
         agreement="\n".join(agreement_table(held_out)),
         words=SHORT_WORDS,
-        chains=chains(both, golds=0),
-        gold_chains=chains(both, golds=10),
     )
-
-
-def disagreements(judged: Sequence[Judged]) -> Iterable[str]:
-    """Where ``accepts`` and a person differ."""
-    for one in judged:
-        if TASK.accepts(one.answer, one.question) != one.right:
-            yield json.dumps([one.question.id, one.system, one.right, one.answer, one.question.answers[:5]])
 
 
 def main() -> int:
@@ -409,7 +378,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder with the two files")
     parser.add_argument("--out", type=Path, help="write the page here too")
-    parser.add_argument("--disagreements", action="store_true", help="list those of the development half instead")
     parser.add_argument("--grader", metavar="MODEL", help="a model that grades the held-out answers too")
     parser.add_argument("--base-url", help="the endpoint of an openai/ or azure/ grader")
     parser.add_argument("--limit", type=int, metavar="N", help="grade only the first N questions of each set")
@@ -431,9 +399,6 @@ def main() -> int:
         parser.error("--base-url, --limit and --keep are for a grader; name its model with --grader")
     try:
         development, held_out = read_judged(arguments.data)
-        if arguments.disagreements:
-            print("\n".join(disagreements(development)))
-            return 0
         graded = "".join(graded_part(*read_kept(held_out, file)) for file in sorted(KEPT.glob("*.csv")))
         if arguments.grader is not None:
             asked = first_questions(held_out, arguments.limit)
