@@ -416,9 +416,11 @@ class LogPair:
     def sentence(self) -> str:
         """What was found."""
         test, found = self.test, self.test.difference
-        shown = f"95 % {100 * found.low:+.1f} to {100 * found.high:+.1f}, p {_equal(test.p_holm)}, n = {test.n:,}"
+        better, worse, low, high = test.right, test.left, found.low, found.high
+        if found.value < 0:
+            better, worse, low, high = worse, better, -high, -low
+        shown = f"95 % {100 * low:+.1f} to {100 * high:+.1f}, p {_equal(test.p_holm)}, n = {test.n:,}"
         points, margin = f"{100 * abs(found.value):.1f} points", f"{100 * self.margin:g} points"
-        better, worse = (test.right, test.left) if found.value > 0 else (test.left, test.right)
         equal = f"{test.right} and {test.left} are equal within {margin}"
         if test.p_holm < 0.05:
             within = f" They are equal within {margin}." if self.equal else ""

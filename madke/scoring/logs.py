@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ _GRADES: Mapping[object, float] = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes"
 """What Inspect's scorers write, and their numbers."""
 _METRICS = ("exact_match", "acc", "em", "f1")
 _COSTS = ("calls", "tokens", "cost")
+_TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d+-]+_|_\d{4}-\d\d-\d\dT[\d.+-]+(?=\.jsonl$)")
+"""As in ``2026-11-28T13-57-39+00-00_task_ID.eval`` and ``samples_task_2026-11-28T13-57-39.930594.jsonl``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,11 +46,17 @@ def is_log(path: Path) -> bool:
 
 
 def read_logs(paths: Sequence[Path]) -> list[Log]:
-    """The logs and run directories at some paths; each is named by what tells its path from the others."""
+    """The logs and run directories at some paths; each is named by what tells its path from the others.
+
+    Names leave out the time that lm-eval and Inspect write into names of files, if they differ without it.
+    """
+    whole = list(dict.fromkeys(path.absolute() for path in paths))
+    short = [path.with_name(_TIME.sub("", path.name) or path.name) for path in whole]
+    named = short if len({*short}) == len(whole) else whole
     depth = 1
-    while len({path.absolute().parts[-depth:] for path in paths}) < len({*paths}):
+    while len({path.parts[-depth:] for path in named}) < len(whole):
         depth += 1
-    return [read_log(path, "/".join(path.absolute().parts[-depth:])) for path in dict.fromkeys(paths)]
+    return [read_log(path, "/".join(name.parts[-depth:])) for path, name in zip(whole, named, strict=True)]
 
 
 def read_log(path: Path, name: str = "") -> Log:
@@ -55,7 +64,8 @@ def read_log(path: Path, name: str = "") -> Log:
 
     - A run directory of madke: the first metric of the task.
     - ``.eval`` and ``.json``: an Inspect log. The first scorer counts.
-    - ``samples_*.jsonl`` of lm-eval: the first filter and the first metric count. Questions are named by ``doc_id``.
+    - ``samples_*.jsonl`` of lm-eval: the first filter and the first metric count. Questions are named by the
+      ``id`` of their document, else by ``doc_id``.
     - Other JSON Lines: ``id`` and ``right`` (true, false, or 0 to 1), or ``id``, ``answer`` and ``gold`` (a text or a
       list), which madke's matcher of short answers compares. ``calls``, ``tokens`` and ``cost`` are added up.
 
@@ -131,13 +141,19 @@ def _lines(path: Path) -> Iterator[_Row]:
             if chosen is None:
                 chosen = item.get("filter")
             if item.get("filter") == chosen:  # the other filters read the same reply in another way
-                yield str(item["doc_id"]), _share(_lm_eval_value(item, path, number), path, number), {}
+                yield _lm_eval_id(item), _share(_lm_eval_value(item, path, number), path, number), {}
             continue
         if "id" not in item:
             found = ", ".join(map(repr, item))
             raise UserError(f"expected 'id' or lm-eval's 'doc_id', found {found}", file=path, line=number)
         cost = {what: float(item[what]) for what in _COSTS if isinstance(item.get(what), int | float)}
         yield str(item["id"]), _right(item, path, number), cost
+
+
+def _lm_eval_id(item: Mapping[str, Any]) -> str:
+    document = item.get("doc")
+    id_ = document.get("id") if isinstance(document, dict) else None
+    return str(id_ if isinstance(id_, str | int) else item["doc_id"])
 
 
 def _lm_eval_value(item: Mapping[str, Any], path: Path, number: int) -> object:

@@ -102,7 +102,7 @@ def test_the_sentences() -> None:
     assert said("+" * 20 + "-" * 20, "+" * 40) == (
         "b is better than a by 50.0 points (95 % +31.1 to +64.1, p < 0.0001, n = 40)."
     )
-    assert said("+" * 40, "+" * 20 + "-" * 20).startswith("a is better than b by 50.0 points (95 % -64.1 to -31.1")
+    assert said("+" * 40, "+" * 20 + "-" * 20).startswith("a is better than b by 50.0 points (95 % +31.1 to +64.1,")
     assert said("+-" * 100, "+-" * 100).startswith("b and a are equal within 10 points (95 % ")
     small = "+" * 5 + "-" * 195
     assert said("+" * 200, "-" * 7 + "+" * 193).endswith("They are equal within 10 points.")
@@ -110,6 +110,29 @@ def test_the_sentences() -> None:
     ahead = said("+" * 20 + "-" * 20, "-" + "+" * 22 + "-" * 17)
     assert ahead.startswith("No difference was found: b is ahead of a by 5.0 points (95 % ")
     assert ahead.endswith("To show a difference of this size needs n = 267 more.")
+
+
+LOGS = Path(__file__).parent / "logs"
+"""What lm-eval 0.4.13 and Inspect 0.3.285 wrote about twelve sample questions, and a model that was a script."""
+
+
+def test_logs_that_lm_eval_wrote() -> None:
+    logs = read_logs(sorted(LOGS.glob("*/samples_*.jsonl")))
+    assert [each.name for each in logs] == [
+        "large/samples_short_questions.jsonl",
+        "small/samples_short_questions.jsonl",
+    ]
+    assert [sum(each.right.values()) for each in logs] == [9, 6]
+    assert [*logs[0].right] == [f"a-{n:03}" for n in range(1, 13)], "ids of the dataset, not positions"
+
+
+def test_a_log_that_inspect_wrote_is_joined_with_those_of_lm_eval() -> None:
+    pytest.importorskip("inspect_ai")
+    logs = read_logs([*LOGS.glob("*.eval"), *LOGS.glob("large/*.jsonl")])
+    (pair,) = compare_logs(logs, 0.1)
+    assert logs[0].name == "short_5qbQXBcHS4KcbxALxp9RpY.eval"
+    assert logs[0].cost == {"tokens": 288}
+    assert (pair.test.n, pair.unshared, pair.test.difference.value) == (12, 0, 0)
 
 
 def test_questions_are_joined_and_each_pair_is_corrected() -> None:
