@@ -8,9 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from madke.core.agreement import Agreement, Change, Position, Quote
 from madke.core.question import Question
-from madke.core.transcript import Final, Round, Transcript, Turn
+from madke.core.transcript import Agreement, Change, Final, Position, Quote, Round, Transcript, Turn
 from madke.engine.citations import citations_in, look_up
 from madke.engine.parse import parse_citations, parse_quotes
 from madke.tasks.base import Task

@@ -12,8 +12,7 @@ from functools import cache, lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
-from madke.core.agreement import QuoteStatus
-from madke.core.transcript import CitationCheck
+from madke.core.transcript import CitationCheck, QuoteStatus
 from madke.engine.parse import IDS, parse_citations
 from madke.tasks.units import UNITS
 from madke.tasks.words import SMALL_WORDS, stems, vocabulary, words

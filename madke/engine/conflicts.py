@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from madke.core.agreement import Change, Quote
 from madke.core.question import Question
-from madke.core.transcript import Transcript, Turn
+from madke.core.transcript import Change, Quote, Transcript, Turn
 from madke.engine.agreement import (
     Same,
     Texts,

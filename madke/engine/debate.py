@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 from madke.core import events
-from madke.core.agreement import Agreement
 from madke.core.chat import fields_of, takes_schemas
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.core.transcript import Final, Round, Transcript, Turn, outcome
+from madke.core.transcript import Agreement, Final, Round, Transcript, Turn, outcome
 from madke.engine.agreement import agreement_of
 from madke.engine.protocol import Protocol, function_of
 from madke.engine.roles import Roles, citable_numbers, searchable

@@ -14,9 +14,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from madke.core.agreement import Agreement
 from madke.core.question import Question
-from madke.core.transcript import Deferral, Transcript
+from madke.core.transcript import Agreement, Deferral, Transcript
 from madke.engine.agreement import answer_groups, matcher, recorded_agreement
 from madke.tasks.base import Task
 

@@ -1,7 +1,7 @@
-"""Templates in Jinja's sandbox: which files are read, how long a prompt may become, and the values that they show."""
+"""Templates in Jinja's sandbox: which files are read, the wording of tasks, and values for trial renders."""
 
 import os
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +11,6 @@ from jinja2.exceptions import SecurityError
 from jinja2.loaders import split_template_path
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
-from jinja2.visitor import NodeTransformer
 from pydantic import BaseModel, Field
 
 from madke._util.assets import asset
@@ -22,9 +21,6 @@ from madke.core.stage import Spoken
 from madke.engine.reading import Group
 
 MAX_BYTES = 1 << 16
-MAX_CHARACTERS = 20_000_000
-_MAX_INLINED = 5_000
-"""Syntax nodes of included files that one template takes in; each file counts for 100 more."""
 
 Checked = tuple[frozenset[str], tuple[str, ...]]
 """The variables that a template uses, also through includes and parents; its texts for example values."""
@@ -99,11 +95,6 @@ class Sandbox(ImmutableSandboxedEnvironment):
             raise SecurityError(f"{operator} is not available in templates, except * for numbers")
         return super().call_binop(context, operator, left, right)
 
-    def _generate(self, source: nodes.Template, *rest: Any, **others: Any) -> str:
-        tree: nodes.Template = _Inlining(self).visit(source)
-        tree.set_environment(self)
-        return super()._generate(tree, *rest, **others)
-
     def parsed(self, name: str) -> nodes.Template:
         """The syntax tree of a template, a new one each time."""
         assert self.loader is not None
@@ -112,36 +103,6 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
         """The environment's globals; templates have none of their own."""
         return self.globals
-
-
-class _Inlining(NodeTransformer):
-    """Puts the nodes of an included file in the place of the include: it renders in two thirds of the time."""
-
-    def __init__(self, environment: Sandbox) -> None:
-        self._environment = environment
-        self._room = _MAX_INLINED
-
-    def visit_Include(self, node: nodes.Include) -> nodes.Node:
-        """The nodes. The include stays if its name is computed, the file has blocks or a parent, or no room is left."""
-        name = node.template.value if isinstance(node.template, nodes.Const) else None
-        if name is None or not node.with_context or self._room < 0:
-            return node
-        tree = self._environment.parsed(name)
-        self._room -= 100 + len(list(tree.find_all(nodes.Node)))
-        if self._room < 0 or tree.find(nodes.Block) or tree.find(nodes.Extends):
-            return node
-        return nodes.Scope(self.visit(tree).body, lineno=node.lineno)
-
-
-def bounded(pieces: Iterable[str]) -> str:
-    """The text of a block; SecurityError if it is longer than a prompt can be."""
-    kept, length = [], 0
-    for piece in pieces:
-        length += len(piece)
-        if length > MAX_CHARACTERS:
-            raise SecurityError(f"makes more than {MAX_CHARACTERS:,} characters; expected less text")
-        kept.append(piece)
-    return "".join(kept)
 
 
 # The wording of a task.

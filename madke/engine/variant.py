@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import yaml
 from jinja2 import TemplateNotFound, TemplateSyntaxError, meta, nodes
+from jinja2.exceptions import SecurityError
 from pydantic import BaseModel
 
 from madke._util.assets import asset
@@ -26,11 +27,13 @@ from madke.engine.protocol import Protocol, ProtocolFunction, function_of, name_
 from madke.engine.reading import quoted
 from madke.engine.roles import PREPARE_VALUES, REMARK_VALUES, STAGE_VALUES
 from madke.engine.settings import Knowledge, Settings
-from madke.engine.templates import EXAMPLES, Checked, Names, Sandbox, TaskPrompt, bounded, read_prompt, task_prompt
+from madke.engine.templates import EXAMPLES, Checked, Names, Sandbox, TaskPrompt, read_prompt, task_prompt
 from madke.tasks.base import Task
 from madke.tasks.choice import lettered
 
 _REQUIRED = ("system", "user")
+_MAX_CHARACTERS = 20_000_000
+"""Of one block of a prompt."""
 _BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
     "system": "system",
     "opening": "user",
@@ -135,7 +138,7 @@ class Variant:
         # Starting the template makes Jinja add the parents' blocks. Text outside blocks is not used.
         next(template.root_render_func(context), None)
         texts = {
-            block: _tidy(bounded(context.blocks[block][0](context))) for block in _BLOCKS if block in context.blocks
+            block: _tidy(_bounded(context.blocks[block][0](context))) for block in _BLOCKS if block in context.blocks
         }
         return joined([Message(role=_BLOCKS[block], content=text) for block, text in texts.items() if text])
 
@@ -351,6 +354,17 @@ def setting(text: str) -> tuple[str, Any]:
         return path, yaml.safe_load(value)
     except (yaml.YAMLError, ValueError, RecursionError):
         raise UserError(f"--set {text!r}: the value is not YAML") from None
+
+
+def _bounded(pieces: Iterable[str]) -> str:
+    """The text of a block; SecurityError if it is longer than a prompt can be."""
+    kept, length = [], 0
+    for piece in pieces:
+        length += len(piece)
+        if length > _MAX_CHARACTERS:
+            raise SecurityError(f"makes more than {_MAX_CHARACTERS:,} characters; expected less text")
+        kept.append(piece)
+    return "".join(kept)
 
 
 def _tidy(text: str) -> str:

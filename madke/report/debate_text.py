@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from textwrap import shorten
 
 from madke._util.terminal import printable
-from madke.core.agreement import Agreement, Position, Quote
 from madke.core.errors import UserError, count_of
 from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.core.transcript import (
     UNREAD_STATUSES,
+    Agreement,
     Called,
     PoolEntry,
+    Position,
+    Quote,
     Retrieval,
     Round,
     Selection,

@@ -21,10 +21,9 @@ from pydantic import BaseModel, Field
 from madke._util.concurrency import told
 from madke._version import __version__
 from madke.core import events
-from madke.core.agreement import Agreement
 from madke.core.chat import writable
 from madke.core.errors import UserError
-from madke.core.transcript import UNREAD_STATUSES, Transcript
+from madke.core.transcript import UNREAD_STATUSES, Agreement, Transcript
 from madke.serve.debates import Debates
 from madke.serve.gate import MAX_BODY
 from madke.serve.offers import Ask

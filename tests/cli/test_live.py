@@ -9,10 +9,9 @@ import pytest
 
 from madke.cli.live import LiveDebate
 from madke.core import events
-from madke.core.agreement import Agreement, Position
 from madke.core.chat import ChatRequest, Purpose
 from madke.core.knowledge import EMPTY_POOL
-from madke.core.transcript import Remark, Round, Stance, Turn, Verdict
+from madke.core.transcript import Agreement, Position, Remark, Round, Stance, Turn, Verdict
 from madke.report.debate_text import closing_lines
 from madke.runs.request import RunRequest
 from madke.runs.spec import resolve

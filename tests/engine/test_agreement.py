@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from madke.core.agreement import Agreement
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
-from madke.core.transcript import from_json, to_json
+from madke.core.transcript import Agreement, from_json, to_json
 from tests.support.debates import asked, disagreeing_until, play, shown
 
 
