@@ -7,140 +7,33 @@ import json
 import math
 import os
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NoReturn, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 from urllib.parse import quote
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from madke._util.assets import asset
-from madke._util.http_session import keyed_session
 from madke._util.yaml_file import read_mapping
 from madke._version import __version__
-from madke.core.addresses import public_url, retry_after
+from madke.core.addresses import public_url
 from madke.core.chat import decoded
 from madke.core.errors import UserError, unknown
 from madke.models.endpoint import key_from_environment
 from madke.retrieval.web import (
-    MAX_REPLY_BYTES,
     Address,
     Fetch,
+    HttpClient,
     NoAnswer,
-    PricedReply,
     Request,
     TryAgain,
-    WebOptions,
     WebResult,
+    WebService,
 )
-
-if TYPE_CHECKING:
-    import requests
-
-_TIMEOUT = 20.0
-"""Seconds to connect, and seconds between two pieces of data."""
-_DEADLINE = 60.0
-"""Seconds for the body of a reply, even if it arrives slowly."""
-
-
-class _HttpReply(NamedTuple):
-    """A reply; ``wait``: the seconds that its headers ask to wait."""
-
-    status: int
-    wait: float | None
-    content: bytes
-
-
-class HttpService:
-    """Requests to one service: bounded replies, no redirects, and what each status means.
-
-    For messages: ``variables`` are the environment variables that hold the service's keys, ``hint`` says why access may
-    be rejected although no key is needed. ``no_credits``: see :class:`HttpOptions`.
-    """
-
-    def __init__(
-        self,
-        *,
-        method: str,
-        concurrency: int,
-        variables: str = "",
-        hint: str = "",
-        no_credits: Mapping[int, str] | None = None,
-    ) -> None:
-        self.concurrency = concurrency
-        self._method = method
-        self._variables = variables
-        self._hint = hint
-        self._no_credits = no_credits or {}
-        self._session = _session(concurrency)
-
-    def request(self, url: str, headers: Mapping[str, str], **parts: Any) -> _HttpReply:
-        """Send a request once and return the reply with status 200; else NoAnswer or TryAgain."""
-        import requests
-        from urllib3 import exceptions
-
-        # The last one is a body that ends early.
-        transient = requests.ConnectionError, requests.Timeout, exceptions.TimeoutError, exceptions.ProtocolError
-        try:
-            reply = self._reply(url, headers, parts)
-        except transient as error:
-            raise TryAgain(type(error).__name__, reached=False) from None
-        except (requests.RequestException, exceptions.HTTPError) as error:
-            # Without its text, which may contain a key.
-            raise NoAnswer(type(error).__name__) from None
-        if reply.status != 200:
-            self.judge(reply)
-        return reply
-
-    def judge(self, reply: _HttpReply) -> NoReturn:
-        """Raise what a reply with another status than 200 means."""
-        # In our words, because the body may contain the key.
-        reason = f"HTTP {reply.status}"
-        if reply.status in (401, 403):
-            hint = f" ({self._hint})" if self._hint else ""
-            raise NoAnswer(f"{reason}, {self._variables or 'access'} was rejected{hint}", refused=True)
-        mark = self._no_credits.get(reply.status)
-        if reply.status == 402 or (mark is not None and mark in reply.content.decode(errors="replace").lower()):
-            raise NoAnswer(f"{reason}, no credits are left", refused=True)
-        if reply.status == 429 or reply.status >= 500:
-            raise TryAgain(reason, wait=reply.wait)
-        raise NoAnswer(reason)
-
-    def close(self) -> None:
-        """Close the connections; the next request opens new ones."""
-        self._session.close()
-
-    def _reply(self, url: str, headers: Mapping[str, str], parts: Mapping[str, Any]) -> _HttpReply:
-        # Uncompressed, so that the byte limit holds for what is read.
-        headers = {"Accept-Encoding": "identity", **headers}
-        with self._session.request(
-            self._method, url, headers=headers, timeout=_TIMEOUT, allow_redirects=False, stream=True, **parts
-        ) as reply:
-            content, ends = bytearray(), time.monotonic() + _DEADLINE
-            read = reply.status_code in (200, *self._no_credits)  # Other bodies are not used.
-            while read and (block := reply.raw.read1(1 << 16, decode_content=False)):
-                content += block
-                if len(content) > MAX_REPLY_BYTES:
-                    raise NoAnswer(f"HTTP {reply.status_code}, but the reply exceeds {MAX_REPLY_BYTES:,} bytes")
-                if time.monotonic() > ends:  # the timeout begins again with each piece
-                    raise NoAnswer(f"no complete reply within {_DEADLINE:g} s")
-            return _HttpReply(reply.status_code, retry_after(reply.headers), bytes(content))
-
-
-def _session(connections: int) -> requests.Session:
-    import requests
-
-    session = keyed_session()
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=connections))
-    # A redirect would send the key to another host, and its body is read without a limit.
-    session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
-    return session
-
 
 JsonPath = Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)*$")]
 """Keys and positions in a JSON value, such as ``hits.0.title``."""
@@ -199,19 +92,17 @@ def fill_template(template: Any, query: str, k: int) -> Any:
     return k if template == "{k}" else _SLOT.sub(lambda slot: query if slot[1] == "query" else str(k), template)
 
 
-def variables(*texts: str) -> Iterator[str]:
+def _variables(text: str) -> list[str]:
     """The names in ``${NAME}``."""
-    for text in texts:
-        yield from _VARIABLE.findall(text)
+    return _VARIABLE.findall(text)
 
 
-def with_keys(texts: Mapping[str, str]) -> dict[str, str]:
+def _with_keys(texts: Mapping[str, str]) -> dict[str, str]:
     """The texts with the values of ``${NAME}``; UserError if a value cannot be sent in a header."""
-
-    def value(variable: re.Match[str]) -> str:
-        return key_from_environment(variable[1]) or ""
-
-    return {name: _VARIABLE.sub(value, text) for name, text in texts.items()}
+    return {
+        name: _VARIABLE.sub(lambda variable: key_from_environment(variable[1]) or "", text)
+        for name, text in texts.items()
+    }
 
 
 def parse_json(content: bytes | str) -> Any:
@@ -232,7 +123,7 @@ def search_presets() -> dict[str, Any]:
     return read_mapping(asset("indexes", "search_services.yaml"))
 
 
-class HttpOptions(WebOptions):
+class HttpOptions(WebService):
     """How to ask a search service over HTTP. A preset sets all but the address; further settings change the preset.
 
     In ``params`` and ``body``, ``{query}`` and ``{k}`` stand for the query and the number of results. In ``headers``
@@ -286,7 +177,7 @@ class HttpOptions(WebOptions):
     @classmethod
     def _keys_alone(cls, params: dict[str, _Value]) -> dict[str, _Value]:
         for name, value in params.items():
-            if any(variables(str(value))) and fill_template(value, "", 0) != value:
+            if _variables(str(value)) and fill_template(value, "", 0) != value:
                 raise ValueError(f"{name} contains a key and a slot; expected one of them")
         return params
 
@@ -303,14 +194,50 @@ class HttpOptions(WebOptions):
     @property
     def keys(self) -> Sequence[str]:
         """The environment variables that hold keys."""
-        return list(dict.fromkeys(variables(str([self.headers, self.params]))))
+        return list(dict.fromkeys(_variables(str([self.headers, self.params]))))
 
-    def answer(self, reply: Any) -> PricedReply:
-        """The reply with its price; NoAnswer if it is not as described."""
-        self.read(reply)
-        return PricedReply(reply, self.credits)
+    @property
+    def address(self) -> str:
+        """Method and address."""
+        return f"{self.method} {public_url(self.url)}"
 
-    def read(self, reply: Any) -> list[WebResult]:
+    @property
+    def description(self) -> str:
+        """Other settings are another source."""
+        values = self.model_dump(mode="json", exclude={"cache_days", "concurrency"})
+        digest = sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+        return f"{self.preset or 'http'} search at {public_url(self.url)} (settings {digest})"
+
+    def client(self) -> HttpClient:
+        """A client of the service."""
+        return HttpClient(
+            self.method,
+            concurrency=self.concurrency,
+            variables=" or ".join(self.keys),
+            hint=self.refused,
+            no_credits=self.no_credits,
+        )
+
+    def send(self, client: HttpClient, request: Request) -> tuple[Any, int]:
+        """The service's reply."""
+        params = {**request["params"], **_with_keys(self._secret_params)}
+        sent = client.request(self.url, _with_keys(self.headers), params=params, json=request["body"])
+        reply = parse_json(sent.content)
+        self._read(reply)  # NoAnswer if it is not as described
+        return reply, self.credits
+
+    def find(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
+        """The service's results."""
+        count = min(self.request_size(k), self.max_results or self.request_size(k))
+        public = {name: value for name, value in self.params.items() if name not in self._secret_params}
+        request = {"params": fill_template(public, query, count), "body": fill_template(self.body, query, count)}
+        return self._read(fetch(request))
+
+    @property
+    def _secret_params(self) -> dict[str, str]:
+        return {name: str(value) for name, value in self.params.items() if _variables(str(value))}
+
+    def _read(self, reply: Any) -> list[WebResult]:
         """The results of a reply that are not excluded; NoAnswer if the reply is not as described."""
         items = value_at(reply, self.results.removesuffix("?"))
         if items is None and self.results.endswith("?") and isinstance(reply, Mapping):
@@ -321,17 +248,7 @@ class HttpOptions(WebOptions):
             raise NoAnswer(f"the reply has no list of results with the configured fields at {where!r}")
         if any(result.score is None for result in found):  # The ranks are comparable, some scores are not.
             found = [result.model_copy(update={"score": None}) for result in found]
-        return [result for result in found if self.allows([result.link])]
-
-    def count(self, k: int) -> int:
-        """The number of results to request for ``k`` passages."""
-        return min(self.request_size(k), self.max_results or self.request_size(k))
-
-    @property
-    def digest(self) -> str:
-        """A short hash of the settings, so that other settings are another source."""
-        values = self.model_dump(mode="json", exclude={"cache_days", "concurrency"})
-        return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+        return [result for result in found if self.allows(result.link)]
 
     def _result(self, item: Any) -> WebResult | None:
         """A result; None if it has neither title, text nor URL."""
@@ -355,38 +272,6 @@ class HttpOptions(WebOptions):
         return html.unescape(_TAG.sub("", text)) if self.html else text
 
 
-class HttpSearch(HttpService):
-    """A service that is described by its options; see :class:`madke.retrieval.web.Service`."""
-
-    def __init__(self, options: HttpOptions) -> None:
-        super().__init__(
-            method=options.method,
-            concurrency=options.concurrency,
-            variables=" or ".join(options.keys),
-            hint=options.refused,
-            no_credits=options.no_credits,
-        )
-        self._options = options
-        self._secret_params = {name: str(value) for name, value in options.params.items() if any(variables(str(value)))}
-        self.address = f"{options.method} {public_url(options.url)}"
-        kind = options.preset or "http"
-        self.description = f"{kind} search at {public_url(options.url)} (settings {options.digest})"
-
-    def send(self, request: Request) -> PricedReply:
-        """The service's reply."""
-        options = self._options
-        params = {**request["params"], **with_keys(self._secret_params)}
-        reply = self.request(options.url, with_keys(options.headers), params=params, json=request["body"])
-        return options.answer(parse_json(reply.content))
-
-    def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
-        """The service's results."""
-        options, count = self._options, self._options.count(k)
-        public = {name: value for name, value in options.params.items() if name not in self._secret_params}
-        request = {"params": fill_template(public, query, count), "body": fill_template(options.body, query, count)}
-        return options.read(fetch(request))
-
-
 SERPER_KEY = "SERPER_API_KEY"
 CREDIT_BUYS = 10
 """Results per credit; more results cost two credits."""
@@ -396,7 +281,7 @@ _IMPOSSIBLE_PRICE = 1_000
 """Credits; every search costs less."""
 
 
-class SerperOptions(WebOptions):
+class SerperOptions(WebService):
     """Settings of a web search. As in the paper (MADKE, section 3.1.1), only organic snippets become passages."""
 
     results: Annotated[int | None, Field(strict=True, ge=1, le=_MAX_RESULTS)] = None
@@ -446,43 +331,47 @@ class SerperOptions(WebOptions):
         return (SERPER_KEY,)
 
     @property
-    def changed(self) -> str:
-        """The non-default settings that change results, such as ``country="us"``; may be empty."""
-        values = self.model_dump(mode="json", exclude_defaults=True, exclude={"cache_days"})
-        ordered = sorted(values.items(), key=lambda item: item[0] == "exclude")
-        return ", ".join(f"{name}={json.dumps(value)}" for name, value in ordered)
-
-
-class Serper(HttpService):
-    """``POST {base_url}/search``. Default: the address in ``SERPER_BASE_URL``, else Serper's own."""
-
-    def __init__(self, options: SerperOptions, base_url: str | None = None) -> None:
-        no_credits = {400: "not enough credits"}
-        super().__init__(method="POST", concurrency=8, variables=SERPER_KEY, no_credits=no_credits)
-        self.address = (base_url or os.environ.get("SERPER_BASE_URL") or _BASE_URL).rstrip("/")
-        if "@" in self.address or "?" in self.address:
+    def address(self) -> str:
+        """The address in ``SERPER_BASE_URL``, else Serper's own."""
+        address = (os.environ.get("SERPER_BASE_URL") or _BASE_URL).rstrip("/")
+        if "@" in address or "?" in address:
             # The address is written to pool files and the cache.
             expected = "expected the address alone (the key is SERPER_API_KEY)"
             raise UserError(f"SERPER_BASE_URL contains a user or a query; {expected}")
-        self._options = options
-        self._key = key_from_environment(SERPER_KEY) or ""
-        changed = f" ({options.changed})" if options.changed else ""
-        self.description = f"web search through {public_url(self.address)}{changed}"
+        return address
 
-    def send(self, request: Request) -> PricedReply:
+    @property
+    def description(self) -> str:
+        """With the settings that change results, such as ``country="us"``, if there are any."""
+        values = self.model_dump(mode="json", exclude_defaults=True, exclude={"cache_days"})
+        ordered = sorted(values.items(), key=lambda item: item[0] == "exclude")
+        changed = ", ".join(f"{name}={json.dumps(value)}" for name, value in ordered)
+        return f"web search through {public_url(self.address)}" + (f" ({changed})" if changed else "")
+
+    def client(self) -> HttpClient:
+        """A client of Serper."""
+        return HttpClient("POST", concurrency=8, variables=SERPER_KEY, no_credits={400: "not enough credits"})
+
+    def send(self, client: HttpClient, request: Request) -> tuple[Any, int]:
         """The reply; a price that is missing or impossible is that of the requested results."""
-        reply = parse_json(self.request(f"{self.address}/search", {"X-API-KEY": self._key}, json=dict(request)).content)
+        headers = {"X-API-KEY": key_from_environment(SERPER_KEY) or ""}
+        reply = parse_json(client.request(f"{self.address}/search", headers, json=dict(request)).content)
         if not isinstance(reply, Mapping) or _organic(reply) is None:
             raise NoAnswer("HTTP 200, but the body is not a search result")
         price = reply.get("credits")
         if type(price) is not int or not 0 <= price < _IMPOSSIBLE_PRICE:
             price = 1 if request["num"] <= CREDIT_BUYS else 2
-        return PricedReply(reply, price)
+        return reply, price
 
-    def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
-        """The organic results by rank that are not excluded."""
-        found = _organic(fetch(self._options.parameters(query, k))) or ()
-        return [result for result in found if self._options.allows([result.link])]
+    def find(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
+        """The organic results by rank that are not excluded; the query is sent verbatim."""
+        ends = (("cd_min", self.after), ("cd_max", self.before))
+        days = [f"{name}:{day.month}/{day.day}/{day.year}" for name, day in ends if day is not None]
+        optional = {"gl": self.country, "hl": self.language, "tbs": ",".join(["cdr:1", *days]) if days else None}
+        tens = min(-(-self.request_size(k) // CREDIT_BUYS) * CREDIT_BUYS, _MAX_RESULTS)
+        given = {name: value for name, value in optional.items() if value is not None}
+        found = _organic(fetch({"q": query, "num": self.results or tens, **given})) or ()
+        return [result for result in found if self.allows(result.link)]
 
 
 def _organic(reply: Mapping[str, Any]) -> list[WebResult] | None:
@@ -508,7 +397,7 @@ _NO_TEXT = {"see also", "references", "notes", "external links", "further readin
 """Headings of sections that are lists of links."""
 
 
-class WikipediaOptions(WebOptions):
+class WikipediaOptions(WebService):
     """Settings of a search in Wikipedia, or in another wiki with the same software."""
 
     language: Annotated[str, Field(pattern="^[a-z]{2,3}(-[a-z]+)*$")] = "en"
@@ -519,39 +408,50 @@ class WikipediaOptions(WebOptions):
     contact: Annotated[str, Field(pattern=r"^[\x21-\x7e]+$")] | None = None
     """A mail address or page for the user agent, so that the operators can reach you."""
 
+    @property
+    def _api(self) -> str:
+        return self.url or f"https://{self.language}.wikipedia.org/w/api.php"
 
-class Wikipedia(HttpService):
-    """See :class:`madke.retrieval.web.Service`."""
+    @property
+    def address(self) -> str:
+        """The address of the API."""
+        return public_url(self._api)
 
-    def __init__(self, options: WikipediaOptions) -> None:
-        super().__init__(method="GET", concurrency=1)
-        self._options = options
-        self._url = options.url or f"https://{options.language}.wikipedia.org/w/api.php"
-        self.address = public_url(self._url)
-        self.description = f"Wikipedia search at {self.address} ({options.articles} articles per query)"
-        contact = f"; {options.contact}" if options.contact else ""
-        self._headers = {"User-Agent": f"madke/{__version__} (batch question answering{contact})"}
+    @property
+    def description(self) -> str:
+        """Address and number of articles."""
+        return f"Wikipedia search at {self.address} ({self.articles} articles per query)"
 
-    def send(self, request: Request) -> PricedReply:
+    def client(self) -> HttpClient:
+        """A client that sends one request at a time."""
+        return HttpClient("GET", concurrency=1)
+
+    def send(self, client: HttpClient, request: Request) -> tuple[Any, int]:
         """The API's reply."""
+        contact = f"; {self.contact}" if self.contact else ""
+        headers = {"User-Agent": f"madke/{__version__} (batch question answering{contact})"}
         fixed = {"action": "query", "format": "json", "formatversion": 2, "maxlag": _MAX_LAG}
-        return _checked(self.request(self._url, self._headers, params=fixed | dict(request)))
+        sent = client.request(self._api, headers, params=fixed | dict(request))
+        reply = parse_json(sent.content)
+        error = reply.get("error") if isinstance(reply, dict) else "no object"
+        if error is None and isinstance(reply.get("query"), dict):
+            return reply, 0
+        code = error.get("code") if isinstance(error, dict) else None
+        if isinstance(code, str) and _BUSY.fullmatch(code):
+            raise TryAgain(f"the wiki is busy ({code})", wait=sent.wait)
+        known = isinstance(code, str) and re.fullmatch(r"[\w-]{1,40}", code)
+        raise NoAnswer(f"the wiki refuses the request ({code})" if known else "the reply is not of the MediaWiki API")
 
-    def results(self, query: str, k: int, fetch: Fetch) -> Iterator[WebResult]:
+    def find(self, query: str, k: int, fetch: Fetch) -> Iterator[WebResult]:
         """The best passages of the articles that the search finds."""
-        request = {"list": "search", "srsearch": query[:_LONGEST_QUERY], "srlimit": self._options.articles}
+        request = {"list": "search", "srsearch": query[:_LONGEST_QUERY], "srlimit": self.articles}
         found = [item.get("pageid") for item in _list(fetch(request), "search")]
         passages = [passage for page in found if isinstance(page, int) for passage in self._passages(page, fetch)]
         for passage, score in _best(passages, query, k):
             words = quote(" ".join(passage.text.split()[:_LINKED_WORDS]), safe="")
-            yield WebResult(
-                title=passage.title,
-                snippet=passage.text,
-                # A part of the page: else the passages of an article would be duplicates of each other.
-                link=f"{passage.url}#:~:text={words.replace('-', '%2D')}",
-                id=passage.key,
-                score=score,
-            )
+            # A part of the page: else the passages of an article would be duplicates of each other.
+            link = f"{passage.url}#:~:text={words.replace('-', '%2D')}"
+            yield WebResult(title=passage.title, snippet=passage.text, link=link, id=passage.key, score=score)
 
     def _passages(self, page: int, fetch: Fetch) -> Iterator[_Passage]:
         article = {
@@ -564,7 +464,7 @@ class Wikipedia(HttpService):
         }
         for item in _list(fetch(article), "pages"):
             title, text, url = (str(item.get(name) or "") for name in ("title", "extract", "fullurl"))
-            if "pageprops" not in item and self._options.allows([url]):
+            if "pageprops" not in item and self.allows(url):
                 words = _prose(text).split()
                 for n, start in enumerate(range(0, len(words), _WORDS)):
                     yield _Passage(f"{page}-{n}", title, " ".join(words[start : start + _WORDS]), url)
@@ -575,20 +475,6 @@ class _Passage(NamedTuple):
     title: str
     text: str
     url: str
-
-
-def _checked(response: _HttpReply) -> PricedReply:
-    reply = parse_json(response.content)
-    if not isinstance(reply, dict):
-        raise NoAnswer("the reply is not of the MediaWiki API")
-    error = reply.get("error")
-    if error is None and isinstance(reply.get("query"), dict):
-        return PricedReply(reply)
-    code = error.get("code") if isinstance(error, dict) else None
-    if isinstance(code, str) and _BUSY.fullmatch(code):
-        raise TryAgain(f"the wiki is busy ({code})", wait=response.wait)
-    known = isinstance(code, str) and re.fullmatch(r"[\w-]{1,40}", code)
-    raise NoAnswer(f"the wiki refuses the request ({code})" if known else "the reply is not of the MediaWiki API")
 
 
 def _list(reply: Any, name: str) -> list[dict[str, Any]]:

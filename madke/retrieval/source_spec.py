@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, Union, cast
@@ -20,17 +20,9 @@ from madke.core.knowledge import Source
 from madke.retrieval.documents.source import DocumentSource
 from madke.retrieval.fusion import HybridSource, Method
 from madke.retrieval.index_sources import RankedBy, SampleSource, open_index
-from madke.retrieval.services import (
-    HttpOptions,
-    HttpSearch,
-    Serper,
-    SerperOptions,
-    Wikipedia,
-    WikipediaOptions,
-    search_presets,
-)
+from madke.retrieval.services import HttpOptions, SerperOptions, WikipediaOptions, search_presets
 from madke.retrieval.source import own_source
-from madke.retrieval.web import Service, SnippetsSource, WebOptions, WebSource
+from madke.retrieval.web import SnippetsSource, WebService, WebSource
 
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B`` with an optional weight."""
@@ -174,27 +166,23 @@ class _ServiceSpec(SourceSpec):
     """A search service; its only field has the options."""
 
     asks_service = True
-    service: ClassVar[type[Service]]
-    """It is made from the options."""
     cache: ClassVar[str] = "searches"
     """The folder of its answers, in the cache folder."""
 
     @property
-    def options(self) -> WebOptions:
-        """The service's settings."""
-        ((_, options),) = self
-        return cast(WebOptions, options)
+    def service(self) -> WebService:
+        """The service with its settings."""
+        ((_, service),) = self
+        return cast(WebService, service)
 
     @property
     def keys(self) -> Sequence[str]:
-        """Those of its options. A search with a key may cost money."""
-        return self.options.keys
+        """Those of the service. A search with a key may cost money."""
+        return self.service.keys
 
     def open(self, name: str) -> Source:
         """Open the service, with its cache."""
-        cache = cache_dir(self.cache) / "answers.sqlite"
-        service = cast(Callable[[WebOptions], Service], self.service)
-        return WebSource(service(self.options), self.options, name=name, cache=cache)
+        return WebSource(self.service, name=name, cache=cache_dir(self.cache) / "answers.sqlite")
 
 
 _Default = BeforeValidator(lambda options: {} if options is None else options)
@@ -204,7 +192,6 @@ _Default = BeforeValidator(lambda options: {} if options is None else options)
 class SerperSpec(_ServiceSpec):
     """Google's results through Serper."""
 
-    service = Serper
     cache = "serper"
     serper: Annotated[SerperOptions, _Default] = SerperOptions()
 
@@ -213,7 +200,6 @@ class SerperSpec(_ServiceSpec):
 class HttpSpec(_ServiceSpec):
     """A search service over HTTP."""
 
-    service = HttpSearch
     http: HttpOptions
 
     def risk(self, folder: Path) -> str | None:
@@ -225,7 +211,6 @@ class HttpSpec(_ServiceSpec):
 class WikipediaSpec(_ServiceSpec):
     """Wikipedia's search API."""
 
-    service = Wikipedia
     wikipedia: Annotated[WikipediaOptions, _Default] = WikipediaOptions()
 
 

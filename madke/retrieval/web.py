@@ -12,21 +12,25 @@ import random
 import re
 import sqlite3
 import threading
+import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, Field, field_validator
 
 from madke._util.assets import cache_dir
 from madke._util.files import fingerprint, read_jsonl
+from madke._util.http_session import keyed_session
 from madke._util.yaml_file import validated
+from madke.core.addresses import retry_after
 from madke.core.errors import UserError, count_of
 from madke.core.knowledge import Hits, Passage
 
@@ -84,53 +88,6 @@ Address = Annotated[str, AfterValidator(_without_secrets)]
 """The address of a service. It is written to pool files and to the cache."""
 
 
-class WebOptions(BaseModel, frozen=True, extra="forbid"):
-    """Settings that all search services share."""
-
-    exclude: tuple[str, ...] = ()
-    """Excluded domains, with their subdomains; a leading ``www.`` is ignored."""
-    cache_days: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
-    """Days for which a cached answer is used; default: without limit."""
-
-    @field_validator("exclude")
-    @classmethod
-    def _domains(cls, domains: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted({_domain(domain) for domain in domains}))
-
-    @property
-    def keys(self) -> Sequence[str]:
-        """The environment variables that hold keys."""
-        return ()
-
-    def request_size(self, k: int) -> int:
-        """Results to request for ``k`` passages: some more if domains are excluded."""
-        return k + (_PER_SITE if self.exclude else 0)
-
-    def allows(self, links: Iterable[str]) -> bool:
-        """Whether a text with these links may be used; if domains are excluded, it needs a valid link."""
-        hosts = [_host(link) for link in links]
-        excluded = tuple(f".{domain}" for domain in self.exclude)
-        return not excluded or (bool(hosts) and all(host and not f".{host}".endswith(excluded) for host in hosts))
-
-
-def _domain(text: str) -> str:
-    domain = (_host(f"//{text.strip()}") or "").removeprefix("www.")
-    if not _HOST.fullmatch(domain) or re.search(r"[/:@?#\\]", text):
-        raise ValueError(f"expected a domain such as example.org, found {text!r}")
-    return domain
-
-
-def _host(link: str) -> str | None:
-    """The host of a link in lower case, international names as ``xn--``; None if the link is invalid."""
-    try:
-        # Browsers treat a backslash as a slash.
-        host = urlsplit(link.replace("\\", "/")).hostname or ""
-        host = host.rstrip(".").encode("idna").decode("ascii").lower()
-    except ValueError:
-        return None
-    return host if _HOST.fullmatch(host) else None
-
-
 class _Line(BaseModel):
     query: str
     results: tuple[WebResult, ...]
@@ -168,19 +125,12 @@ def _normalised(query: str) -> str:
 _ATTEMPTS = 5
 _LONGEST_WAIT = 30.0
 """Seconds; the search ends if the service asks for a longer wait."""
-
-MAX_REPLY_BYTES = 5_000_000
-"""Maximum size of a reply; a hundred results take about 50,000 bytes."""
-
-Request = Mapping[str, Any]
-"""JSON values that identify a request to a service, without keys. It is the reply's key in the cache."""
-
-
-class PricedReply(NamedTuple):
-    """A reply as a JSON value, and its price."""
-
-    value: Any
-    credits: int = 0
+_TIMEOUT = 20.0
+"""Seconds to connect, and seconds between two pieces of data."""
+_DEADLINE = 60.0
+"""Seconds for the body of a reply, even if it arrives slowly."""
+_MAX_REPLY_BYTES = 5_000_000
+"""A hundred results take about 50,000 bytes."""
 
 
 class NoAnswer(Exception):
@@ -200,32 +150,170 @@ class TryAgain(Exception):
         self.reached = reached
 
 
+class HttpReply(NamedTuple):
+    """A reply; ``wait``: the seconds that its headers ask to wait."""
+
+    status: int
+    wait: float | None
+    content: bytes
+
+
+class HttpClient:
+    """Requests to one service: bounded replies, no redirects, and what each status means.
+
+    For messages: ``variables`` are the environment variables that hold the service's keys, ``hint`` says why access may
+    be rejected although no key is needed. ``no_credits``: status -> text (lower case) of replies that mean that the
+    quota is used up; an empty text is in every reply.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        *,
+        concurrency: int,
+        variables: str = "",
+        hint: str = "",
+        no_credits: Mapping[int, str] | None = None,
+    ) -> None:
+        import requests
+
+        self.concurrency = concurrency
+        self._method = method
+        self._variables = variables
+        self._hint = hint
+        self._no_credits = no_credits or {}
+        self._session = keyed_session()
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=concurrency))
+        # A redirect would send the key to another host, and its body is read without a limit.
+        self._session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
+
+    def request(self, url: str, headers: Mapping[str, str], **parts: Any) -> HttpReply:
+        """Send a request once and return the reply with status 200; else NoAnswer or TryAgain."""
+        import requests
+        from urllib3 import exceptions
+
+        # The last one is a body that ends early.
+        transient = requests.ConnectionError, requests.Timeout, exceptions.TimeoutError, exceptions.ProtocolError
+        try:
+            reply = self._reply(url, headers, parts)
+        except transient as error:
+            raise TryAgain(type(error).__name__, reached=False) from None
+        except (requests.RequestException, exceptions.HTTPError) as error:
+            # Without its text, which may contain a key.
+            raise NoAnswer(type(error).__name__) from None
+        if reply.status == 200:
+            return reply
+        # In our words, because the body may contain the key.
+        reason = f"HTTP {reply.status}"
+        if reply.status in (401, 403):
+            hint = f" ({self._hint})" if self._hint else ""
+            raise NoAnswer(f"{reason}, {self._variables or 'access'} was rejected{hint}", refused=True)
+        mark = self._no_credits.get(reply.status)
+        if reply.status == 402 or (mark is not None and mark in reply.content.decode(errors="replace").lower()):
+            raise NoAnswer(f"{reason}, no credits are left", refused=True)
+        if reply.status == 429 or reply.status >= 500:
+            raise TryAgain(reason, wait=reply.wait)
+        raise NoAnswer(reason)
+
+    def close(self) -> None:
+        """Close the connections; the next request opens new ones."""
+        self._session.close()
+
+    def _reply(self, url: str, headers: Mapping[str, str], parts: Mapping[str, Any]) -> HttpReply:
+        # Uncompressed, so that the byte limit holds for what is read.
+        headers = {"Accept-Encoding": "identity", **headers}
+        with self._session.request(
+            self._method, url, headers=headers, timeout=_TIMEOUT, allow_redirects=False, stream=True, **parts
+        ) as reply:
+            content, ends = bytearray(), time.monotonic() + _DEADLINE
+            read = reply.status_code in (200, *self._no_credits)  # Other bodies are not used.
+            while read and (block := reply.raw.read1(1 << 16, decode_content=False)):
+                content += block
+                if len(content) > _MAX_REPLY_BYTES:
+                    raise NoAnswer(f"HTTP {reply.status_code}, but the reply exceeds {_MAX_REPLY_BYTES:,} bytes")
+                if time.monotonic() > ends:  # the timeout begins again with each piece
+                    raise NoAnswer(f"no complete reply within {_DEADLINE:g} s")
+            return HttpReply(reply.status_code, retry_after(reply.headers), bytes(content))
+
+
+Request = Mapping[str, Any]
+"""JSON values that identify a request to a service, without keys. It is the reply's key in the cache."""
+
 Fetch = Callable[[Request], Any]
 """Returns the value of a reply, from the cache or the service; raises NoAnswer."""
 
 
-class Service(Protocol):
-    """A search service: how it is asked, and what its replies mean."""
+class WebService(BaseModel, frozen=True, extra="forbid"):
+    """A search service: its settings, how it is asked, and what its replies mean."""
 
-    address: str
-    """Where it is, without secrets: it is written to the cache."""
-    description: str
-    """Address and settings that change results, without secrets: written to pool files."""
-    concurrency: int
+    exclude: tuple[str, ...] = ()
+    """Excluded domains, with their subdomains; a leading ``www.`` is ignored."""
+    cache_days: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    """Days for which a cached answer is used; default: without limit."""
 
-    def send(self, request: Request) -> PricedReply:
-        """Send one request once; raises NoAnswer or TryAgain. Several threads may call it."""
+    @field_validator("exclude")
+    @classmethod
+    def _domains(cls, domains: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted({_domain(domain) for domain in domains}))
 
-    def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
+    @property
+    def keys(self) -> Sequence[str]:
+        """The environment variables that hold keys."""
+        return ()
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """Where it is, without secrets: it is written to the cache."""
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """Address and settings that change results, without secrets: written to pool files."""
+
+    @abstractmethod
+    def client(self) -> HttpClient:
+        """What sends its requests."""
+
+    @abstractmethod
+    def send(self, client: HttpClient, request: Request) -> tuple[Any, int]:
+        """Send one request once; the reply as a JSON value, and its price in credits. Raises NoAnswer or TryAgain."""
+
+    @abstractmethod
+    def find(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The results for a query, best first; it may fetch several replies."""
 
-    def close(self) -> None:
-        """End the connections; the next request opens new ones."""
+    def request_size(self, k: int) -> int:
+        """Results to request for ``k`` passages: some more if domains are excluded."""
+        return k + (_PER_SITE if self.exclude else 0)
+
+    def allows(self, link: str) -> bool:
+        """Whether a text with this link may be used; if domains are excluded, it needs a valid link."""
+        host, excluded = _host(link), tuple(f".{domain}" for domain in self.exclude)
+        return not excluded or (host is not None and not f".{host}".endswith(excluded))
 
 
-class _CachedReply(NamedTuple):
-    value: Any
-    retrieved_at: datetime
+def _domain(text: str) -> str:
+    domain = (_host(f"//{text.strip()}") or "").removeprefix("www.")
+    if not _HOST.fullmatch(domain) or re.search(r"[/:@?#\\]", text):
+        raise ValueError(f"expected a domain such as example.org, found {text!r}")
+    return domain
+
+
+def _host(link: str) -> str | None:
+    """The host of a link in lower case, international names as ``xn--``; None if the link is invalid."""
+    try:
+        # Browsers treat a backslash as a slash.
+        host = urlsplit(link.replace("\\", "/")).hostname or ""
+        host = host.rstrip(".").encode("idna").decode("ascii").lower()
+    except ValueError:
+        return None
+    return host if _HOST.fullmatch(host) else None
+
+
+_Kept = tuple[Any, datetime]
+"""A reply as a JSON value, and when it was retrieved."""
 
 
 class _Cache:
@@ -240,14 +328,15 @@ class _Cache:
     def is_empty(self) -> bool:
         return self._execute("SELECT 1 FROM replies WHERE base_url = ?", self._address) is None
 
-    def read(self, request: Request) -> _CachedReply | None:
+    def read(self, request: Request) -> _Kept | None:
         """The cached reply, of any age."""
         select = "SELECT retrieved_at, reply FROM replies WHERE base_url = ? AND parameters = ?"
         row = self._execute(select, self._address, json.dumps(request, sort_keys=True))
-        return None if row is None else _CachedReply(json.loads(row[1]), datetime.fromisoformat(row[0]))
+        return None if row is None else (json.loads(row[1]), datetime.fromisoformat(row[0]))
 
-    def write(self, request: Request, kept: _CachedReply) -> None:
-        row = (json.dumps(request, sort_keys=True), kept.retrieved_at.isoformat(), json.dumps(kept.value))
+    def write(self, request: Request, kept: _Kept) -> None:
+        value, retrieved_at = kept
+        row = (json.dumps(request, sort_keys=True), retrieved_at.isoformat(), json.dumps(value))
         self._execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", self._address, *row)
 
     def _execute(self, statement: str, *values: str) -> Any:
@@ -288,8 +377,7 @@ class WebSource:
 
     def __init__(
         self,
-        service: Service,
-        options: WebOptions,
+        service: WebService,
         *,
         name: str,
         cache: Path | None = None,
@@ -299,24 +387,26 @@ class WebSource:
         self.name = name
         self.description = self.fingerprint = service.description
         self._service = service
+        self._client = service.client()
         self._cache = _Cache(cache or cache_dir("searches") / "answers.sqlite", service.address)
-        self._cache_days = options.cache_days
-        self._missing = " and ".join(key for key in options.keys if not os.environ.get(key, "").strip())
+        self._missing = " and ".join(key for key in service.keys if not os.environ.get(key, "").strip())
         self._sleep = sleep
         self._now = now
         self._refusal = ""
         self._one_at_a_time = threading.Lock()
-        self._state: _SearchState | None = None
+        self._search = _Search()
         self.spent = Spent(source=name)
         if self._missing and self._cache.is_empty():
             raise UserError(f"source {name!r} ({service.description}) needs a key; set {self._missing}")
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """At most ``k`` passages for each query, in the service's order."""
-        state = self._state = _SearchState(self._send, self._sleep, self._refusal)
-        pool = ThreadPoolExecutor(self._service.concurrency)
+        search = self._search = _Search()
+        if self._refusal:
+            search.end(self._refusal)
+        pool = ThreadPoolExecutor(self._client.concurrency)
         try:
-            found = {query: pool.submit(self._find, query, k, state) for query in dict.fromkeys(queries)}
+            found = {query: pool.submit(self._find, query, k, search) for query in dict.fromkeys(queries)}
             for done in as_completed(found.values()):
                 done.result()
         except BaseException:  # also Ctrl-C: threads that wait for a retry end at once
@@ -324,109 +414,93 @@ class WebSource:
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-            self._refusal = state.refusal
         return [found[query].result() for query in queries]
 
     def aclose(self) -> None:
         """End a search that another thread is in, and the service's connections."""
-        if self._state is not None:
-            self._state.end("stopped")
-        self._service.close()
+        self._search.end("stopped")
+        self._client.close()
 
-    def _send(self, request: Request) -> PricedReply:
-        with self._one_at_a_time:
-            self.spent.requests += 1
-        return self._service.send(request)
-
-    def _find(self, query: str, k: int, state: _SearchState) -> Hits:
+    def _find(self, query: str, k: int, search: _Search) -> Hits:
         times = []
 
         def fetch(request: Request) -> Any:
-            kept = self._fetch(request, state)
-            times.append(kept.retrieved_at)
-            return kept.value
+            value, retrieved_at = self._fetch(request, search)
+            times.append(retrieved_at)
+            return value
 
         try:
-            results = list(self._service.results(query, k, fetch))
+            results = list(self._service.find(query, k, fetch))
         except NoAnswer as error:
             return Hits(error=str(error))
         oldest = min(times).isoformat(timespec="seconds") if times else None
         return web_hits(results, k, source=self.name, retrieved_at=oldest)
 
-    def _fetch(self, request: Request, state: _SearchState) -> _CachedReply:
-        kept = None if self._cache_days == 0 else self._cache.read(request)
-        days = self._cache_days
-        if kept is not None and (days is None or (self._now() - kept.retrieved_at) / timedelta(days=1) < days):
+    def _fetch(self, request: Request, search: _Search) -> _Kept:
+        days = self._service.cache_days
+        kept = None if days == 0 else self._cache.read(request)
+        if kept is not None and (days is None or (self._now() - kept[1]) / timedelta(days=1) < days):
             with self._one_at_a_time:
                 self.spent.cached += 1
             return kept
         try:
-            return self._ask(request, state)
+            if self._missing:
+                raise NoAnswer(f"no usable answer in the cache, and {self._missing} is not set")
+            value, credits = self._ask(request, search)
         except NoAnswer as error:
             if kept is None:
                 raise
-            expired = kept.retrieved_at + timedelta(days=days or 0)
+            expired = kept[1] + timedelta(days=days or 0)
             raise NoAnswer(f"{error}; the answer in the cache expired on {expired:%Y-%m-%d}") from None
-
-    def _ask(self, request: Request, state: _SearchState) -> _CachedReply:
-        if self._missing:
-            raise NoAnswer(f"no usable answer in the cache, and {self._missing} is not set")
-        answer = state.ask(request)
-        kept = _CachedReply(answer.value, self._now().astimezone(UTC))
-        self._cache.write(request, kept)  # before this thread sends another request: the reply is paid for
+        new = value, self._now().astimezone(UTC)
+        self._cache.write(request, new)  # before this thread sends another request: the reply is paid for
         with self._one_at_a_time:
-            self.spent.credits += answer.credits
-        return kept
+            self.spent.credits += credits
+        return new
 
-
-class _SearchState:
-    """State that the threads of one search share."""
-
-    def __init__(
-        self, send: Callable[[Request], PricedReply], sleep: Callable[[float], object] | None, refusal: str
-    ) -> None:
-        self._send = send
-        self.refusal = refusal
-        """Why the service refuses all requests, from this search or an earlier one."""
-        self._over = threading.Event()
-        self._why = ""
-        self._reached = False
-        """Whether the service has replied to any request."""
-        self._sleep = sleep or self._over.wait
-        if refusal:
-            self.end(refusal)
-
-    def end(self, reason: str) -> None:
-        self._why = self._why or reason
-        self._over.set()
-
-    def ask(self, request: Request) -> PricedReply:
-        """The answer to one request, with retries; NoAnswer if there is none."""
+    def _ask(self, request: Request, search: _Search) -> tuple[Any, int]:
+        """The reply and price of one request, with retries; NoAnswer if there is none."""
         reason, wait = "", 0.0
         for sent in range(_ATTEMPTS):
             if sent:
-                self._sleep(wait)
-            if self._over.is_set():
-                raise NoAnswer(f"not sent{' again' if sent else ''}: {self._why}")
+                (self._sleep or search.over.wait)(wait)
+            if search.over.is_set():
+                raise NoAnswer(f"not sent{' again' if sent else ''}: {search.why}")
+            with self._one_at_a_time:
+                self.spent.requests += 1
             wait = min(2.0**sent, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
             try:
-                answer = self._send(request)
-                self._reached = True
+                answer = self._service.send(self._client, request)
+                search.reached = True
                 return answer
             except TryAgain as error:
-                self._reached |= error.reached
+                search.reached |= error.reached
                 reason = str(error)
                 if (error.wait or 0) > _LONGEST_WAIT:
-                    self.end(reason := f"{reason}, and the server asks to wait {error.wait:.0f} s")
+                    search.end(reason := f"{reason}, and the server asks to wait {error.wait:.0f} s")
                     raise NoAnswer(reason) from None
                 wait = wait if error.wait is None else error.wait
             except NoAnswer as error:
-                self._reached = True
+                search.reached = True
                 if error.refused:
-                    self.refusal = str(error)
-                    self.end(self.refusal)
+                    self._refusal = str(error)
+                    search.end(self._refusal)
                 raise
         reason = f"{reason} after {_ATTEMPTS} attempts"
-        if not self._reached:
-            self.end(reason)
+        if not search.reached:
+            search.end(reason)
         raise NoAnswer(reason)
+
+
+@dataclass
+class _Search:
+    """State that the threads of one search share."""
+
+    over: threading.Event = field(default_factory=threading.Event)
+    why: str = ""
+    reached: bool = False
+    """Whether the service has replied to any request."""
+
+    def end(self, reason: str) -> None:
+        self.why = self.why or reason
+        self.over.set()

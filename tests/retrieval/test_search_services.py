@@ -15,9 +15,9 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.retrieval.services import HttpSearch, Serper, SerperOptions, Wikipedia, search_presets
-from madke.retrieval.source_spec import HttpSpec, WikipediaSpec, spec_from_yaml
-from madke.retrieval.web import Service, SnippetsSource, Spent, WebOptions, WebSource
+from madke.retrieval.services import SerperOptions, search_presets
+from madke.retrieval.source_spec import HttpSpec, SerperSpec, WikipediaSpec, spec_from_yaml
+from madke.retrieval.web import SnippetsSource, Spent, WebService, WebSource
 from tests.support.search_server import Reply, SearchServer, Seen, ok, raw_server
 
 KEY = "canary-7f3a9b2c5d"
@@ -188,26 +188,24 @@ def waits() -> list[float]:
 Open = Callable[..., WebSource]
 
 
-def service_of(case: Case, settings: dict[str, Any]) -> tuple[Service, WebOptions]:
-    if case is CASES["serper"]:
-        url = settings.pop("url")
-        options = SerperOptions.model_validate(settings)
-        return Serper(options, url), options
-    spec = spec_from_yaml({"wikipedia" if case is CASES["wikipedia"] else "http": settings}, file="f")
-    if isinstance(spec, WikipediaSpec):
-        return Wikipedia(spec.wikipedia), spec.wikipedia
-    assert isinstance(spec, HttpSpec)
-    return HttpSearch(spec.http), spec.http
+def service_of(case: Case, settings: dict[str, Any]) -> WebService:
+    kind = next((name for name in ("serper", "wikipedia") if case is CASES[name]), "http")
+    spec = spec_from_yaml({kind: settings}, file="f")
+    assert isinstance(spec, HttpSpec | SerperSpec | WikipediaSpec)
+    return spec.service
 
 
 @pytest.fixture
-def opened(case: Case, tmp_path: Path, waits: list[float]) -> Open:
+def opened(case: Case, tmp_path: Path, waits: list[float], monkeypatch: pytest.MonkeyPatch) -> Open:
     """Opens the source at an address."""
 
     def open_at(url: str, now: Callable[[], datetime] = lambda: datetime.now(UTC), **more: Any) -> WebSource:
         settings = {**case.settings, "url": case.settings["url"].replace("{url}", url), **more}
-        service, options = service_of(case, settings)
-        return WebSource(service, options, name="web", cache=tmp_path / "c.sqlite", sleep=waits.append, now=now)
+        if case is CASES["serper"]:
+            monkeypatch.setenv("SERPER_BASE_URL", settings.pop("url"))
+        return WebSource(
+            service_of(case, settings), name="web", cache=tmp_path / "c.sqlite", sleep=waits.append, now=now
+        )
 
     return open_at
 
@@ -331,7 +329,7 @@ def test_an_unreachable_service_is_not_tried_for_every_query(opened: Open) -> No
 
 
 def test_a_hanging_service_and_half_a_body_are_retried(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.retrieval.services._TIMEOUT", 0.05)
+    monkeypatch.setattr("madke.retrieval.web._TIMEOUT", 0.05)
     with raw_server(b"", b"", 0), raw_server(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{") as half:
         (cut,) = opened(half).search(["a"], 3)
     with raw_server(b"H", b"T", 60) as hanging:
@@ -353,7 +351,7 @@ def test_an_endless_reply_is_not_read_to_its_end(packing: bytes, tmp_path: Path)
 
 
 def test_a_reply_that_trickles_in_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.retrieval.services._DEADLINE", 0.3)
+    monkeypatch.setattr("madke.retrieval.web._DEADLINE", 0.3)
     with raw_server(b"HTTP/1.1 200 OK\r\n\r\n", b"0", 0.05) as url:
         (hits,) = open_http(url, tmp_path, preset="searxng").search(["a"], 3)
 
@@ -422,7 +420,7 @@ def tavily(monkeypatch: pytest.MonkeyPatch) -> Case:
 def open_http(url: str, folder: Path, **settings: Any) -> WebSource:
     spec = spec_from_yaml({"http": {"url": url, **settings}}, file="f")
     assert isinstance(spec, HttpSpec)
-    return WebSource(HttpSearch(spec.http), spec.http, name="web", cache=folder / "c.sqlite", sleep=lambda _: None)
+    return WebSource(spec.http, name="web", cache=folder / "c.sqlite", sleep=lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -486,12 +484,12 @@ def test_the_netrc_file_does_not_replace_the_key(tavily: Case, tmp_path: Path, m
     ],
 )
 def test_an_excluded_domain_is_known_in_each_spelling(domain: str, link: str) -> None:
-    options = WebOptions(exclude=(domain,))
+    service = SerperOptions(exclude=(domain,))
 
-    assert not options.allows(["https://b.example/", link])
-    assert options.allows(["https://b.example/", "https://notquiz.example/?from=https://quiz.example/"])
-    for unreadable in ([], ["quiz.example/17"], ["https://[::1"]):
-        assert not options.allows(unreadable)
+    assert not service.allows(link)
+    assert service.allows("https://notquiz.example/?from=https://quiz.example/")
+    for unreadable in ("", "quiz.example/17", "https://[::1"):
+        assert not service.allows(unreadable)
 
 
 def results_file(folder: Path, *lines: object) -> Path:
@@ -551,7 +549,7 @@ class TestWikipedia:
             options = spec.wikipedia.model_copy(update={"url": f"{server.url}/w/api.php"})
             yield (
                 server,
-                WebSource(Wikipedia(options), options, name="wiki", cache=tmp_path / "c.sqlite", sleep=lambda _: None),
+                WebSource(options, name="wiki", cache=tmp_path / "c.sqlite", sleep=lambda _: None),
             )
 
     def test_articles_become_passages_and_the_best_come_first(self, wiki: tuple[SearchServer, WebSource]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from madke.retrieval.pools.pool_file import read_pools
-from madke.retrieval.services import Serper, SerperOptions
+from madke.retrieval.services import SerperOptions
 from madke.retrieval.web import WebSource
 from tests.support.cli import command, madke
 from tests.support.search_server import Reply, SearchServer, Seen, ok
@@ -32,30 +32,30 @@ OK = ok({"organic": RESULTS, "credits": 1, "answerBox": {"answer": "42"}})
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[SearchServer]:
     monkeypatch.setenv("SERPER_API_KEY", "canary-7f3a")
     with SearchServer(lambda seen, before: OK).running() as server:
+        monkeypatch.setenv("SERPER_BASE_URL", server.url + "/")
         yield server
 
 
-def open_source(folder: Path, server: SearchServer, **options: Any) -> WebSource:
-    settings = SerperOptions.model_validate(options)
-    service = Serper(settings, server.url + "/")
-    return WebSource(service, settings, name="google", cache=folder / "c.sqlite", sleep=lambda _: None)
+def open_source(folder: Path, **options: Any) -> WebSource:
+    service = SerperOptions.model_validate(options)
+    return WebSource(service, name="google", cache=folder / "c.sqlite", sleep=lambda _: None)
 
 
 def test_organic_snippets_alone_become_passages(server: SearchServer, tmp_path: Path) -> None:
-    (hits,) = open_source(tmp_path, server).search(["who?"], 5)
+    (hits,) = open_source(tmp_path).search(["who?"], 5)
 
     assert [(p.source, p.key, p.title, p.text, p.rank, p.date) for p in hits.passages] == [
         ("google", "https://a.example/1", "One", "first", 0, "1 May 2024"),
         ("google", "https://www.quiz.example/3", "Three", "third", 1, None),
     ]
-    (rest,) = open_source(tmp_path, server, exclude=["quiz.example"]).search(["who?"], 5)
+    (rest,) = open_source(tmp_path, exclude=["quiz.example"]).search(["who?"], 5)
     assert [p.title for p in rest.passages] == ["One"]
     assert len(server.requests) == 1  # the whole reply is cached
 
 
 def test_all_settings_are_sent_and_the_query_stays_verbatim(server: SearchServer, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"results": 30, "country": "CH", "language": "de", "after": "2020-01-31"}
-    source = open_source(tmp_path, server, **settings, before="2021-02-01", exclude=["WWW.b.example", "a.example"])
+    source = open_source(tmp_path, **settings, before="2021-02-01", exclude=["WWW.b.example", "a.example"])
 
     source.search(['"Bern" -site?'], 5)
 
@@ -70,7 +70,7 @@ def test_all_settings_are_sent_and_the_query_stays_verbatim(server: SearchServer
         f'web search through {server.url} (results=30, country="ch", language="de", after="2020-01-31", '
         'before="2021-02-01", exclude=["a.example", "b.example"])'
     )
-    assert open_source(tmp_path, server, cache_days=3).description == f"web search through {server.url}"
+    assert open_source(tmp_path, cache_days=3).description == f"web search through {server.url}"
 
 
 def test_a_killed_pool_build_asks_again_only_for_what_had_not_come_back(server: SearchServer, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import hashlib
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
+from madke.core.knowledge import Hits
 from madke.retrieval.fetch import download
-from madke.retrieval.services import Serper, SerperOptions
+from madke.retrieval.services import SerperOptions
 from madke.retrieval.web import WebSource
 
 CONTENT = b"the published file"
@@ -91,34 +92,38 @@ def test_a_download_checks_the_certificate(tmp_path: Path, certificate: Any, mon
         assert fetched(url, tmp_path) == hashlib.sha256(CONTENT).hexdigest()
 
 
-def open_serper(url: str, folder: Path) -> WebSource:
-    options = SerperOptions()
-    cache = folder / "c.sqlite"
-    return WebSource(Serper(options, url), options, name="google", cache=cache, sleep=lambda seconds: None)
-
-
-def test_a_web_search_checks_the_certificate(tmp_path: Path, certificate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Hits]:
+    """Searches at an address with a key."""
     monkeypatch.setenv("SERPER_API_KEY", "sk-canary-2718281828")
+
+    def search(url: str) -> Hits:
+        monkeypatch.setenv("SERPER_BASE_URL", url)
+        source = WebSource(SerperOptions(), name="google", cache=tmp_path / "c.sqlite", sleep=lambda seconds: None)
+        return source.search(["q"], 3)[0]
+
+    return search
+
+
+def test_a_web_search_checks_the_certificate(certificate: Any, search: Callable[[str], Hits]) -> None:
     with server(certificate) as (url, asked):
-        (hits,) = open_serper(url, tmp_path).search(["q"], 3)
+        hits = search(url)
     assert "SSLError" in str(hits.error)
     assert not asked
 
 
-def test_a_web_search_follows_no_redirect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SERPER_API_KEY", "sk-canary-2718281828")
+def test_a_web_search_follows_no_redirect(search: Callable[[str], Hits]) -> None:
     with server() as (other, others), server(send_on=f"{other}/search") as (url, asked):
-        (hits,) = open_serper(url, tmp_path).search(["q"], 3)
+        hits = search(url)
     assert "302" in str(hits.error)
     assert (len(asked), len(others)) == (1, 0)
 
 
 @pytest.mark.parametrize("address", ["http://user:secret@127.0.0.1:9", "http://127.0.0.1:9/?key=secret"])
 def test_an_address_of_a_search_that_holds_a_secret_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+    tmp_path: Path, search: Callable[[str], Hits], address: str
 ) -> None:
-    monkeypatch.setenv("SERPER_API_KEY", "sk-canary-2718281828")
     with pytest.raises(UserError, match="SERPER_BASE_URL") as raised:
-        open_serper(address, tmp_path)
+        search(address)
     assert "secret" not in str(raised.value)
     assert not (tmp_path / "c.sqlite").exists()

@@ -1,36 +1,35 @@
 """Folders of documents as sources: ranked by BM25, and by vectors where an encoder is installed.
 
-What is known of a folder is one SQLite file in the cache, refreshed file by file. A file whose size and time are
-unchanged is not opened; one with other times and the same content is not parsed. Each file, and each batch of vectors,
-is one transaction, so an interrupted refresh continues where it stopped. A reader holds a snapshot and is not affected
-by a refresh of another process.
+The cache has a folder for each folder of documents, with a file of passages and one of vectors for each document, by
+its name and content. A document whose size and time are unchanged is not opened; one with other times and the same
+content is not parsed. Each file is written at once, so an interrupted refresh continues where it stopped. A source
+holds all passages in memory and is not affected by a refresh of another process.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
-import sqlite3
 import stat
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
-from functools import partial
+from contextlib import closing, suppress
 from hashlib import sha256
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel
 
 from madke._util.assets import cache_dir
-from madke._util.files import dir_lock, fingerprint
+from madke._util.files import atomic_write, dir_lock, fingerprint, write_file
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.models.encoders import Encoder, load_encoder, time_estimate
 from madke.retrieval.documents.bounded import BoundedReader
-from madke.retrieval.documents.reading import DOCUMENT_TYPES, Document, Unreadable, is_document, missing_reader
+from madke.retrieval.documents.reading import DOCUMENT_TYPES, Unreadable, is_document, missing_reader
 from madke.retrieval.documents.word_index import WordIndex, best
 from madke.retrieval.fusion import DEPTH, fuse
 from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST, StoredPassage
@@ -45,19 +44,12 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 READING_RULES = 3
-"""Version of the tables and of the rules of reading; each has a cache of its own."""
-_TABLES = """
-CREATE TABLE IF NOT EXISTS file (
-    name TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, sha256 TEXT, pages INTEGER, problem TEXT, note TEXT);
-CREATE TABLE IF NOT EXISTS passage (
-    id INTEGER PRIMARY KEY, file TEXT REFERENCES file ON DELETE CASCADE, number INTEGER, title TEXT, text TEXT);
-CREATE INDEX IF NOT EXISTS passage_file ON passage (file, number);
-CREATE TABLE IF NOT EXISTS vector (
-    passage INTEGER REFERENCES passage ON DELETE CASCADE, encoder TEXT, value BLOB, PRIMARY KEY (passage, encoder));
-"""
-_WORDS = "words2"
-"""Begins the name of an index of words; its format is the second."""
+"""Version of the rules of reading, which is a part of fingerprints."""
+_FILES = "files.json"
+"""Name of a document -> its size, time and SHA-256 when it was read."""
+_WORDS = "words"
 _ENCODED_AT_ONCE = 512
+"""Passages; those of one document are encoded together."""
 _LONG = 500
 """Passages, from which the log says how long encoding takes."""
 _PROGRESS_SECONDS = 20.0
@@ -75,174 +67,206 @@ class FoundFile(NamedTuple):
     """Why it is not read; empty for a document."""
 
 
-class FolderCounts(NamedTuple):
-    """What a folder holds."""
+class _Document(BaseModel, frozen=True):
+    """What the cache holds of a document."""
 
-    files: int
-    """Files with passages."""
-    pages: int
-    """Of PDF files."""
-    passages: int
-    left_out: dict[str, str]
-    """Name -> reason, for every file that was left out, and for files of which a part was."""
+    name: str
+    content: str
+    """SHA-256 of the file."""
+    problem: str = ""
+    """Why it has no passages."""
+    pages: int = 0
+    note: str = ""
+    passages: tuple[tuple[str, str], ...] = ()
+
+    def path(self, cache: Path) -> Path:
+        """Where it is in the cache."""
+        return cache / f"{sha256(f'{self.content} {self.name}'.encode()).hexdigest()}.json"
+
+    def cached(self, cache: Path) -> _Document | None:
+        """What the cache holds under this name and content."""
+        try:
+            return _Document.model_validate_json(self.path(cache).read_bytes())
+        except (OSError, ValueError):
+            return None
 
 
-class DocumentStore:
-    """The documents of a folder, or one, as they were when the store was opened; brings the cache up to date first.
+class DocumentSource:
+    """The documents of a folder, or one document, indexed in the cache on first use.
 
-    ``cache`` is the store's own folder. ``load`` gives the encoder for vectors, or None; it is called only if there are
-    passages.
+    The cache is brought up to date whenever the source is opened.
+
+    ``encoder`` is a name for :func:`madke.models.encoders.load_encoder`, or ``none`` for BM25 alone. By default it is
+    ``minilm`` if that is installed. The files that are left out are logged with the reason. UserError if the folder
+    has no readable document.
     """
 
-    def __init__(self, folder: Path, cache: Path, *, load: Callable[[], Encoder | None], reader: BoundedReader) -> None:
-        self._folder = folder
-        self._cache = cache
-        with dir_lock(cache), self._damage_named(), ExitStack() as failed:
-            # Searches come from any thread, one at a time.
-            database = sqlite3.connect(cache / "documents.sqlite", isolation_level=None, check_same_thread=False)
-            self._database = failed.enter_context(closing(database))
-            database.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN; {_TABLES} COMMIT;")
-            database.execute("PRAGMA foreign_keys = ON")
-            found = list(files_in(folder))
-            self._refresh([file for file in found if not file.problem], reader)
-            some = self._database.execute("SELECT EXISTS (SELECT * FROM passage)").fetchone()[0]
-            self.encoder = load() if some else None
-            if self.encoder is not None:
-                self._encode(self.encoder)
-            self._database.execute("BEGIN")  # from here on, what is read is a snapshot
-            self._rows = [row[0] for row in self._database.execute("SELECT id FROM passage ORDER BY file, number")]
-            self.counts = self._counted(found)
-            self.fingerprint = self._fingerprint(self.encoder)
-            self.words = self._word_index()
-            self._vectors = None if self.encoder is None else self._read_vectors(self.encoder)
-            # Also for a source that nobody closes, as in the Python API.
-            self.close = weakref.finalize(self, failed.pop_all().close)
-            """Release the snapshot."""
-
-    def passage(self, row: int) -> StoredPassage:
-        """A passage by its row in ``words`` and :meth:`nearest`."""
-        with self._damage_named():
-            select = "SELECT file || '#' || number, title, text FROM passage WHERE id = ?"
-            return StoredPassage(*self._database.execute(select, (self._rows[row],)).fetchone())
-
-    def nearest(self, queries: NDArray[np.float32], k: int) -> list[list[tuple[int, float]]]:
-        """For each vector of a query, the rows of the passages with the largest inner products."""
-        return [best(self._vectors @ query, k) for query in queries]
-
-    @contextmanager
-    def _damage_named(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            why = f"this cache of {self._folder} cannot be used ({error}); free some space, or remove it"
-            raise UserError(why, file=self._cache) from None
-
-    def _refresh(self, files: Sequence[FoundFile], reader: BoundedReader) -> None:
-        """Read new and changed files, and forget those that are gone."""
-        select = "SELECT name, size, mtime_ns, sha256, problem FROM file"
-        known = {name: rest for name, *rest in self._database.execute(select)}
-        for gone in known.keys() - {file.name for file in files}:
-            self._database.execute("DELETE FROM file WHERE name = ?", (gone,))
-        changed = [file for file in files if known.get(file.name, ())[:2] != [file.size, file.mtime_ns]]
-        if changed:
-            _log.warning("reading %d new or changed of %d documents in %s", len(changed), len(files), self._folder)
-        for file in _with_progress("read", changed, 1, len(changed)):
-            before = known.get(file.name)
-            try:
-                content = fingerprint(file.path)
-                if before and before[2:] == [content, ""]:
-                    times = (file.mtime_ns, file.name)
-                    self._database.execute("UPDATE file SET mtime_ns = ? WHERE name = ?", times)
-                    continue
-                self._write(file, content, reader.read(file.path, file.name))
-            except Unreadable as error:
-                self._write(file, content, Document([], 0, ""), problem=str(error))
-            except UserError as error:
-                # No file has this size: the next refresh tries again, also if only its permissions change.
-                again = file._replace(size=-1)
-                self._write(again, "", Document([], 0, ""), problem=str(error).removeprefix(f"{file.path}: "))
-
-    def _write(self, file: FoundFile, content: str, document: Document, *, problem: str = "") -> None:
-        row = (file.name, file.size, file.mtime_ns, content, document.pages, problem, document.note)
-        passages = [(file.name, number, *passage) for number, passage in enumerate(document.passages, start=1)]
-        with self._database:
-            self._database.execute("BEGIN IMMEDIATE")
-            self._database.execute("DELETE FROM file WHERE name = ?", (file.name,))
-            self._database.execute("INSERT INTO file VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-            insert = "INSERT INTO passage (file, number, title, text) VALUES (?, ?, ?, ?)"
-            self._database.executemany(insert, passages)
-
-    def _encode(self, encoder: Encoder) -> None:
-        """Encode the passages that have no vector of this encoder."""
-        import numpy as np
-
-        missing = "FROM passage WHERE id NOT IN (SELECT passage FROM vector WHERE encoder = ?)"
-        name = _name(encoder)
-        (count,) = self._database.execute(f"SELECT count(*) {missing}", (name,)).fetchone()
-        if not count:
-            return
-        every = self._database.execute(f"SELECT id, title, text {missing} ORDER BY id", (name,)).fetchall()
-        _, titles, texts = zip(*every, strict=True)
-        takes = f", {time_estimate(encoder, titles, texts, count)}" if count > _LONG else ""
-        _log.warning("encoding %d passages of %s, once%s; an interruption loses little", count, self._folder, takes)
-        rows = iter(every)
-        chunks = iter(lambda: list(islice(rows, _ENCODED_AT_ONCE)), [])
-        for chunk in _with_progress("encoded", chunks, _ENCODED_AT_ONCE, count):
-            ids, titles, texts = zip(*chunk, strict=True)
-            vectors = encoder.encode_passages(titles, texts).astype(np.float16)
-            with self._database:
-                self._database.execute("BEGIN IMMEDIATE")
-                values = [(id_, name, vector.tobytes()) for id_, vector in zip(ids, vectors, strict=True)]
-                self._database.executemany("INSERT INTO vector VALUES (?, ?, ?)", values)
-
-    def _counted(self, found: Sequence[FoundFile]) -> FolderCounts:
-        left_out = {file.name: file.problem for file in found if file.problem}
-        files = pages = 0
-        for name, count, problem, note in self._database.execute("SELECT name, pages, problem, note FROM file"):
-            files += not problem
-            pages += count
-            if problem or note:
-                left_out[name] = problem or note
-        return FolderCounts(files, pages, len(self._rows), dict(sorted(left_out.items())))
-
-    def _fingerprint(self, encoder: Encoder | None) -> str:
-        """Changes with the content of the documents, the rules and the encoder."""
-        digest = sha256(f"{READING_RULES} {encoder and _name(encoder)}".encode())
-        for name, content in self._database.execute("SELECT name, sha256 FROM file WHERE problem = '' ORDER BY name"):
-            digest.update(f"\n{content} {name}".encode())
-        return digest.hexdigest()[:12]
-
-    def _word_index(self) -> WordIndex:
-        folder = self._cache / f"{_WORDS}-{self._fingerprint(None)}"
+    def __init__(self, folder: Path, *, name: str, encoder: Encoder | str | None = None) -> None:
         if not folder.exists():
-            texts = self._database.execute("SELECT title || char(10) || text FROM passage ORDER BY file, number")
-            index = WordIndex.build(text for (text,) in texts)
-            for other in self._cache.glob("words*"):
-                shutil.rmtree(other)
-            index.save(folder.with_suffix(".part"))
-            folder.with_suffix(".part").rename(folder)
-        return WordIndex.load(folder)
+            raise UserError(f"source {name!r}: no such folder or file; expected documents", file=folder)
+        if (folder / PASSAGES_MANIFEST).exists():
+            raise UserError("this folder holds passages; first run `madke index build`", file=folder)
+        self.name = name
+        self._encoder: Encoder | None = None
+        self._vectors: Any = None
+        cache = cache_dir("documents") / f"{sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}-files"
+        with dir_lock(cache):
+            found = list(files_in(folder))
+            documents = _refreshed(folder, [file for file in found if not file.problem], cache)
+            left_out = {file.name: file.problem for file in found if file.problem}
+            left_out |= {each.name: each.problem or each.note for each in documents if each.problem or each.note}
+            for file, reason in sorted(left_out.items()):
+                _log.warning("%s: left out %s: %s", name, file, reason)
+            documents = [document for document in documents if document.passages]
+            if not documents:
+                expected = f"expected {DOCUMENT_TYPES} files with text, or an index"
+                held = "this folder holds no readable document" if folder.is_dir() else "this document has no text"
+                raise UserError(f"{held}; {expected}", file=folder)
+            self._passages = [
+                StoredPassage(f"{document.name}#{number}", title, text)
+                for document in documents
+                for number, (title, text) in enumerate(document.passages, start=1)
+            ]
+            self._words = _word_index(self._passages, cache / f"{_WORDS}-{_fingerprint(documents, None)}")
+            self._encoder = _encoder(encoder)
+            if self._encoder is not None:
+                self._vectors = _vectors(folder, documents, self._encoder, cache)
+        ranked_by = f"weighted sum of BM25 and {self._encoder.name} vectors" if self._encoder else "BM25"
+        pages = sum(document.pages for document in documents)
+        self.description = self.fingerprint = (
+            f"{ranked_by} over {len(self._passages):,} passages (files: {len(documents):,}, PDF pages: {pages:,}; "
+            f"{folder}, {_fingerprint(documents, self._encoder)})"
+        )
 
-    def _read_vectors(self, encoder: Encoder) -> NDArray[np.float32]:
-        import numpy as np
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The best ``k`` passages for each query; the title of each tells file and page, or file and heading."""
+        if self._encoder is None:
+            found = [self._words.search(query, k) for query in queries]
+        else:
+            found, depth = [], max(k, DEPTH)
+            for query, vector in zip(queries, self._encoder.encode_queries(queries), strict=True):
+                words, nearest = self._words.search(query, depth), best(self._vectors @ vector, depth)
+                found.append(list(fuse([dict(words), dict(nearest)]).items())[:k])
+        return [hits_of(self.name, ((self._passages[row], score) for row, score in rows)) for rows in found]
 
-        select = "SELECT value FROM vector JOIN passage ON passage = id WHERE encoder = ? ORDER BY file, number"
-        whole = b"".join(value for (value,) in self._database.execute(select, (_name(encoder),)))
-        return np.frombuffer(whole, dtype=np.float16).astype(np.float32).reshape(-1, encoder.dimension)
+
+def _refreshed(folder: Path, files: Sequence[FoundFile], cache: Path) -> list[_Document]:
+    """The documents of these files, in order of their names; reads new and changed ones, and forgets those gone."""
+    known: dict[str, list[Any]] = {}
+    with suppress(OSError, ValueError):
+        known = json.loads((cache / _FILES).read_bytes())
+    documents: dict[str, _Document] = {}
+    changed: list[FoundFile] = []
+    for file in files:
+        size, mtime_ns, content = known.get(file.name, (0, 0, ""))
+        unchanged = (size, mtime_ns) == (file.size, file.mtime_ns)
+        cached = _Document(name=file.name, content=content).cached(cache) if unchanged else None
+        if cached is None:
+            changed.append(file)
+        else:
+            documents[file.name] = cached
+    if changed:
+        _log.warning("reading %d new or changed of %d documents in %s", len(changed), len(files), folder)
+    with closing(BoundedReader()) as reader:
+        for file in _with_progress("read", changed, lambda file: 1):
+            try:
+                document = _Document(name=file.name, content=fingerprint(file.path))
+            except UserError as error:  # the next refresh tries again, also if only its permissions change
+                problem = str(error).removeprefix(f"{file.path}: ")
+                documents[file.name] = _Document(name=file.name, content="", problem=problem)
+                continue
+            cached = document.cached(cache)
+            if cached is None or cached.problem:
+                cached = _read(document, file, reader)
+                write_file(cached.path(cache), cached.model_dump_json().encode())
+            documents[file.name] = cached
+            known[file.name] = [file.size, file.mtime_ns, document.content]
+    kept = {name: known[name] for name in documents if name in known}
+    write_file(cache / _FILES, json.dumps(kept).encode())
+    paths = {document.path(cache).stem for document in documents.values()}
+    for path in cache.glob("*.*"):
+        if path.name != _FILES and path.is_file() and path.name.partition(".")[0] not in paths:
+            path.unlink()
+    return [documents[name] for name in sorted(documents)]
 
 
-def _with_progress(did: str, items: Iterable[T], size: int, total: int) -> Iterator[T]:
-    """Yield the items, each of which stands for ``size`` of ``total``, and log the progress now and then."""
-    last = time.monotonic()
-    for number, item in enumerate(items):
-        if time.monotonic() - last > _PROGRESS_SECONDS:
-            last = time.monotonic()
-            _log.warning("%s %d of %d", did, number * size, total)
-        yield item
+def _read(document: _Document, file: FoundFile, reader: BoundedReader) -> _Document:
+    try:
+        found = reader.read(file.path, file.name)
+    except Unreadable as error:
+        return document.model_copy(update={"problem": str(error)})
+    passages = tuple(found.passages)
+    return document.model_copy(update={"pages": found.pages, "note": found.note, "passages": passages})
+
+
+def _fingerprint(documents: Iterable[_Document], encoder: Encoder | None) -> str:
+    """Changes with the content of the documents, the rules and the encoder."""
+    digest = sha256(f"{READING_RULES} {encoder and _name(encoder)}".encode())
+    for document in documents:
+        digest.update(f"\n{document.content} {document.name}".encode())
+    return digest.hexdigest()[:12]
 
 
 def _name(encoder: Encoder) -> str:
     return f"{encoder.name} {encoder.revision} {encoder.dtype}"
+
+
+def _word_index(passages: Iterable[StoredPassage], folder: Path) -> WordIndex:
+    if not folder.exists():
+        index = WordIndex.build(f"{passage.title}\n{passage.text}" for passage in passages)
+        for other in folder.parent.glob(f"{_WORDS}-*"):
+            shutil.rmtree(other)
+        index.save(folder.with_suffix(".part"))
+        folder.with_suffix(".part").rename(folder)
+    return WordIndex.load(folder)
+
+
+def _vectors(folder: Path, documents: Sequence[_Document], encoder: Encoder, cache: Path) -> NDArray[np.float32]:
+    """The vectors of all passages; encodes those that have none of this encoder."""
+    import numpy as np
+
+    suffix = f".{sha256(_name(encoder).encode()).hexdigest()[:8]}.npy"
+    missing = [document for document in documents if not document.path(cache).with_suffix(suffix).exists()]
+    if missing:
+        titles, texts = zip(*(passage for document in missing for passage in document.passages), strict=True)
+        takes = f", {time_estimate(encoder, titles, texts, len(texts))}" if len(texts) > _LONG else ""
+        _log.warning("encoding %d passages of %s, once%s; an interruption loses little", len(texts), folder, takes)
+    for chunk in _with_progress("encoded", list(_chunks(missing)), _count):
+        titles, texts = zip(*(passage for document in chunk for passage in document.passages), strict=True)
+        vectors = encoder.encode_passages(titles, texts).astype(np.float16)
+        ends = np.cumsum([len(document.passages) for document in chunk])
+        for document, part in zip(chunk, np.split(vectors, ends[:-1]), strict=True):
+            with atomic_write(document.path(cache).with_suffix(suffix)) as file:
+                np.save(file, part)
+    parts = [np.load(document.path(cache).with_suffix(suffix)) for document in documents]
+    return np.concatenate(parts).astype(np.float32)
+
+
+def _chunks(documents: Iterable[_Document]) -> Iterator[list[_Document]]:
+    """Documents with together at least so many passages as are encoded at once."""
+    chunk: list[_Document] = []
+    for document in documents:
+        chunk.append(document)
+        if _count(chunk) >= _ENCODED_AT_ONCE:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _count(documents: Iterable[_Document]) -> int:
+    return sum(len(document.passages) for document in documents)
+
+
+def _with_progress(did: str, items: Sequence[T], size_of: Callable[[T], int]) -> Iterator[T]:
+    """Yield the items, and log the progress now and then."""
+    last, done, total = time.monotonic(), 0, sum(map(size_of, items))
+    for item in items:
+        if time.monotonic() - last > _PROGRESS_SECONDS:
+            last = time.monotonic()
+            _log.warning("%s %d of %d", did, done, total)
+        yield item
+        done += size_of(item)
 
 
 def files_in(folder: Path) -> Iterator[FoundFile]:
@@ -285,56 +309,6 @@ def _problem_of(name: str, mode: int) -> str:
     if not is_document(name):
         return f"unknown type {Path(name).suffix or 'without an ending'}"
     return missing_reader(name)
-
-
-class DocumentSource:
-    """The documents of a folder, or one document, indexed in the cache on first use.
-
-    The cache is brought up to date whenever the source is opened.
-
-    ``encoder`` is a name for :func:`madke.models.encoders.load_encoder`, or ``none`` for BM25 alone. By default it is
-    ``minilm`` if that is installed. The files that are left out are logged with the reason. UserError if the folder
-    has no readable document.
-    """
-
-    def __init__(self, folder: Path, *, name: str, encoder: Encoder | str | None = None) -> None:
-        if not folder.exists():
-            raise UserError(f"source {name!r}: no such folder or file; expected documents", file=folder)
-        if (folder / PASSAGES_MANIFEST).exists():
-            raise UserError("this folder holds passages; first run `madke index build`", file=folder)
-        self.name = name
-        cache = cache_dir("documents") / f"{sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}-{READING_RULES}"
-        with closing(BoundedReader()) as reader:
-            self._store = DocumentStore(folder, cache, load=partial(_encoder, encoder), reader=reader)
-        counts = self._store.counts
-        for file, reason in counts.left_out.items():
-            _log.warning("%s: left out %s: %s", name, file, reason)
-        if not counts.passages:
-            self.aclose()
-            expected = f"expected {DOCUMENT_TYPES} files with text, or an index"
-            held = "this folder holds no readable document" if folder.is_dir() else "this document has no text"
-            raise UserError(f"{held}; {expected}", file=folder)
-        vectors = self._store.encoder
-        ranked_by = "BM25" if vectors is None else f"weighted sum of BM25 and {vectors.name} vectors"
-        self.description = self.fingerprint = (
-            f"{ranked_by} over {counts.passages:,} passages (files: {counts.files:,}, PDF pages: {counts.pages:,}; "
-            f"{folder}, {self._store.fingerprint})"
-        )
-
-    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        """The best ``k`` passages for each query; the title of each tells file and page, or file and heading."""
-        store, encoder = self._store, self._store.encoder
-        depth = k if encoder is None else max(k, DEPTH)
-        found = [store.words.search(query, depth) for query in queries]
-        if encoder is not None:
-            nearest = store.nearest(encoder.encode_queries(queries), depth)
-            fused = [fuse([dict(words), dict(vectors)]) for words, vectors in zip(found, nearest, strict=True)]
-            found = [list(scores.items())[:k] for scores in fused]
-        return [hits_of(self.name, ((store.passage(row), score) for row, score in rows)) for rows in found]
-
-    def aclose(self) -> None:
-        """Release the cache."""
-        self._store.close()
 
 
 def _encoder(encoder: Encoder | str | None) -> Encoder | None:
