@@ -15,8 +15,7 @@ from madke.core.errors import UserError, count_of
 from madke.runs.directory import question_files
 
 if TYPE_CHECKING:
-    from madke.data.cards import Card
-    from madke.data.dataset import DatasetEntry
+    from madke.data.dataset import Card, DatasetEntry
 
 app = typer.Typer(help=__doc__)
 
@@ -33,7 +32,7 @@ def _list(
         if as_json:
             raise UserError(f"--json before {context.invoked_subcommand} applies to the list; put it after the verb")
         return
-    from madke.data.cards import cards
+    from madke.data.dataset import cards
     from madke.data.formats import FORMATS, READERS
 
     known = [(name, FORMATS[name].task, card) for name, card in cards().items()]
@@ -52,7 +51,7 @@ def show(
     name: _Name, as_json: Annotated[bool, flags.switch("--json", "Print the card as a JSON object.")] = False
 ) -> None:
     """Print the card of a dataset: origin, licence, splits, task and known errors."""
-    from madke.data.cards import card
+    from madke.data.dataset import card
     from madke.data.formats import FORMATS
     from madke.tasks import get_task
 
@@ -121,7 +120,7 @@ def convert(
     READERS[name]
     refuse_overwriting({"--out": out, "--pools": pools}, [path] if hugging_face else question_files(path))
     if hugging_face:
-        from madke.data.cards import read_hugging_face
+        from madke.data.dataset import read_hugging_face
 
         entries = read_hugging_face(name, split=split, copy=path, task=task)
     elif path is None:

@@ -42,7 +42,7 @@ def commands(group: Any, context: typer.Context) -> Iterator[tuple[Any, typer.Co
 
 def _offered(root: typer.Context) -> dict[str, Any]:
     from madke import __version__
-    from madke.data.cards import cards
+    from madke.data.dataset import cards
     from madke.engine.protocol import shipped_functions
     from madke.engine.settings import Settings
     from madke.engine.variant import read_protocol, variant_folders

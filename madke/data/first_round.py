@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Literal
@@ -187,56 +186,25 @@ def _distinct(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     return tuple(turns)
 
 
-DrawnOrder = Literal["correct_first", "incorrect_first", "alternating"]
-
-ORDERS: Mapping[DrawnOrder, Callable[[Sequence[Stance], Sequence[Stance]], list[Stance]]] = {
-    "correct_first": lambda right, wrong: [*right, *wrong],
-    "incorrect_first": lambda right, wrong: [*wrong, *right],
-    # Begins with a right one.
-    "alternating": lambda right, wrong: list(chain.from_iterable(zip(right, wrong, strict=True))),
-}
-
-
 class Draw(BaseModel, extra="forbid", frozen=True):
     """Stances to draw from all debates of a question, anew in each repeat."""
 
     each: int = Field(ge=1, strict=True)
     """Right stances, and wrong ones."""
-    order: DrawnOrder
+    order: Literal["correct_first", "incorrect_first", "alternating"]
+    """``alternating`` begins with a right one. The orders of one draw hold the same stances."""
     read: int = Field(ge=1, strict=True)
     """How many of them are read: the first ones, in this order."""
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sampled:
-    """A question with its stances, by kind."""
-
-    question: Question
-    right: tuple[Stance, ...]
-    wrong: tuple[Stance, ...]
-
-    def drawn(self, order: DrawnOrder, each: int, draw: int, seed: int) -> list[Stance]:
-        """``each`` stances of each kind in an order. The orders of one draw hold the same ones."""
-        random = Random(sha256(repr((seed, self.question.id, draw)).encode()).digest())
-        return ORDERS[order](random.sample(self.right, each), random.sample(self.wrong, each))
-
-
-def sort_out(question: Question, stances: Sequence[Stance], each: int) -> Sampled:
-    """The stances by kind, without those that have no parsed answer.
-
-    Raises:
-        UserError: There are fewer than ``each`` of a kind.
-    """
-    task = get_task(question.task)
-    kinds: dict[bool, list[Stance]] = {True: [], False: []}
-    for stance in stances:
-        if stance.answer is not None:
-            kinds[task.accepts(stance.answer, question)].append(stance)
-    right, wrong = tuple(kinds[True]), tuple(kinds[False])
-    if min(len(right), len(wrong)) < each:
-        found = f"of {len(stances)} stances {len(right)} are right and {len(wrong)} wrong, and {each} of each are drawn"
-        raise UserError(f"question {question.id!r} is left out: {found}; draw fewer, or sample more")
-    return Sampled(question=question, right=right, wrong=wrong)
+    def drawn(self, right: Sequence[Stance], wrong: Sequence[Stance], random: Random) -> list[Stance]:
+        """Some of these stances, in this order."""
+        right, wrong = random.sample(right, self.each), random.sample(wrong, self.each)
+        ordered = {
+            "correct_first": [*right, *wrong],
+            "incorrect_first": [*wrong, *right],
+            "alternating": [stance for pair in zip(right, wrong, strict=True) for stance in pair],
+        }
+        return ordered[self.order][: self.read]
 
 
 def drawn_first_rounds(
@@ -244,8 +212,8 @@ def drawn_first_rounds(
 ) -> FirstRounds:
     """A first round for every repeat, drawn from the first rounds of the transcripts.
 
-    A question with too few stances of a kind has none. The agents are outside any cast, and their names say nothing
-    but their place.
+    A question with too few right or wrong stances has none; stances without a parsed answer do not count. The agents
+    are outside any cast, and their names say nothing but their place.
     """
     stances: dict[str, list[Stance]] = {}
     for transcript in sorted(transcripts, key=lambda each: each.repeat):
@@ -253,13 +221,15 @@ def drawn_first_rounds(
         stances.setdefault(transcript.id, []).extend(replace(each, stage="speak", truncated=None) for each in said)
     rounds = {}
     for question in questions:
-        try:
-            sampled = sort_out(question, stances.get(question.id, ()), draw.each)
-        except UserError:
-            continue
-        rounds[question.id] = {
-            repeat: _turns(sampled.drawn(draw.order, draw.each, repeat, seed)[: draw.read]) for repeat in range(repeats)
-        }
+        kinds: dict[bool, list[Stance]] = {True: [], False: []}
+        for stance in stances.get(question.id, ()):
+            if stance.answer is not None:
+                kinds[get_task(question.task).accepts(stance.answer, question)].append(stance)
+        if min(map(len, kinds.values())) >= draw.each:
+            randoms = [Random(sha256(repr((seed, question.id, repeat)).encode()).digest()) for repeat in range(repeats)]
+            rounds[question.id] = {
+                repeat: _turns(draw.drawn(kinds[True], kinds[False], random)) for repeat, random in enumerate(randoms)
+            }
     return FirstRounds(rounds=rounds)
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import html
 import json
-import math
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
@@ -23,7 +21,9 @@ from madke._version import __version__
 from madke.core.addresses import public_url
 from madke.core.chat import decoded
 from madke.core.errors import UserError, unknown
+from madke.models.encoders import titled_text
 from madke.models.endpoint import key_from_environment
+from madke.retrieval.documents.word_index import WordIndex
 from madke.retrieval.web import (
     Address,
     Fetch,
@@ -447,11 +447,17 @@ class WikipediaOptions(WebService):
         request = {"list": "search", "srsearch": query[:_LONGEST_QUERY], "srlimit": self.articles}
         found = [item.get("pageid") for item in _list(fetch(request), "search")]
         passages = [passage for page in found if isinstance(page, int) for passage in self._passages(page, fetch)]
-        for passage, score in _best(passages, query, k):
+        index = WordIndex.build(titled_text(passage.title, passage.text) for passage in passages)
+        scores = dict(index.search(query, k))
+        others = (row for row in range(len(passages)) if row not in scores)
+        for row in [*scores, *others][:k]:
+            passage = passages[row]
             words = quote(" ".join(passage.text.split()[:_LINKED_WORDS]), safe="")
             # A part of the page: else the passages of an article would be duplicates of each other.
             link = f"{passage.url}#:~:text={words.replace('-', '%2D')}"
-            yield WebResult(title=passage.title, snippet=passage.text, link=link, id=passage.key, score=score)
+            yield WebResult(
+                title=passage.title, snippet=passage.text, link=link, id=passage.key, score=scores.get(row, 0.0)
+            )
 
     def _passages(self, page: int, fetch: Fetch) -> Iterator[_Passage]:
         article = {
@@ -491,22 +497,3 @@ def _prose(extract: str) -> str:
         elif not skipped:
             kept.append(line)
     return "\n".join(kept)
-
-
-def _best(passages: Sequence[_Passage], query: str, k: int) -> list[tuple[_Passage, float]]:
-    """The ``k`` best passages with their scores: BM25 among these passages alone, titles included."""
-    counts = [Counter(_terms(f"{passage.title} {passage.text}")) for passage in passages]
-    found_in = Counter(term for count in counts for term in count)
-    asked = set(_terms(query))
-
-    rarity = {term: math.log(1 + (len(counts) - n + 0.5) / (n + 0.5)) for term, n in found_in.items()}
-
-    def score(count: Counter[str]) -> float:
-        return sum(rarity[term] * count[term] / (count[term] + 0.9) for term in asked & count.keys())
-
-    scored = [(passage, round(score(count), 6)) for passage, count in zip(passages, counts, strict=True)]
-    return sorted(scored, key=lambda each: -each[1])[:k]
-
-
-def _terms(text: str) -> list[str]:
-    return re.findall(r"\w+", text.casefold())

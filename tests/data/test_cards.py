@@ -1,7 +1,7 @@
 """Each dataset has a card, and each card a dataset."""
 
 from madke._util.assets import asset
-from madke.data.cards import cards
+from madke.data.dataset import cards
 from madke.data.formats import FORMATS
 
 

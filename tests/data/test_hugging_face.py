@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.data.cards import card, read_hugging_face
-from madke.data.dataset import read_published
+from madke.data.dataset import card, read_hugging_face, read_published
 from tests.data.published import BBH, FILES, GSM, HOTPOT, MATH, RAMDOCS, SHAPES, write
 
 CONTEXT = {
