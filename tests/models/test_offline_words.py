@@ -32,9 +32,6 @@ def test_the_core_alone_debates_the_sample_and_own_documents(tmp_path: Path, mon
     model = OfflineChat()
     assert model.name == "offline/words-1"
     source = DocumentSource(folder, name="docs", encoder="none")
-    try:
-        asked = madke.ask("Where does the kestrel nest?", model=model, sources=source)
-    finally:
-        source.aclose()
+    asked = madke.ask("Where does the kestrel nest?", model=model, sources=source)
     assert asked.transcript.pool[0].title.startswith("notes.txt")
     assert "ledges" in asked.transcript.answer

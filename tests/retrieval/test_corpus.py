@@ -9,7 +9,7 @@ import pytest
 from madke._util.files import fingerprint
 from madke._util.workers import InProcess
 from madke.core.errors import UserError
-from madke.retrieval.indexes.corpus import Skipped, read_corpus, read_unique
+from madke.retrieval.indexes.corpus import read_corpus, read_unique
 from madke.retrieval.indexes.index_folder import StoredPassage, describe_corpus
 from madke.retrieval.passages import build_passages
 from tests.support.dump import articles, write_dump
@@ -96,7 +96,7 @@ def test_a_repeated_id_is_refused_with_both_lines(tmp_path: Path) -> None:
     (tmp_path / "c.jsonl").write_text("\n".join(lines))
 
     with pytest.raises(UserError, match=r"c\.jsonl:4: id 'b' was already used on line 2"):
-        list(read_unique(tmp_path / "c.jsonl", Skipped()))
+        list(read_unique(tmp_path / "c.jsonl", []))
 
 
 def test_passages_without_text_are_skipped_counted_and_named_with_their_lines(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_passages_without_text_are_skipped_counted_and_named_with_their_lines(tm
     texts = ["one", "", " \t", "\u0001", "...", "two"]
     lines = [json.dumps({"id": f"p{n}", "title": "Title", "text": text}) for n, text in enumerate(texts)]
     (tmp_path / "c.jsonl").write_text("\n".join(lines))
-    skipped = Skipped()
+    skipped: list[str] = []
 
     assert [passage.id for passage in read_unique(tmp_path / "c.jsonl", skipped)] == ["p0", "p5"]
-    assert str(skipped) == ("4 passages without text: 'p1' on line 2, 'p2' on line 3, 'p3' on line 4, 'p4' on line 5")
+    assert skipped == ["'p1' on line 2", "'p2' on line 3", "'p3' on line 4", "'p4' on line 5"]

@@ -1,4 +1,4 @@
-"""Columns of text whose lines were drawn across the page, one line of every column after the other.
+"""Two columns of text whose lines were drawn across the page, one line of each column after the other.
 
 A PDF has no reading order but that in which its text was drawn. Most programs draw column after column. Some
 typesetters and programs for text recognition draw across, as one draws a table. Such a block is read by columns if its
@@ -7,9 +7,8 @@ gap is clear and its text runs on from line to line in each column; a table does
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from statistics import median
+from statistics import mean, median
 from typing import NamedTuple
 
 _LINES = 3
@@ -18,8 +17,8 @@ _GAP = 1.0
 """Least width of a gap between columns, in heights of the text; words are a third of that apart."""
 _DISTANCE = 1.2
 """Largest distance of two lines of a block, in heights of the text."""
-_WORDS, _FILLED = 2.5, 0.6
-"""Least mean number of words in a line of a column, and least median of its width as a share of the column's."""
+_WORDS = 2.5
+"""Least mean number of words in a line of a column."""
 _RUNS_ON = 0.4
 """Minimum share of lines that continue in the next line of their column."""
 _SPACELESS = re.compile("[\u2e80-\u9fff\uf900-\ufaff]")
@@ -73,13 +72,10 @@ def read_by_columns(characters: Iterable[Piece]) -> str | None:
     """
     lines: list[str] = []
     found = False
-    for block in _blocks(_lines(_pieces(characters))):
-        columns = block.columns()
-        if _are_columns(columns):
-            found = True
-            lines += [_text(line) for column in columns for line in column]
-        else:
-            lines += map(_text, block.lines)
+    for block, gap in _blocks(_lines(_pieces(characters))):
+        columns = _columns(block, gap) if gap else []
+        found = found or bool(columns)
+        lines += columns or map(_text, block)
     return "\n".join(lines) if found else None
 
 
@@ -114,36 +110,27 @@ def _lines(pieces: Iterable[Piece]) -> list[_Line]:
     return [sorted(line, key=lambda each: each.left) for line in found]
 
 
-@dataclass
-class _Block:
-    """Lines with common vertical gaps (left and right end), or a line without one."""
+def _blocks(lines: Iterable[_Line]) -> Iterator[tuple[list[_Line], tuple[float, float] | None]]:
+    """Near lines with a common gap (left and right end), or a line without one."""
+    block: list[_Line] = []
+    gap: tuple[float, float] | None = None
+    for line in lines:
+        narrowed = _open(gap, line) if gap and _is_near(block[-1], line) else None
+        if narrowed:
+            block.append(line)
+            gap = narrowed
+            continue
+        if block:
+            yield block, gap
+        gaps = [(one.right, two.left) for one, two in pairwise(line) if two.left - one.right >= one.gap]
+        block, gap = [line], max(gaps, key=lambda each: each[1] - each[0], default=None)
+    if block:
+        yield block, gap
 
-    lines: list[_Line]
-    gaps: list[tuple[float, float]]
 
-    def extended(self, line: _Line) -> bool:
-        """Add a line if it is near and leaves a gap open."""
-        below = max(piece.top for piece in line)
-        above = min(piece.bottom for piece in self.lines[-1])
-        height = median(piece.top - piece.bottom for piece in (*self.lines[-1], *line))
-        gaps = [gap for old in self.gaps if (gap := _open(old, line)) is not None]
-        if above - below > _DISTANCE * height or not gaps:
-            return False
-        self.lines.append(line)
-        self.gaps = gaps
-        return True
-
-    def columns(self) -> list[list[_Line]]:
-        """Column -> its lines; one column if too few lines have text on both sides of a gap."""
-        gaps = [gap for gap in self.gaps if sum(_both_sides(line, gap) for line in self.lines) >= _LINES]
-        found: list[list[_Line]] = [[] for _ in range(len(gaps) + 1)]
-        for line in self.lines:
-            parts: dict[int, _Line] = {}
-            for piece in line:
-                parts.setdefault(sum(piece.left >= right - 0.01 for _, right in gaps), []).append(piece)
-            for column, part in parts.items():
-                found[column].append(part)
-        return found
+def _is_near(above: _Line, below: _Line) -> bool:
+    height = median(piece.top - piece.bottom for piece in (*above, *below))
+    return min(piece.bottom for piece in above) - max(piece.top for piece in below) <= _DISTANCE * height
 
 
 def _open(gap: tuple[float, float], line: _Line) -> tuple[float, float] | None:
@@ -155,43 +142,23 @@ def _open(gap: tuple[float, float], line: _Line) -> tuple[float, float] | None:
     return (left, right) if right - left >= max(piece.gap for piece in line) else None
 
 
-def _both_sides(line: _Line, gap: tuple[float, float]) -> bool:
-    return line[0].right <= gap[0] + 0.01 and line[-1].left >= gap[1] - 0.01
+def _columns(block: Sequence[_Line], gap: tuple[float, float]) -> list[str]:
+    """The lines of both columns; empty for a table, whose lines do not run on."""
+    sides = [
+        [_text(piece for piece in line if (piece.left >= gap[1] - 0.01) == right) for line in block] for right in (0, 1)
+    ]
+    columns = [[text for text in side if text] for side in sides]
+    words = [len(text.split()) + len(_SPACELESS.findall(text)) / 2 for column in columns for text in column]
+    both = sum(all(pair) for pair in zip(*sides, strict=True))
+    is_text = both >= _LINES and mean(words) >= _WORDS and min(map(_runs_on, columns)) >= _RUNS_ON
+    return [text for column in columns for text in column] if is_text else []
 
 
-def _blocks(lines: Iterable[_Line]) -> Iterator[_Block]:
-    block: _Block | None = None
-    for line in lines:
-        if block and block.gaps and block.extended(line):
-            continue
-        if block:
-            yield block
-        gaps = [(one.right, two.left) for one, two in pairwise(line) if two.left - one.right >= one.gap]
-        block = _Block([line], gaps)
-    if block:
-        yield block
-
-
-def _are_columns(columns: Sequence[Sequence[_Line]]) -> bool:
-    """Whether text runs on in each column; a table and plain lines are read by rows."""
-    every = [_text(line) for column in columns for line in column]
-    words = sum(len(text.split()) + len(_SPACELESS.findall(text)) / 2 for text in every) / len(every)
-    if len(columns) < 2 or words < _WORDS or min(map(_filled, columns)) < _FILLED:
-        return False
-    return min(map(_runs_on, columns)) >= _RUNS_ON
-
-
-def _text(line: _Line) -> str:
-    return " ".join(piece.text for piece in line)
-
-
-def _runs_on(column: Sequence[_Line]) -> float:
+def _runs_on(column: Sequence[str]) -> float:
     """The share of a column's lines that go on in the next one."""
-    pairs = [*pairwise(map(_text, column))]
+    pairs = [*pairwise(column)]
     return sum(after[:1].islower() or before.endswith(_HYPHENS) for before, after in pairs) / max(1, len(pairs))
 
 
-def _filled(column: Sequence[_Line]) -> float:
-    """The median width of a column's lines, as a share of the widest."""
-    widths = [line[-1].right - line[0].left for line in column]
-    return median(widths) / max(*widths, 1)
+def _text(line: Iterable[Piece]) -> str:
+    return " ".join(piece.text for piece in line)

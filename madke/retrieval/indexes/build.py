@@ -16,11 +16,11 @@ from typing import Literal
 from madke._util.assets import versions
 from madke._util.files import dir_lock, fingerprint, write_file
 from madke._util.workers import Engine, Workers, open_workers
-from madke.core.errors import UserError
+from madke.core.errors import UserError, count_of
 from madke.models.embeddings import open_encoder
 from madke.models.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling
 from madke.retrieval.indexes import dense
-from madke.retrieval.indexes.corpus import Skipped, read_unique
+from madke.retrieval.indexes.corpus import read_unique
 from madke.retrieval.indexes.index_folder import (
     LUCENE,
     MANIFEST,
@@ -45,6 +45,7 @@ Progress = Callable[[int, int | None], None]
 
 AUTO = "auto"
 SHARD_ROWS = 10_000
+_SHOWN = 10
 _VECTORS = "vectors"
 _FAISS = "faiss"
 
@@ -109,27 +110,13 @@ def build_index(
         UserError: The corpus cannot be read, an option does not apply, a package or Java is missing, ``out`` holds
             something else, or the disk is full.
     """
-    for_bm25 = {"k1": k1, "b": b}
-    for_dense = {
-        "encoder": encoder,
-        "dtype": dtype,
-        "query-prefix": query_prefix,
-        "passage-prefix": passage_prefix,
-        "pooling": pooling,
-        "normalize": normalize,
-        "faiss": faiss,
-        "faiss-parameters": faiss_parameters,
-        "shard-rows": shard_rows,
-        "file-mb": file_mb,
-        "vectors": vectors,
-        "engine": None if engine == "local" else engine,
-        "address": address,
-    }
-    other, of_other = ("dense", for_dense) if kind == "bm25" else ("bm25", for_bm25)
-    if stray := [name for name, value in of_other.items() if value is not None]:
-        raise UserError(f"--{stray[0]} requires --kind {other}")
+    given = {name for name, value in locals().items() if value is not None and (name, value) != ("engine", "local")}
+    given -= {"corpus", "out", "kind", "workers", "progress"}
+    if stray := sorted(given - {"k1", "b"} if kind == "bm25" else given & {"k1", "b"}):
+        other = "dense" if kind == "bm25" else "bm25"
+        raise UserError(f"--{stray[0].replace('_', '-')} requires --kind {other}")
     if kind == "bm25":
-        settings = Bm25Settings(**{name: value for name, value in for_bm25.items() if value is not None})
+        settings = Bm25Settings(k1=0.9 if k1 is None else k1, b=0.4 if b is None else b)
         start_jvm()
 
         def fill(store: PassageStore, index: Path, _: CorpusInfo) -> _Settings:
@@ -230,7 +217,7 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> tuple[Passa
 
     Also returns how many passages were skipped here, which are logged.
     """
-    skipped = Skipped()
+    skipped: list[str] = []
     if (corpus / MANIFEST).is_file():
         stored = corpus / PASSAGES_FILE
         expected = next(file.sha256 for file in read_manifest(corpus).files if file.path == PASSAGES_FILE)
@@ -241,10 +228,12 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> tuple[Passa
         except OSError:  # another disk, or one without links
             shutil.copyfile(stored, path)
     elif not write_passages(path, read_unique(corpus, skipped), progress):
-        raise UserError("this corpus has no passages" + (" with text" if skipped.count else ""), file=corpus)
-    if skipped.count:
-        _log.warning("%s: skipped %s", corpus, skipped)
-    return PassageStore(path), skipped.count
+        raise UserError("this corpus has no passages" + (" with text" if skipped else ""), file=corpus)
+    if skipped:
+        more = f" and {len(skipped) - _SHOWN:,} more" if len(skipped) > _SHOWN else ""
+        named = ", ".join(skipped[:_SHOWN])
+        _log.warning("%s: skipped %s without text: %s%s", corpus, count_of(len(skipped), "passage"), named, more)
+    return PassageStore(path), len(skipped)
 
 
 def _same_index(out: Path, source: CorpusInfo, asked: _Settings) -> Manifest:

@@ -13,13 +13,12 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from madke._util.files import cells_of, is_intact, read_jsonl
 from madke._util.yaml_file import read_json
-from madke.core.errors import UserError, count_of
+from madke.core.errors import UserError
 from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST as FINISHED
 from madke.retrieval.indexes.index_folder import ManifestPart, StoredPassage, beir_corpus
 
@@ -28,7 +27,6 @@ UNFINISHED = "unfinished.json"
 
 CLEANING_RULES = 3
 """Version of the cleaning rules, raised with every change of the passages: no folder mixes two versions."""
-_SHOWN = 10
 
 
 def read_corpus(path: Path) -> Iterator[StoredPassage]:
@@ -36,29 +34,10 @@ def read_corpus(path: Path) -> Iterator[StoredPassage]:
     return (passage for _, _, passage in _located(path))
 
 
-@dataclass(slots=True)
-class Skipped:
-    """Passages without text, which are not indexed."""
+def read_unique(path: Path, skipped: list[str]) -> Iterator[StoredPassage]:
+    """Like :func:`read_corpus`, but passages without text are left out; at the end UserError for a repeated id.
 
-    count: int = 0
-    first: list[str] = field(default_factory=list)
-    """Id and line of the first ones."""
-
-    def add(self, passage: StoredPassage, place: str) -> None:
-        """Count one more."""
-        self.count += 1
-        if len(self.first) < _SHOWN:
-            self.first.append(f"{passage.id!r} on line {place}")
-
-    def __str__(self) -> str:
-        more = f" and {self.count - len(self.first):,} more" if self.count > len(self.first) else ""
-        return f"{count_of(self.count, 'passage')} without text: {', '.join(self.first)}{more}"
-
-
-def read_unique(path: Path, skipped: Skipped) -> Iterator[StoredPassage]:
-    """Like :func:`read_corpus`, but passages without text go to ``skipped``; at the end UserError for a repeated id.
-
-    Keeps a hash of 8 bytes per id; if two hashes are equal, the corpus is read again to compare the ids.
+    ``skipped`` gets id and line of each passage without text. Keeps a hash of 8 bytes per id; if two hashes are equal, the corpus is read again to compare the ids.
     """
     import numpy as np
 
@@ -68,7 +47,7 @@ def read_unique(path: Path, skipped: Skipped) -> Iterator[StoredPassage]:
         if has_text(passage):
             yield passage
         else:
-            skipped.add(passage, str(line) if file == path else f"{line} of {file.name}")
+            skipped.append(f"{passage.id!r} on line {line}" + (f" of {file.name}" if file != path else ""))
     ordered = np.sort(np.asarray(hashes))
     repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
     seen: dict[str, str] = {}
