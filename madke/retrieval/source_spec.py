@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, Union, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Union, cast
 
 from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -36,7 +36,7 @@ def at_home(path: Path) -> Path:
 
 
 class SourceSpec(BaseModel, frozen=True, extra="forbid"):
-    """What a source is opened from. A kind is a subclass under ``@_kind_of_source``, named by its first field."""
+    """What a source is opened from. A kind is a subclass in :data:`_KINDS`, named by its first field."""
 
     asks_service: ClassVar[bool] = False
     """Whether a search asks a service, which may be elsewhere, slow or cost money."""
@@ -60,17 +60,6 @@ class SourceSpec(BaseModel, frozen=True, extra="forbid"):
         return self.model_copy(update=paths)
 
 
-_KINDS: dict[str, type[SourceSpec]] = {}
-"""By kind, in the order of messages."""
-_Spec = TypeVar("_Spec", bound=SourceSpec)
-
-
-def _kind_of_source(model: type[_Spec]) -> type[_Spec]:
-    _KINDS[next(iter(model.model_fields))] = model
-    return model
-
-
-@_kind_of_source
 class IndexSpec(SourceSpec):
     """An index folder: see :func:`madke.retrieval.index_sources.open_index`."""
 
@@ -83,7 +72,6 @@ class IndexSpec(SourceSpec):
         return open_index(name, self.index, encoder=self.encoder, texts=self.texts)
 
 
-@_kind_of_source
 class DocumentsSpec(SourceSpec):
     """A folder of documents: see :class:`madke.retrieval.documents.source.DocumentSource`."""
 
@@ -101,7 +89,6 @@ class DocumentsSpec(SourceSpec):
         return f"reads documents outside of this folder ({self.documents})"
 
 
-@_kind_of_source
 class HybridSpec(SourceSpec):
     """A fusion of several sources; see :func:`madke.retrieval.fusion.fuse`."""
 
@@ -125,7 +112,6 @@ class HybridSpec(SourceSpec):
         return HybridSource(parts, name=name, fusion=self.fusion, weights=self.weights)
 
 
-@_kind_of_source
 class ResultsSpec(SourceSpec):
     """A file of web-style results: see :class:`madke.retrieval.web.SnippetsSource`."""
 
@@ -136,7 +122,6 @@ class ResultsSpec(SourceSpec):
         return SnippetsSource(self.results, name=name)
 
 
-@_kind_of_source
 class SampleSpec(SourceSpec):
     """The shipped sample passages: see :class:`madke.retrieval.index_sources.SampleSource`."""
 
@@ -147,7 +132,6 @@ class SampleSpec(SourceSpec):
         return SampleSource(self.sample, name=name)
 
 
-@_kind_of_source
 class PythonSpec(SourceSpec):
     """A source defined in code: ``module:object``, or the name of an entry point."""
 
@@ -188,7 +172,6 @@ class _ServiceSpec(SourceSpec):
 _Default = BeforeValidator(lambda options: {} if options is None else options)
 
 
-@_kind_of_source
 class SerperSpec(_ServiceSpec):
     """Google's results through Serper."""
 
@@ -196,7 +179,6 @@ class SerperSpec(_ServiceSpec):
     serper: Annotated[SerperOptions, _Default] = SerperOptions()
 
 
-@_kind_of_source
 class HttpSpec(_ServiceSpec):
     """A search service over HTTP."""
 
@@ -207,13 +189,17 @@ class HttpSpec(_ServiceSpec):
         return "sends a key" if self.keys else None
 
 
-@_kind_of_source
 class WikipediaSpec(_ServiceSpec):
     """Wikipedia's search API."""
 
     wikipedia: Annotated[WikipediaOptions, _Default] = WikipediaOptions()
 
 
+_SPECS = (
+    IndexSpec, DocumentsSpec, HybridSpec, ResultsSpec, SampleSpec, PythonSpec, SerperSpec, HttpSpec, WikipediaSpec,
+)  # fmt: skip
+_KINDS: dict[str, type[SourceSpec]] = {next(iter(spec.model_fields)): spec for spec in _SPECS}
+"""By kind, in the order of messages."""
 _ONE_OF = f"one of {', '.join(_KINDS)}"
 
 

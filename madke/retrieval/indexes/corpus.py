@@ -37,7 +37,8 @@ def read_corpus(path: Path) -> Iterator[StoredPassage]:
 def read_unique(path: Path, skipped: list[str]) -> Iterator[StoredPassage]:
     """Like :func:`read_corpus`, but passages without text are left out; at the end UserError for a repeated id.
 
-    ``skipped`` gets id and line of each passage without text. Keeps a hash of 8 bytes per id; if two hashes are equal, the corpus is read again to compare the ids.
+    ``skipped`` gets id and line of each passage without text. Keeps a hash of 8 bytes per id; if two hashes are equal,
+    the corpus is read again to compare the ids.
     """
     import numpy as np
 
