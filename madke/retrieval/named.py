@@ -182,12 +182,8 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
     """
     if found := _named(name, spec) or _built_in(name):
         return found
-    places: dict[str, list[str]] = {}
-    for known, place in known_sources().items():
-        places.setdefault(place, []).append(known)
-    where = "; ".join(f"{', '.join(names)}: {place}" if len(places) > 1 else place for place, names in places.items())
     remedy = f"define it with {name}=SPEC or an entry in {_FILE}"
-    raise UserError(f"{unknown('source', name, known_sources())} ({where}); {remedy}")
+    raise UserError(f"{unknown('source', name, known_sources())}; {remedy}")
 
 
 def source_paths(specs: Mapping[str, str | None]) -> list[Path]:

@@ -34,16 +34,9 @@ def test_a_broken_list_of_sources_is_refused(text: str) -> None:
         parse_sources(text, ())
 
 
-def test_an_unknown_name_gets_a_suggestion_and_the_known_ones_with_their_places(folder: Path) -> None:
-    (folder / "sources.yaml").write_text("textbooks: {index: t}\n")
-    registered = register("fetched", IndexSpec(index=folder))
-
-    with pytest.raises(UserError, match=r"unknown source 'wikki'; did you mean 'wiki'.*wikki=SPEC") as error:
+def test_an_unknown_name_gets_a_suggestion(folder: Path) -> None:
+    with pytest.raises(UserError, match=r"unknown source 'wikki'; did you mean 'wiki'.*wikki=SPEC"):
         open_source("wikki")
-
-    assert "textbooks: sources.yaml; fetched: " in str(error.value)
-    assert str(registered) in str(error.value)
-    assert f"{', '.join(BUILT_IN_SOURCES)}: built in" in str(error.value)
 
 
 def test_only_what_ships_for_the_sample_questions_is_the_sample(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

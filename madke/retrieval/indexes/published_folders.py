@@ -5,14 +5,12 @@
 """
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from madke._util.assets import cache_dir
-from madke._util.files import atomic_write, open_unpacked
+from madke._util.files import open_unpacked
 from madke.core.errors import UserError
 from madke.retrieval.indexes.index_folder import StoredPassage
 from madke.retrieval.indexes.lucene import java_thread, open_lucene
@@ -129,24 +127,19 @@ def fingerprint_of(path: Path) -> str:
 
 
 class Lines:
-    """The lines of a file, memory-mapped. The ends of all lines are kept in the cache folder, 8 bytes each."""
+    """The lines of a file, memory-mapped. The ends of all lines are in memory, 8 bytes each."""
 
     def __init__(self, path: Path) -> None:
         import numpy as np
 
         try:
             self._text = np.memmap(path, np.uint8, "r")
-            changed = os.stat(path).st_mtime_ns
         except (OSError, ValueError) as error:  # ValueError: an empty file
             raise UserError(f"cannot be read: {error}", file=path) from None
-        ends = cache_dir("lines") / f"{fingerprint_of(path)}-{changed:x}"
-        if not ends.exists():
-            with atomic_write(ends) as file:
-                for start in range(0, len(self._text), _BLOCK):
-                    file.write((start + np.flatnonzero(self._text[start : start + _BLOCK] == ord("\n"))).tobytes())
-                if self._text[-1] != ord("\n"):
-                    file.write(np.int64(len(self._text)).tobytes())
-        self._ends = np.memmap(ends, np.int64, "r")
+        blocks = ((start, self._text[start : start + _BLOCK]) for start in range(0, len(self._text), _BLOCK))
+        ends = [start + np.flatnonzero(block == ord("\n")) for start, block in blocks]
+        last = [] if self._text[-1] == ord("\n") else [len(self._text)]
+        self._ends = np.concatenate([*ends, np.array(last, dtype=np.int64)])
 
     def __len__(self) -> int:
         return len(self._ends)
