@@ -138,9 +138,8 @@ def _sources() -> Iterator[tuple[str, Callable[[], str]]]:
 
 def _source(name: str) -> str:
     from madke.core.question import Question
-    from madke.retrieval.named import open_source, resolve
+    from madke.retrieval.named import asks_service, keys_of, open_source, resolve
     from madke.retrieval.pools.building import retrieve
-    from madke.retrieval.source_spec import asks_service, keys_of
 
     spec = resolve(name)
     if missing := [key for key in keys_of(spec) if not os.environ.get(key, "").strip()]:

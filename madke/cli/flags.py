@@ -184,7 +184,7 @@ def _as_given(value: Any) -> Any:
 
 def columns_of(text: str | None) -> dict[str, str]:
     """Field of a question -> column, from ``--columns FIELD=COLUMN,...``."""
-    from madke.data.columns import columns_from
+    from madke.data.questions import columns_from
 
     return {} if text is None else columns_from(text)
 

@@ -243,8 +243,8 @@ def search(
 @app.command()
 def info(index: Folder, as_json: AsJson = False) -> None:
     """Show the manifest of an index: corpus, settings, size, versions. Pyserini's indexes have a short one."""
+    from madke.retrieval.index_sources import describe
     from madke.retrieval.indexes.index_folder import read_manifest
-    from madke.retrieval.indexes.published_folders import describe
 
     if (description := describe(index)) is not None:
         say(description)

@@ -12,9 +12,8 @@ from madke.data import read_dataset
 from madke.report.files import write_table
 from madke.report.tables import NO_FIGURE, Cell, Table, count_cell, percent_cell, rich_table
 from madke.retrieval.fusion import DEPTH, fuse
-from madke.retrieval.named import known_sources, resolve
+from madke.retrieval.named import HybridSpec, IndexSpec, known_sources, parse_spec, resolve
 from madke.retrieval.pools.building import retrieve
-from madke.retrieval.source_spec import HybridSpec, IndexSpec, parse_spec
 from madke.scoring.arms import Results
 from madke.scoring.retrieval import (
     Ranking,

@@ -22,9 +22,8 @@ from madke._util.yaml_file import read_yaml
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Passage
 from madke.core.question import Question
-from madke.data.columns import Columns
 from madke.data.formats import FORMATS, READERS, DatasetReader, Format, Item
-from madke.data.questions import questions_in, say_counts
+from madke.data.questions import Columns, questions_in, say_counts
 from madke.data.rows import Row, own_rows
 from madke.tasks import TASKS, get_task
 

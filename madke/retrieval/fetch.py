@@ -27,12 +27,11 @@ from madke._util.files import file_lock, write_file
 from madke._util.yaml_file import read_yaml
 from madke.core.addresses import retry_after
 from madke.core.errors import UserError, unknown
+from madke.retrieval.index_sources import FETCHED, describe, is_faiss, is_lucene
 from madke.retrieval.indexes.build import Progress
 from madke.retrieval.indexes.dense import load_faiss
 from madke.retrieval.indexes.lucene import start_jvm
-from madke.retrieval.indexes.published_folders import FETCHED, describe, is_faiss, is_lucene
-from madke.retrieval.named import known_sources, register, resolve
-from madke.retrieval.source_spec import IndexSpec
+from madke.retrieval.named import IndexSpec, known_sources, register, resolve
 
 Counter = Callable[[str], Progress]
 """Maps a label such as "bytes downloaded" to a callback ``(done, total)``."""

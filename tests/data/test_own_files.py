@@ -24,8 +24,7 @@ from madke._util.assets import asset
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.data import read_dataset
-from madke.data.columns import columns_from
-from madke.data.questions import question_from_fields, questions_of_records
+from madke.data.questions import columns_from, question_from_fields, questions_of_records
 
 RIVER, LAKE = "Which river leaves Lake Baikal?", "Which lake is deeper?"
 EXPECTED = [(RIVER, ("Angara", "Angara River")), (LAKE, ("Baikal",))]

@@ -7,7 +7,7 @@ from pathlib import Path
 from madke._util.assets import asset
 from madke.models.endpoint import read_models
 from madke.models.prices import price_of, read_prices
-from madke.retrieval.source_spec import HttpSpec, keys_of, read_sources
+from madke.retrieval.named import HttpSpec, keys_of, read_sources
 
 
 def example(name: str) -> Path:

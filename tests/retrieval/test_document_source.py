@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.retrieval.documents.bounded import BoundedReader
+from madke.retrieval.documents.reading import BoundedReader
 from madke.retrieval.documents.source import DocumentSource
 from madke.retrieval.named import open_source
 from tests.support import documents

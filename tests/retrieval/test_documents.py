@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from madke.retrieval.documents.bounded import BoundedReader
-from madke.retrieval.documents.reading import Unreadable, passages_of, read_document
+from madke.retrieval.documents.reading import BoundedReader, Unreadable, passages_of, read_document
 from madke.retrieval.documents.source import files_in
 from madke.retrieval.documents.word_index import WordIndex, words_of
 from tests.support import documents
@@ -174,7 +173,7 @@ def children() -> list[int]:
 
 def _is_reader(pid: int) -> bool:
     try:
-        return b"madke.retrieval.documents.bounded" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"madke.retrieval.documents.reading" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except FileNotFoundError:
         return False
 

@@ -12,6 +12,10 @@ from madke.retrieval import named
 from madke.retrieval.indexes.index_folder import MANIFEST
 from madke.retrieval.named import (
     BUILT_IN_SOURCES,
+    HybridSpec,
+    IndexSpec,
+    ResultsSpec,
+    SampleSpec,
     is_sample,
     known_sources,
     open_source,
@@ -20,7 +24,6 @@ from madke.retrieval.named import (
     resolve,
 )
 from madke.retrieval.source import search_source
-from madke.retrieval.source_spec import HybridSpec, IndexSpec, ResultsSpec, SampleSpec
 from tests.support.corpus import WordEncoder, write_corpus
 
 

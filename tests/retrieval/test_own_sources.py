@@ -17,11 +17,10 @@ from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.core.registry import Registry
 from madke.retrieval import named, source
-from madke.retrieval.named import BUILT_IN_SOURCES, known_sources, open_source, resolve
+from madke.retrieval.named import BUILT_IN_SOURCES, PythonSpec, known_sources, open_source, resolve
 from madke.retrieval.pools.building import retrieve, retrieve_pools
 from madke.retrieval.pools.pool_file import read_pools
 from madke.retrieval.source import ask_source, close_sources
-from madke.retrieval.source_spec import PythonSpec
 from tests.support.search_server import SearchServer, ok
 
 QUESTIONS = [Question(id=str(n), question=f"Question {n}?") for n in range(3)]

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
-from madke.retrieval.index_sources import DenseSource, open_index
-from madke.retrieval.indexes.published_folders import fingerprint_of, stored_passage
+from madke.retrieval.index_sources import DenseSource, fingerprint_of, open_index, stored_passage
 from madke.retrieval.source import search_source
 from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.installed import needs

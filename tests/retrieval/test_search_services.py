@@ -15,8 +15,8 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
+from madke.retrieval.named import HttpSpec, SerperSpec, WikipediaSpec, spec_from_yaml
 from madke.retrieval.services import SerperOptions, search_presets
-from madke.retrieval.source_spec import HttpSpec, SerperSpec, WikipediaSpec, spec_from_yaml
 from madke.retrieval.web import SnippetsSource, Spent, WebService, WebSource
 from tests.support.search_server import Reply, SearchServer, Seen, ok, raw_server
 

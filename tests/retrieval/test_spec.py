@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.retrieval.services import SerperOptions
-from madke.retrieval.source_spec import (
+from madke.retrieval.named import (
     HybridSpec,
     IndexSpec,
     ResultsSpec,
@@ -20,6 +19,7 @@ from madke.retrieval.source_spec import (
     read_sources,
     spec_from_yaml,
 )
+from madke.retrieval.services import SerperOptions
 
 
 @pytest.mark.parametrize(

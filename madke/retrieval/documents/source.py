@@ -28,8 +28,7 @@ from madke._util.files import atomic_write, dir_lock, fingerprint, write_file
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.models.encoders import Encoder, load_encoder, time_estimate
-from madke.retrieval.documents.bounded import BoundedReader
-from madke.retrieval.documents.reading import DOCUMENT_TYPES, Unreadable, is_document, missing_reader
+from madke.retrieval.documents.reading import DOCUMENT_TYPES, BoundedReader, Unreadable, is_document, missing_reader
 from madke.retrieval.documents.word_index import WordIndex, best
 from madke.retrieval.fusion import DEPTH, fuse
 from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST, StoredPassage
