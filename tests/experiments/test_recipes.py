@@ -23,11 +23,10 @@ from madke.runs.spec import with_first_rounds
 from madke.tasks import get_task
 
 SCORED = RunRequest(answer_scorer="answer_scorer")
-QUESTIONS = [
-    Question(id=f"q{n}", question=f"Which lake is the deepest, in survey {n}?", answers=("Lake Baikal",))
-    for n in range(3)
-]
+QUESTIONS = [Question(id="q0", question="Which lake is the deepest, in survey 0?", answers=("Lake Baikal",))]
 RECIPES = {name: read_recipe(name) for name in recipe_files()}
+LARGE = ("madc-tables-6-11",)
+"""240 arms of up to 80 stances; ``madc-figure-9`` has 39 of them."""
 SLOW = [name for name, recipe in RECIPES.items() if len(list(recipe.all_arms())) > 6]
 
 
@@ -45,7 +44,8 @@ def rows_of_readme() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in RECIPES]
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in RECIPES if name not in LARGE],
 )
 def test_every_arm_can_run_and_a_question_takes_the_calls_that_the_table_says(name: Any) -> None:
     plans = plans_of(name)
@@ -65,7 +65,7 @@ def test_every_arm_can_run_and_a_question_takes_the_calls_that_the_table_says(na
     [("same", [*range(10)]), ("again", [*range(10)]), ("reversed", [*range(9, -1, -1)]), ("rotated", [9, *range(9)])],
 )
 def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(name: str, order: Any) -> None:
-    experiment_spec = ExperimentSpec(recipe=RECIPES["position-audit"], data="", questions=QUESTIONS[:1])
+    experiment_spec = ExperimentSpec(recipe=RECIPES["position-audit"], data="", questions=QUESTIONS)
     arms = {arm.name: arm for arm in experiment_spec.arms}
     speakers = [debater.name for debater in experiment_spec.spec(arms["stances"]).protocol.cast]
     said = [Turn(agent=agent, stance=Stance(text=f"Said <{n}>.", answer="it")) for n, agent in enumerate(speakers)]
