@@ -44,7 +44,7 @@ _FINISH = {"max_tokens": "length"}
 """Inspect's stop reasons -> those of providers, where they differ."""
 _OUTCOMES: Mapping[str, Outcome] = {"model_length": "too_long", "content_filter": "filtered"}
 # Inspect bounds how many calls run at once (max_connections), repeats failed ones and caches replies.
-_UNBOUNDED = RunOptions(concurrency=10_000, prefix="off")
+_UNBOUNDED = RunOptions(concurrency=10_000)
 
 
 @solver  # type: ignore[untyped-decorator]

@@ -82,8 +82,6 @@ def open_workers(
     """
     if engine == "ray":
         return _ray_workers(address, gpus=gpus)
-    if address is not None:
-        raise UserError("--address is the address of a Ray cluster; it needs --engine ray")
     return nullcontext(InProcess()) if processes is None else _local_workers(processes)
 
 
@@ -206,7 +204,7 @@ def _ray_workers(address: str | None, *, gpus: bool) -> Iterator[Workers]:
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[Any]:
+def connected(address: str | None = None) -> Iterator[Any]:
     """Yield the package ``ray``, connected to ``address``, to ``RAY_ADDRESS``, or to a new local cluster.
 
     An existing connection is used and stays open. Output printed in the block goes to stderr.

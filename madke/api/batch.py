@@ -23,7 +23,7 @@ from madke.core.registry import Scope
 from madke.core.transcript import Transcript
 from madke.data.formats import DatasetReader
 from madke.engine.settings import Knowledge
-from madke.retrieval.named import open_source, source_paths, use_files
+from madke.retrieval.named import open_source, source_paths
 from madke.retrieval.pools.pool_file import pool_records, sources_in
 from madke.retrieval.source import close_sources
 from madke.runs.directory import question_files, read_transcripts, refuse_own_files
@@ -184,7 +184,6 @@ async def arun(
     Raises:
         UserError: An input is missing or invalid, or the directory holds another run.
     """
-    use_files(options.sources_file, options.models_file)
     request = requested(questions, asked)
     spec = resolve(request)
     check_sources(spec, chosen=request.sources is not None)
@@ -299,7 +298,6 @@ def build_pools(
 
     if k < 1:
         raise UserError(f"k = {k}; expected at least 1")
-    use_files(options.sources_file, options.models_file)
     with Scope().active():
         request = RunRequest(
             questions=questions,

@@ -19,7 +19,6 @@ from madke.engine.settings import RETRIEVER
 from madke.models.limiter import Limits
 from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer
-from madke.retrieval.named import use_files
 from madke.retrieval.pools.building import depth, retrieve
 from madke.retrieval.pools.pool_file import pool_of
 from madke.runs.pools import StageBuild, debate_services, from_thread, staged
@@ -97,8 +96,7 @@ def stream(
         question: Its text, or a record or mapping with choices or gold answers.
         choices: The options of a multiple-choice question.
         deltas: Whether to yield :class:`madke.events.CallDelta` too, the parts of replies that a server streams.
-        options: Only ``base_url``, ``models_file``, ``sources_file``, ``concurrency``, ``rpm``, ``tpm`` and
-            ``prefix`` are used.
+        options: Only ``base_url`` and ``concurrency`` are used.
         asked: Fields of :class:`madke.RunRequest`, such as ``protocol``, ``model`` and ``sources``; the signature that
             ``help(madke.ask)`` shows has all of them.
 
@@ -108,7 +106,6 @@ def stream(
     Raises:
         UserError: An input is missing or invalid.
     """
-    use_files(options.sources_file, options.models_file)
     record: Question | Mapping[str, Any] = {"question": question} if isinstance(question, str) else question
     if choices:
         own = tuple(choices)
@@ -145,7 +142,7 @@ async def debated(
     """Hold the debate of a spec with one question; ``models`` has one for each role. Closes nothing."""
     (question,) = spec.questions
     answer_scorer = AnswerScorer(spec.record.answer_scorer) if spec.record.answer_scorer is not None else None
-    limits = Limits(options.concurrency, options.rpm, options.tpm, prefix=options.prefix, interactive=True)
+    limits = Limits(options.concurrency, interactive=True)
     pipeline = CallPipeline(limits=limits)
     pool = await _pool(spec, options, models, pipeline, from_thread(tell))
     live = live_search(spec)

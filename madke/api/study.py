@@ -21,7 +21,6 @@ from madke.experiments.study import right_answers, run_study
 from madke.models.model_names import kind_of
 from madke.models.prices import prices_paid
 from madke.models.store import CallStore
-from madke.retrieval.named import use_files
 from madke.runs.directory import read_transcripts
 from madke.runs.record import read_run
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest, takes_request
@@ -203,7 +202,6 @@ def study(
     Raises:
         UserError: An input is missing or invalid, or the folder holds another study.
     """
-    use_files(options.sources_file, options.models_file)
     request = RunRequest(**asked)
     spec = read_study(questions, documents, request, model=model, sources=sources, pools=pools, more_arms=more_arms)
     folder = Path(mkdtemp(prefix="madke-study-") if out is None else out)

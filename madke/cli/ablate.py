@@ -28,7 +28,7 @@ EPILOG = flags.epilog(
 )
 
 
-@flags.request_options("experiment", without="engine address retry_degraded")
+@flags.request_options("experiment", without="engine retry_degraded")
 def command(
     request: RunRequest,
     options: RunOptions,
@@ -128,7 +128,7 @@ def plan_or_run(
         refuse_overwritten(out, data, experiment_spec, options)
     experiment_spec.check(options)
     graders = graders_for(grader, options)
-    pace = pace_of(options, out)
+    pace = pace_of(out)
     if plan:
         show_experiment_plan(experiment_spec, options, pace, graders, as_json=as_json)
         return

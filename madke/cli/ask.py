@@ -16,7 +16,7 @@ from madke._util.terminal import say, say_json
 from madke.cli import flags
 from madke.runs.request import RunOptions, RunRequest
 
-_ONLY_FOR_RUNS = "prices batch max_cost token_budget deadline engine address replay retry_degraded"
+_ONLY_FOR_RUNS = "prices batch max_cost token_budget deadline engine replay retry_degraded"
 
 EPILOG = flags.epilog(
     *flags.NAMES,
@@ -84,4 +84,4 @@ def _chose_model(context: typer.Context, request: RunRequest, options: RunOption
     source = context.get_parameter_source("model")
     named = (source is not None and source.name != "DEFAULT") or bool(request.cast)
     address = options.base_url or os.environ.get("OPENAI_BASE_URL")
-    return named or bool(address) or bool(read_models(options.models_file).entries)
+    return named or bool(address) or bool(read_models().entries)

@@ -32,7 +32,6 @@ EPILOG = flags.epilog(
 def command(
     model: Annotated[str | None, flags.option("Audit this model instead, see below.", "MODEL", names=_MODEL)] = None,
     base_url: flags.BaseUrl = None,
-    models_file: flags.ModelsFile = None,
     prompts: flags.PromptsOption = None,
     as_json: Annotated[bool, flags.switch("--json", "With --model: print the findings as one line of JSON.")] = False,
 ) -> None:
@@ -48,10 +47,10 @@ def command(
     which roles it is fit. Exit status 1 if all calls fail.
     """
     if model is not None:
-        _audit(model, base_url, models_file, prompts, as_json=as_json)
+        _audit(model, base_url, prompts, as_json=as_json)
         return
-    if as_json or prompts is not None or models_file is not None:
-        raise UserError("--json, --prompts and --models-file need --model")
+    if as_json or prompts is not None:
+        raise UserError("--json and --prompts need --model")
     checks: list[tuple[str, Callable[[], str]]] = [
         ("python", _python),
         ("java, lucene", _lucene),
@@ -65,7 +64,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _audit(name: str, base_url: str | None, models_file: Path | None, prompts: Path | None, *, as_json: bool) -> None:
+def _audit(name: str, base_url: str | None, prompts: Path | None, *, as_json: bool) -> None:
     """Audit a model and show what was found, also if the audit is interrupted."""
     from madke.audit import Audit, findings_of
     from madke.cli.progress import exit_status, status_line
@@ -76,7 +75,7 @@ def _audit(name: str, base_url: str | None, models_file: Path | None, prompts: P
     if name == "human":
         raise UserError("a person cannot be audited; give the name of a model")
     variant = load_variant("madke", prompts)
-    opened = open_model(name, base_url=base_url, models=read_models(models_file))
+    opened = open_model(name, base_url=base_url, models=read_models())
     address = opened.endpoint.shown if isinstance(opened, AtEndpoint) else ""
     status = 0
     with status_line() as show:

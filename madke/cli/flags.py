@@ -82,10 +82,7 @@ def field_option(record: type[RunRequest | RunOptions], name: str) -> Any:
 
 
 BaseUrl = Annotated[str | None, field_option(RunOptions, "base_url")]
-ModelsFile = Annotated[Path | None, field_option(RunOptions, "models_file")]
-SourcesFile = Annotated[Path | None, field_option(RunOptions, "sources_file")]
 PricesOption = Annotated[Path | None, field_option(RunOptions, "prices")]
-AddressOption = Annotated[str | None, field_option(RunOptions, "address")]
 PromptsOption = Annotated[Path | None, field_option(RunRequest, "prompts")]
 SettingsOption = Annotated[list[str] | None, field_option(RunRequest, "settings")]
 TaskOption = Annotated[str | None, field_option(RunRequest, "task")]
@@ -106,7 +103,9 @@ GraderOption = Annotated[
 Qrels = Annotated[Path, option("Judgements: which passages are relevant, see below.", "FILE")]
 Depths = Annotated[str, option("Numbers of first passages to measure.", "N,N", names="--k")]
 Relevance = Annotated[int, option("Lowest relevance that counts.", "N", names="--relevance", min=1)]
-EngineOption = Annotated[Literal["local", "ray"], option("This machine, or the nodes of a Ray cluster.", panel=CLUSTER)]
+EngineOption = Annotated[
+    Literal["local", "ray"], option("This machine, or the Ray cluster at RAY_ADDRESS.", panel=CLUSTER)
+]
 
 
 def request_options(
@@ -139,10 +138,7 @@ def request_options(
 
         @wraps(command)
         def wrapper(**values: Any) -> None:
-            from madke.retrieval.named import use_files
-
             options = RunOptions(**{name: values.pop(name) for name in run_names})
-            use_files(options.sources_file, options.models_file)
             asked = {name: _READ.get(name, _as_given)(values.pop(name)) for name in names}
             command(**values, request=RunRequest(**asked), options=options)
 

@@ -32,7 +32,6 @@ def tune(
     qrels: flags.Qrels,
     k: Annotated[int, option("Passages that a hit is among.", "N", names="--k", min=1, max=100)] = 5,
     least: flags.Relevance = 1,
-    sources_file: flags.SourcesFile = None,
 ) -> None:
     """Fit the weights of a fusion to questions with known passages, and print the fusion to use.
 
@@ -41,11 +40,9 @@ def tune(
     """
     from madke.cli.retrieval import open_parts, rankings_of
     from madke.report.tables import interval
-    from madke.retrieval.named import use_files
     from madke.scoring.retrieval import read_qrels
     from madke.scoring.retrieval import tune as fit
 
-    use_files(sources_file, None)
     judgements = read_qrels(qrels)
     _, parts = open_parts(index)
     rankings = rankings_of(parts, data)
@@ -66,7 +63,6 @@ def passages(
     words: Annotated[int, option("Words per passage; the last one of a page may have fewer.", "N", min=1)] = 100,
     processes: Annotated[int | None, option("Worker processes. Default: one per core.", "N", min=1)] = None,
     engine: flags.EngineOption = "local",
-    address: flags.AddressOption = None,
 ) -> None:
     """Split Wikipedia into passages of 100 words, as DPR does, for `madke index build`."""
     import os
@@ -84,7 +80,7 @@ def passages(
     earlier = read_folder(out) if (out / PASSAGES_MANIFEST).is_file() else None
     with (
         resumable(),
-        open_workers(engine, processes=None if processes == 1 else processes, address=address) as workers,
+        open_workers(engine, processes=None if processes == 1 else processes) as workers,
         status_line() as show,
     ):
         manifest = build_passages(
@@ -169,7 +165,6 @@ def build(
     ] = None,
     vectors: Annotated[Path | None, option("Keep the vectors here, to reuse them.", "DIR", _DENSE)] = None,
     engine: flags.EngineOption = "local",
-    address: flags.AddressOption = None,
 ) -> None:
     """Build an index of a corpus.
 
@@ -204,7 +199,6 @@ def search(
         Path | None, option("With --compare: measure hits with these judgements, see below.", "FILE")
     ] = None,
     least: flags.Relevance = 1,
-    sources_file: flags.SourcesFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the best passages for one query.
@@ -213,10 +207,9 @@ def search(
       madke index search wiki-bm25+wiki-dense "Who discovered helium?" --compare
       madke index search wiki-bm25+wiki-dense questions.jsonl --compare --qrels qrels.tsv
     """
-    from madke.retrieval.named import known_sources, open_source, use_files
+    from madke.retrieval.named import known_sources, open_source
     from madke.retrieval.source import ask_source, close_sources
 
-    use_files(sources_file, None)
     if compare:
         from madke.cli.retrieval import show_comparison
 

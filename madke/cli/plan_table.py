@@ -70,7 +70,8 @@ def show_plans(plans: Sequence[Planned], prices: Prices, options: RunOptions, pa
     if most.cached_cost < most.cost:
         cheaper = planned_range(least.cached_cost, most.cached_cost, digits=4)
         notes.append(
-            f"Cost if beginnings of prompts are cached (--prefix on): {cheaper}. The table counts none as cached."
+            f"Cost if beginnings of prompts are cached (prefix: on in models.yaml): {cheaper}. "
+            "The table counts none as cached."
         )
     for label, part in (("tier: flex in models.yaml", "flex_cost"), ("--batch", "batch_cost")):
         ends = getattr(least, part), getattr(most, part)
@@ -80,7 +81,7 @@ def show_plans(plans: Sequence[Planned], prices: Prices, options: RunOptions, pa
     if not prices and not all(is_unpaid(model) for plan in plans for model in plan.models):
         notes.append("The cost is not known: give prices with --prices.")
     models = dict.fromkeys(model for plan in plans for model in plan.models)
-    elsewhere = None if prices else elsewhere_note(models, read_models(options.models_file), options.base_url)
+    elsewhere = None if prices else elsewhere_note(models, read_models(), options.base_url)
     notes += filter(None, [shipped_note(prices), elsewhere])
     say_wrapped("\n".join(notes))
 

@@ -53,11 +53,11 @@ def refuse_limits(options: RunOptions) -> None:
         raise UserError("--plan spends nothing; leave out --max-cost, --token-budget and --deadline")
 
 
-def pace_of(options: RunOptions, out: Path | None) -> Pace:
+def pace_of(out: Path | None) -> Pace:
     """The pace for planned durations; earlier commands in ``out`` are measured."""
     from madke.experiments.plan import Pace, measured_pace
 
-    return Pace(options=options, measured=None if out is None else measured_pace(out))
+    return Pace(measured=None if out is None else measured_pace(out))
 
 
 def show_run_plan(
@@ -82,7 +82,7 @@ def show_run_plan(
     assumed = planned_prices(prices, options)
     plan = Planner(prices=assumed).plan(spec.variant.name, spec, pool_of)
     grading = planned_grading(spec.questions, plan.debates, graders, assumed, REPLY_TOKENS)
-    show_plans([plan, *grading], prices, options, pace_of(options, out))
+    show_plans([plan, *grading], prices, options, pace_of(out))
     if spec.protocol.trace.equal_vote is not None:
         # Another planner, so that the sample shares no call with the run.
         sample = resolve(sample_of_vote(request, knowledge))
@@ -185,7 +185,7 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
     if (cut := cut_note(scores, max_tokens)) is not None:
         say(f"madke: {cut}", err=True)
     slots = [name for name, each in endpoints_before(out).items() if each["dialect"].get("slots")]
-    if (advice := prefix_advice(scores.total, options.prefix, slots)) is not None:
+    if (advice := prefix_advice(scores.total, slots)) is not None:
         say(f"madke: {advice}", err=True)
     if meter.left_over:
         say(f"madke: stopped: {why_stopped(meter)}", err=True)

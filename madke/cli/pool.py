@@ -25,7 +25,7 @@ all passages; otherwise an endpoint with /rerank, as NAME@URL or a name in model
 @flags.request_options(
     "run",
     only="model limit dataset columns ids sample_seed",
-    without="batch token_budget deadline replay retry_degraded engine address",
+    without="batch token_budget deadline replay retry_degraded engine",
 )
 def build(
     data: flags.Questions,

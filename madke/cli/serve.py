@@ -20,7 +20,7 @@ from madke.runs.request import COST, RunOptions, RunRequest
 if TYPE_CHECKING:
     from madke.serve.offers import Offers
 
-_NOT_FOR_SERVERS = "batch deadline engine address replay retry_degraded"
+_NOT_FOR_SERVERS = "batch deadline engine replay retry_degraded"
 _HTTP = ("alias", "host", "port", "no_auth", "cors", "queue", "grace", "think_tags", "no_marks")
 """Options that mean nothing to a client on standard input and output."""
 

@@ -34,7 +34,7 @@ EPILOG = flags.epilog(
 )
 
 
-@flags.request_options("experiment", without="engine address retry_degraded answer_scorer prefix")
+@flags.request_options("experiment", without="engine retry_degraded answer_scorer")
 def command(
     request: RunRequest,
     options: RunOptions,
@@ -137,7 +137,7 @@ def _show_plan(
     from madke.cli.plans_and_results import pace_of, show_experiment_plan
     from madke.scoring.verdict import planned_questions
 
-    show_experiment_plan(spec, options, pace_of(options, folder), graders, as_json=as_json)
+    show_experiment_plan(spec, options, pace_of(folder), graders, as_json=as_json)
     if not as_json:
         count = count_of(planned_questions(margin / 100), "question")
         say_wrapped(

@@ -225,7 +225,7 @@ class ExperimentSpec:
 
         Only the models of the arms in ``asking`` need a key. Returns arm -> role -> the model's own name.
         """
-        entries = read_models(options.models_file)
+        entries = read_models()
         opened: dict[tuple[str, bool], ChatModel] = {}
         found: dict[str, Mapping[str, str]] = {}
         try:

@@ -34,7 +34,6 @@ from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, pool_of, r
 from madke.retrieval.pools.stages import LLM, LOCAL, messages
 from madke.runs.pools import POOLS, priced_models, staged
 from madke.runs.record import sessions_of
-from madke.runs.request import RunOptions
 from madke.runs.spec import RunSpec, with_first_rounds
 from madke.scoring.outside import Grader, grading_request
 
@@ -143,7 +142,6 @@ def planned_usage(prompt: Sequence[Message], reply_tokens: int, earlier: Sequenc
 class Pace:
     """What the duration is estimated from. The speed of a model is not assumed: models and machines differ too much."""
 
-    options: RunOptions
     measured: tuple[float, Path] | None = None
     """Calls per second of earlier commands, and where they ran."""
 
@@ -177,9 +175,9 @@ class Pace:
         return max(at_pace, calls * 60 / rpm if rpm else 0, tokens * 60 / tpm if tpm else 0)
 
     def _limits(self, models: Iterable[str]) -> tuple[int | None, int | None]:
-        """Calls and tokens per minute: the lowest of the command's and of the models' entries."""
-        known = read_models(self.options.models_file).entries
-        sources = [self.options, *(known[model] for model in models if model in known)]
+        """Calls and tokens per minute: the lowest of the models' entries."""
+        known = read_models().entries
+        sources = [known[model] for model in models if model in known]
         rpm, tpm = (
             min((value for each in sources if (value := getattr(each, name)) is not None), default=None)
             for name in ("rpm", "tpm")

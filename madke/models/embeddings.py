@@ -10,7 +10,6 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -30,14 +29,6 @@ _BATCH = 32
 _CONCURRENCY = 8
 _RETRIES = 6
 _SHORTEN = "to truncate texts, set extra_body in models.yaml: truncate_prompt_tokens: -1 (vLLM), truncate: true (TEI)"
-
-_models_file: Path | None = None
-
-
-def use_models_file(file: Path | None) -> None:
-    """Read the entries of encoders from this file; None: from that of :func:`madke.models.read_models`."""
-    global _models_file
-    _models_file = file
 
 
 def open_encoder(
@@ -136,7 +127,7 @@ def _endpoint(name: str) -> tuple[Endpoint, str] | None:
     if plain.startswith("openai/"):
         _refuse_elsewhere(name, address)
         return openai_endpoint(name, at=address), plain.removeprefix("openai/")
-    models = read_models(_models_file)
+    models = read_models()
     entry = models.entry(name)
     if entry is None:
         return None

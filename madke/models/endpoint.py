@@ -118,7 +118,7 @@ class ModelEntries:
         if entry is not None and not self.named:
             restricted = next((each for each in ("key", "headers", "python") if getattr(entry, each)), None)
             if restricted is not None:
-                why = f"is allowed only in a file that you name: pass --models-file {_FILE} or set {_VARIABLE}"
+                why = f"is allowed only in a file that you name: set {_VARIABLE}={_FILE}"
                 raise UserError(f"{name}: {restricted} {why}", file=self.file, line=self.lines.get(name))
         return entry
 

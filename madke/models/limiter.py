@@ -201,13 +201,11 @@ class Limits:
     def __init__(
         self,
         concurrency: int,
-        rpm: int | None = None,
-        tpm: int | None = None,
         *,
         prefix: Prefix = "auto",
         interactive: bool = False,
     ) -> None:
-        self._default = (concurrency, rpm, tpm)
+        self._concurrency = concurrency
         self._prefix, self._interactive = prefix, interactive
         self._limiters: dict[str | None, Limiter] = {}
         self._prefixes: dict[tuple[str, str], Prefixes] = {}
@@ -218,12 +216,11 @@ class Limits:
         """The limiter of a model's calls."""
         key = model.endpoint.limited_as if isinstance(model, AtEndpoint) else None
         if key not in self._limiters:
-            concurrency, rpm, tpm = self._default
             if isinstance(model, AtEndpoint):
                 own = model.endpoint.entry
-                self._limiters[key] = Limiter(own.concurrency or concurrency, own.rpm or rpm, own.tpm or tpm)
+                self._limiters[key] = Limiter(own.concurrency or self._concurrency, own.rpm, own.tpm)
             else:
-                self._limiters[key] = Limiter(concurrency, rpm, tpm, start=concurrency)
+                self._limiters[key] = Limiter(self._concurrency, start=self._concurrency)
         return self._limiters[key]
 
     def prefixes_of(self, model: object) -> Prefixes | None:

@@ -10,7 +10,6 @@ from rich.console import Group
 from rich.text import Text
 
 from madke._util.terminal import printable
-from madke.core.chat import Prefix
 from madke.core.errors import count_of
 from madke.core.transcript import StageUsage
 from madke.experiments.plan import Planned, planned_range
@@ -525,7 +524,7 @@ _WASTE = 0.3
 """Share of the prompt tokens, neither distinct nor cached, from which advice pays."""
 
 
-def prefix_advice(total: StageUsage, prefix: Prefix, with_slots: Collection[str] = ()) -> str | None:
+def prefix_advice(total: StageUsage, with_slots: Collection[str] = ()) -> str | None:
     """What would make a server read less again; None if that would be little, or if it is not known to cache.
 
     ``with_slots`` are the models whose servers keep prompts in slots.
@@ -536,7 +535,7 @@ def prefix_advice(total: StageUsage, prefix: Prefix, with_slots: Collection[str]
     waste = f"{again:,} prompt tokens were read again"
     if with_slots:
         return f"{waste}: serve {', '.join(sorted(with_slots))} with one slot, or set --concurrency to its slots"
-    return None if prefix == "on" else f"{waste}: set --prefix on, so that calls that begin alike wait for the first"
+    return f"{waste}: calls that begin alike wait for the first at an entry of models.yaml with prefix: on"
 
 
 def readable_note(name: str, scores: Scores) -> str | None:

@@ -24,7 +24,6 @@ from madke._util.files import dir_lock, write_file
 from madke._util.yaml_file import read_entries, validated
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
-from madke.models.embeddings import use_models_file
 from madke.retrieval.documents.reading import DOCUMENT_TYPES, is_document
 from madke.retrieval.documents.source import DocumentSource
 from madke.retrieval.fusion import HybridSource, Method
@@ -324,8 +323,7 @@ def read_sources(path: Path, *, named: bool = False) -> dict[str, SourceEntry]:
         folder = path.absolute().parent
         risk = next(filter(None, (risk_of(part, folder) for part in parts_of(spec))), None)
         if risk and not named:
-            remedy = f"use --sources-file {path} or MADKE_SOURCES={path}"
-            why = f"source {name!r} {risk}, which is allowed only in a file that you name: {remedy}"
+            why = f"source {name!r} {risk}, which is allowed only in a file that you name: MADKE_SOURCES={path}"
             raise UserError(why, file=path, line=line)
         entries[name] = SourceEntry(spec=spec, file=path, line=line)
     return entries
@@ -346,7 +344,6 @@ _log = logging.getLogger(__name__)
 
 _FILE = "sources.yaml"
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
-_chosen: Path | None = None
 
 
 def _sample() -> SourceSpec:
@@ -421,20 +418,10 @@ def _name_of(path: str) -> str:
     return _NOT_IN_NAMES.sub("-", name if found.is_dir() else Path(name).stem) or "documents"
 
 
-def use_files(sources_file: Path | None, models_file: Path | None) -> None:
-    """Use the files that a run's options name: sources, if given, instead of ``MADKE_SOURCES``; endpoints of encoders.
-
-    The sources may refer to code.
-    """
-    global _chosen
-    _chosen = sources_file or _chosen
-    use_models_file(models_file)
-
-
 def known_sources() -> dict[str, str]:
     """Name -> origin, for every source that needs no specification.
 
-    In order of precedence: the entries of the file that :func:`use_files` or ``MADKE_SOURCES`` names, else of
+    In order of precedence: the entries of the file that ``MADKE_SOURCES`` names, else of
     ``./sources.yaml`` if it exists; the indexes that ``madke index fetch`` registered; the built-in sources; and
     those of installed packages (entry points).
     """
@@ -551,7 +538,7 @@ def _error(message: str, entry: SourceEntry | None) -> UserError:
 
 def _declared() -> dict[str, SourceEntry]:
     """The entries of the user's file, and registered entries for names that the file lacks."""
-    named = _chosen or os.environ.get("MADKE_SOURCES")
+    named = os.environ.get("MADKE_SOURCES")
     own = at_home(Path(named or _FILE))
     registered = cache_dir() / _FILE
     found = read_sources(own, named=bool(named)) if named or own.exists() else {}

@@ -129,7 +129,7 @@ def prices_of(options: RunOptions, models: Iterable[str] = ()) -> Prices:
     If neither has one, the shipped prices of ``models``: a mixture could be of two currencies. They count at the
     provider's own address, and with ``--prices shipped`` at any.
     """
-    entries = read_models(options.models_file)
+    entries = read_models()
     prices = {name: entry.price for name, entry in entries.entries.items() if entry.price is not None}
     anywhere = options.prices is not None and str(options.prices) == SHIPPED
     prices |= read_prices(options.prices) if options.prices and not anywhere else {}
@@ -138,7 +138,7 @@ def prices_of(options: RunOptions, models: Iterable[str] = ()) -> Prices:
 
 def planned_prices(prices: Prices, options: RunOptions) -> Prices:
     """The prices that plans assume: with ``--batch`` those of batches, else those of a model's service tier."""
-    entries = read_models(options.models_file).entries
+    entries = read_models().entries
     asked: dict[str, str] = {name: each.tier for name, each in entries.items() if each.tier}
     if options.batch is not None:
         asked = dict.fromkeys(prices, BATCH)

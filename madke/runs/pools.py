@@ -77,7 +77,7 @@ def staged(knowledge: Knowledge | None) -> tuple[Knowledge, ...]:
 
 def open_rerankers(wanted: Iterable[Knowledge], options: RunOptions) -> dict[str, ChatModel]:
     """Name -> reranker; an endpoint that cannot be reached is refused."""
-    entries = read_models(options.models_file)
+    entries = read_models()
     opened: dict[str, ChatModel] = {}
     for name in rerankers(wanted):
         local = name.startswith(LOCAL)
@@ -126,7 +126,7 @@ class StageBuild:
         opened = open_rerankers(self.wanted, options)
         if isinstance(self.retriever, str):
             at = options.base_url if has_endpoint(self.retriever) else None
-            opened |= open_models({LLM: self.retriever}, base_url=at, models=read_models(options.models_file))
+            opened |= open_models({LLM: self.retriever}, base_url=at, models=read_models())
         models = stage_models(opened, pipeline)
         if self.retriever is not None and not isinstance(self.retriever, str):
             models[LLM] = pipeline.model(self.retriever)
@@ -160,7 +160,7 @@ class StageBuild:
         """
         assert own.calls is not None
         options = self.options
-        limits = Limits(options.concurrency, options.rpm, options.tpm, prefix=options.prefix)
+        limits = Limits(options.concurrency)
         meter = Meter(total=0, budget=own.budget, limits=limits)
         with CallStore(own.calls) as store:
             own.budget.catch_up(store)

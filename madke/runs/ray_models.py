@@ -48,10 +48,10 @@ def ray_models(names: Mapping[str, str], options: RunOptions) -> Iterator[dict[s
     """
     if "human" in map(kind_of, names.values()):
         raise UserError("--engine ray: a human answers at this terminal, not on a node; remove --engine ray")
-    declared = read_models(options.models_file)
+    declared = read_models()
     here = open_models(names, base_url=options.base_url, replay=True, models=declared)
     expected = {name: here[role] for role, name in names.items()}
-    with connected(options.address) as ray:
+    with connected() as ray:
         workers = _start(ray, expected, options, declared)
         try:
             _wait_until_open(ray, workers, expected)

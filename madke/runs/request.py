@@ -10,7 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar
 
-from madke.core.chat import Prefix
 from madke.core.errors import UserError
 
 if TYPE_CHECKING:  # `madke --help` reads the fields, and needs none of these
@@ -277,21 +276,6 @@ class RunOptions:
 
     concurrency: int = described(16, "Questions and model calls at a time.", MODELS, least=1, metavar="N", type=int)
     base_url: str | None = described(None, "Endpoint of openai/ and azure/ models.", MODELS, metavar="URL", type=_TEXT)
-    models_file: Path | None = described(
-        None, "Names of endpoints. Default: MADKE_MODELS, or ./models.yaml.", MODELS, metavar="FILE", type=_FILE
-    )
-    sources_file: Path | None = described(
-        None, "Names of sources. Default: MADKE_SOURCES, or ./sources.yaml.", KNOWLEDGE, metavar="FILE", type=_FILE
-    )
-    rpm: int | None = described(
-        None, "Maximum calls per minute to each endpoint.", MODELS, least=1, metavar="N", type=_INT
-    )
-    tpm: int | None = described(
-        None, "Maximum tokens per minute to each endpoint.", MODELS, least=1, metavar="N", type=_INT
-    )
-    prefix: Prefix = described(
-        "auto", "Whether calls that begin alike wait for the first of them.", MODELS, type=Prefix
-    )
     prices: Path | None = described(
         None, "Prices per million tokens: YAML, or shipped.", COST, metavar="FILE", type=_FILE
     )
@@ -308,14 +292,10 @@ class RunOptions:
         None, "Start no call after this time: 45m, 06:30, ...", COST, metavar="TIME", type=_TEXT
     )
     engine: Literal["local", "ray"] = described(
-        "local", "Call models from this machine or from a Ray cluster.", CLUSTER, type=Literal["local", "ray"]
-    )
-    address: str | None = described(
-        None,
-        "Cluster's HOST:PORT, or auto. Default: RAY_ADDRESS, or start one.",
+        "local",
+        "Call models from this machine, or the Ray cluster at RAY_ADDRESS.",
         CLUSTER,
-        metavar="ADDRESS",
-        type=_TEXT,
+        type=Literal["local", "ray"],
     )
     replay: bool = described(False, "Rebuild transcripts from stored calls, offline.", RESUME, flags="--replay")
     retry_degraded: bool = described(
@@ -324,8 +304,6 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         _check(self)
-        if self.address is not None and self.engine != "ray":
-            raise UserError("--address is the address of a Ray cluster; it needs --engine ray")
         if self.batch is not None and self.engine == "ray":
             raise UserError("--batch asks from this machine; leave out --engine ray")
 

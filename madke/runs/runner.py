@@ -137,7 +137,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         options = self.options
-        limits = Limits(options.concurrency, options.rpm, options.tpm, prefix=options.prefix)
+        limits = Limits(options.concurrency)
         self.meter = Meter(
             total=len(self.spec.questions) * self.spec.record.repeats,
             budget=None if options.replay else self.own.budget,

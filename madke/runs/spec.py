@@ -82,7 +82,7 @@ class RunSpec:
     def open_models(self, options: RunOptions, *, replay: bool = False) -> dict[str, ChatModel]:
         """Role -> model; opens models given by name, see :func:`madke.runs.spec.open_models`."""
         names = {role: name for role, name in self.record.models.items() if name not in self.own_models}
-        entries = read_models(options.models_file)
+        entries = read_models()
         # The program of --batch needs no server.
         probed = options.batch in (None, API)
         opened = open_models(names, base_url=options.base_url, replay=replay, models=entries, probed=probed)

@@ -82,7 +82,7 @@ class Offers:
         self.shared = Shared(
             options=run,
             budget=account(run).budget,
-            limits=Limits(run.concurrency, run.rpm, run.tpm, prefix=run.prefix, interactive=True),
+            limits=Limits(run.concurrency, interactive=True),
         )
         self._options = options
         self._runs: dict[object, ServedRun] = {}
@@ -173,7 +173,7 @@ class Offers:
             self._models |= spec.own_models
             if new := {*named.values()} - self._models.keys():
                 run = self._options.run
-                names, entries = {name: name for name in new}, read_models(run.models_file)
+                names, entries = {name: name for name in new}, read_models()
                 self._models |= await asyncio.to_thread(open_models, names, base_url=run.base_url, models=entries)
             sources = await asyncio.to_thread(self._open_sources, spec.record.source_specs, spec.own_sources)
             models = {role: self._models[name] for role, name in named.items()}

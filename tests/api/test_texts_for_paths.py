@@ -26,7 +26,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [{"id": f"q{n}", "stances": [given, {**given, "agent": "Debater 2"}]} for n in range(2)]
     Path("first.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     Path("prices.yaml").write_text("openai/m: {prompt: 1, completion: 1}\n")
-    Path("models.yaml").write_text("{}\n")
     Path("ids.txt").write_text("q1\n")
     copytree(asset("prompts", "mad"), tmp_path / "words" / "mad")
     Path("recipe.yaml").write_text(
@@ -35,7 +34,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_run_score_and_compare() -> None:
-    options: Any = {"prices": "prices.yaml", "models_file": "models.yaml"}
+    options: Any = {"prices": "prices.yaml"}
     run = madke.run(
         "questions.jsonl",
         out="one",

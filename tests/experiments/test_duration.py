@@ -8,20 +8,19 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.experiments.plan import Load, Pace, Planned, measured_pace
-from madke.runs.request import RunOptions
 from tests.support.cli import madke
 
 
 def plan(paid: float = 600, *models: str, tokens: float = 0) -> Any:
     load = Load(calls=paid, paid=paid, prompt_tokens=tokens)
-    return Planned(name="a", debates=100, least=load, most=load + load, models=models or ("openai/m",))
+    return Planned(name="a", debates=100, least=load, most=load + load, models=models or ("m",))
 
 
 MEASURED = (5.0, Path("runs/x"))
 
 
 @pytest.mark.parametrize(
-    ("measured", "options", "plans", "seconds", "basis"),
+    ("measured", "limits", "plans", "seconds", "basis"),
     [
         (MEASURED, {}, [plan()], (120, 240), "5 calls/s, measured in runs/x"),
         (MEASURED, {}, [plan(), plan()], (240, 480), "5 calls/s, measured in runs/x"),
@@ -37,8 +36,12 @@ MEASURED = (5.0, Path("runs/x"))
         ),
     ],
 )
-def test_seconds_and_what_they_rest_on(measured: Any, options: Any, plans: Any, seconds: Any, basis: str) -> None:
-    found = Pace(options=RunOptions(**options), measured=measured)
+def test_seconds_and_what_they_rest_on(
+    measured: Any, limits: Any, plans: Any, seconds: Any, basis: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("models.yaml").write_text(json.dumps({"m": {"base_url": "http://localhost:1/v1", **limits}}))
+    found = Pace(measured=measured)
     assert found.seconds(plans) == pytest.approx(seconds)
     assert found.basis(plans) == basis
 
@@ -66,6 +69,8 @@ def test_the_pace_is_measured_in_earlier_commands(tmp_path: Path) -> None:
 def test_a_plan_says_how_long_the_run_takes(tmp_path: Path) -> None:
     data = tmp_path / "q.jsonl"
     data.write_text('{"id": "q", "question": "Who?", "golden_answers": ["I"]}\n')
-    options = ("--sources", "none", "--out", tmp_path / "out", "--plan", "--rpm", "30")
-    done = madke("run", data, *options, "--model", "openai/m")
+    models = tmp_path / "models.yaml"
+    models.write_text("m: {base_url: 'http://localhost:1/v1', rpm: 30}\n")
+    options = ("--sources", "none", "--out", tmp_path / "out", "--plan", "--model", "m")
+    done = madke("run", data, *options, MADKE_MODELS=str(models))
     assert "Duration: at least 6 s, from at most 30 calls per minute." in done.stdout, done.stderr

@@ -16,7 +16,6 @@ from madke.models.encoders import Encoding
 from madke.retrieval.index_sources import open_index
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.index_folder import DenseSettings, read_manifest
-from madke.retrieval.named import use_files
 from madke.retrieval.source import ask_source
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 from tests.support.installed import needs
@@ -132,10 +131,6 @@ def test_the_key_goes_to_its_own_address_only(tmp_path: Path, monkeypatch: pytes
 
         for name in ("openai/some-model", at(other), "mine"):
             open_encoder(name).encode_queries(["river"])
-        monkeypatch.delenv("MADKE_MODELS")
-        use_files(None, file)  # as --models-file
-        open_encoder("mine")
-        use_files(None, None)
 
         assert {seen.headers["authorization"] for seen in own.requests} == {f"Bearer {KEY}"}
         keys = [seen.headers["authorization"] for seen in other.requests]

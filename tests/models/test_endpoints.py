@@ -175,7 +175,7 @@ def test_any_http_answer_and_slowness_too_show_that_a_server_is_there() -> None:
 
 
 def test_limits_are_each_endpoints_own() -> None:
-    limits = Limits(16, rpm=60)
+    limits = Limits(16)
     one, two = OpenAIChat("a", base_url="http://one/v1"), OpenAIChat("b", base_url="http://two/v1")
     also_one, here = OpenAIChat("c", base_url="http://one/v1"), ScriptedChat([])
     assert limits.of(one) is limits.of(also_one)

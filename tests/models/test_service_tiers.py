@@ -144,8 +144,9 @@ def run_at_flex(folder: Path, server: OpenAIServer, *more: Any, fall_back: bool 
     price = PRICE.model_dump_json(exclude_unset=True)
     models.write_text(f"cheap: {{base_url: {server.url}, model: m, tier: flex, {falls}price: {price}}}\n")
     done = madke(
-        *("run", questions, "--pools", pools, "--model", "cheap", "--models-file", models, "--out", folder / "out"),
+        *("run", questions, "--pools", pools, "--model", "cheap", "--out", folder / "out"),
         *more,
+        MADKE_MODELS=str(models),
     )
     assert done.returncode == status, done.stderr
     return done

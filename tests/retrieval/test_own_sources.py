@@ -183,7 +183,7 @@ def test_a_file_in_the_working_directory_runs_no_code(
 ) -> None:
     (folder / "sources.yaml").write_text(f"\ndocs: {entry}\n")
 
-    with pytest.raises(UserError, match=r"^sources.yaml:2: source 'docs' is Python code.*--sources-file sources.yaml"):
+    with pytest.raises(UserError, match=r"^sources.yaml:2: source 'docs' is Python code.*MADKE_SOURCES=sources.yaml"):
         open_source("docs")
     assert "my_notes" not in sys.modules
 
@@ -211,9 +211,7 @@ def test_a_file_in_the_working_directory_sends_no_key(
         (folder / "sources.yaml").write_text(f"docs: {entry.replace('URL', server.url)}\n")
 
         for name, spec in (("docs", None), ("mine", "docs"), ("mine", "docs+google"), ("google", None)):
-            with pytest.raises(
-                UserError, match=f"^sources.yaml:1: source 'docs' {what}, .*--sources-file sources.yaml"
-            ):
+            with pytest.raises(UserError, match=f"^sources.yaml:1: source 'docs' {what}, .*MADKE_SOURCES=sources.yaml"):
                 ask_source(open_source(name, spec), ["bees"], 5)
 
         assert not server.requests

@@ -39,7 +39,6 @@ def test_the_counts_are_shown_and_the_same_command_finds_nothing_to_do(tmp_path:
     ("options", "message"),
     [
         (["--engine", "ray", "--processes", "2"], "--processes needs --engine local"),
-        (["--address", "auto"], "it needs --engine ray"),
         ([], r"none\.xml: no such dump file"),
     ],
 )

@@ -25,9 +25,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+def running() -> Iterator[Any]:
     with running_cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def cluster(running: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The cluster that ``--engine ray`` uses."""
+    monkeypatch.setenv("RAY_ADDRESS", running.address)
+    return running
 
 
 def command(folder: Path, server: OpenAIServer, *more: object, out: str = "out", n: int = 8) -> tuple[object, ...]:
@@ -81,9 +88,7 @@ class Gate:
         self._released.set()
 
 
-def test_a_stopped_run_waits_for_its_calls_and_leaves_no_process(
-    cluster: Any, tmp_path: Path, expected: dict[str, Any]
-) -> None:
+def test_a_stopped_run_waits_for_its_calls_and_leaves_no_process(tmp_path: Path, expected: dict[str, Any]) -> None:
     gate = Gate(20)
     with openai_server(gate) as server:
         # A cluster of the run's own.
@@ -107,7 +112,7 @@ def test_a_stopped_run_waits_for_its_calls_and_leaves_no_process(
 def test_a_killed_run_leaves_no_worker_and_is_resumed(cluster: Any, tmp_path: Path, expected: dict[str, Any]) -> None:
     gate = Gate(30)
     with openai_server(gate) as server:
-        args = command(tmp_path, server, "--engine", "ray", "--address", cluster.address)
+        args = command(tmp_path, server, "--engine", "ray")
         with started(*args) as run:
             until(lambda: len(server.requests) > 30)
             left = workers()
@@ -132,9 +137,9 @@ def test_a_killed_run_leaves_no_worker_and_is_resumed(cluster: Any, tmp_path: Pa
 def test_bad_input_is_one_line(cluster: Any, tmp_path: Path) -> None:
     questions, pools = write_dataset(tmp_path, 1)
     run = ("run", questions, "--pools", pools, "--out", tmp_path / "out", "--model", "openai/m")
-    on_cluster = ("--engine", "ray", "--address", cluster.address)
+    on_cluster = ("--engine", "ray")
 
     assert "OPENAI_API_KEY is not set" in refused(*run, *on_cluster)
     assert "unknown model" in refused(*run[:-1], "openia/m", *on_cluster)
-    assert "no answer" in refused(*run, "--engine", "ray", "--address", "127.0.0.1:1", OPENAI_API_KEY="here")
+    assert "no answer" in refused(*run, "--engine", "ray", RAY_ADDRESS="127.0.0.1:1", OPENAI_API_KEY="here")
     assert not (tmp_path / "out").exists()

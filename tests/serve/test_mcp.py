@@ -56,7 +56,10 @@ PROGRAM = [sys.executable, "-m", "madke"]
 def command(out: Path, upstream: Upstream, *program: str) -> list[str]:
     """The command line that a client starts; by default in a fork, which has done its imports."""
     shelf = ["--sources", "shelf=tests.serve.test_mcp:Loud,broken=tests.serve.test_mcp:Broken"]
-    model = ["-m", "openai/m", "--base-url", upstream.server.url, "--prefix", "off"]
+    # Each reply is awaited, so no call waits for another.
+    entry = f"{{base_url: '{upstream.server.url}', key: OPENAI_API_KEY, prefix: 'off'}}"
+    (out.parent / "models.yaml").write_text(f"m: {entry}\n")
+    model = ["-m", "m"]
     return [
         *(program or [str(installed())]),
         "serve",
@@ -72,9 +75,10 @@ def command(out: Path, upstream: Upstream, *program: str) -> list[str]:
     ]
 
 
-def environment() -> dict[str, str]:
+def environment(out: Path) -> dict[str, str]:
     names = ("PATH", "OPENAI_API_KEY", "MADKE_CACHE")
-    return {name: os.environ[name] for name in names if name in os.environ} | {"PYTHONPATH": str(ROOT)}
+    own = {"PYTHONPATH": str(ROOT), "MADKE_MODELS": str(out.parent / "models.yaml")}
+    return {name: os.environ[name] for name in names if name in os.environ} | own
 
 
 @dataclass
@@ -91,7 +95,7 @@ class Door:
         if self.transport == "stdio":
             program, *args = command(self.out, self.upstream)
             with (self.out.parent / "stderr").open("w") as log:
-                parameters = StdioServerParameters(command=program, args=args, env=environment(), cwd=ROOT)
+                parameters = StdioServerParameters(command=program, args=args, env=environment(self.out), cwd=ROOT)
                 async with Client(stdio_client(parameters, errlog=log), mode=self.mode) as client:
                     yield client
             return
@@ -327,7 +331,7 @@ def process(out: Path, upstream: Upstream, *program: str) -> Iterator[subprocess
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     arguments = command(out, upstream, *program)
     with subprocess.Popen(  # type: ignore[call-overload]
-        arguments, text=True, env=environment(), cwd=ROOT, **pipes
+        arguments, text=True, env=environment(out), cwd=ROOT, **pipes
     ) as running:
         try:
             yield running

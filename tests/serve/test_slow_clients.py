@@ -193,7 +193,7 @@ def test_a_signal_ends_the_process_within_the_grace_under_any_load(tmp_path: Pat
     """Calls that hang, a source that hangs in a thread, large bodies that keep the event loop busy."""
     grace = 3
     with endpoint(seconds=600) as upstream, ExitStack() as held:
-        command = [sys.executable, "-m", "madke", "serve", "--out", str(tmp_path), "--port", "0", "--prefix", "off"]
+        command = [sys.executable, "-m", "madke", "serve", "--out", str(tmp_path), "--port", "0"]
         command += [
             "-m",
             "openai/m",

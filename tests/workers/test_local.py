@@ -100,8 +100,3 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         _, alive = psutil.wait_procs(workers, timeout=20)
 
         assert alive == []
-
-
-def test_an_address_is_refused_without_a_cluster() -> None:
-    with pytest.raises(UserError, match="--address"):
-        open_workers("local", address="10.0.0.1:6379")

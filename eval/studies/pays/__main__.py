@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -76,7 +77,6 @@ def run_block(
     questions: Path,
     limit: int,
     folder: Path,
-    models: Path,
     *,
     concurrency: int = 1,
     model: NoModel | None = None,
@@ -85,7 +85,7 @@ def run_block(
     request = RunRequest(limit=limit, seed=0)
     asked, pools = (str(questions / f"{name}.jsonl.gz") for name in ("questions", "pools"))
     spec = read_experiment_spec(recipe, [asked], request, model=model, pools=[pools])
-    options = RunOptions(concurrency=concurrency, models_file=models)
+    options = RunOptions(concurrency=concurrency)
 
     def on_arm(number: int, arm: Arm) -> None:
         tell(f"{time.strftime('%a %H:%M')} questions 1 to {limit}, arm {number} of {len(spec.arms)}: {arm.name}")
@@ -107,10 +107,11 @@ def _run(options: argparse.Namespace) -> int:
     models = work.with_name(f"{name}.models.yaml")
     addresses = {} if options.served_as else {model: {"base_url": options.url}}
     write_file(models, yaml.safe_dump(addresses).encode())
+    os.environ["MADKE_MODELS"] = str(models)
     last = options.limit or PLANNED.get(model, 600)
     begun = _questions_begun(work) or _restored(work, kept)
     for limit in [each for each in [*range(options.block, last, options.block), last] if each >= begun]:
-        experiment = run_block(recipe, options.questions, limit, work, models, concurrency=options.concurrency)
+        experiment = run_block(recipe, options.questions, limit, work, concurrency=options.concurrency)
         if experiment.unfinished:
             for arm, why in experiment.unfinished.items():
                 tell(f"arm {arm}: {why}")
@@ -158,11 +159,9 @@ def replayed_study(
     name = study.served_as or study.model
     recipe = arms_of(study.arms, name)
     restore_calls(file, folder / CALLS)
-    models = folder.with_name(f"{study.model}.models.yaml")
-    write_file(models, b"{}\n")
     asked = min(limit or study.questions, study.questions)
     model = NoModel(name, takes_schemas=asked_with_schemas(file))
-    run_block(recipe, questions, asked, folder, models, concurrency=16, model=model)
+    run_block(recipe, questions, asked, folder, concurrency=16, model=model)
     keep(folder, recipe, kept := folder.with_name(f"{study.model}.replay.xz"), model=study.model, limit=asked)
     return read_study(kept)
 

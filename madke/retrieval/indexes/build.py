@@ -73,7 +73,6 @@ def build_index(
     file_mb: float | None = None,
     vectors: str | Path | None = None,
     engine: Engine = "local",
-    address: str | None = None,
     workers: Workers | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Manifest:
@@ -102,8 +101,7 @@ def build_index(
         file_mb: dense: maximum megabytes of vectors per FAISS file; default by type.
         vectors: dense: keep vectors in this folder for other indexes, one build at a time; default: remove them.
         engine: dense: where to encode, ``local`` or ``ray``.
-        address: dense: of the Ray cluster, see :func:`madke._util.workers.open_workers`.
-        workers: dense: workers to use instead of ``engine`` and ``address``.
+        workers: dense: workers to use instead of ``engine``.
         progress: See :data:`Progress`.
 
     Raises:
@@ -145,7 +143,7 @@ def build_index(
         file_mb=dense.default_file_mb(factory) if file_mb is None else file_mb,
         **asdict(getattr(encoder, "encoding", AS_STORED)),
     )
-    with nullcontext(workers) if workers else open_workers(engine, address=address, gpus=True) as opened:
+    with nullcontext(workers) if workers else open_workers(engine, gpus=True) as opened:
         kept = None if vectors is None else Path(vectors)
         return _build(Path(corpus), Path(out), asked, _fill_dense(asked, encoder, kept, opened, progress), progress)
 
