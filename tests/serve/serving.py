@@ -9,13 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import openai
 
 from madke.core.knowledge import Hits, Passage
+from madke.models.limiter import Limits
 from madke.runs.request import RunOptions, RunRequest
 from madke.serve.debates import Debates
 from madke.serve.gate import Access
@@ -188,11 +189,13 @@ def serving(
                 **options.pop("settings", {}),
             }
         ),
-        # The tests count the calls under way.
-        run=RunOptions(base_url=base_url, **{"prefix": "off", **(run or {})}),
+        run=RunOptions(base_url=base_url, **(run or {})),
         **options,
     )
     debates = Debates(served)
+    # The tests count the calls under way, so none waits for another.
+    limits = Limits(served.run.concurrency, prefix="off", interactive=True)
+    debates.offers.shared = replace(debates.offers.shared, limits=limits)
     server = Server(create_app(debates, access or Access()), debates, grace=grace)
     listening = listening_socket("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
