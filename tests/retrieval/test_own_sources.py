@@ -90,7 +90,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     own.reserve(BUILT_IN_SOURCES)
     monkeypatch.setattr(source, "SOURCES", own)
     monkeypatch.setattr(named, "SOURCES", own)
-    monkeypatch.setattr(named, "_chosen", None)
     source._no_fingerprint.cache_clear()
     yield tmp_path
     sys.modules.pop("my_notes", None)
