@@ -35,7 +35,7 @@ from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest,
 from madke.runs.runner import execute
 from madke.runs.spec import RunSpec, with_first_rounds, with_questions
 from madke.scoring.metrics import question_of
-from madke.scoring.scored import score_run
+from madke.scoring.scored import kept_scores, score_run
 from madke.scoring.scores import Scores
 from madke.tasks import get_task
 
@@ -83,7 +83,9 @@ class Experiment:
     @cached_property
     def scores(self) -> Mapping[str, Scores]:
         """Name -> scores of these arms; they are also written to the run directories."""
-        return {name: score_run(folder, prices=self.account.budget.prices) for name, folder in self.arms.items()}
+        prices = self.account.budget.prices
+        kept = {} if prices else {name: kept_scores(folder) for name, folder in self.arms.items()}
+        return {name: kept.get(name) or score_run(folder, prices=prices) for name, folder in self.arms.items()}
 
     @property
     def waiting(self) -> list[str]:

@@ -161,11 +161,12 @@ def _f1(answer: str, gold: str, strict: bool) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def _accepted(answer: str, question: Question) -> float:
+def accepted(answer: str, question: Question) -> float:
+    """1 if the question's task accepts the answer (``eval/matcher.md`` compares it with human judgements)."""
     return float(get_task(question.task).accepts(answer, question))
 
 
-@_built_in(
+_built_in(
     "match",
     binary=True,
     explanation="Right as a person would judge it: the task's matcher finds that the answer states a gold answer.",
@@ -175,10 +176,7 @@ def _accepted(answer: str, question: Question) -> float:
     "answer without a unit may have any. Nothing is converted",
     source="madke; `eval/matcher.md` compares it with people",
     examples=(MetricExample("5kg", ("5 kilograms",), 1), MetricExample("5 kg", ("5 g",), 0)),
-)
-def accepted(answer: str, question: Question) -> float:
-    """1 if the question's task accepts the answer (``eval/matcher.md`` compares it with human judgements)."""
-    return _accepted(answer, question)
+)(accepted)
 
 
 ALL_GOLDS = "all_golds"
@@ -219,20 +217,16 @@ def all_golds(answer: str, question: Question) -> float:
     return float(not any(f" {squad_normalize(each)} " in rest or is_item(each) for each in wrong))
 
 
-@_built_in(
+_built_in(
     "label_accuracy",
     binary=True,
     heading="label",
     explanation="The label of a claim is right.",
     definition="the label of a claim is right",
     examples=(MetricExample("REFUTES", ("REFUTES",), 1, "claim"), MetricExample("SUPPORTS", ("REFUTES",), 0, "claim")),
-)
-def label_accuracy(answer: str, question: Question) -> float:
-    """1 if the label of a claim is right."""
-    return _accepted(answer, question)
+)(accepted)
 
-
-@_built_in(
+_built_in(
     "choice_accuracy",
     binary=True,
     heading="choice",
@@ -242,13 +236,9 @@ def label_accuracy(answer: str, question: Question) -> float:
         MetricExample("B", ("B",), 1, "choice", ("Chad", "Baikal")),
         MetricExample("A", ("B",), 0, "choice", ("Chad", "Baikal")),
     ),
-)
-def choice_accuracy(answer: str, question: Question) -> float:
-    """1 if the letter of a choice is right."""
-    return _accepted(answer, question)
+)(accepted)
 
-
-@_built_in(
+_built_in(
     "math_equivalence",
     binary=True,
     heading="math",
@@ -256,10 +246,7 @@ def choice_accuracy(answer: str, question: Question) -> float:
     definition="the expressions are equivalent",
     source="math-verify",
     examples=(MetricExample("0.5", (r"\frac{1}{2}",), 1, "math"), MetricExample("0.6", (r"\frac{1}{2}",), 0, "math")),
-)
-def math_equivalence(answer: str, question: Question) -> float:
-    """1 if an expression equals the gold one."""
-    return _accepted(answer, question)
+)(accepted)
 
 
 @_built_in(
