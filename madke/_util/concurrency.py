@@ -6,7 +6,6 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from queue import SimpleQueue
 from typing import Any, TypeVar
 
 _log = logging.getLogger(__name__)
@@ -100,38 +99,23 @@ async def _cancel_until_done(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 class DaemonThreads(ThreadPoolExecutor):
-    """Threads that no end waits for: neither that of an event loop, nor that of the interpreter."""
+    """At most ``count`` threads at work. No end waits for them: neither that of a loop, nor of the interpreter."""
 
     def __init__(self, count: int = 8) -> None:
         super().__init__(count)
-        self._waiting: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._started = 0
-        self._idle = threading.Semaphore(0)
-        """Threads that wait for work."""
+        self._free = threading.Semaphore(count)
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Call ``fn`` in the next thread that is free."""
-        outcome: Future[T] = Future()
+        """Call ``fn`` in a thread of its own, as soon as fewer than ``count`` are at work."""
 
-        def work() -> None:
-            if outcome.set_running_or_notify_cancel():
-                _fulfil(outcome, lambda: fn(*args, **kwargs))
+        def work() -> T:
+            with self._free:
+                return fn(*args, **kwargs)
 
-        self._waiting.put(work)
-        if not self._idle.acquire(blocking=False) and self._started < self._max_workers:
-            self._started += 1
-            threading.Thread(target=self._work, name="madke", daemon=True).start()
-        return outcome
+        return in_thread(work)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End each thread after its work; wait for none."""
-        for _ in range(self._started):
-            self._waiting.put(None)
-
-    def _work(self) -> None:
-        while (work := self._waiting.get()) is not None:
-            work()
-            self._idle.release()
+        """Wait for no thread; each ends with its work."""
 
 
 def _fulfil(outcome: Future[T], work: Callable[[], T]) -> None:

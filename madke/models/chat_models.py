@@ -177,11 +177,9 @@ class OwnModel:
             raise CallError(f"{self.name}: {type(error).__name__}: {error}".rstrip(": "), retryable=False) from error
 
     async def aclose(self) -> None:
-        """Close the object if it has ``aclose``; threads end when their calls do, and no end waits for them."""
+        """Close the object if it has ``aclose``. No end waits for the threads of calls."""
         if hasattr(self._own, "aclose"):
             await self._own.aclose()
-        self._threads.shutdown()
-        self._threads = DaemonThreads(_THREADS)
 
 
 async def close(model: ChatModel) -> None:

@@ -27,9 +27,7 @@ class ModelKind:
 
 _KINDS = (
     ModelKind(
-        form="offline",
-        definitions={"offline": "the built-in reader; no language model, no network"},
-        is_unpaid=True,
+        form="offline", definitions={"offline": "the built-in reader; no language model, no network"}, is_unpaid=True
     ),
     ModelKind(
         form="openai/NAME",
@@ -39,11 +37,7 @@ _KINDS = (
         },
         has_endpoint=True,
     ),
-    ModelKind(
-        form="azure/DEPLOYMENT",
-        definitions={"azure/DEPLOYMENT": "a deployment at Azure"},
-        has_endpoint=True,
-    ),
+    ModelKind(form="azure/DEPLOYMENT", definitions={"azure/DEPLOYMENT": "a deployment at Azure"}, has_endpoint=True),
     ModelKind(
         form="hf/NAME_OR_PATH",
         definitions={"hf/NAME_OR_PATH": "a Hugging Face chat model, in this process"},
@@ -58,15 +52,9 @@ _KINDS = (
         is_loaded=True,
     ),
     ModelKind(
-        form="scripted/FILE",
-        definitions={"scripted/FILE": "fixed replies from a YAML file, for tests"},
-        is_unpaid=True,
+        form="scripted/FILE", definitions={"scripted/FILE": "fixed replies from a YAML file, for tests"}, is_unpaid=True
     ),
-    ModelKind(
-        form="human",
-        definitions={"human": "you, at the terminal"},
-        is_unpaid=True,
-    ),
+    ModelKind(form="human", definitions={"human": "you, at the terminal"}, is_unpaid=True),
 )
 
 

@@ -97,8 +97,7 @@ class OfflineChat:
         return await asyncio.get_running_loop().run_in_executor(self._worker, self._complete, request)
 
     async def aclose(self) -> None:
-        """Stop the worker and close the cache."""
-        self._worker.shutdown()
+        """Close the cache."""
         embed = vars(self).get("_embeddings")
         if isinstance(embed, Embeddings):
             embed.close()
