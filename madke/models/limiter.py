@@ -77,8 +77,6 @@ class Limiter:
         self._clock = clock
         self._sleep = sleep
         self._paused_until = 0.0
-        self._growth = 0
-        """Number of further successes that raise the limit: the calls in flight when a call last had to wait."""
         self._rejected_in_a_row = 0
         self._closed = False
         self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
@@ -128,8 +126,6 @@ class Limiter:
             self._turns.clear()
         heappush(self._queue, (self._turns.setdefault(question, number), number, slot))
         self._admit()
-        if not slot.done() and self._state.in_flight >= int(self._limit):
-            self._growth = self._state.in_flight
         try:
             await slot
         except asyncio.CancelledError:
@@ -139,10 +135,7 @@ class Limiter:
         try:
             yield
             self._rejected_in_a_row = 0
-            if self._queue and self._state.in_flight >= int(self._limit):
-                self._growth = self._state.in_flight
-            if self._growth and self._limit < self._concurrency:
-                self._growth -= 1
+            if self._queue and int(self._limit) <= self._state.in_flight < self._concurrency:
                 self._limit += 1 / int(self._limit) if self._state.rejections else 1
         finally:
             self._leave()
