@@ -151,10 +151,7 @@ def ignoring_schemas(body: Any, n: Any = 0) -> Any:
     return reply
 
 
-@pytest.mark.parametrize(("structured", "reply"), [("off", debating), ("auto", ignoring_schemas)])
-def test_a_killed_run_asks_as_one_that_was_not_because_it_knows_its_endpoint(
-    tmp_path: Path, structured: str, reply: Any
-) -> None:
+def test_a_killed_run_asks_as_one_that_was_not_because_it_knows_its_endpoint(tmp_path: Path) -> None:
     """What the endpoint takes is in the run's directory, so it is not tried again. Who streams may differ."""
 
     most, go_on = 10_000, threading.Event()
@@ -162,31 +159,29 @@ def test_a_killed_run_asks_as_one_that_was_not_because_it_knows_its_endpoint(
     def halting(body: Any, n: Any) -> Any:
         if n > most:
             go_on.wait(PATIENCE)
-        return reply(body, n)
+        return ignoring_schemas(body, n)
 
     def command(out: str) -> Any:
-        return (*run(tmp_path, server, tmp_path / out, n=6), "--set", f"structured={structured}")
+        return run(tmp_path, server, tmp_path / out, n=6)
 
     with openai_server(halting) as server:
         assert madke(*command("calm")).returncode == 0
         calm = unstreamed(server)
         server.requests.clear()
-        for most in (12, 24):
-            with started(*command("out")) as process:
-                deadline = time.monotonic() + PATIENCE
-                while len(server.requests) <= most:
-                    assert time.monotonic() < deadline
-                    time.sleep(0.003)
-                process.kill()
-                assert process.wait() == -9
+        most = 12
+        with started(*command("out")) as process:
+            deadline = time.monotonic() + PATIENCE
+            while len(server.requests) <= most:
+                assert time.monotonic() < deadline
+                time.sleep(0.003)
+            process.kill()
+            assert process.wait() == -9
         most = 10_000
         go_on.set()
         assert madke(*command("out")).returncode == 0
         sent = unstreamed(server)
-        assert madke(*command("out")).returncode == 0
-        assert len(server.requests) == len(sent)
     assert set(sent) <= set(calm)
-    assert len(calm) <= len(sent) <= len(calm) + 2 * CONCURRENCY
+    assert len(calm) <= len(sent) <= len(calm) + CONCURRENCY
     assert outcomes(tmp_path / "out") == outcomes(tmp_path / "calm")
 
 
@@ -241,15 +236,13 @@ def in_mid_run(act: Any) -> Any:
     return openai_server(reply)
 
 
-@pytest.mark.parametrize("how", ["removed", "replaced"])
-def test_a_lock_that_is_gone_in_mid_run_stops_it_and_no_two_write(tmp_path: Path, how: str) -> None:
+def test_a_lock_that_is_replaced_in_mid_run_stops_it_and_no_two_write(tmp_path: Path) -> None:
     out = tmp_path / "out"
     others = []
 
     def remove() -> None:
         (out / "lock").unlink()
-        if how == "replaced":
-            (out / "lock").touch()
+        (out / "lock").touch()
         others.append(madke(*run(tmp_path, server, out, n=4)))
 
     with in_mid_run(remove) as server:
@@ -267,7 +260,7 @@ def test_a_lock_that_is_gone_in_mid_run_stops_it_and_no_two_write(tmp_path: Path
         assert len(server.requests) <= stored(out) + 2 * CONCURRENCY
 
 
-@pytest.mark.parametrize("how", ["replaced", "changed", "removed"])
+@pytest.mark.parametrize("how", ["replaced", "removed"])
 def test_a_pool_file_that_changes_in_mid_run_is_noticed_and_never_mixed(tmp_path: Path, how: str) -> None:
     out, pools = tmp_path / "out", tmp_path / "pools.jsonl"
     before = tmp_path / "before.jsonl"
@@ -275,9 +268,6 @@ def test_a_pool_file_that_changes_in_mid_run_is_noticed_and_never_mixed(tmp_path
     def change() -> None:
         shutil.copy(pools, before)
         new = pools.read_bytes().replace(b"1,642 metres", b"9,999 metres")
-        if how == "changed":
-            pools.write_bytes(new)
-            return
         pools.unlink()
         if how == "replaced":
             (tmp_path / "new.jsonl").write_bytes(new)
