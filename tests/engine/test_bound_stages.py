@@ -55,36 +55,6 @@ def at(stage: str, said: Values | str) -> Callable[[ChatRequest], Values | str |
     return lambda request: said if request.purpose.stage == stage else None
 
 
-def test_selections_and_the_final_answer_are_bound_and_stances_are_free_text() -> None:
-    model = Bound()
-    transcript = play("madke", model)
-    assert [request.purpose.stage for request in model.requests if request.bound is None] == ["speak", "speak"]
-    assert {stage: used.bound for stage, used in transcript.usage.items()} == {
-        "select": 2, "speak": 0, "summarize": 1,
-    }  # fmt: skip
-    (entry,) = transcript.rounds
-    assert [(turn.selection.ids, turn.selection.rule) for turn in entry.turns if turn.selection] == [
-        ((0,), "schema")
-    ] * 2
-    assert (transcript.answer, transcript.final.rule, transcript.status) == ("Lake Baikal", "schema", "ok")
-
-
-def test_only_the_end_of_the_last_message_differs_from_the_free_form() -> None:
-    free, model = Bound(), Bound()
-    play("madke", free, settings={"structured": "off"})
-    play("madke", model)
-    for stage, shared in (("select", "Do not answer yet."), ("summarize", "better reasons.")):
-        ours, theirs = model.asked(stage)[0], free.asked(stage)[0]
-        assert ours.messages == theirs.messages
-        assert theirs.bound is None
-        bound, plain = ours.in_form(bound=True).messages[-1].content, theirs.messages[-1].content
-        until = plain.index(shared) + len(shared)
-        assert bound[:until] == plain[:until]
-        assert "JSON" in bound
-        assert "JSON" not in plain
-        assert "Selected:" not in bound
-
-
 QUOTED = {
     "reasoning": "Passage 3 says so.",
     "quotes": [{"passage": 0, "text": "Lake 0 is deep."}, {"passage": 0, "text": "Lake 0 never froze over."}],
@@ -166,23 +136,6 @@ def test_only_a_real_answer_of_a_bound_reply_is_taken(answer: str, status: str, 
     final = play("madke", Bound(at("summarize", {"answer": answer}))).final
     assert (final.status, final.rule) == (status, rule)
     assert final.answer == ("Lake Baikal" if status == "ok" else None)
-
-
-def test_a_judge_that_settles_names_the_debater_and_its_answer() -> None:
-    settled = {"verdict": "SETTLED", "side": "Negative", "answer": "Lake Onega", "reasoning": "Figures."}
-    model = Bound(at("judge", settled))
-    transcript = play("liang", model)
-    verdict = transcript.rounds[0].verdict
-    assert verdict
-    assert (verdict.consensus, verdict.side, verdict.answer) == (True, "Negative", "Lake Onega")
-    assert verdict.reason == "Figures."
-    assert transcript.answer == "Lake Onega"
-    assert transcript.stop_reason == "settled"
-    (asked,) = model.asked("judge")
-    assert asked.bound
-    assert [each.name for each in asked.bound.schema.fields][1:] == ["verdict", "side", "answer"]
-    assert '"settled"' not in asked.bound.task
-    assert "SETTLED" in asked.bound.task
 
 
 def test_the_papers_own_protocol_never_binds_and_cannot_be_made_to() -> None:

@@ -14,7 +14,7 @@ from madke.engine.agreement import answer_groups, matcher
 from madke.tasks import TASKS
 from tests.support.debates import asked, own_and_others
 from tests.support.debates import play as play_variant
-from tests.support.plain import play, signed
+from tests.support.plain import given_turn, play, read_by, signed
 
 SAME = matcher(TASKS["short_answer"], Question(id="q", question="?"))
 SUM = Question(id="m1", question="How many handshakes are there in total?", answers=("342",), task="math")
@@ -137,3 +137,13 @@ def test_groups_do_not_depend_on_who_sits_where(answers: list[str]) -> None:
 
     places = range(len(answers))
     assert grouped(places) == grouped(reversed(places))
+
+
+def test_given_stances_without_answers_or_with_failures_count_for_nobody() -> None:
+    failed = Turn(agent="X", stance=Stance(status="failed", error="the server is gone"))
+    turns = (failed, given_turn("Y", None), given_turn("Z", "Lake Baikal"))
+    transcript, model = play(first_round_given=True, turns=turns, order="madc")
+    assert read_by(model, "A", 2) == ["Y@1", "Z@1"]
+    assert transcript.rounds[1].scores == {"X": 0, "Y": 0, "Z": 0}
+    nobody, model = play(first_round_given=True, turns=(failed,))
+    assert (nobody.status, nobody.stop_reason, nobody.answer, model.calls) == ("failed", "all_failed", None, 0)

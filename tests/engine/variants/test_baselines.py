@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Transcript
@@ -21,22 +19,6 @@ def run(name: str, answers: tuple[str, ...] = ("Lake Baikal",), **options: Any) 
         return f"{agent}: the answer is [{answer}]."
 
     return play(name, reply, **options)
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "calls"),
-    [
-        ("standard", {}, 1),
-        ("cot", {}, 1),
-        ("rag", {}, 1),
-        ("self-consistency", {}, 5),
-        ("self-consistency", {"debaters": 9}, 9),
-    ],
-)
-def test_calls_per_question(pool: KnowledgePool, name: str, settings: dict[str, Any], calls: int) -> None:
-    transcript, model = run(name, pool=pool, settings=settings)
-    assert model.calls == calls
-    assert (transcript.stop_reason, transcript.answer) == ("rounds", "Lake Baikal")
 
 
 def test_rag_gets_the_whole_pool_and_the_others_none(pool: KnowledgePool) -> None:

@@ -3,15 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from madke.core.chat import ChatRequest
 from madke.core.transcript import Transcript
 from tests.support.debates import asked, play, shown
 
 NAMES = ["General Public", "Critic", "News Author"]
-ONE_BY_ONE: dict[str, str] = {}
-SIMULTANEOUS = {"talk": "simultaneous"}
 SUMMARIZED = {"talk": "simultaneous", "summarized": True}
 
 
@@ -38,16 +34,6 @@ def heard(request: ChatRequest) -> list[tuple[str, int]]:
     text = shown(request)
     all_turns = [(agent, n) for n in (1, 2, 3) for agent in NAMES]
     return sorted((turn for turn in all_turns if said(*turn) in text), key=lambda turn: text.index(said(*turn)))
-
-
-@pytest.mark.parametrize(
-    ("talk", "rounds", "calls"),
-    [(ONE_BY_ONE, 2, 6), (ONE_BY_ONE, 3, 9), (SIMULTANEOUS, 2, 6), (SUMMARIZED, 2, 7), (SUMMARIZED, 3, 11)],
-)
-def test_calls_per_question(talk: dict[str, Any], rounds: int, calls: int) -> None:
-    transcript, model = play("chateval", holding("x", "x", "x"), settings={**talk, "rounds": rounds})
-    assert model.calls == calls
-    assert (transcript.stop_reason, transcript.final.by) == ("rounds", "majority")
 
 
 def test_one_by_one_each_reads_all_that_was_said_before_it() -> None:

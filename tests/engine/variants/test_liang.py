@@ -14,7 +14,7 @@ from madke.core.question import Question
 from madke.engine.variant import load_variant
 from madke.runs.spec import role_models
 from madke.tasks import TASKS
-from tests.support.debates import asked, play, shown
+from tests.support.debates import play, shown
 
 SIDES = ("Affirmative", "Negative")
 OPEN = {"reason": "Both have a point.", "settled": False, "side": "", "answer": ""}
@@ -34,40 +34,6 @@ def settled_in(last: int | None = None, verdict: dict[str, Any] = SETTLED) -> Ca
         return f"{purpose.agent} in iteration {purpose.round}: the answer is [Lake {purpose.agent}]."
 
     return reply
-
-
-def said(n: int, agent: str) -> str:
-    return f"{agent} in iteration {n}:"
-
-
-@pytest.mark.parametrize("debaters", [None, 3])
-@pytest.mark.parametrize("last", [1, 2, 3, None])
-def test_an_iteration_takes_n_plus_1_calls_and_one_more_extracts_what_was_never_settled(
-    last: int | None, debaters: int | None
-) -> None:
-    transcript, model = play("liang", settled_in(last), settings={"debaters": debaters} if debaters else {})
-    n, iterations = debaters or 2, last or 3
-    assert len(transcript.rounds) == iterations
-    assert model.calls == (n + 1) * iterations + (last is None)
-    assert transcript.stop_reason == ("settled" if last else "rounds")
-    assert len(asked(model, stage="extract")) == (last is None)
-
-
-def test_a_debater_reads_all_that_was_said_before_it_even_in_its_own_iteration() -> None:
-    transcript, model = play("liang", settled_in())
-    assert [[turn.reads for turn in entry.turns] for entry in transcript.rounds] == [
-        [(), ("Affirmative",)],
-        [("Negative",), ("Affirmative",) * 2],
-        [("Negative",) * 2, ("Affirmative",) * 3],
-    ]
-    spoken = [(n, agent) for n in (1, 2, 3) for agent in SIDES]
-    for place, (n, agent) in enumerate(spoken):
-        (request,) = [
-            *asked(model, stage="speak", round=n, agent=agent),
-            *asked(model, stage="reply", round=n, agent=agent),
-        ]
-        text = shown(request)
-        assert [turn for turn in spoken if said(*turn) in text] == spoken[:place]
 
 
 def test_the_level_changes_the_debaters_system_text_and_whether_the_first_reply_must_disagree() -> None:

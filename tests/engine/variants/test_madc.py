@@ -26,14 +26,6 @@ def debating(first: list[str] = FIRST, then: str = "Lake Baikal") -> Callable[..
     return reply
 
 
-@pytest.mark.parametrize(("debaters", "rounds"), [(10, 2), (10, 3), (4, 2), (2, 4)])
-def test_a_question_takes_n_times_r_calls(debaters: int, rounds: int) -> None:
-    settings = {"debaters": debaters, "rounds": rounds}
-    transcript, model = play("madc", debating(), settings=settings)
-    assert model.calls == debaters * rounds
-    assert (transcript.stop_reason, transcript.final.by) == ("rounds", "majority")
-
-
 def test_the_first_round_shows_four_worked_examples_and_nobody_elses_answer() -> None:
     _, model = play("madc", debating())
     for request in asked(model, round=1):

@@ -41,20 +41,6 @@ def test_a_question_takes_2nr_plus_r_plus_1_calls_or_fewer_where_the_matcher_spa
     assert transcript.stop_reason == ("consensus" if agree_in <= 3 else "rounds")
 
 
-@pytest.mark.parametrize("settings", [{"select": "all"}, {"sources": []}])
-def test_without_selection_a_question_takes_nr_plus_r_plus_1_calls(
-    pool: KnowledgePool, settings: dict[str, Any]
-) -> None:
-    _, model = run(disagreeing_until(2), pool, settings | {"judge_asked": "always"})
-    assert model.calls == 2 * 2 + 2 + 1
-
-
-def test_an_empty_pool_is_not_selected_from() -> None:
-    transcript, model = run(disagreeing_until(2), KnowledgePool())
-    assert model.calls == 2 * 2 + 1 + 1
-    assert all(turn.selection is None for entry in transcript.rounds for turn in entry.turns)
-
-
 def test_selection_sees_the_pool_and_only_the_debaters_own_previous_stance(pool: KnowledgePool) -> None:
     _, model = run(disagreeing_until(3), pool)
     first, *_ = prompts_of(model, "select", 1, "Debater 2")
@@ -119,14 +105,6 @@ def test_a_missing_answer_is_no_consensus_whatever_the_judge_says(pool: Knowledg
     transcript, _ = run(lambda r: said.get(r.purpose.agent, "[0]"), pool, {"judge_asked": "always", "select": "all"})
     assert [entry.verdict.consensus for entry in transcript.rounds if entry.verdict] == [False] * 3
     assert transcript.stop_reason == "rounds"
-
-
-def test_debaters_with_identical_prompts_make_different_calls(pool: KnowledgePool) -> None:
-    _, model = run(disagreeing_until(1), pool, seed=7)
-    one, other = (r for r in model.requests if r.purpose.stage == "select")
-    assert one.messages == other.messages
-    assert one.purpose != other.purpose
-    assert one.seed != other.seed
 
 
 def test_a_refusal_is_not_a_stance(pool: KnowledgePool) -> None:
