@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import takewhile
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
-from madke.core.transcript import Round, Stance, Transcript, Turn
+from madke.core.transcript import Stance, Transcript, Turn
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.engine.variant import Variant, load_variant
@@ -63,11 +62,6 @@ def first_round_of(variant: Variant) -> tuple[Turn, ...]:
         Turn(agent=agent, stance=Stance(text=f"I looked it up. The answer is {answer}.", answer=answer))
         for agent, answer in answers.items()
     )
-
-
-def without_usage(rounds: Iterable[Round]) -> list[Round]:
-    """The rounds without the calls and tokens of their turns, which depend on the words of prompts."""
-    return [replace(entry, turns=tuple(replace(turn, usage=None) for turn in entry.turns)) for entry in rounds]
 
 
 @cache
