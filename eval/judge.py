@@ -34,7 +34,7 @@ from madke.core.question import Question
 from madke.scoring.metrics import token_f1
 from madke.scoring.statistics import wilson
 from madke.tasks import get_task
-from madke.tasks.base import Task
+from madke.tasks.base import BaseTask
 
 Relation = Literal["same", "different"]
 _STUDY = Path(__file__).parent / "studies" / "equal-cost"
@@ -111,7 +111,7 @@ def _kept() -> Iterator[Pair]:
                         )
 
 
-def _relation(one: str, other: str, question: Question, task: Task) -> Relation | None:
+def _relation(one: str, other: str, question: Question, task: BaseTask) -> Relation | None:
     right = [task.accepts(answer, question) for answer in (one, other)]
     if any(right):
         return "same" if all(right) else "different"

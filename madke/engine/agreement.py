@@ -12,7 +12,7 @@ from madke.core.question import Question
 from madke.core.transcript import Agreement, Change, Final, Position, Quote, Round, Transcript, Turn
 from madke.engine.citations import citations_in, look_up
 from madke.engine.parse import parse_citations, parse_quotes
-from madke.tasks.base import Task
+from madke.tasks.base import BaseTask
 
 Same = Callable[[str, str], bool]
 """Whether two answers to a question are the same."""
@@ -20,7 +20,7 @@ Same = Callable[[str, str], bool]
 _ROUNDING = 1e-9
 
 
-def matcher(task: Task, question: Question) -> Same:
+def matcher(task: BaseTask, question: Question) -> Same:
     """The task's matcher for answers to one question."""
     return lambda a, b: task.same(a, b, question)
 
@@ -96,7 +96,7 @@ def agreement_of(
     rounds: Sequence[Round],
     final: Final,
     *,
-    task: Task,
+    task: BaseTask,
     question: Question,
     texts: Texts | None,
     shown: Shown,
@@ -165,7 +165,7 @@ def _agreement_of_texts(rounds: Sequence[Round], final: Final, turns: Sequence[T
     )
 
 
-def recorded_agreement(transcript: Transcript, task: Task) -> Agreement | None:
+def recorded_agreement(transcript: Transcript, task: BaseTask) -> Agreement | None:
     """The agreement of a transcript; of one that an older version wrote, without what only passages can tell."""
     if transcript.agreement is not None:
         return transcript.agreement
@@ -207,7 +207,7 @@ class _Lookup:
     """The evidence of answers, in the turns of the debaters who gave them."""
 
     def __init__(
-        self, rounds: Sequence[Round], task: Task, question: Question, texts: Texts | None, shown: Shown
+        self, rounds: Sequence[Round], task: BaseTask, question: Question, texts: Texts | None, shown: Shown
     ) -> None:
         self._rounds, self._task, self._question, self._shown = rounds, task, question, shown
         self._texts = texts
@@ -257,7 +257,7 @@ class _Lookup:
 
 
 def containing(
-    answer: str, numbers: Iterable[int], texts: Texts | None, task: Task, question: Question
+    answer: str, numbers: Iterable[int], texts: Texts | None, task: BaseTask, question: Question
 ) -> tuple[int, ...] | None:
     """The passages that contain an answer by the task's matcher; None if it cannot be looked up."""
     if texts is None or task.contained(answer, "", question) is None:

@@ -20,7 +20,7 @@ from madke.engine.agreement import (
     without_repeats,
 )
 from madke.engine.parse import parse_citations
-from madke.tasks.base import Task
+from madke.tasks.base import BaseTask
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +88,7 @@ class ConflictMap:
         return len(self.positions) > 1
 
 
-def conflicts_of(transcript: Transcript, task: Task, texts: Texts | None) -> ConflictMap | None:
+def conflicts_of(transcript: Transcript, task: BaseTask, texts: Texts | None) -> ConflictMap | None:
     """The map of a debate; None if nobody gave an answer, and for prose, whose texts no matcher compares.
 
     ``texts``: pool number -> title and text of the passage; None if they are not at hand. Then answers are not looked

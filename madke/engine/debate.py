@@ -12,7 +12,7 @@ from madke.engine.protocol import Protocol, function_of
 from madke.engine.roles import Roles, citable_numbers, searchable
 from madke.engine.scene import Scene
 from madke.engine.steps import Debate
-from madke.tasks.base import Task
+from madke.tasks.base import BaseTask
 
 
 async def run_protocol(scene: Scene, roles: Roles) -> tuple[Debate, Final]:
@@ -86,7 +86,7 @@ def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: boo
         raise UserError("this protocol needs an answer scorer; pass its command with --answer-scorer")
 
 
-def check_task(protocol: Protocol, task: Task) -> None:
+def check_task(protocol: Protocol, task: BaseTask) -> None:
     """UserError if answers are texts and the protocol compares answers, or asks for a form of them."""
     what = protocol.trace.compares
     if what is None and protocol.marker not in ("plain", "alone", "text"):

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from madke.core.question import Question
 from madke.core.transcript import Agreement, Deferral, Transcript
 from madke.engine.agreement import answer_groups, matcher, recorded_agreement
-from madke.tasks.base import Task
+from madke.tasks.base import BaseTask
 
 # Signals: figures from a transcript that may tell whether its answer is right. No golds are read.
 
@@ -36,7 +36,7 @@ SIGNALS: Mapping[str, str] = {
 """Signal -> what it is. Each is from 0 to 1; more speaks for the answer."""
 
 
-def signals(transcript: Transcript, task: Task) -> dict[str, float]:
+def signals(transcript: Transcript, task: BaseTask) -> dict[str, float]:
     """The signals of a debate with an answer; those that do not apply are missing, and all without an answer."""
     agreement = recorded_agreement(transcript, task)
     if stated_answer(transcript) is None or agreement is None:
@@ -155,14 +155,14 @@ class Deferring(BaseModel, frozen=True, extra="forbid"):
     level: Level
     calibration: Calibration
 
-    def settle(self, task: Task) -> Settle:
+    def settle(self, task: BaseTask) -> Settle:
         """Defers the debates of a task that do not reach the threshold."""
         least = self.calibration.threshold(self.level)
         assert least is not None, "resolve() checks it"
 
         return lambda transcript: self._deferred(transcript, task, least)
 
-    def _deferred(self, transcript: Transcript, task: Task, least: float) -> Transcript:
+    def _deferred(self, transcript: Transcript, task: BaseTask, least: float) -> Transcript:
         if transcript.status != "ok":
             return transcript
         signal = self.calibration.signal

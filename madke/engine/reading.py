@@ -14,7 +14,7 @@ from madke.core.stage import Spoken
 from madke.core.transcript import Remark, Round, Turn
 from madke.engine.agreement import Same, answer_groups, matcher, same_answers
 from madke.engine.settings import Order, Reads, readable_by
-from madke.tasks.base import Task
+from madke.tasks.base import BaseTask
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,7 +188,7 @@ def by_cast(turns: Sequence[Turn], names: Sequence[str]) -> list[Turn]:
 
 
 def reading_order(
-    order: Order, rounds: Sequence[Round], names: Sequence[str], *, question: Question, task: Task, seed: str
+    order: Order, rounds: Sequence[Round], names: Sequence[str], *, question: Question, task: BaseTask, seed: str
 ) -> tuple[tuple[str, ...], Mapping[str, float]]:
     """The reading order of the round after ``rounds``, for all readers, and each agent's score (only for ``madc``).
 

@@ -29,7 +29,7 @@ from madke.engine.deferral import Settle
 from madke.engine.parse import TRUNCATED, BoundReply, Marker, ParseContext, checked, read_bound, without_reasoning
 from madke.engine.reading import as_message, groups_without, quoted
 from madke.engine.settings import Debater, Settings
-from madke.tasks.base import Task
+from madke.tasks.base import BaseTask
 
 
 class Prompts(TypingProtocol):
@@ -38,7 +38,7 @@ class Prompts(TypingProtocol):
     def render(
         self,
         stage: str,
-        task: Task,
+        task: BaseTask,
         values: Mapping[str, Any],
         *,
         prompt: str | None = None,
@@ -98,7 +98,7 @@ class Scene:
     pool: KnowledgePool = EMPTY_POOL
     """Numbered passages; ignored if the protocol has no ``sources``. Grows if debaters search."""
     _: KW_ONLY
-    task: Task
+    task: BaseTask
     """The answer format of ``question.task``."""
     prompts: Prompts
     repeat: int = 0

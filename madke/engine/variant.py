@@ -28,7 +28,7 @@ from madke.engine.reading import quoted
 from madke.engine.roles import PREPARE_VALUES, REMARK_VALUES, STAGE_VALUES
 from madke.engine.settings import Knowledge, Settings
 from madke.engine.templates import EXAMPLES, Checked, Names, Sandbox, TaskPrompt, read_prompt, task_prompt
-from madke.tasks.base import Task
+from madke.tasks.base import BaseTask
 from madke.tasks.choice import lettered
 
 _REQUIRED = ("system", "user")
@@ -83,7 +83,7 @@ class Variant:
     def render(
         self,
         stage: str,
-        task: Task | str,
+        task: BaseTask | str,
         values: Mapping[str, Any],
         *,
         prompt: str | None = None,
@@ -111,7 +111,7 @@ class Variant:
             _compile(self.environment, stage, self.path(name))
         return self.environment.shown[name]
 
-    def _examples(self, name: str, task: Task | str, values: Mapping[str, Any]) -> Iterator[Message]:
+    def _examples(self, name: str, task: BaseTask | str, values: Mapping[str, Any]) -> Iterator[Message]:
         """The task's worked examples as turns of the chat: the prompt without passages, and a reply of its form."""
         bare = {**values, "knowledge": (), "prepared": {}}
         wording = self._wording(task)
@@ -142,8 +142,8 @@ class Variant:
         }
         return joined([Message(role=_BLOCKS[block], content=text) for block, text in texts.items() if text])
 
-    def _wording(self, task: Task | str) -> TaskPrompt:
-        name, own = (task, None) if isinstance(task, str) else (task.name, getattr(task, "wording", None))
+    def _wording(self, task: BaseTask | str) -> TaskPrompt:
+        name, own = (task, None) if isinstance(task, str) else (task.name, task.wording)
         if name not in self._wordings or self._wordings[name][0] is not own:
             wording = (
                 task_prompt(name) if own is None else validated(own, TaskPrompt, file=f"the wording of task {name!r}")

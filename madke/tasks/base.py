@@ -23,7 +23,7 @@ class Example(TypedDict):
 
 
 class Task(Protocol):
-    """An answer format. Own tasks need the first six members; :class:`BaseTask` has the others, with what they mean.
+    """What an own task must have. :class:`BaseTask` has defaults for the rest, and says what it means.
 
     ``same`` must be reflexive and symmetric, since it groups answers; ``accepts`` need not be.
     """
@@ -42,22 +42,6 @@ class Task(Protocol):
 
     def accepts(self, answer: str, question: Question) -> bool:
         """Whether a canonical answer is right."""
-
-    choices: Sequence[str]
-    reads_last_number: bool
-    reads_whole_line: bool
-    is_list: bool
-    is_prose: bool
-    cites: bool
-
-    def asks_yes_or_no(self, question: Question) -> bool:
-        """Whether a sentence that begins with Yes or No answers the question."""
-
-    def clearly_differ(self, a: str, b: str, question: Question) -> bool:
-        """Whether no judge needs to say that two answers differ."""
-
-    def contained(self, answer: str, text: str, question: Question) -> bool | None:
-        """Whether a passage contains the answer; None if such an answer cannot be looked up."""
 
 
 class BaseTask:

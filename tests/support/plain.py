@@ -20,7 +20,7 @@ from madke.engine.protocol import Protocol, as_protocol
 from madke.engine.roles import STAGE_VALUES
 from madke.engine.scene import Scene
 from madke.models.scripted import ScriptedChat
-from madke.tasks import TASKS, Task
+from madke.tasks import TASKS, BaseTask
 
 QUESTION = Question(id="q1", question="Which lake is the deepest?", answers=("Lake Baikal",))
 
@@ -41,7 +41,7 @@ class PlainPrompts:
     def render(
         self,
         stage: str,
-        task: Task,
+        task: BaseTask,
         values: Mapping[str, Any],
         *,
         prompt: str | None = None,

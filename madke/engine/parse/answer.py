@@ -51,7 +51,7 @@ from madke.engine.parse.reply import (
     reading,
 )
 from madke.tasks.answer_text import declines, has_words
-from madke.tasks.base import Task
+from madke.tasks.base import BaseTask
 
 Marker = Literal["plain", "alone", "brackets", "parentheses", "boxed", "text"]
 r"""How a protocol asks for answers: "The answer is X.", the answer alone, in ``[X]``, ``(X)``, ``\boxed{X}``, free."""
@@ -79,7 +79,7 @@ class AnswerReader(Reader[str]):
     )
     labels = r"label|letter|option|choice|translation|result|solution"
 
-    def __init__(self, task: Task, question: Question, marker: Marker = "brackets") -> None:
+    def __init__(self, task: BaseTask, question: Question, marker: Marker = "brackets") -> None:
         self._task, self._question = task, question
         self.is_math, self.is_list, self.whole_line = task.reads_last_number, task.is_list, task.reads_whole_line
         self.is_yes_no = task.asks_yes_or_no(question)
@@ -252,7 +252,7 @@ _BEFORE_RESULT = re.compile(r"(?:\b(?:is|are|was|were|equals|be)|[=:])[\s*_]*\Z"
 
 def answer_of(
     text: str,
-    task: Task,
+    task: BaseTask,
     question: Question,
     marker: Marker = "brackets",
     *,
@@ -292,7 +292,7 @@ def answer_of(
     return nothing(None, "example") if not is_yes_no and is_example(parsed.value, context) else parsed
 
 
-def _whole(text: str, task: Task, question: Question) -> Parsed[str | None]:
+def _whole(text: str, task: BaseTask, question: Question) -> Parsed[str | None]:
     reply = text.strip()
     # The bare word "answer" may be a translation; in brackets it is an echoed placeholder.
     is_marked = reply.strip(EMPHASIS).startswith(("[", "(", "<", "\\"))

@@ -18,7 +18,7 @@ from madke.engine.parse.grammar import Parsed, is_placeholder, nothing, parsed_a
 from madke.engine.parse.passages import Quoted
 from madke.engine.parse.reply import ParseContext, is_example
 from madke.tasks.answer_text import declines
-from madke.tasks.base import Task
+from madke.tasks.base import BaseTask
 from madke.tasks.choice import lettered
 
 RULE = "schema"
@@ -121,7 +121,7 @@ def bound_selection(reply: BoundReply, limit: int) -> Parsed[Selection]:
     return Parsed(value=selection, status="ok", rule=RULE if numbers else "no_found")
 
 
-def bound_verdict(reply: BoundReply, task: Task, question: Question) -> Parsed[Verdict]:
+def bound_verdict(reply: BoundReply, task: BaseTask, question: Question) -> Parsed[Verdict]:
     """The verdict; with side, answer and reason if the schema has a side."""
     consensus = reply.verdict in _TRUE
     verdict = Verdict(consensus=consensus)
@@ -136,7 +136,7 @@ def bound_side(reply: BoundReply) -> str | None:
     return reply.side if reply.side not in ("", NONE) else None
 
 
-def bound_answer(reply: BoundReply, task: Task, question: Question, context: ParseContext) -> Parsed[str | None]:
+def bound_answer(reply: BoundReply, task: BaseTask, question: Question, context: ParseContext) -> Parsed[str | None]:
     """The final answer. A declining text, a placeholder and an example of the request are none."""
     raw = reply.answer or ""
     answer = _read(raw, task, question)
@@ -147,7 +147,7 @@ def bound_answer(reply: BoundReply, task: Task, question: Question, context: Par
     return nothing(None, "example") if is_example(answer, context) else parsed_at(answer, RULE, (0, len(raw)))
 
 
-def _read(raw: str, task: Task, question: Question) -> str | None:
+def _read(raw: str, task: BaseTask, question: Question) -> str | None:
     raw = raw.strip()
     # A full stop after emphasis would hide it.
     return AnswerReader(task, question).value(raw[:-1] if raw.endswith(("*.", "_.", "`.")) else raw)
@@ -169,7 +169,7 @@ def selection_schema(limit: int, shown: Sequence[int]) -> Schema | None:
     return _schema("selection", SchemaField(name="selected", numbers=tuple(shown), max_length=limit))
 
 
-def stance_schema(task: Task, question: Question, shown: Sequence[int]) -> Schema | None:
+def stance_schema(task: BaseTask, question: Question, shown: Sequence[int]) -> Schema | None:
     """Quotes of the passages shown, then the answer."""
     if not shown:
         return None
@@ -182,13 +182,13 @@ def review_schema() -> Schema:
     return _schema("verdict", SchemaField(name="verdict", words=(KEEP, REVISE)))
 
 
-def verdict_schema(task: Task, question: Question, sides: Sequence[str]) -> Schema:
+def verdict_schema(task: BaseTask, question: Question, sides: Sequence[str]) -> Schema:
     """Whether the debate is settled, the side that the judge supports, and the answer."""
     verdict = SchemaField(name="verdict", words=(SETTLED, OPEN))
     return _schema("verdict", verdict, _side(sides), _answer(task, question, NONE))
 
 
-def answer_schema(task: Task, question: Question, sides: Sequence[str] = ()) -> Schema:
+def answer_schema(task: BaseTask, question: Question, sides: Sequence[str] = ()) -> Schema:
     """The answer, after the side that the judge supports if there are ``sides``."""
     return _schema("answer", *([_side(sides)] if sides else []), _answer(task, question))
 
@@ -201,7 +201,7 @@ def _side(sides: Sequence[str]) -> SchemaField:
     return SchemaField(name="side", words=(*sides, NONE))
 
 
-def _answer(task: Task, question: Question, *more: str) -> SchemaField:
+def _answer(task: BaseTask, question: Question, *more: str) -> SchemaField:
     """The answer: a letter or a label if there are few answers, else a text."""
     letters = tuple(letter for letter, _ in lettered(question.choices))
     words = letters or tuple(task.choices)
