@@ -17,9 +17,9 @@ app = typer.Typer(help=__doc__, no_args_is_help=True)
 @app.command()
 def sheet(
     paths: Paths,
-    out: Annotated[Path, option("Sheet (.csv). The key is next to it (.key.json).", "FILE")],
+    out: Annotated[Path, option("Sheet (.csv).", "FILE")],
     sample: Annotated[int | None, option("Draw N questions at random, the same for all runs.", "N", min=1)] = None,
-    seed: Annotated[int, option("Seed of the draw and the row order.", "N")] = 0,
+    seed: Annotated[int, option("Seed of the draw.", "N")] = 0,
     deferred: Annotated[
         bool, switch("--deferred", "Only answers that runs with --error-at-most left to people.")
     ] = False,
@@ -30,50 +30,44 @@ def sheet(
 ) -> None:
     """Write a blind sheet: one row per distinct answer to a question, in random order, without run names.
 
-    People fill the last column, `right` (yes or no). Give each person a copy without the key.
+    People fill the column `right` (yes or no). Give each person a copy.
     The column `gold` takes `wrong` where the gold answers are wrong. `madke score --corrections` takes a filled sheet.
     For translations the columns are `ambiguity_resolved` (yes or no: ambiguous words are right) and `quality` (1 to 5).
-    Run graders and scorers first: the key stores their scores, so that they can be compared with the people's.
     """
     from madke.report.human_grades import write_sheet
 
-    key_file, key = write_sheet(
-        open_arms(paths, data, dataset, task, columns=columns), out, sample=sample, seed=seed, deferred=deferred
-    )
-    say(f"sheet: {out}: {count_of(len(key.rows), 'answer')}; to fill: {', '.join(key.scales)}")
-    say(f"key: {key_file}: do not give it to the people who fill the sheet")
+    arms = open_arms(paths, data, dataset, task, columns=columns)
+    answers = write_sheet(arms, out, sample=sample, seed=seed, deferred=deferred)
+    say(f"sheet: {out}: {count_of(answers, 'answer')} to grade")
 
 
 @app.command()
 def read(
     sheets: Annotated[list[Path], typer.Argument(metavar="SHEET...", help="Filled sheets, one per person.")],
-    key: Annotated[Path, option("The key of the sheet.", "FILE")],
-    join: Annotated[
-        list[Path] | None, option("Also store the grades with this run or experiment. Repeatable.", "PATH")
-    ] = None,
+    runs: Annotated[list[Path], option("What the sheet was made from. Repeatable.", "PATH")],
+    data: DataOption = None,
+    dataset: flags.Dataset = None,
+    columns: flags.Columns = None,
+    task: flags.TaskOption = None,
     as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
 ) -> None:
-    """Print people's scores by run, and how far they agree with each other and with the metrics.
+    """Print people's scores by run, and how far they agree with each other, with metrics and with graders.
 
-    With --join, `madke score`, `compare` and `report` show the grades as `human_right`, or for translations as
-    `human_ambiguity_resolved` and `human_quality`.
+    The grades are stored with the runs: `madke score`, `compare` and `report` show them as `human_right`, or for
+    translations as `human_ambiguity_resolved` and `human_quality`.
     """
-    from madke.report.human_grades import human_scores, human_table, join_grades, read_key, read_sheet
+    from madke.report.human_grades import human_scores, human_table
     from madke.report.tables import rich_table
 
     siblings = len({path.parent for path in sheets}) == 1
     names = {path.name if siblings else str(path): path for path in sheets}
     if len(names) < len(sheets):
         raise UserError("a sheet is given twice; expected one sheet per person")
-    opened = read_key(key)
-    grades = {name: read_sheet(path, opened) for name, path in names.items()}
-    found = human_scores(opened, grades)
-    if join:
-        join_grades(open_arms(join, None, None, None), opened, grades)
+    found = human_scores(open_arms(runs, data, dataset, task, columns=columns), names)
     if as_json:
         say_json(found)
         return
     console().print(rich_table(human_table(found), details=True))
     if found.ungraded:
-        effect = "scores use the other rows, so abstentions weigh too much"
-        say(f"{found.ungraded} of {len(opened.rows)} rows are not fully graded: {effect}")
+        effect = "scores use the others, so abstentions weigh too much"
+        say(f"{count_of(found.ungraded, 'answer is', 'answers are')} not fully graded: {effect}")

@@ -1,8 +1,8 @@
 """What people say of answers, on one sheet: blind grades, and corrections of gold answers.
 
 A sheet has a row for each distinct answer to a question. People fill in ``right`` (translations: two scales), and
-``gold`` where the gold answers are wrong. Graded, it gives scores of the runs; as corrections, it
-changes gold answers.
+``gold`` where the gold answers are wrong. As grades, a filled sheet gives scores of the runs that it was made from; as
+corrections, it changes gold answers. The code of a row is a hash of its question and answer, so a sheet needs no key.
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 from statistics import fmean
 from typing import TypeVar
 
-from pydantic import BaseModel, Field, FiniteFloat
-
-from madke._util.files import atomic_write, refuse_repeated, sheet_rows
-from madke._util.yaml_file import read_json
+from madke._util.files import atomic_write, refuse_repeated, sheet_rows, short_hash
 from madke.core.errors import UserError, count_of
 from madke.core.transcript import Transcript
 from madke.engine.deferral import stated_answer
@@ -53,60 +50,83 @@ SheetGrades = Mapping[str, Mapping[str, float]]
 """Row code -> scale -> grade, without empty rows and cells."""
 
 
-class KeyRow(BaseModel, frozen=True, extra="forbid"):
-    """One row of the sheet, with what annotators must not see."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SheetRow:
+    """A distinct answer to a question."""
 
     id: str
-    shown: str
+    question: str
+    """With its options, as the sheet shows it."""
+    golds: str
     answer: str
-    given: tuple[str, ...] = ()
-    """The arms that gave the answer, once per repeat."""
-    metrics: Mapping[str, FiniteFloat]
-    """Scores of metrics, graders and scorers for the answer when the sheet was made."""
-    golds: str = Field("", exclude=True)
-
-
-class SheetKey(BaseModel, frozen=True, extra="forbid"):
-    """The key of a sheet, which annotators must not see."""
-
+    """Empty: the debate abstained, which is a no."""
     scales: tuple[Scale, ...]
-    arms: tuple[str, ...]
-    rows: Mapping[str, KeyRow]
-    abstained: tuple[tuple[str, str], ...]
-    """Arm and question id of each abstention, which counts as wrong without grading."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """The answer by binary metrics and graders."""
+
+
+def rows_of(results: Sequence[Results]) -> dict[str, SheetRow]:
+    """Code -> row of every answer of the arms. UserError if their tasks have different scales."""
+    rows: dict[str, SheetRow] = {}
+    tasks: dict[tuple[Scale, ...], str] = {}
+    for arm in results:
+        graders = {name: values for name, values in external_values(arm).items() if not name.startswith(HUMAN)}
+        for t in arm.transcripts():
+            if t.status == "failed":
+                continue
+            code, answer = _code(t), stated_answer(t) or ""
+            scales = tuple(get_task(t.task).scales)
+            tasks.setdefault(scales, t.task)
+            if code not in rows:
+                shown, golds = _shown(t), " | ".join(t.answers)
+                rows[code] = SheetRow(id=t.id, question=shown, golds=golds, answer=answer, scales=scales)
+                question, names = question_of(t), metrics_of(get_task(t.task)) if t.answers and answer else ()
+                rows[code].metrics.update({each: METRICS[each](answer, question) for each in names if is_binary(each)})
+            found = {name: values[t.id, t.repeat] for name, values in graders.items() if (t.id, t.repeat) in values}
+            rows[code].metrics.update(found if answer else {})
+    if len(tasks) > 1:
+        first, other = [*tasks.values()][:2]
+        raise UserError(f"the tasks {first} and {other} have different scales; make a sheet for each")
+    return rows
+
+
+def _code(transcript: Transcript) -> str:
+    parts = (transcript.id, transcript.question, stated_answer(transcript) or "")
+    return "R" + short_hash("\n".join(parts).encode("utf-8", "replace"))
 
 
 def write_sheet(
     results: Sequence[Results], out: Path, *, sample: int | None = None, seed: int = 0, deferred: bool = False
-) -> tuple[Path, SheetKey]:
-    """Write the answers of arms as a sheet, ``sheet.csv``, with its key in ``sheet.key.json``.
+) -> int:
+    """Write the answers of arms as a sheet (``.csv``); returns the number of answers to grade.
 
     Uses the questions without a failure in any arm, or a random sample of them; ``deferred``: only those that every arm
-    deferred. Equal answers to a question share a row. Rows are in random order. The byte order mark is for Excel.
-    Returns the path of the key, and the key. UserError if a file exists, or the arms cannot share a sheet.
+    deferred. Equal answers to a question share a row, and so do abstentions, which are filled in as a no. Rows are in
+    the order of their codes, which is random. The byte order mark is for Excel.
+    UserError if the file exists, or the arms cannot share a sheet.
     """
-    key_file = out.with_suffix(".key.json")
     if out.suffix.lower() != ".csv":
         raise UserError("expected a file name ending in .csv", file=out)
-    if existing := [file for file in (out, key_file) if file.exists()]:
-        raise UserError("already exists and may be filled in; choose another --out", file=existing[0])
-    draw, ids = random.Random(seed), _shared_ids(results, deferred=deferred)
+    if out.exists():
+        raise UserError("already exists and may be filled in; choose another --out", file=out)
+    ids = _shared_ids(results, deferred=deferred)
     if sample is not None and sample > len(ids):
         raise UserError(f"--sample {sample}: only {len(ids)} questions have a result in every arm")
-    rows, abstained, scales = _answers(results, set(ids if sample is None else draw.sample(ids, sample)))
-    draw.shuffle(rows)
-    codes = (f"R{n:0{len(str(len(rows)))}}" for n in range(1, len(rows) + 1))
-    arms = tuple(result.name for result in results)
-    key = SheetKey(scales=scales, arms=arms, rows=dict(zip(codes, rows, strict=True)), abstained=tuple(abstained))
+    chosen = set(ids if sample is None else random.Random(seed).sample(ids, sample))
+    rows = {code: row for code, row in sorted(rows_of(results).items()) if row.id in chosen}
+    answers = sum(bool(row.answer) for row in rows.values())
+    if not answers:
+        raise UserError("the arms have no answers to grade")
     text = io.StringIO(newline="")
     table = csv.writer(text)
+    scales = next(iter(rows.values())).scales
     table.writerow(["row", "question", "references", "answer", *scales, "gold"])
-    for code, row in key.rows.items():
-        table.writerow([code, *map(csv_cell, (row.shown, row.golds, row.answer)), *("" for _ in scales), ""])
-    with atomic_write(key_file) as keys, atomic_write(out) as sheet:
-        keys.write(key.model_dump_json(indent=2).encode() + b"\n")
+    for code, row in rows.items():
+        filled = ("" if row.answer or scale == "quality" else "no" for scale in scales)
+        table.writerow([code, *map(csv_cell, (row.question, row.golds, row.answer)), *filled, ""])
+    with atomic_write(out) as sheet:
         sheet.write(text.getvalue().encode("utf-8-sig"))
-    return key_file, key
+    return answers
 
 
 def _shared_ids(results: Sequence[Results], *, deferred: bool) -> list[str]:
@@ -122,42 +142,6 @@ def _shared_ids(results: Sequence[Results], *, deferred: bool) -> list[str]:
     return ids
 
 
-def _answers(
-    results: Sequence[Results], chosen: set[str]
-) -> tuple[list[KeyRow], list[tuple[str, str]], tuple[Scale, ...]]:
-    """The rows, the abstentions (arm, question id), and the scales of the questions' task."""
-    answers: dict[tuple[str, str], KeyRow] = {}
-    abstained = []
-    scales: dict[tuple[Scale, ...], str] = {}
-    for result in results:
-        outside = external_values(result)
-        for t in result.transcripts():
-            if t.id not in chosen or t.status == "failed":
-                continue
-            scales.setdefault(tuple(get_task(t.task).scales), t.task)
-            if (answer := stated_answer(t)) is None:
-                abstained.append((result.name, t.id))
-                continue
-            row = answers.get((t.id, answer)) or _row(t, answer)
-            scores = {name: each[t.id, t.repeat] for name, each in outside.items() if (t.id, t.repeat) in each}
-            update = {"given": (*row.given, result.name), "metrics": {**scores, **row.metrics}}
-            answers[t.id, answer] = row.model_copy(update=update)
-    if not answers:
-        raise UserError("the arms have no answers to grade")
-    if len(scales) > 1:
-        first, other = scales.values()
-        raise UserError(f"the tasks {first} and {other} have different scales; make a sheet for each")
-    return [answers[key] for key in sorted(answers)], abstained, next(iter(scales))
-
-
-def _row(transcript: Transcript, answer: str) -> KeyRow:
-    question = question_of(transcript)
-    names = metrics_of(get_task(transcript.task)) if transcript.answers else ()
-    metrics = {name: METRICS[name](answer, question) for name in names}
-    golds = " | ".join(transcript.answers)
-    return KeyRow(id=transcript.id, shown=_shown(transcript), answer=answer, golds=golds, metrics=metrics)
-
-
 def _shown(transcript: Transcript) -> str:
     """The question as a sheet shows it, with its options."""
     options = (f"({letter}) {choice}" for letter, choice in lettered(transcript.choices))
@@ -169,30 +153,24 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\w+", text))
 
 
-def read_key(path: Path) -> SheetKey:
-    """The key of a sheet. UserError if the file is not a key."""
-    return read_json(path, SheetKey, "is not a key that `madke annotate sheet` wrote")
-
-
-def read_sheet(path: Path, key: SheetKey) -> SheetGrades:
+def read_sheet(path: Path, rows: Mapping[str, SheetRow]) -> SheetGrades:
     """The grades of one person. Cells may be empty and rows missing, since people may share a sheet.
 
-    Columns are in any order, separated by commas, semicolons or tabs. UserError names the first wrong line.
+    ``rows``: :func:`rows_of` the runs that the sheet was made from. Columns are in any order, separated by commas,
+    semicolons or tabs. UserError names the first wrong line.
     """
+    scales = next(iter(rows.values())).scales if rows else ()
     grades: dict[str, dict[str, float]] = {}
     seen: dict[str, int] = {}
-    for line, cells in _filled_rows(path, ["row", "question", *key.scales]):
+    for line, cells in _filled_rows(path, ["row", *scales]):
         code = cells["row"]
         refuse_repeated(seen, code, line, file=path, what=f"row {code}")
-        if code not in key.rows:
-            raise UserError(f"column 'row': found {code!r}, which is not in the key", file=path, line=line)
-        if _words(cells["question"]) != _words(key.rows[code].shown):
-            found = f"row {code}, column 'question': found {cells['question'][:60]!r}, which differs from the key"
-            raise UserError(found, file=path, line=line)
-        given = {name: _grade(cells[name], name, path, line) for name in key.scales}
+        if code not in rows:
+            raise UserError(f"column 'row': found {code!r}, which is no answer of these runs", file=path, line=line)
+        given = {name: _grade(cells[name], name, path, line) for name in scales}
         grades[code] = {name: grade for name, grade in given.items() if grade is not None}
-    if not any(grades.values()):
-        raise UserError(f"has no grades; expected grades in {', '.join(key.scales)}", file=path)
+    if not any(grades[code] for code in grades if rows[code].answer):
+        raise UserError(f"has no grades; expected grades in {', '.join(scales)}", file=path)
     return grades
 
 
@@ -312,44 +290,60 @@ class HumanScores:
     agreement: tuple[Agreement, ...]
     ungraded: int
     """Rows that lack a grade on some scale. That scale's mean excludes them."""
-    abstained: Mapping[str, int]
 
 
-def human_scores(key: SheetKey, sheets: Mapping[str, SheetGrades]) -> HumanScores:
-    """Scores by arm, and agreement of people with each other and with metrics. ``sheets``: person -> grades."""
+def human_scores(results: Sequence[Results], sheets: Mapping[str, Path]) -> HumanScores:
+    """Scores by arm from filled sheets (person -> file), and agreement of people with each other and with metrics.
+
+    The grades are stored with the arms, so that ``human_right``, ``human_quality``, ... are values like others: an
+    answer has the mean of its grades, an abstention in the sheet is a no. Answers in no sheet have no value.
+    UserError names the first wrong line of a sheet.
+    """
+    rows = rows_of(results)
+    people = {name: read_sheet(path, rows) for name, path in sheets.items()}
+    scales = next(iter(rows.values())).scales
+    in_sheets = dict.fromkeys(code for grades in people.values() for code in grades)
     given = {
-        name: {code: [each[code][name] for each in sheets.values() if name in each.get(code, {})] for code in key.rows}
-        for name in key.scales
+        scale: {code: [each[code][scale] for each in people.values() if scale in each.get(code, {})] for code in rows}
+        for scale in scales
     }
-    means = {arm: {name: _mean(arm, name, key, given[name]) for name in key.scales} for arm in key.arms}
+    who = f"{len(people)} of people: {', '.join(people)}"
+    scores: dict[str, dict[str, Estimate]] = {arm.name: {} for arm in results}
+    for arm, scale in product(results, scales):
+        answers = answers_of(arm.transcripts())
+        codes = {(t.id, t.repeat): _code(t) for t in arm.transcripts() if t.status != "failed"}
+        values = {place: fmean(grades) for place, code in codes.items() if (grades := given[scale][code])}
+        left_out = sum(place not in values for place in answers)
+        missing = {"not graded by people": left_out} if left_out else {}
+        deferred = {(t.id, t.repeat) for t in arm.transcripts() if t.status == "deferred"}
+        stored = {place: value for place, value in values.items() if place not in deferred}
+        keep_scores(arm.path, f"{HUMAN}{scale}", answers, command=who, scores=stored, missing=missing)
+        by_question: defaultdict[str, list[float]] = defaultdict(list)
+        for (id_, _), value in values.items():
+            by_question[id_].append(value)
+        if mean := over_repeats([*by_question.values()]):
+            scores[arm.name][scale] = mean
     return HumanScores(
-        scores={arm: {name: mean for name, mean in each.items() if mean} for arm, each in means.items()},
-        agreement=tuple(_agreement(key, sheets)),
-        ungraded=sum(not all(given[name][code] for name in key.scales) for code in key.rows),
-        abstained={arm: sum(each == arm for each, _ in key.abstained) for arm in key.arms},
+        scores=scores,
+        agreement=tuple(_agreement(rows, people, scales)),
+        ungraded=sum(not all(given[scale][code] for scale in scales) for code in in_sheets if rows[code].answer),
     )
 
 
-def _mean(arm: str, scale: Scale, key: SheetKey, given: Mapping[str, Sequence[float]]) -> Estimate | None:
-    rows: defaultdict[str, list[float]] = defaultdict(list)
-    for code, row in key.rows.items():
-        for _ in range(row.given.count(arm) if given[code] else 0):
-            rows[row.id].append(fmean(given[code]))
-    for each, id_ in key.abstained if scale != "quality" else ():
-        if each == arm:
-            rows[id_].append(0.0)
-    return over_repeats(list(rows.values()))
-
-
-def _agreement(key: SheetKey, sheets: Mapping[str, SheetGrades]) -> Iterator[Agreement]:
+def _agreement(
+    rows: Mapping[str, SheetRow], sheets: Mapping[str, SheetGrades], scales: Sequence[Scale]
+) -> Iterator[Agreement]:
     metrics: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    for code, row in key.rows.items():
+    for code, row in rows.items():
         for name, value in row.metrics.items():
             metrics[name][code] = value
     # The values of an external scorer are the only sign that it is binary.
     binary = {name: by for name, by in metrics.items() if is_binary(name) or {*by.values()} <= {0, 1}}
-    for scale in key.scales:
-        people = {name: {code: row[scale] for code, row in of.items() if scale in row} for name, of in sheets.items()}
+    for scale in scales:
+        people = {
+            name: {code: grades[scale] for code, grades in of.items() if scale in grades and rows[code].answer}
+            for name, of in sheets.items()
+        }
         others = {} if scale == "quality" else binary
         for one, other in (*combinations(people, 2), *product(people, others)):
             yield from _agreement_of((one, other), people[one], {**others, **people}[other], scale)
@@ -381,38 +375,6 @@ def kappa(left: Sequence[float], right: Sequence[float], *, ordinal: bool = Fals
     return 1 - observed * len(left) / by_chance
 
 
-def join_grades(results: Sequence[Results], key: SheetKey, sheets: Mapping[str, SheetGrades]) -> None:
-    """Store people's grades with the arms: ``human_right``, ``human_quality``, ... are then values like others.
-
-    An answer has the mean of its grades. An abstention in the sheet's sample is a no, and has no quality. Answers
-    that are not in the sheet have no value. ``sheets``: person -> grades.
-    UserError if the sheet has no answer of an arm.
-    """
-    if strange := [arm for arm in results if arm.name not in key.arms]:
-        message = f"the sheet has no answers of this run; it has those of {', '.join(key.arms)}"
-        raise UserError(message, file=strange[0].path)
-    for arm, scale in product(results, key.scales):
-        _join(arm, scale, key, sheets)
-
-
-def _join(arm: Results, scale: Scale, key: SheetKey, sheets: Mapping[str, SheetGrades]) -> None:
-    given = {
-        (row.id, row.answer): [each[code][scale] for each in sheets.values() if scale in each.get(code, {})]
-        for code, row in key.rows.items()
-        if arm.name in row.given
-    }
-    answers = answers_of(arm.transcripts())
-    graded = {place: given.get((place[0], answer), []) for place, (_, answer) in answers.items()}
-    scores = {place: fmean(grades) for place, grades in graded.items() if grades}
-    if scale != "quality":
-        silent = {id_ for name, id_ in key.abstained if name == arm.name}
-        scores |= {(t.id, t.repeat): 0.0 for t in arm.transcripts() if t.status == "abstained" and t.id in silent}
-    left_out = sum(not grades for grades in graded.values())
-    missing = {"not graded by people": left_out} if left_out else {}
-    people = f"{len(sheets)} of people: {', '.join(sheets)}"
-    keep_scores(arm.path, f"{HUMAN}{scale}", answers, command=people, scores=scores, missing=missing)
-
-
 def human_table(found: HumanScores) -> Table:
     """Grades by arm, with kappa and the number of answers of each two who graded the same."""
     scales = dict.fromkeys(name for scores in found.scores.values() for name in scores)
@@ -423,7 +385,7 @@ def human_table(found: HumanScores) -> Table:
             mean, is_share = scores.get(name), name != "quality"
             row[f"{name} %" if is_share else name] = percent_cell(mean) if is_share else score_cell(mean)
             row[f"n of {name}"] = count_cell(mean.n if mean else 0)
-        rows.append(row | {"abst.": count_cell(found.abstained[arm])})
+        rows.append(row)
     notes = [
         "Means of people's grades over questions, with 95 % intervals; an abstention is a no, and has no quality.",
         *(f"{each}." for each in found.agreement),

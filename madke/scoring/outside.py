@@ -154,7 +154,7 @@ def external_values(arm: Results) -> dict[str, dict[Key, float]]:
     found: dict[str, dict[Key, float]] = {}
     for name, scored in kept.items():
         if scored.answers_sha256 != held:
-            by_people = "madke annotate read --join"
+            by_people = "madke annotate read"
             option = "--grader MODEL" if is_grader(name) else f"--scorer {name}=..."
             option = by_people if name.startswith(HUMAN) else option
             warning = "%s: the scores by %r are ignored, because the run's answers changed; score them again with %s"

@@ -42,8 +42,7 @@ def predictions(tmp_path: Path) -> Any:
 
 def test_a_sheet_goes_out_and_comes_back(tmp_path: Path, data: Any, predictions: Any) -> None:
     done = invoke("sheet", *predictions, "--data", data, "--out", tmp_path / "sheet.csv")
-    assert "sheet.csv: 6 answers; to fill: right" in done.stdout
-    assert "sheet.key.json: do not give it" in done.stdout
+    assert "sheet.csv: 6 answers to grade" in done.stdout
     with (tmp_path / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     for name in ("anna.csv", "bert.csv"):
@@ -53,11 +52,12 @@ def test_a_sheet_goes_out_and_comes_back(tmp_path: Path, data: Any, predictions:
             right = [row["answer"] == row["references"] for row in rows]
             table.writerows({**row, "right": "yes" if ok else "no"} for row, ok in zip(rows, right, strict=True))
     sheets = (tmp_path / "anna.csv", tmp_path / "bert.csv")
-    shown = invoke("read", *sheets, "--key", tmp_path / "sheet.key.json").stdout
+    of = ("--runs", predictions[0], "--runs", predictions[1], "--data", data)
+    shown = invoke("read", *sheets, *of).stdout
     assert "b[red]d.jsonl" in shown
     assert "50.0 (15.0 to 85.0)" in shown
     assert "not graded" not in shown
-    told = json.loads(invoke("read", *sheets, "--key", tmp_path / "sheet.key.json", "--json").stdout)
+    told = json.loads(invoke("read", *sheets, *of, "--json").stdout)
     assert {arm: scores["right"]["value"] for arm, scores in told["scores"].items()} == {
         "good.jsonl": 1.0,
         "b[red]d.jsonl": 0.5,
@@ -70,7 +70,7 @@ def test_rows_that_nobody_graded_are_said(tmp_path: Path, data: Any, predictions
     sheet = tmp_path / "sheet.csv"
     first, *rest = sheet.read_text(encoding="utf-8-sig").splitlines()
     sheet.write_text("\n".join([first, rest[0][:-1] + "yes,", *rest[1:]]), encoding="utf-8")
-    done = invoke("read", sheet, "--key", tmp_path / "sheet.key.json")
-    assert "5 of 6 rows are not fully graded" in done.stdout
+    of = ("--runs", predictions[0], "--runs", predictions[1], "--data", data)
+    assert "5 answers are not fully graded" in invoke("read", sheet, *of).stdout
     with pytest.raises(UserError, match="a sheet is given twice"):
-        invoke("read", sheet, sheet, "--key", tmp_path / "sheet.key.json")
+        invoke("read", sheet, sheet, *of)

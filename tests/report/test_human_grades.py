@@ -17,11 +17,8 @@ from madke.experiments.recipe import read_recipe
 from madke.report.human_grades import (
     corrected,
     human_scores,
-    join_grades,
     kappa,
     read_corrections,
-    read_key,
-    read_sheet,
     write_sheet,
 )
 from madke.report.reproduction import figures, published_table
@@ -29,7 +26,6 @@ from madke.scoring.arms import open_results
 from madke.scoring.outside import arm_of, external_values
 from madke.scoring.scored import score_run
 from madke.scoring.statistics import estimate
-from madke.tasks import get_task
 from tests.report.run_folders import debate
 from tests.support.cli import madke
 from tests.support.run_folder import write_run
@@ -54,10 +50,16 @@ def arms(folder: Any, questions: Any = LAKES, **answers: Any) -> Any:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Any:
-    """The rows of a sheet with both arms' answers, and its key."""
-    key_file, _ = write_sheet(arms(tmp_path, ours=OURS, theirs=THEIRS), tmp_path / "sheet.csv")
-    return rows_of(tmp_path / "sheet.csv"), read_key(key_file)
+def both(tmp_path: Path) -> Any:
+    """Two arms."""
+    return arms(tmp_path, ours=OURS, theirs=THEIRS)
+
+
+@pytest.fixture
+def rows(tmp_path: Path, both: Any) -> Any:
+    """The rows of a sheet with both arms' answers."""
+    write_sheet(both, tmp_path / "sheet.csv")
+    return rows_of(tmp_path / "sheet.csv")
 
 
 def rows_of(path: Any) -> Any:
@@ -65,39 +67,33 @@ def rows_of(path: Any) -> Any:
 
 
 def fill(path: Any, rows: Any, grades: Any, column: str = "right", **options: Any) -> Any:
-    """A copy of a sheet in which each answer has a grade; one that is not named stays empty."""
+    """A copy of a sheet in which each answer has a grade; one that is not named stays as it is."""
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, rows[0], **options)
         table.writeheader()
-        table.writerows([{**row, column: grades.get(row["answer"], "")} for row in rows])
+        table.writerows([{**row, column: grades.get(row["answer"], row[column])} for row in rows])
     return path
 
 
 RIGHT = {"Baikal": "yes", "Caspian Sea": "yes", "Superior": "no", "the Dead Sea": "no"}
 
 
-def test_a_sheet_shows_each_answer_once_and_nobodys_name(tmp_path: Path, written: Any) -> None:
-    rows, key = written
+def test_a_sheet_shows_each_answer_once_and_nobodys_name(tmp_path: Path, rows: Any) -> None:
     assert list(rows[0]) == ["row", "question", "references", "answer", "right", "gold"]
-    assert sorted(row["answer"] for row in rows) == sorted(RIGHT)
-    assert [row["row"] for row in rows] == ["R1", "R2", "R3", "R4"]
-    assert {row["right"] for row in rows} == {""}
+    # An abstention is filled in: it is a no.
+    assert {row["answer"]: row["right"] for row in rows} == {**dict.fromkeys(RIGHT, ""), "": "no"}
     assert next(row for row in rows if row["answer"] == "Baikal")["references"] == "Lake Baikal | Baikal"
     raw = (tmp_path / "sheet.csv").read_bytes()
     assert raw.startswith(b"\xef\xbb\xbf")
     assert b"ours" not in raw
     assert b"theirs" not in raw
-    both = next(row for row in key.rows.values() if len(row.given) == 2)
-    assert set(both.given) == {"ours", "theirs"}
-    assert both.metrics == dict.fromkeys(get_task("short_answer").metrics, 1.0)
-    assert key.abstained == (("ours", "3"),)
 
 
 def test_questions_that_an_arm_lacks_are_left_out_of_all(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     results = arms(tmp_path, LAKES[:2], ours={"1": "Como", "2": "x"})
     results += arms(tmp_path, LAKES[1:], theirs={"2": "y", "3": "z"})
-    _, key = write_sheet(results, tmp_path / "sheet.csv")
-    assert {row.id for row in key.rows.values()} == {"2"}
+    assert write_sheet(results, tmp_path / "sheet.csv") == 2
+    assert {row["question"] for row in rows_of(tmp_path / "sheet.csv")} == {LAKES[1].question}
     assert "2 questions are left out, because an arm has no result" in caplog.text
 
 
@@ -115,46 +111,45 @@ HOSTILE = [
 
 @pytest.mark.parametrize("answer", HOSTILE)
 def test_no_cell_is_a_formula_and_every_row_comes_back(tmp_path: Path, answer: Any) -> None:
-    results = arms(tmp_path, ours=[{"id": "1", "answer": answer}])
-    key_file, _ = write_sheet(results, tmp_path / "sheet.csv")
+    results = arms(tmp_path, LAKES[:1], ours=[{"id": "1", "answer": answer}])
+    write_sheet(results, tmp_path / "sheet.csv")
     (row,) = rows_of(tmp_path / "sheet.csv")
     assert row["answer"][0] not in "=+-@\t\r\x1b"
     filled = fill(tmp_path / "anna.csv", [row], {row["answer"]: "yes"})
-    assert read_sheet(filled, read_key(key_file)) == {"R1": {"right": 1.0}}
+    assert human_scores(results, {"anna": filled}).scores["ours"]["right"].value == 1
 
 
-def test_scores_by_arm_come_back(tmp_path: Path, written: Any) -> None:
-    rows, key = written
-    found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, RIGHT), key)})
-    means = {arm: (scores["right"].value, scores["right"].n) for arm, scores in found.scores.items()}
+def test_two_people_are_averaged_and_compared_and_the_grades_are_values(tmp_path: Path, both: Any, rows: Any) -> None:
+    anna = fill(tmp_path / "anna.csv", rows, RIGHT)
+    bert = fill(tmp_path / "bert.csv", rows, {"Baikal": "No", "Superior": "no"}, delimiter=";")
+    alone = human_scores(both, {"anna": anna})
+    means = {arm: (scores["right"].value, scores["right"].n) for arm, scores in alone.scores.items()}
     assert means == {"ours": (pytest.approx(2 / 3), 3), "theirs": (pytest.approx(1 / 3), 3)}
-    assert (found.ungraded, found.abstained) == (0, {"ours": 1, "theirs": 0})
-
-
-def test_two_people_are_averaged_and_compared(tmp_path: Path, written: Any) -> None:
-    rows, key = written
-    anna = read_sheet(fill(tmp_path / "anna.csv", rows, RIGHT), key)
-    bert = read_sheet(fill(tmp_path / "bert.csv", rows, {"Baikal": "No", "Superior": "no"}, delimiter=";"), key)
-    found = human_scores(key, {"anna": anna, "bert": bert})
+    found = human_scores(both, {"anna": anna, "bert": bert})
     assert f"{found.agreement[0]}" == "anna and bert, right: kappa 0.00, n = 2"
-    # Baikal counts one half, the Caspian Sea one, the abstention nothing.
-    assert found.scores["ours"]["right"].value == pytest.approx(0.5)
+    assert {each.other for each in found.agreement[1:]} == {"match", "em"}
     assert found.ungraded == 0
+    # Baikal counts one half, the Caspian Sea one, the abstention nothing.
+    ours, theirs = (external_values(each)["human_right"] for each in both)
+    assert ours == {("1", 0): 0.5, ("2", 0): 1.0, ("3", 0): 0.0}
+    assert theirs == {("1", 0): 0.5, ("2", 0): 0.0, ("3", 0): 0.0}
+    mean = arm_of(both[0]).mean("human_right")
+    assert mean == found.scores["ours"]["right"]
+    assert mean.value == 0.5
 
 
 def test_translations_have_two_scales(tmp_path: Path) -> None:
     answers = {"ours": "Destroy a division.", "theirs": "Eat up a division."}
     results = arms(tmp_path, ZH, **{arm: {"1": said} for arm, said in answers.items()})
-    key_file, key = write_sheet(results, tmp_path / "sheet.csv")
-    assert key.scales == ("ambiguity_resolved", "quality")
+    write_sheet(results, tmp_path / "sheet.csv")
     rows = rows_of(tmp_path / "sheet.csv")
     sheets = {}
     for name, grades in {"anna": ("5", "2"), "bert": ("4", "2")}.items():
         quality = dict(zip(answers.values(), grades, strict=True))
         whole = [{**row, "quality": quality[row["answer"]]} for row in rows]
         resolved = dict(zip(answers.values(), ("yes", "no"), strict=True))
-        sheets[name] = read_sheet(fill(tmp_path / name, whole, resolved, "ambiguity_resolved"), read_key(key_file))
-    found = human_scores(key, sheets)
+        sheets[name] = fill(tmp_path / name, whole, resolved, "ambiguity_resolved")
+    found = human_scores(results, sheets)
     assert {arm: scores["quality"].value for arm, scores in found.scores.items()} == {"ours": 4.5, "theirs": 2.0}
     people = {each.scale: each for each in found.agreement}
     assert {each.other for each in found.agreement} == {"bert"}, "chrF has degrees"
@@ -185,17 +180,15 @@ def test_kappa_is_that_of_published_tables(table: Any, ordinal: bool, expected: 
     ("change", "said"),
     [
         (lambda rows: [{**rows[0], "right": "maybe"}], "column 'right': found 'maybe'; expected yes or no"),
-        (lambda rows: [{**rows[0], "row": "R9"}], "column 'row': found 'R9', which is not in the key"),
-        (lambda rows: [rows[0], rows[0]], "row R1 is already on line 2; expected each once"),
-        (lambda rows: [{**rows[0], "question": "Why?"}], "row R1, column 'question': found 'Why?', which differs"),
+        (lambda rows: [{**rows[0], "row": "R9"}], "column 'row': found 'R9', which is no answer of these runs"),
+        (lambda rows: [rows[0], rows[0]], "row {row} is already on line 2; expected each once"),
         (lambda rows: rows, "has no grades; expected grades in right"),
         (lambda rows: [{k: v for k, v in row.items() if k != "right"} for row in rows], "column 'right' is missing"),
     ],
 )
 def test_a_sheet_that_is_filled_wrongly_is_named(
-    tmp_path: Path, written: Any, change: Callable[..., Any], said: str
+    tmp_path: Path, both: Any, rows: Any, change: Callable[..., Any], said: str
 ) -> None:
-    rows, key = written
     filled = tmp_path / "anna.csv"
     changed = change(rows)
     with filled.open("w", newline="") as file:
@@ -203,36 +196,20 @@ def test_a_sheet_that_is_filled_wrongly_is_named(
         table.writeheader()
         table.writerows(changed)
     with pytest.raises(UserError) as error:
-        read_sheet(filled, key)
-    assert said in str(error.value)
+        human_scores(both, {"anna": filled})
+    assert said.format(row=rows[0]["row"]) in str(error.value)
     assert str(error.value).startswith(str(filled))
 
 
-def test_files_that_are_no_sheet_or_key_are_refused(tmp_path: Path, written: Any) -> None:
-    _, key = written
-    (tmp_path / "latin.csv").write_bytes("row,question,right\r\nR1,Wo liegt K\u00f6ln?,yes\r\n".encode("latin-1"))
-    with pytest.raises(UserError, match=r"is not UTF-8 text: .*; convert the file"):
-        read_sheet(tmp_path / "latin.csv", key)
-    for more in ("", "x" * 200_000):
-        (tmp_path / "open.csv").write_text(f'row,question,right\nR1,"Where? {more}\nR2,Who?,yes\n')
-        with pytest.raises(UserError, match=r"open.csv:2: is not CSV: .*; is a quote not closed\?"):
-            read_sheet(tmp_path / "open.csv", key)
-    with pytest.raises(UserError, match="is not a key"):
-        read_key(tmp_path / "latin.csv")
-    with pytest.raises(UserError, match="cannot be read"):
-        read_key(tmp_path / "missing.json")
-
-
-def test_a_sheet_is_a_csv_and_is_never_written_over(tmp_path: Path) -> None:
-    results = arms(tmp_path, ours=OURS)
+def test_a_sheet_is_a_csv_and_is_never_written_over(tmp_path: Path, both: Any) -> None:
     with pytest.raises(UserError, match=r"sheet.txt: expected a file name ending in .csv"):
-        write_sheet(results, tmp_path / "sheet.txt")
-    write_sheet(results, tmp_path / "sheet.csv")
+        write_sheet(both, tmp_path / "sheet.txt")
+    write_sheet(both, tmp_path / "sheet.csv")
     with pytest.raises(UserError, match=r"sheet.csv: already exists"):
-        write_sheet(results, tmp_path / "sheet.csv")
-    (tmp_path / "sheet.csv").unlink()
-    with pytest.raises(UserError, match=r"sheet.key.json: already exists"):
-        write_sheet(results, tmp_path / "sheet.csv")
+        write_sheet(both, tmp_path / "sheet.csv")
+    (tmp_path / "open.csv").write_text('row,question,right\nR1,"Where? \nR2,Who?,yes\n')
+    with pytest.raises(UserError, match=r"open.csv:2: is not CSV: .*; is a quote not closed\?"):
+        human_scores(both, {"anna": tmp_path / "open.csv"})
 
 
 def test_what_cannot_be_graded_together_is_refused(tmp_path: Path) -> None:
@@ -279,17 +256,11 @@ def runs(tmp_path: Path) -> list[Path]:
     return [reflection, debates]
 
 
-def graded(tmp_path: Path, runs: list[Path]) -> tuple[Path, Path]:
-    """The key of a sheet, and the sheet as a person filled it."""
-    key_file, _ = write_sheet(open_results(runs), tmp_path / "sheet.csv")
-    rows = [{**row, "quality": "4" if row["answer"] == RIGHT_ONE else "2"} for row in rows_of(tmp_path / "sheet.csv")]
-    resolved = {RIGHT_ONE: "yes", LITERAL: "no"}
-    return key_file, fill(tmp_path / "anna.csv", rows, resolved, "ambiguity_resolved")
-
-
 def test_grades_of_people_are_values_next_to_published_ones(tmp_path: Path, runs: list[Path]) -> None:
-    key_file, sheet = graded(tmp_path, runs)
-    done = madke("annotate", "read", sheet, "--key", key_file, "--join", runs[0], "--join", runs[1])
+    write_sheet(open_results(runs), tmp_path / "sheet.csv")
+    rows = [{**row, "quality": "4" if row["answer"] == RIGHT_ONE else "2"} for row in rows_of(tmp_path / "sheet.csv")]
+    sheet = fill(tmp_path / "anna.csv", rows, {RIGHT_ONE: "yes", LITERAL: "no"}, "ambiguity_resolved")
+    done = madke("annotate", "read", sheet, "--runs", runs[0], "--runs", runs[1])
     assert done.returncode == 0, done.stderr
     resolved = estimate([1.0, 1.0, 1.0, 0.0])
     recipe = read_recipe("liang-table-3")
@@ -303,23 +274,6 @@ def test_grades_of_people_are_values_next_to_published_ones(tmp_path: Path, runs
     assert table is not None
     assert table.rows[0][5].text == "3.50"
     assert "human_ambiguity_resolved" in madke("score", runs[1], "--details").stdout
-
-
-def test_people_who_differ_are_averaged_and_an_abstention_is_a_no(tmp_path: Path) -> None:
-    results = arms(tmp_path, ours=OURS, theirs=THEIRS)
-    key_file, _ = write_sheet(results, tmp_path / "sheet.csv")
-    rows, key = rows_of(tmp_path / "sheet.csv"), read_key(key_file)
-    other = {**RIGHT, "Superior": "yes", "Caspian Sea": ""}
-    sheets = {
-        name: read_sheet(fill(tmp_path / name, rows, grades), key) for name, grades in (("a", RIGHT), ("b", other))
-    }
-    join_grades(results, key, sheets)
-    ours, theirs = (external_values(each)["human_right"] for each in results)
-    assert ours == {("1", 0): 1.0, ("2", 0): 1.0, ("3", 0): 0.0}
-    assert theirs == {("1", 0): 1.0, ("2", 0): 0.5, ("3", 0): 0.0}
-    mean = arm_of(results[1]).mean("human_right")
-    assert mean is not None
-    assert mean.value == 0.5
 
 
 def test_a_filled_sheet_corrects_gold_answers(tmp_path: Path) -> None:
