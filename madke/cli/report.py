@@ -232,16 +232,14 @@ def _show_debates(results: Sequence[Results], question: str) -> None:
 
 def _show_conflicts(results: Sequence[Results], question: str | None, *, as_json: bool) -> None:
     """The maps of all debates with more than one answer, or of one question's debates; below them a table."""
-    from madke.report.debate_text import ConflictCounts, conflict_lines, conflict_table, maps_of
+    from madke.report.debate_text import conflict_lines, conflict_table, maps_of
     from madke.report.tables import rich_table
 
-    counts: dict[str, ConflictCounts] = {}
+    maps = {arm.name: [*maps_of(arm)] for arm in results}
     for arm in results:
         if question is not None:
             debates_of(arm, question)  # UserError for an unknown one
-        counted = counts.setdefault(arm.name, ConflictCounts())
-        for found in maps_of(arm):
-            counted.add(found)
+        for found in maps[arm.name]:
             if found.id != question if question is not None else not found.is_conflict:
                 continue
             if as_json:
@@ -251,7 +249,7 @@ def _show_conflicts(results: Sequence[Results], question: str | None, *, as_json
                 say_wrapped(where + "\n".join(conflict_lines(found)))
                 say("")
     if not as_json and question is None:
-        console().print(rich_table(conflict_table(counts)))
+        console().print(rich_table(conflict_table(maps)))
 
 
 RELOAD_SECONDS = 10

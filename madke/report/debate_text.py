@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from textwrap import shorten
 
 from madke._util.terminal import printable
@@ -27,7 +26,7 @@ from madke.core.transcript import (
 )
 from madke.engine.agreement import recorded_agreement
 from madke.engine.conflicts import ConflictMap, HeldPosition, Turnaround, conflicts_of
-from madke.report.tables import ORACLE, Table, TableRow, count_cell, one_line, percent_cell, table_of
+from madke.report.tables import ORACLE, Cell, Table, TableRow, count_cell, one_line, percent_cell, table_of
 from madke.retrieval.pools.pool_file import PoolRecord
 from madke.runs.pools import recorded_pools
 from madke.scoring.arms import Results
@@ -437,52 +436,31 @@ def _turnaround_line(each: Turnaround) -> str:
     )
 
 
-@dataclass
-class ConflictCounts:
-    """Counts over the maps of one arm."""
-
-    debates: int = 0
-    conflicts: int = 0
-    contradictions: int = 0
-    split: int = 0
-    changes: int = 0
-    after_peers: int = 0
-    after_passages: int = 0
-    quotes: int = 0
-    found: int = 0
-
-    def add(self, found: ConflictMap) -> None:
-        """Count one more map."""
-        quotes = [quote for position in found.positions for quote in position.quotes]
-        self.debates += 1
-        self.conflicts += found.is_conflict
-        self.contradictions += bool(found.contradictions)
-        self.split += found.outcome == "split"
-        self.changes += len(found.changes)
-        self.after_peers += sum(bool(each.read) for each in found.changes)
-        self.after_passages += sum(bool(each.passages) for each in found.changes)
-        self.quotes += len(quotes)
-        self.found += sum(quote.status in ("found", "approximate") for quote in quotes)
-
-
-def conflict_table(counts: Mapping[str, ConflictCounts]) -> Table:
-    """How often debaters differ, and what goes with changes of their answers."""
-    rows: list[TableRow] = [
-        {
+def conflict_table(maps: Mapping[str, Sequence[ConflictMap]]) -> Table:
+    """How often debaters differ, and what goes with changes of their answers. ``maps``: run -> its debates' maps."""
+    rows: list[TableRow] = []
+    for name, found in maps.items():
+        changes = [change for each in found for change in each.changes]
+        quotes = [quote for each in found for position in each.positions for quote in position.quotes]
+        row: TableRow = {
             "run": name,
-            "debates": count_cell(each.debates),
-            "several answers": count_cell(each.conflicts),
-            "passages differ": count_cell(each.contradictions),
-            "ended split": count_cell(each.split),
-            "changes": count_cell(each.changes),
-            "after a peer %": percent_cell(each.after_peers / each.changes if each.changes else None),
-            "after a passage %": percent_cell(each.after_passages / each.changes if each.changes else None),
-            "quotes": count_cell(each.quotes),
-            "found %": percent_cell(each.found / each.quotes if each.quotes else None),
+            "debates": count_cell(len(found)),
+            "several answers": count_cell(sum(each.is_conflict for each in found)),
+            "passages differ": count_cell(sum(bool(each.contradictions) for each in found)),
+            "ended split": count_cell(sum(each.outcome == "split" for each in found)),
+            "changes": count_cell(len(changes)),
+            "after a peer %": _share(bool(each.read) for each in changes),
+            "after a passage %": _share(bool(each.passages) for each in changes),
+            "quotes": count_cell(len(quotes)),
+            "found %": _share(quote.status in ("found", "approximate") for quote in quotes),
         }
-        for name, each in counts.items()
-    ]
+        rows.append(row)
     return table_of("Disagreements", rows, [_NOTE])
+
+
+def _share(marks: Iterable[bool]) -> Cell:
+    found = [*marks]
+    return percent_cell(sum(found) / len(found) if found else None)
 
 
 _NOTE = (

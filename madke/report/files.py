@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from madke._util.assets import require
 from madke._util.files import atomic_write
 from madke._util.parquet import REAL, TEXT, TEXTS, WHOLE, write_rows
 from madke._util.terminal import printable
@@ -75,16 +76,12 @@ def table_csv(table: Table) -> str:
 
 
 def _write_parquet(table: Table, file: IO[bytes]) -> None:
-    columns = _columns(table)
-    kinds = {heading: _kind(cells) for heading, cells in columns.items()}
-    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-    write_rows(file, kinds, rows, {"title": table.title, "notes": "\n".join(table.notes)})
+    require("Parquet files need", "report", "pyarrow")
+    import pyarrow
+    from pyarrow import parquet
 
-
-def _kind(cells: Sequence[str | float | None]) -> str:
-    if not any(isinstance(cell, int | float) for cell in cells):
-        return TEXT
-    return WHOLE if all(isinstance(cell, int | None) for cell in cells) else REAL
+    metadata = {"title": table.title, "notes": "\n".join(table.notes)}
+    parquet.write_table(pyarrow.table(dict(_columns(table)), metadata=metadata), file)
 
 
 def _columns(table: Table) -> Mapping[str, Sequence[str | float | None]]:

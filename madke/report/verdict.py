@@ -237,8 +237,6 @@ def equal_cost_note(costs: Mapping[str, ArmCost]) -> Sequence[str]:
 
 _ALPHA = 0.05
 _UNDONE = ", but questions that failed in only one run could undo this"
-_NAMED = 3
-"""Runs or reasons that a sentence lists."""
 
 
 def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequence[PairedTest]) -> str:
@@ -295,9 +293,9 @@ def _score(arm: ArmValues, scores: Scores) -> str:
 
 
 def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Shown) -> tuple[PairedTest, str]:
-    """The best of three or more runs against the next one, or against all from which no test tells it apart.
+    """The highest of three or more runs against the next one from which no test tells it apart, or else the next one.
 
-    Runs with the same highest mean are named together.
+    If each run is only tested against the first, the highest is compared with that.
     """
     shared = shared_questions(arms)
     tested = {name for test in family for name in (test.left, test.right)}
@@ -309,26 +307,10 @@ def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Sh
     best, *others = sorted(means, key=means.__getitem__, reverse=True)
     against = {test.right: test for test in family if test.left == best}
     against |= {test.left: test for test in family if test.right == best}
-    tied = [name for name in others if name in against and not against[name].significant]
-    rival = against[next(name for name in [*tied, *others] if name in against)]
-    figures = {name: f"{name} ({shown.value(means[name])})" for name in means}
-    if set(against) != set(others):  # each run is only tested against the first
-        return rival, f"{figures[best]} is highest of {len(arms)} runs; {shown.compared(rival, family=True)}"
-    if not tied:
-        return rival, f"{figures[best]} is best of {len(arms)} runs; {shown.compared(rival, family=True)}"
-    if level := [name for name in tied if means[name] == means[best]]:
-        together = _listed([best, *level])
-        return rival, f"{together} are level ({shown.value(means[best])}), the highest of {len(arms)} runs"
-    together = _listed([figures[name] for name in tied])
-    over = "" if len(tied) == 1 else f"over {tied[0]} "
-    size = shown.figures(rival, family=True)
-    highest = f"{figures[best]} is highest of {len(arms)} runs"
-    return rival, f"{highest}, but not significantly above {together}: {over}{size}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    listed = [*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])]
-    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
+    known = [name for name in others if name in against]
+    rival = next((against[name] for name in known if not against[name].significant), against[known[0]])
+    highest = f"{best} ({shown.value(means[best])}) is highest of {len(arms)} runs"
+    return rival, f"{highest}; {shown.compared(rival, family=True)}"
 
 
 class _Shown:

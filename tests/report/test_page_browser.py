@@ -122,7 +122,7 @@ def combobox(page: Any, name: str) -> Any:
 
 def test_the_summary_shows_the_finding_then_accuracy_against_cost_then_scores(opened: Any) -> None:
     page = opened()
-    expect(page.locator("main .finding").first).to_contain_text("gamma (98.5 % correct by match) is best of 3 runs")
+    expect(page.locator("main .finding").first).to_contain_text("gamma (98.5 % correct by match) is highest of 3 runs")
     parts = [
         page.locator(each).bounding_box()["y"] for each in (".finding", "#chart", "#scores", "#questions", "#tests")
     ]
