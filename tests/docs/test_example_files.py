@@ -39,9 +39,3 @@ def test_search_services() -> None:
     assert news.http.url == "http://localhost:9200/news/_search"
     assert keys_of(news) == ["NEWS_API_KEY"]
     assert keys_of(entries["tavily"].spec) == ["TAVILY_API_KEY"]
-    assert news.http.fields.title == "_source.title"
-    assert news.http.fields.text == "_source.body"
-    assert news.http.body == {
-        "query": {"multi_match": {"query": "{query}", "fields": ["title", "body"]}},
-        "size": "{k}",
-    }

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from docs import api_page, llms
+from docs import llms
 from docs.check_site import fetches
 from docs.cli_page import _escaped
 from docs.generate import FOLDER, PAGES
@@ -16,14 +16,6 @@ from docs.sphinx_roles import to_markdown
 def test_a_generated_page_is_current(name: Any) -> None:
     written = (FOLDER / name).read_text(encoding="utf-8")
     assert written == PAGES[name](), "python -m docs.generate writes it"
-
-
-def test_every_public_name_is_on_the_api_page() -> None:
-    import madke
-
-    page = api_page.page()
-    public = [name for name in madke.__all__ if not name.startswith("__")]
-    assert [name for name in public if f"::: madke.{name}\n" not in page] == []
 
 
 @pytest.mark.parametrize(

@@ -72,16 +72,6 @@ def test_tables_have_their_columns_and_the_values_of_the_run(run: Path, tmp_path
     assert pandas.read_parquet(tmp_path / "changed" / "passages.parquet")["text"].isna().all()
 
 
-def test_token_sums_are_those_of_score(run: Path, tmp_path: Path) -> None:
-    pandas = pytest.importorskip("pandas")
-    exported(run, "--parquet", tmp_path / "out")
-    usage = json.loads(madke("score", run, "--json").stdout)["usage"].values()
-    questions = pandas.read_parquet(tmp_path / "out" / "questions.parquet")
-
-    for name in ("calls", "prompt_tokens", "completion_tokens"):
-        assert questions[name].sum() == sum(each[name] for each in usage) > 0
-
-
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of a run that made calls and had a pool, so that none is empty."""
@@ -99,33 +89,13 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "tables"
 
 
-def rows_with_pandas(file: Path) -> tuple[int, list[str]]:
-    table = pytest.importorskip("pandas").read_parquet(file)
-    return len(table), list(table)
-
-
-def rows_with_polars(file: Path) -> tuple[int, list[str]]:
-    table = pytest.importorskip("polars").read_parquet(file)
-    return table.height, table.columns
-
-
-def rows_with_duckdb(file: Path) -> tuple[int, list[str]]:
-    table = pytest.importorskip("duckdb").sql(f"select * from '{file}'")
-    return len(table.fetchall()), table.columns
-
-
-def rows_with_datasets(file: Path) -> tuple[int, list[str]]:
-    table = pytest.importorskip("datasets").Dataset.from_parquet(str(file), cache_dir=str(file.parent / "cache"))
-    return table.num_rows, table.column_names
-
-
-@pytest.mark.parametrize("read", [rows_with_pandas, rows_with_polars, rows_with_duckdb, rows_with_datasets])
-def test_other_tools_read_the_tables(played: Path, read: Any) -> None:
+def test_other_tools_read_the_tables(played: Path) -> None:
+    datasets = pytest.importorskip("datasets")
     for name, columns in TABLE_COLUMNS.items():
         file = played / f"{name}.parquet"
-        rows, names = read(file)
-        assert rows == pytest.importorskip("pyarrow.parquet").read_metadata(file).num_rows > 0
-        assert names == list(columns)
+        table = datasets.Dataset.from_parquet(str(file), cache_dir=str(played / "cache"))
+        assert table.num_rows > 0
+        assert table.column_names == list(columns)
 
 
 def test_the_calls_of_a_run_add_up_to_its_debates(played: Path) -> None:
@@ -136,12 +106,6 @@ def test_the_calls_of_a_run_add_up_to_its_debates(played: Path) -> None:
     for name in ("prompt_tokens", "completion_tokens"):
         assert calls[name].sum() == questions[name].sum() > 0
     assert all("Which lake is the deepest?" in prompt for prompt in calls["prompt"])
-
-
-def test_every_column_is_explained() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "extend.md").read_text(encoding="utf-8")
-
-    assert {name for columns in TABLE_COLUMNS.values() for name in columns if f"`{name}`" not in page} == set()
 
 
 def test_trec_runs_and_judgements(run: Path, tmp_path: Path) -> None:

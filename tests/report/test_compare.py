@@ -8,9 +8,8 @@ import pytest
 from rich.console import Console
 
 from madke.core.errors import UserError
-from madke.core.transcript import Final, StageUsage, Verdict
+from madke.core.transcript import StageUsage
 from madke.report.comparison import comparison_of, pair_table, question_table
-from madke.report.debate_text import debate_text
 from madke.report.tables import rich_table
 from madke.scoring.scores import scores_of
 from madke.tasks import get_task
@@ -125,33 +124,6 @@ def test_each_answer_has_its_mark_and_its_rounds() -> None:
     assert "+ Lake Baikal (1)" in first
     assert "- Lake Tanganyika (1)" in first
     assert "- no answer (1)" in second
-
-
-def test_a_debate_shows_selections_verdict_and_what_became_of_it() -> None:
-    entry = answered("q0", BAIKAL)
-    (only,) = entry.rounds
-    verdict = Verdict(consensus=True, side="Debater 2", answer=BAIKAL, text="...")
-    extracted = Final(by="judge", answer="x")
-    failed = replace(only.turns[0], stance=replace(only.turns[0].stance, status="failed", answer=None, error="gone"))
-    entry = replace(
-        entry,
-        rounds=(replace(only, turns=(failed, *only.turns[1:]), verdict=verdict, extracted=extracted),),
-        final=Final(by="judge", answer=BAIKAL, agent="Debater 2", tie=True),
-        first_round_given=True,
-        oracle=True,
-    )
-    text = debate_text(entry)
-    for part in (
-        "(analysis: reads the gold answers)",
-        "--- round 1, from a file ---",
-        "Debater 1 selects [0]",
-        "gone",
-        "Judge: consensus, sides with Debater 2, answer [Lake Baikal]",
-        "Answer extracted so far: [x]",
-        "Final answer, by judge, Debater 2's: [Lake Baikal] (tie)",
-        "Ended by: consensus. 2 calls, 110 tokens.",
-    ):
-        assert part in " ".join(text.split()), part
 
 
 def test_text_of_others_is_no_markup_and_cannot_forge_a_line() -> None:

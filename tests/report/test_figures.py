@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from madke.core.errors import UserError
 from madke.core.transcript import Final, Round, StageUsage, Stance, Turn
 from madke.engine.protocol import as_protocol
 from madke.report import figures
@@ -210,11 +209,9 @@ def test_the_gain_is_split_into_retrieval_further_calls_and_talk_paired_by_quest
     [
         HOSTILE,
         "_hidden",
-        "id='x' #1b1f24 url(#a)",
         "日本語 العربية",
         "a\u202eb\x00\x1b[31m\ufffe\uffff\nc",
         "long " * 60,
-        "",
     ],
 )
 def test_a_name_is_shown_as_text_even_if_it_has_markup(name: Any) -> None:
@@ -237,9 +234,3 @@ def test_files_for_papers_are_the_same_each_time(tmp_path: Path, form: Any, magi
     for one, other in zip(*written, strict=True):
         assert one.read_bytes().startswith(magic)
         assert one.read_bytes() == other.read_bytes()
-
-
-def test_a_folder_that_cannot_be_is_an_error_for_people(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot be written"):
-        figures.write_figures([*drawn(arm("a"), arm("b")).values()], tmp_path / "file")
