@@ -50,14 +50,12 @@ def write_inspect(arms: Sequence[Results], folder: Path) -> dict[str, int]:
 
 
 def _log_of(arm: Results) -> Any:
-    import inspect_ai
-    from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalPlan, EvalPlanStep, EvalSpec, EvalStats
+    from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSpec, EvalStats
 
     start, spec = first_start(arm), arm.config
     samples = [_sample(transcript, calls, start) for transcript, calls in debates_with_calls(arm)]
     began = start.isoformat()
     models = {} if spec is None else {role: split_address(name)[0] for role, name in spec.models.items()}
-    protocol = spec.variant if spec is not None else "predictions"
     ids = list(dict.fromkeys(sample.id for sample in samples))
     done = spec is None or len(samples) == len(spec.questions) * spec.repeats
     identity = short_hash(f"{arm.name} {began}".encode())
@@ -68,14 +66,12 @@ def _log_of(arm: Results) -> Any:
             created=began,
             task=arm.name,
             solver="madke",
-            solver_args={"protocol": protocol},
             dataset=EvalDataset(name=spec.data if spec else arm.name, samples=len(ids), sample_ids=ids),
             model=", ".join(dict.fromkeys(models.values())) or "none",
             config=EvalConfig(epochs=spec.repeats if spec else 1),
-            packages={"madke": __version__, "inspect_ai": inspect_ai.__version__},
-            metadata={"protocol": protocol, "models": models},
+            packages={"madke": __version__},
+            metadata={"protocol": spec.variant if spec else "predictions", "models": models},
         ),
-        plan=EvalPlan(steps=[EvalPlanStep(solver="madke", params={"protocol": protocol})]),
         results=_results(samples),
         stats=EvalStats(
             started_at=began,
@@ -147,24 +143,14 @@ def _metrics(t: Transcript) -> Sequence[str]:
 
 
 def _events(calls: Sequence[Recorded], began: datetime) -> Iterator[Any]:
-    """A span for each role in each round, with its calls. Runs record no times: calls follow each other."""
-    from inspect_ai.event import SpanBeginEvent, SpanEndEvent
-
-    spans: dict[tuple[int, str], list[Recorded]] = {}
-    for call in calls:
-        spans.setdefault((call.purpose.round, call.purpose.agent), []).append(call)
+    """The calls. Runs record no times: calls follow each other."""
     now = began
-    for (round_n, agent), of_role in spans.items():
-        span = f"{round_n} {agent}"
-        name = f"{agent}, round {round_n}" if round_n else agent
-        yield SpanBeginEvent(id=span, span_id=span, name=name, type="agent", timestamp=now)
-        for call in of_role:
-            yield _event(call, span, now)
-            now += timedelta(seconds=call.completion.seconds)
-        yield SpanEndEvent(id=span, span_id=span, timestamp=now)
+    for call in calls:
+        yield _event(call, now)
+        now += timedelta(seconds=call.completion.seconds)
 
 
-def _event(call: Recorded, span: str, began: datetime) -> Any:
+def _event(call: Recorded, began: datetime) -> Any:
     from inspect_ai.event import ModelEvent
     from inspect_ai.model import (
         ChatMessageAssistant,
@@ -188,7 +174,7 @@ def _event(call: Recorded, span: str, began: datetime) -> Any:
     output.usage, output.time = _usage(call), reply.seconds
     return ModelEvent(
         model=_model(call),
-        role=call.purpose.stage,
+        role=f"{call.purpose.agent}, {call.purpose.stage}, round {call.purpose.round}",
         input=[kinds[each.role](content=each.content) for each in call.messages],
         tools=[],
         tool_choice="none",
@@ -196,7 +182,6 @@ def _event(call: Recorded, span: str, began: datetime) -> Any:
         output=output,
         error=reply.error if reply.outcome != "ok" else None,
         retries=reply.attempts - 1,
-        span_id=span,
         timestamp=began,
         completed=began + timedelta(seconds=reply.seconds),
         working_time=reply.seconds,

@@ -178,6 +178,7 @@ def scores_on_terminal(scores: Mapping[str, Scores], *, details: bool = False, c
         tuple(replace(cell, interval="") if n in shares else cell for n, cell in enumerate(row)) for row in table.rows
     ]
     headings = [each.removesuffix(" %") if n in shares else each for n, each in enumerate(table.columns)]
+    headings[0] = "run"
     notes = [*table.notes]
     if cut_notes:
         notes += [f"{name}: {note}." for name, each in rest.items() if (note := cut_note(each))]

@@ -104,7 +104,7 @@ def test_what_answers_from_elsewhere_took_is_unknown() -> None:
         assert cell(table, 1, name) == NO_FIGURE
         assert cell(table, 0, name).value is not None
     lines = shown(scores_on_terminal(scores), 200).splitlines()
-    headings = next(line for line in lines if line.split()[:1] == ["arm"])
+    headings = next(line for line in lines if line.split()[:1] == ["run"])
     unknown = next(line for line in lines if line.split()[:1] == ["elsewhere"])
     for name in ("rounds", "calls", "tokens"):  # aligned to the right
         assert unknown[: headings.index(name) + len(name)].split()[-1] == "-"
