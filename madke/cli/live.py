@@ -183,12 +183,12 @@ class LiveDebate:
                 yield from closing_lines(transcript)
 
     def _say(self, lines: Iterable[str]) -> None:
-        from madke.report.debate_text import wrapped
+        from madke.report.debate_text import wrap_lines
 
         same_screen = sys.stdout.isatty()
         if same_screen:
             self._erase()
-        say("\n".join(wrapped(lines, self._width)))
+        say("\n".join(wrap_lines(lines, self._width)))
         if same_screen:
             self._draw()
 

@@ -48,7 +48,7 @@ def open_arms(
     Loading a ``module:object`` task lets the results name it, too.
     """
     from madke.data import read_dataset
-    from madke.report.human_grades import corrected, read_corrections
+    from madke.report.human_grades import read_corrections
     from madke.scoring.arms import open_results
     from madke.tasks import TASKS
 
@@ -63,7 +63,7 @@ def open_arms(
         raise UserError("--columns needs --data, the questions of a prediction file")
     questions = None if data is None else read_dataset(data, dataset=dataset, task=task, columns=named)
     arms = open_results(_arms(paths, predictions=questions is not None), questions)
-    return arms if corrections is None else corrected(arms, read_corrections(corrections))
+    return arms if corrections is None else with_corrections(arms, read_corrections(corrections))
 
 
 def _arms(paths: Sequence[Path], *, predictions: bool) -> list[Path]:

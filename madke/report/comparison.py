@@ -123,15 +123,15 @@ class Comparison:
 
         Tests every pair of up to six runs. Of more runs, tests each against the first, unless ``all_pairs``.
         """
-        return paired_tests(_tested(self.arms, all_pairs), self._known(metrics))
+        return paired_tests(_pairs_to_test(self.arms, all_pairs), self._known(metrics))
 
     def dataset_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
         """Like :meth:`tests`, within each dataset: see :func:`madke.scoring.paired.paired_tests_by_dataset`."""
-        return paired_tests_by_dataset(_tested(self.arms, all_pairs), self._known(metrics))
+        return paired_tests_by_dataset(_pairs_to_test(self.arms, all_pairs), self._known(metrics))
 
     def repeat_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
         """Like :meth:`tests`, across repeats: see :func:`madke.scoring.paired.paired_tests`."""
-        return paired_tests(_tested(self.arms, all_pairs), self._known(metrics), over="repeats")
+        return paired_tests(_pairs_to_test(self.arms, all_pairs), self._known(metrics), over="repeats")
 
     @property
     def notes(self) -> list[str]:
@@ -182,11 +182,11 @@ def family(arms: Sequence[ArmValues]) -> tuple[list[PairedTest], list[PairedTest
     Tests every pair of up to six arms, or each arm against the first.
     """
     shared = shared_questions(arms)
-    pairs = _tested([restricted_to(arm, shared) for arm in arms], all_pairs=False)
+    pairs = _pairs_to_test([restricted_to(arm, shared) for arm in arms], all_pairs=False)
     return paired_tests(pairs), paired_tests_by_dataset(pairs)
 
 
-def _tested(arms: Sequence[ArmValues], all_pairs: bool) -> list[tuple[ArmValues, ArmValues]]:
+def _pairs_to_test(arms: Sequence[ArmValues], all_pairs: bool) -> list[tuple[ArmValues, ArmValues]]:
     if all_pairs or len(arms) <= _ALL_PAIRS:  # with more pairs, the correction would remove all power
         return list(combinations(arms, 2))
     return [(arms[0], other) for other in arms[1:]]

@@ -42,7 +42,7 @@ _CONSENSUS = {True: "consensus", False: "no consensus", None: "no verdict"}
 
 def debate_text(transcript: Transcript, width: int = WIDTH) -> str:
     """One debate as text: question, pool, rounds, final answer."""
-    return "\n".join(wrapped(_debate_lines(transcript), width))
+    return "\n".join(wrap_lines(_debate_lines(transcript), width))
 
 
 def _debate_lines(transcript: Transcript) -> Iterator[str]:
@@ -252,7 +252,7 @@ def _indented(text: str) -> Iterator[str]:
     yield from (f"{INDENT}{paragraph}" for paragraph in printable(text).splitlines())
 
 
-def wrapped(lines: Iterable[str], width: int = WIDTH) -> Iterator[str]:
+def wrap_lines(lines: Iterable[str], width: int = WIDTH) -> Iterator[str]:
     """The lines, with the indented ones wrapped to a width."""
     for line in lines:
         text = line.startswith(INDENT)

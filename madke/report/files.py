@@ -106,7 +106,7 @@ def table_latex(table: Table) -> str:
 
     The highest share of a column is bold. Intervals are in small type below their figures. All text is escaped.
     """
-    table = table.shown()
+    table = table.visible()
     places = range(len(table.columns))
     best = [table.best(n) for n in places]
     lines = [

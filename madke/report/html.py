@@ -300,7 +300,7 @@ def page_table(table: Table, runs: Collection[str], first: str) -> PageTable:
 
     ``first``: heading of the metric that decides which debates are right.
     """
-    table = table.shown()
+    table = table.visible()
     places = range(len(table.columns))
     words = [not table.has_figures(n) and any(row[n] != NO_FIGURE for row in table.rows) for n in places]
     named = 1 if all(words) else max(1, sum(1 for _ in takewhile(bool, words)))

@@ -78,7 +78,7 @@ def rows_of(results: Sequence[Results]) -> dict[str, SheetRow]:
             scales = tuple(get_task(t.task).scales)
             tasks.setdefault(scales, t.task)
             if code not in rows:
-                shown, golds = _shown(t), " | ".join(t.answers)
+                shown, golds = _question_text(t), " | ".join(t.answers)
                 rows[code] = SheetRow(id=t.id, question=shown, golds=golds, answer=answer, scales=scales)
                 question, names = question_of(t), metrics_of(get_task(t.task)) if t.answers and answer else ()
                 rows[code].metrics.update({each: METRICS[each](answer, question) for each in names if is_binary(each)})
@@ -142,7 +142,7 @@ def _shared_ids(results: Sequence[Results], *, deferred: bool) -> list[str]:
     return ids
 
 
-def _shown(transcript: Transcript) -> str:
+def _question_text(transcript: Transcript) -> str:
     """The question as a sheet shows it, with its options."""
     options = (f"({letter}) {choice}" for letter, choice in lettered(transcript.choices))
     return "\n".join((transcript.question, *options))
@@ -226,7 +226,7 @@ def read_corrections(path: Path) -> Corrections:
     return Corrections(accepted=accepted, wrong=wrong)
 
 
-def corrected(arms: Sequence[Results], corrections: Corrections) -> list[Results]:
+def with_corrections(arms: Sequence[Results], corrections: Corrections) -> list[Results]:
     """The arms with corrected gold answers. UserError if no arm has a question of the sheet.
 
     An answer that is right joins the gold answers of its question, unless it counts as right already. A question with
@@ -247,7 +247,7 @@ def corrected(arms: Sequence[Results], corrections: Corrections) -> list[Results
 
 
 def _names_of(transcript: Transcript) -> set[tuple[str, ...]]:
-    return {_words(transcript.question), _words(_shown(transcript))}
+    return {_words(transcript.question), _words(_question_text(transcript))}
 
 
 def _corrected(

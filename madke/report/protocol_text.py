@@ -145,7 +145,7 @@ def sample_prompt(variant: Variant, stage: str) -> ChatRequest:
         _pool(question, protocol.knowledge) if protocol.knowledge else KnowledgePool(),
         task=get_task(question.task),
         prompts=variant,
-        first_round=_given(protocol) if protocol.first_round_given else (),
+        first_round=_first_round(protocol) if protocol.first_round_given else (),
         retrieve=nothing_found,
         score_answers=equal_scores,
     )
@@ -187,7 +187,7 @@ class _Placeholder:
         return f"These are the reasons of {purpose.agent}. The answer is {answer}."
 
 
-def _given(protocol: Protocol) -> Sequence[Turn]:
+def _first_round(protocol: Protocol) -> Sequence[Turn]:
     names = [each.name for each in protocol.cast]
     if not any(call.reads for call in protocol.trace.differ.calls):
         names += [f"Stranger {n}" for n in range(1, len(names))]

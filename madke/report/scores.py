@@ -171,7 +171,7 @@ def scores_on_terminal(scores: Mapping[str, Scores], *, details: bool = False, c
     rest = {name: each for name, each in scores.items() if each.transcripts > each.failed}
     if not rest:
         return Group(*causes, *map(Text, incomplete_notes(scores)))
-    table = score_table(rest).shown()
+    table = score_table(rest).visible()
     correct = next(n for n, heading in enumerate(table.columns) if heading.startswith("correct"))
     shares = {n for n, heading in enumerate(table.columns) if heading.endswith(" %") or heading == "rounds"} - {correct}
     rows = [

@@ -64,7 +64,7 @@ class Table:
     file_only: tuple[str, ...] = ()
     """Headings of columns that only CSV and Parquet files have."""
 
-    def shown(self) -> Table:
+    def visible(self) -> Table:
         """The table without the columns that only files have."""
         kept = [n for n, heading in enumerate(self.columns) if heading not in self.file_only]
         rows = tuple(tuple(row[n] for n in kept) for row in self.rows)

@@ -253,7 +253,7 @@ def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequ
     first = common_metric(arm.first_metric for arm in arms)
     metric = first if any(test.metric == first for test in tests) else tests[0].metric
     family = [test for test in tests if test.metric == metric]
-    shown = _Shown(metric, first)
+    shown = _InWords(metric, first)
     if len(arms) == 2:
         rival, sentence = family[0], shown.compared(family[0])
         found = sentence.startswith(shown.NONE)
@@ -288,11 +288,11 @@ def _score(arm: ArmValues, scores: Scores) -> str:
         failed = f"all {scores.failed:,} debates failed"
         why = failed if all_failed(scores) else "no question has a gold answer and a result"
         return f"{arm.name}: no score, because {why}."
-    shown = _Shown(arm.first_metric, arm.first_metric)
+    shown = _InWords(arm.first_metric, arm.first_metric)
     return f"{arm.name}: {shown.value(found.value)}, {shown.interval(found)}, n = {found.n}."
 
 
-def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Shown) -> tuple[PairedTest, str]:
+def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _InWords) -> tuple[PairedTest, str]:
     """The highest of three or more runs against the next one from which no test tells it apart, or else the next one.
 
     If each run is only tested against the first, the highest is compared with that.
@@ -313,7 +313,7 @@ def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Sh
     return rival, f"{highest}; {shown.compared(rival, family=True)}"
 
 
-class _Shown:
+class _InWords:
     """Figures of one metric in words."""
 
     NONE = "no difference found between "

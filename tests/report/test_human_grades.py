@@ -15,10 +15,10 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.experiments.recipe import read_recipe
 from madke.report.human_grades import (
-    corrected,
     human_scores,
     kappa,
     read_corrections,
+    with_corrections,
     write_sheet,
 )
 from madke.report.reproduction import figures, published_table
@@ -288,7 +288,7 @@ def test_a_filled_sheet_corrects_gold_answers(tmp_path: Path) -> None:
     rows = [{**row, "gold": "wrong" if row["answer"] == "the other" else ""} for row in rows_of(tmp_path / "sheet.csv")]
     sheet = fill(tmp_path / "anna.csv", rows, {"'=the one": "yes", "Lake Baikal": "no"})
     before = score_run(run)
-    (arm,) = corrected(open_results([run]), read_corrections(sheet))
+    (arm,) = with_corrections(open_results([run]), read_corrections(sheet))
     after = score_run(arm)
     assert (before.correct.value, before.correct.n) == (0.5, 4)
     assert (after.correct.value, after.correct.n) == (1, 3)
@@ -316,4 +316,4 @@ def test_wrong_corrections_are_refused_with_their_line(tmp_path: Path, text: str
 def test_corrections_of_other_questions_are_refused(tmp_path: Path) -> None:
     (tmp_path / "sheet.csv").write_text("question,answer,right,gold\nElsewhere?,x,yes,\n")
     with pytest.raises(UserError, match="no question of the sheet is in these results"):
-        corrected(arms(tmp_path, ours=OURS), read_corrections(tmp_path / "sheet.csv"))
+        with_corrections(arms(tmp_path, ours=OURS), read_corrections(tmp_path / "sheet.csv"))
