@@ -48,7 +48,7 @@ def open_arms(
     Loading a ``module:object`` task lets the results name it, too.
     """
     from madke.data import read_dataset
-    from madke.report.human_grades import read_corrections
+    from madke.report.human_grades import read_corrections, with_corrections
     from madke.scoring.arms import open_results
     from madke.tasks import TASKS
 
