@@ -1,12 +1,12 @@
-"""Templates in Jinja's sandbox: which files are read, the wording of tasks, and values for trial renders."""
+"""Templates in Jinja's sandbox: the files that are read, their checks, the wording of tasks, values for trial renders."""
 
 import os
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from jinja2 import FunctionLoader, StrictUndefined, nodes
+from jinja2 import FunctionLoader, StrictUndefined, TemplateNotFound, TemplateSyntaxError, meta, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.loaders import split_template_path
 from jinja2.runtime import Context
@@ -22,6 +22,14 @@ from madke.engine.reading import Group
 
 MAX_BYTES = 1 << 16
 
+_REQUIRED = ("system", "user")
+BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
+    "system": "system",
+    "opening": "user",
+    "own": "assistant",
+    "user": "user",
+}
+"""Block -> role of its message, in the order of the messages. A history shown as a chat comes before the last."""
 Checked = tuple[frozenset[str], tuple[str, ...]]
 """The variables that a template uses, also through includes and parents; its texts for example values."""
 
@@ -103,6 +111,69 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
         """The environment's globals; templates have none of their own."""
         return self.globals
+
+
+# Checks.
+
+
+def used_names(environment: Sandbox, stage: str, path: Path) -> set[str]:
+    """Compile a template and all that it includes or extends; return the variables that they need."""
+    if not os.path.lexists(path):
+        raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)
+    left, seen, used, optional = [path.name], list[str](), set[str](), set[str]()
+    try:
+        while left:
+            seen.append(name := left.pop())
+            names = _names(environment, name)
+            used |= names.undeclared
+            optional |= names.optional
+            left += [other for other in names.templates if other not in seen]
+        for name in seen:
+            environment.get_template(name)
+    except TemplateSyntaxError as error:
+        faulty = name if error.name == "<introspection>" else error.name  # jinja2.meta's name for all
+        where = f"{faulty}: " if faulty not in (None, path.name) else ""
+        raise UserError(f"is not a template: {where}{error.message}", file=path, line=error.lineno) from None
+    except TemplateNotFound as error:
+        raise UserError(f"needs a template {error.name!r}, which is missing", file=path) from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # from compiling Jinja's Python code
+        raise UserError(f"is not a template: {error or 'out of memory'}", file=path) from None
+    environment.shown[path.name] = frozenset(used)
+    return used - optional
+
+
+def _names(environment: Sandbox, name: str) -> Names:
+    """The names in one template, read once for all templates that include it."""
+    if name not in environment.names:
+        tree = environment.parsed(name)
+        # Included templates can use variables that this one sets; those with a default may be missing.
+        optional = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
+        defaulted = (filtered.node for filtered in tree.find_all(nodes.Filter) if filtered.name == "default")
+        optional |= {node.name for node in defaulted if isinstance(node, nodes.Name)}
+        environment.names[name] = Names(
+            meta.find_undeclared_variables(tree), optional, list(filter(None, meta.find_referenced_templates(tree)))
+        )
+    return environment.names[name]
+
+
+def check_blocks(environment: Sandbox, path: Path) -> None:
+    """Check that a template has the required blocks, and no block that the template it extends lacks."""
+    lineage: list[str] = []
+    parent: str | None = path.name
+    while parent is not None:
+        if parent in lineage:
+            raise UserError(f"extends itself through {' and '.join(lineage)}", file=path)
+        lineage.append(parent)
+        extends = environment.parsed(parent).find(nodes.Extends)
+        if extends and not isinstance(extends.template, nodes.Const):
+            raise UserError("extends a template by an expression; expected its name in quotes", file=path)
+        parent = extends.template.as_const() if extends else None
+    own, *inherited = [set(environment.get_template(name).blocks) for name in lineage]
+    if stray := sorted(own - {*BLOCKS}.union(*inherited) if inherited else ()):
+        raise UserError(f"has a block {stray[0]!r}, which the template that it extends does not have", file=path)
+    for block in _REQUIRED:
+        if block not in own.union(*inherited):
+            raise UserError(f"has no {{% block {block} %}}; a template needs {' and '.join(_REQUIRED)}", file=path)
 
 
 # The wording of a task.

@@ -1,4 +1,4 @@
-"""Load a variant's protocol and prompts from its folder, and check its templates."""
+"""A variant: a protocol with its prompts, loaded from its folder and checked."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
-from jinja2 import TemplateNotFound, TemplateSyntaxError, meta, nodes
 from jinja2.exceptions import SecurityError
 from pydantic import BaseModel
 
@@ -27,20 +26,22 @@ from madke.engine.protocol import Protocol, ProtocolFunction, function_of, name_
 from madke.engine.reading import quoted
 from madke.engine.roles import PREPARE_VALUES, REMARK_VALUES, STAGE_VALUES
 from madke.engine.settings import Knowledge, Settings
-from madke.engine.templates import EXAMPLES, Checked, Names, Sandbox, TaskPrompt, read_prompt, task_prompt
+from madke.engine.templates import (
+    BLOCKS,
+    EXAMPLES,
+    Checked,
+    Sandbox,
+    TaskPrompt,
+    check_blocks,
+    read_prompt,
+    task_prompt,
+    used_names,
+)
 from madke.tasks.base import BaseTask
 from madke.tasks.choice import lettered
 
-_REQUIRED = ("system", "user")
 _MAX_CHARACTERS = 20_000_000
 """Of one block of a prompt."""
-_BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
-    "system": "system",
-    "opening": "user",
-    "own": "assistant",
-    "user": "user",
-}
-"""Block -> role of its message, in the order of the messages. A history shown as a chat comes before the last."""
 
 
 class _Use(NamedTuple):
@@ -108,7 +109,7 @@ class Variant:
         """The names of the values in the stage's template and in those that it includes."""
         name = self.template(stage, prompt)
         if name not in self.environment.shown:  # a stage that the protocol of the folder does not have
-            _compile(self.environment, stage, self.path(name))
+            used_names(self.environment, stage, self.path(name))
         return self.environment.shown[name]
 
     def _examples(self, name: str, task: BaseTask | str, values: Mapping[str, Any]) -> Iterator[Message]:
@@ -138,9 +139,9 @@ class Variant:
         # Starting the template makes Jinja add the parents' blocks. Text outside blocks is not used.
         next(template.root_render_func(context), None)
         texts = {
-            block: _tidy(_bounded(context.blocks[block][0](context))) for block in _BLOCKS if block in context.blocks
+            block: _tidy(_bounded(context.blocks[block][0](context))) for block in BLOCKS if block in context.blocks
         }
-        return joined([Message(role=_BLOCKS[block], content=text) for block, text in texts.items() if text])
+        return joined([Message(role=BLOCKS[block], content=text) for block, text in texts.items() if text])
 
     def _wording(self, task: BaseTask | str) -> TaskPrompt:
         name, own = (task, None) if isinstance(task, str) else (task.name, task.wording)
@@ -407,8 +408,8 @@ def _check_template(variant: Variant, use: _Use) -> Checked:
     if key not in known:
         shown = variant.protocol.trace.shown
         allowed = STAGE_VALUES.get(stage, PREPARE_VALUES if stage in prepared else REMARK_VALUES) | shown.keys()
-        used = _compile(variant.environment, stage, path)
-        _check_blocks(variant.environment, path)
+        used = used_names(variant.environment, stage, path)
+        check_blocks(variant.environment, path)
         if undeclared := sorted(used - allowed):
             names = ", ".join(sorted(allowed))
             raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {names}", file=path)
@@ -419,63 +420,3 @@ def _check_template(variant: Variant, use: _Use) -> Checked:
             texts += [m.content for m in variant.render(stage, example["question"].task, values, prompt=prompt)]
         known[key] = frozenset(used), tuple(texts)
     return known[key]
-
-
-def _compile(environment: Sandbox, stage: str, path: Path) -> set[str]:
-    """Compile a template and all that it includes or extends; return the variables that they need."""
-    if not os.path.lexists(path):
-        raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)
-    left, seen, used, optional = [path.name], list[str](), set[str](), set[str]()
-    try:
-        while left:
-            seen.append(name := left.pop())
-            names = _names(environment, name)
-            used |= names.undeclared
-            optional |= names.optional
-            left += [other for other in names.templates if other not in seen]
-        for name in seen:
-            environment.get_template(name)
-    except TemplateSyntaxError as error:
-        faulty = name if error.name == "<introspection>" else error.name  # jinja2.meta's name for all
-        where = f"{faulty}: " if faulty not in (None, path.name) else ""
-        raise UserError(f"is not a template: {where}{error.message}", file=path, line=error.lineno) from None
-    except TemplateNotFound as error:
-        raise UserError(f"needs a template {error.name!r}, which is missing", file=path) from None
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # from compiling Jinja's Python code
-        raise UserError(f"is not a template: {error or 'out of memory'}", file=path) from None
-    environment.shown[path.name] = frozenset(used)
-    return used - optional
-
-
-def _names(environment: Sandbox, name: str) -> Names:
-    """The names in one template, read once for all templates that include it."""
-    if name not in environment.names:
-        tree = environment.parsed(name)
-        # Included templates can use variables that this one sets; those with a default may be missing.
-        optional = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
-        defaulted = (filtered.node for filtered in tree.find_all(nodes.Filter) if filtered.name == "default")
-        optional |= {node.name for node in defaulted if isinstance(node, nodes.Name)}
-        environment.names[name] = Names(
-            meta.find_undeclared_variables(tree), optional, list(filter(None, meta.find_referenced_templates(tree)))
-        )
-    return environment.names[name]
-
-
-def _check_blocks(environment: Sandbox, path: Path) -> None:
-    """Check that a template has the required blocks, and no block that the template it extends lacks."""
-    lineage: list[str] = []
-    parent: str | None = path.name
-    while parent is not None:
-        if parent in lineage:
-            raise UserError(f"extends itself through {' and '.join(lineage)}", file=path)
-        lineage.append(parent)
-        extends = environment.parsed(parent).find(nodes.Extends)
-        if extends and not isinstance(extends.template, nodes.Const):
-            raise UserError("extends a template by an expression; expected its name in quotes", file=path)
-        parent = extends.template.as_const() if extends else None
-    own, *inherited = [set(environment.get_template(name).blocks) for name in lineage]
-    if stray := sorted(own - {*_BLOCKS}.union(*inherited) if inherited else ()):
-        raise UserError(f"has a block {stray[0]!r}, which the template that it extends does not have", file=path)
-    for block in _REQUIRED:
-        if block not in own.union(*inherited):
-            raise UserError(f"has no {{% block {block} %}}; a template needs {' and '.join(_REQUIRED)}", file=path)
