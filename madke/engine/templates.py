@@ -1,4 +1,4 @@
-"""Templates in Jinja's sandbox: the files that are read, their checks, the wording of tasks, values for trial renders."""
+"""Templates in Jinja's sandbox: which files are read, their checks, the wording of tasks, and trial values."""
 
 import os
 from collections.abc import Mapping, MutableMapping, Sequence
