@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from madke.experiments.study import BLOCK
+from madke.api.study import BLOCK
 from madke.scoring.verdict import ALPHA, BETS, MARGIN, WEIGHTS
 
 STUDIES, QUESTIONS, SEED = 10_000, 200, 20261128

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
+from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
 from tempfile import mkdtemp
@@ -14,18 +15,23 @@ from madke._util.concurrency import outside_loop
 from madke.core.errors import UserError, suggesting, unknown
 from madke.core.events import Listener, silent
 from madke.core.knowledge import Source
-from madke.experiments.experiment import CALLS, Experiment
+from madke.core.question import Question
+from madke.experiments.experiment import CALLS, Experiment, is_experiment, recorded_questions, run_experiment
 from madke.experiments.experiment_spec import ExperimentSpec, QuestionSets, read_experiment_spec
 from madke.experiments.recipe import Arm, Recipe, read_recipe
-from madke.experiments.study import right_answers, run_study
 from madke.models.model_names import kind_of
 from madke.models.prices import prices_paid
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
+from madke.runs.meter import account
 from madke.runs.record import read_run
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest, takes_request
+from madke.scoring.arms import Results, open_results
+from madke.scoring.debate_rows import correct
+from madke.scoring.metrics import GRADER
+from madke.scoring.outside import external_values
 from madke.scoring.statistics import Estimate, estimate
-from madke.scoring.verdict import MARGIN, Verdict
+from madke.scoring.verdict import MARGIN, Verdict, verdict_of
 
 if TYPE_CHECKING:
     from madke.report.tables import Table
@@ -42,6 +48,8 @@ class Study:
     experiment: Experiment
     verdict: Verdict
     """``outcome``: ``"yes"``, ``"no"`` or ``"open"``; ``more``: how many more questions would decide."""
+    answers: Mapping[str, Mapping[str, float]]
+    """Arm -> question -> its share of right answers over repeats; see :func:`right_answers`."""
     given: int
     """The number of questions that were given; the arms have answered the first ``asked`` of them."""
 
@@ -58,7 +66,7 @@ class Study:
     @cached_property
     def right(self) -> Mapping[str, Estimate]:
         """Arm -> its share of right answers: by the first grader, else by the first metric of the task."""
-        shares = {name: estimate([*found.values()]) for name, found in right_answers(self.experiment.arms).items()}
+        shares = {name: estimate([*found.values()]) for name, found in self.answers.items()}
         return {name: share for name, share in shares.items() if share is not None}
 
     @cached_property
@@ -152,11 +160,84 @@ MORE_ARMS = ("views", "second-turn")
 """Protocols that a study can have as further arms; the verdict does not rest on them."""
 
 
-def studies(spec: ExperimentSpec, out: Path, options: RunOptions, **more: Any) -> Iterator[Study]:
-    """The study after each block of questions; see :func:`madke.experiments.study.run_study`."""
-    given = len(spec.questions)
-    for experiment, verdict in run_study(spec, out, options, **more):
-        yield Study(path=out, experiment=experiment, verdict=verdict, given=given)
+BLOCK = 20
+"""Questions between two looks at the results."""
+
+
+def studies(
+    spec: ExperimentSpec,
+    out: Path,
+    options: RunOptions,
+    *,
+    margin: float = MARGIN,
+    whole: bool = False,
+    block: int = BLOCK,
+    listen: Listener = silent,
+    on_block: Callable[[int, int], None] = lambda done, given: None,
+    on_arm: Callable[[int, Arm], None] = lambda number, arm: None,
+    grade: Callable[[Experiment], None] = lambda experiment: None,
+    signals: bool = False,
+) -> Iterator[Study]:
+    """Run or resume a study, and yield it after each block of questions.
+
+    It ends with a verdict (unless ``whole``), at a limit of the options, or with the last question. The questions come
+    in a random order that is the same in every run, so that a file which is sorted by topic or difficulty does not
+    decide; those of an earlier command come first. ``on_block`` gets the numbers of questions up to the end of a block
+    and in all; ``grade`` grades the answers before a verdict.
+    """
+    begun = recorded_questions(out) if is_experiment(out) else []
+    spec = replace(spec, questions=_shuffled(spec.questions, begun))
+    own = account(options)
+    sources: dict[str, Source] = {}
+    done, given = 0, len(spec.questions)
+    while done < given:
+        done = min(given, max(done + block, len(begun)))
+        if options.replay and begun:
+            done = given = len(begun)
+        on_block(done, given)
+        experiment = run_experiment(
+            replace(spec, questions=spec.questions[:done]),
+            out,
+            options,
+            own=own,
+            sources=sources,
+            listen=listen,
+            on_arm=on_arm,
+            signals=signals,
+        )
+        grade(experiment)
+        answers = right_answers(experiment.arms)
+        verdict = verdict_of(answers, margin=margin)
+        yield Study(path=out, experiment=experiment, verdict=verdict, answers=answers, given=given)
+        if experiment.unfinished or experiment.waiting or (verdict.outcome != "open" and not whole):
+            return
+
+
+def _shuffled(questions: Sequence[Question], begun: Sequence[str]) -> list[Question]:
+    place = {id_: n for n, id_ in enumerate(begun)}
+    last = len(place)
+    return sorted(questions, key=lambda each: (place.get(each.id, last), sha256(each.id.encode()).digest()))
+
+
+def right_answers(arms: Mapping[str, Path]) -> dict[str, dict[str, float]]:
+    """Arm -> question -> its share of right answers over repeats: by the first grader, else by the task's first metric.
+
+    Failed and deferred debates, and questions without gold answers, are missing.
+    """
+    if not arms:
+        return {}
+    opened = dict(zip(arms, open_results([*arms.values()]), strict=True))
+    return {name: _right(results) for name, results in opened.items()}
+
+
+def _right(results: Results) -> dict[str, float]:
+    grades = external_values(results).get(GRADER, {})
+    found: dict[str, list[float]] = {}
+    for transcript in results.transcripts():
+        value = correct(transcript)
+        if value is not None:
+            found.setdefault(transcript.id, []).append(grades.get((transcript.id, transcript.repeat), value))
+    return {id_: fmean(values) for id_, values in found.items()}
 
 
 @suggesting
