@@ -19,8 +19,7 @@ import pytest
 from madke.core.chat import retry_seed
 from madke.core.transcript import to_json
 from madke.models.openai_client import OpenAIChat
-from madke.models.pipeline import CallPipeline
-from madke.models.retry import RetryPolicy
+from madke.models.pipeline import CallPipeline, RetryPolicy
 from madke.models.transport import MAX_REPLY, Transport
 from madke.runs import runner
 from madke.runs import spec as run_spec

@@ -8,7 +8,7 @@ from eval.benchmarks.jumping_loop import at_once
 from madke.core.chat import Completion, Usage
 from madke.core.errors import CallError
 from madke.models.limiter import Limiter
-from madke.models.retry import RetryPolicy
+from madke.models.pipeline import RetryPolicy
 from madke.models.scripted import ScriptedChat
 from tests.support.chat_requests import chat_request
 from tests.support.pipelines import limited

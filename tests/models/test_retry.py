@@ -5,7 +5,7 @@ import pytest
 
 from madke.core.chat import Completion, Outcome, Usage
 from madke.core.errors import CallError
-from madke.models.retry import RetryPolicy
+from madke.models.pipeline import RetryPolicy
 from madke.models.scripted import ScriptedChat
 from madke.runs.meter import Meter
 from tests.support import pipelines

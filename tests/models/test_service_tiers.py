@@ -16,9 +16,8 @@ from madke.models.chat_models import close
 from madke.models.endpoint import Endpoint, ModelEntry, read_models
 from madke.models.limiter import Limits
 from madke.models.openai_client import OpenAIChat
-from madke.models.pipeline import CallPipeline
+from madke.models.pipeline import CallPipeline, RetryPolicy
 from madke.models.prices import Price, cost, price_of
-from madke.models.retry import RetryPolicy
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from madke.scoring.scored import score_run

@@ -6,9 +6,8 @@ from typing import Any
 
 from madke.core.chat import ChatModel
 from madke.models.limiter import Limiter, Limits
-from madke.models.pipeline import CallPipeline
+from madke.models.pipeline import CallPipeline, RetryPolicy
 from madke.models.prefixes import Prefixes
-from madke.models.retry import RetryPolicy
 from madke.models.store import CallStore
 
 ONCE = RetryPolicy(attempts=1, rejections=1, empties=0)
