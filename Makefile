@@ -92,6 +92,9 @@ study: $(STAMP)
 
 docs: $(SITE_STAMP)
 	$(SITE_VENV)/bin/python -m docs.generate
+	rm -rf build/example-study
+	$(SITE_VENV)/bin/madke study eval/samples/questions.jsonl --yes --out build/example-study
+	cp build/example-study/report.html docs/example-report.html
 	$(SITE_VENV)/bin/zensical build --clean --strict
 	$(SITE_VENV)/bin/python -m docs.llms site
 	$(SITE_VENV)/bin/python -m docs.check_site site

@@ -27,7 +27,7 @@ from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.models.chat_models import as_chat_model, close, open_model
 from madke.models.endpoint import read_models, refuse_two_addresses
 from madke.models.model_names import forms_with_endpoint, has_endpoint, is_loaded
-from madke.retrieval.named import known_sources, open_source, parse_sources, resolve
+from madke.retrieval.named import open_source, parse_sources, resolve
 from madke.retrieval.pools.pool_file import read_pools, sources_in
 from madke.runs.pools import staged
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest
@@ -96,15 +96,14 @@ class ExperimentSpec:
         return {name: by for file in self.pools for name, by in sources_in(read_pools(file).values()).items()}
 
     def unknown_sources(self) -> list[UserError]:
-        """One error for each source name that is neither known nor in a pool file."""
-        known = {*known_sources(), *self.pool_sources}
+        """One error for each source that is not in a pool file and cannot be resolved."""
         found: dict[str, UserError] = {}
         for arm, spec in self.specs:
             for name, source in spec.record.source_specs.items():
                 try:
                     with self._at(arm):
-                        if source is None and name not in known:
-                            resolve(name)
+                        if name not in self.pool_sources:
+                            resolve(name, source)
                 except UserError as error:
                     found.setdefault(name, error)
         return [*found.values()]

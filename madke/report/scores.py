@@ -583,7 +583,9 @@ def judge_notes(name: str, scores: Scores) -> Iterator[str]:
     if said:
         yield f"{name}: by the task's matcher, the judge said {'; '.join(said)}."
     if found.summaries:
-        new = f"in {found.new_summaries:,} of {found.summaries:,} summaries the final answer is none of the debaters'"
+        new = (
+            f"in {found.new_summaries:,} of {found.summaries:,} summaries the final answer is one that no debater gave"
+        )
         yield f"{name}: {new}{_per_question(scores, 'new_summary')}."
 
 

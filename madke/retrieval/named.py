@@ -28,6 +28,7 @@ from madke.retrieval.documents.reading import DOCUMENT_TYPES, is_document
 from madke.retrieval.documents.source import DocumentSource
 from madke.retrieval.fusion import HybridSource, Method
 from madke.retrieval.index_sources import RankedBy, SampleSource, is_index, open_index
+from madke.retrieval.indexes.index_folder import build_first, is_corpus
 from madke.retrieval.services import HttpOptions, SerperOptions, WikipediaOptions, search_presets
 from madke.retrieval.source import SOURCES, NamedSource, own_source
 from madke.retrieval.web import SnippetsSource, WebService, WebSource
@@ -517,6 +518,8 @@ def _resolved(
     folder = _folder(entry) / at_home(Path(spec))
     if is_index(folder):
         return IndexSpec(index=folder)
+    if folder.name.endswith((".tsv", ".tsv.gz")) or is_corpus(folder):
+        raise _error(build_first(spec), entry)
     if folder.is_dir() or (folder.is_file() and is_document(folder.name)):
         return DocumentsSpec(documents=folder)
     if found := _built_in(spec):

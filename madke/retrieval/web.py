@@ -101,9 +101,14 @@ class SnippetsSource:
     """
 
     def __init__(self, path: Path, *, name: str) -> None:
+        from madke.retrieval.indexes.corpus import passage_of
+        from madke.retrieval.indexes.index_folder import build_first
+
         self.name = name
         self._results: dict[str, tuple[WebResult, ...]] = {}
         for number, item in read_jsonl(path):
+            if passage_of(item) is not None:
+                raise UserError(build_first(str(path)))
             line = validated(item, _Line, file=f"{path}:{number}")
             key = _normalised(line.query)
             if key in self._results:

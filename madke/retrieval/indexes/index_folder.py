@@ -5,6 +5,7 @@ from dataclasses import fields
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, Field
@@ -202,6 +203,18 @@ class Manifest(ManifestPart):
     def size(self) -> int:
         """Bytes of all files of the index."""
         return sum(file.size for file in self.files)
+
+
+def is_corpus(folder: Path) -> bool:
+    """Whether a folder holds passages for ``madke index build``: of BEIR, or of ``madke index passages``."""
+    return (folder / PASSAGES_MANIFEST).is_file() or (folder.is_dir() and beir_corpus(folder) is not None)
+
+
+def build_first(corpus: str) -> str:
+    """What to do with passages that were given as a source."""
+    out = f"{Path(corpus).resolve().name.partition('.')[0]}-index"
+    command = f"madke index build {quote(corpus)} --out {quote(out)}"
+    return f"{corpus}: passages need an index: run {command}, then use --sources ./{quote(out)}"
 
 
 def beir_corpus(folder: Path) -> Path | None:
