@@ -1,7 +1,6 @@
 """Every line of ``transcripts.jsonl`` is checked when a run is resumed or scored: damage is named, with the cure."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -105,20 +104,6 @@ def test_a_line_that_is_not_complete_is_dropped_by_the_next_command(tmp_path: Pa
         directory.resume(RunOptions())
         assert directory.done == {("q", 0)}
     assert file.read_bytes() == LINE
-
-
-def test_a_pipe_in_place_of_the_transcripts_is_refused(finished: Any) -> None:
-    out, again = finished
-    file = out / "transcripts.jsonl"
-    kept = file.rename(out.parent / "kept.jsonl")
-    os.mkfifo(file)
-    try:
-        for done in (madke("score", out), madke("report", out), again()[0]):
-            assert done.returncode == 2, done.stderr
-            assert f"{file}: is a named pipe; expected a regular file" in done.stderr
-    finally:
-        file.unlink()
-        kept.rename(file)
 
 
 def test_a_description_of_deep_lists_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli import madke, refused
+from tests.support.cli import madke
 from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import error, openai_server
 
@@ -81,12 +81,3 @@ def test_a_server_that_moved_pays_nothing_twice(tmp_path: Path) -> None:
     assert len(transcripts.read_text().splitlines()) == 4
     done = madke(*arguments(tmp_path, "http://127.0.0.1:1/v1", "--replay"))  # needs no endpoint
     assert done.returncode == 0, done.stderr
-
-
-def test_a_server_that_is_gone_is_told_before_anything_is_paid(tmp_path: Path) -> None:
-    with openai_server(debating) as gone:
-        pass
-    with openai_server(debating) as base:
-        line = refused(*arguments(tmp_path, base.url, "--cast", f"judge=openai/j@{gone.url}"))
-        assert f"the endpoint of openai/j, {gone.url}, cannot be reached" in line
-        assert base.requests == []
