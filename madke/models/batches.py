@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from madke._util.child_process import Child, why_ended
 from madke._util.files import drop_torn_line, read_jsonl
@@ -49,13 +49,6 @@ POLL_SECONDS = (5.0, 60.0)
 _OVER = ("completed", "failed", "expired", "cancelled")
 
 
-class BatchState(NamedTuple):
-    """What the provider says about a batch: its status, and how many calls are answered or have failed."""
-
-    status: str
-    done: int = 0
-
-
 class BatchApi:
     """OpenAI's files and batches, which other providers offer, too."""
 
@@ -81,11 +74,11 @@ class BatchApi:
                 return batch.id
         return None
 
-    async def state(self, batch: str) -> BatchState:
-        """Where a batch stands."""
+    async def state(self, batch: str) -> tuple[str, int]:
+        """The status of a batch, and how many calls are answered or have failed."""
         found = await self._client.batches.retrieve(batch)
         counts = found.request_counts
-        return BatchState(found.status, counts.completed + counts.failed if counts else 0)
+        return found.status, counts.completed + counts.failed if counts else 0
 
     async def answers(self, batch: str) -> bytes:
         """The answers of a batch that is over, one a line; perhaps not of all its requests."""
@@ -129,9 +122,9 @@ class BatchCommand:
         """As :meth:`BatchApi.find`."""
         return token if self._file(token, "answers").exists() else None
 
-    async def state(self, batch: str) -> BatchState:
+    async def state(self, batch: str) -> tuple[str, int]:
         """As :meth:`BatchApi.state`."""
-        return BatchState("completed")
+        return "completed", 0
 
     async def answers(self, batch: str) -> bytes:
         """As :meth:`BatchApi.answers`."""
@@ -260,11 +253,11 @@ class Batches:
         assert batch.name is not None
         seconds, most = POLL_SECONDS
         shown = None
-        while (state := await self._service.state(batch.name)).status not in _OVER:
+        while (state := await self._service.state(batch.name))[0] not in _OVER:
             if state != shown:
-                shown = state
+                status, done = shown = state
                 since = time.strftime("%H:%M", time.localtime(batch.since))
-                where = f"{state.done} of {count_of(len(batch.ids), 'call')} done, {state.status}"
+                where = f"{done} of {count_of(len(batch.ids), 'call')} done, {status}"
                 _log.warning("batch %s, out since %s: %s", batch.name, since, where)
             await asyncio.sleep(seconds)
             seconds = min(2 * seconds, most)
@@ -272,7 +265,7 @@ class Batches:
         missing = len(batch.ids) - len(found.keys() & set(batch.ids))
         if missing:
             left = f"no answer to {missing} of {count_of(len(batch.ids), 'call')}, which are asked one by one"
-            _log.warning("batch %s: %s, %s", batch.name, state.status, left)
+            _log.warning("batch %s: %s, %s", batch.name, state[0], left)
         for id_, future in batch.answered.items():
             if not future.done():
                 future.set_result(found.get(id_))
@@ -283,8 +276,6 @@ class Batches:
 
     def _read(self) -> Iterator[_Batch]:
         """The batches of earlier processes. A last line that a kill cut off is of a batch that was not sent."""
-        if not self._file.exists():
-            return
         drop_torn_line(self._file)
         found: dict[str, _Batch] = {}
         for _, row in read_jsonl(self._file):
