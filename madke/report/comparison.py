@@ -404,9 +404,9 @@ class LogPair:
     test: PairedTest
     """``left`` and ``right`` are the names; ``p_holm`` is corrected over all pairs."""
     unpaired_p: float
-    """Of the z-test of two means that ignores that the questions are the same, for comparison."""
+    """p of the z-test of two means, which ignores that the questions are the same; for comparison."""
     equal: bool
-    """Whether the difference is within the margin for sure."""
+    """Whether the two are equal within the margin, by an equivalence test."""
     margin: float
     more: int | None
     """Further questions that would show a difference of this size; None for no difference."""
@@ -414,7 +414,7 @@ class LogPair:
     """Questions that only one of the two has."""
 
     def sentence(self) -> str:
-        """What was found."""
+        """The result in words."""
         test, found = self.test, self.test.difference
         better, worse, low, high = test.right, test.left, found.low, found.high
         if found.value < 0:

@@ -104,7 +104,7 @@ def passage_lines(passages: Sequence[Passage]) -> Iterator[str]:
 
 
 def prepared_lines(agent: str, stage: str, text: str) -> Iterator[str]:
-    """What a debater prepared before its first turn."""
+    """A text that a debater prepared before its first turn."""
     yield f"{one_line(agent)} prepares {one_line(stage)}:"
     yield from _indented(text)
 
@@ -118,7 +118,7 @@ def order_lines(entry: Round) -> Iterator[str]:
 
 
 def turn_lines(turn: Turn, order: Sequence[str] = (), before: Round | None = None) -> Iterator[str]:
-    """What a debater did and said. A reply that equals its reply of the round ``before`` is not repeated."""
+    """Actions and reply of a debater. A reply that equals its reply of the round ``before`` is not repeated."""
     stance, did = turn.stance, ", ".join(_actions(turn, order))
     head = f"{' '.join(filter(None, (one_line(turn.agent), did)))}{_left_out(stance)}"
     said = stance.error or stance.text
@@ -130,14 +130,14 @@ def turn_lines(turn: Turn, order: Sequence[str] = (), before: Round | None = Non
 
 
 def reflection_lines(turn: Turn) -> Iterator[str]:
-    """What a debater found on its own answer, if the protocol asks."""
+    """A debater's review of its own answer, if the protocol asks for one."""
     if (found := turn.reflection) is not None:
         yield f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_left_out(found)}"
         yield from _indented(found.error or found.text)
 
 
 def verdict_lines(entry: Round, before: Round | None = None) -> Iterator[str]:
-    """What was said after the turns of a round; a verdict that equals that of the round ``before`` in one line."""
+    """Remarks, verdict, extracted answer and digest of a round. An unchanged verdict takes one line."""
     for remark in entry.remarks:
         yield f"{one_line(remark.role)} remarks{_left_out(remark)}"
         yield from _indented(remark.error or remark.text)
@@ -239,7 +239,7 @@ def _side_and_answer(verdict: Verdict) -> str:
 
 
 def _left_out(reply: Called) -> str:
-    """What the model's context window had no room for."""
+    """Stances and passages that did not fit the model's context window."""
     limited = "" if reply.max_tokens is None else f" (context window full: reply limited to {reply.max_tokens} tokens)"
     if (truncated := reply.truncated) is None:
         return limited
@@ -437,7 +437,7 @@ def _turnaround_line(each: Turnaround) -> str:
 
 
 def conflict_table(maps: Mapping[str, Sequence[ConflictMap]]) -> Table:
-    """How often debaters differ, and what goes with changes of their answers. ``maps``: run -> its debates' maps."""
+    """How often debaters differ, and what they read before they changed their answers. ``maps``: run -> its debates' maps."""
     rows: list[TableRow] = []
     for name, found in maps.items():
         changes = [change for each in found for change in each.changes]

@@ -307,7 +307,7 @@ def _flat(path: str, value: Any) -> Iterator[tuple[str, str]]:
 
 Step = Literal["one agent", "retrieval", "further calls", "talk"]
 STEPS: tuple[Step, ...] = ("one agent", "retrieval", "further calls", "talk")
-"""What each kind of arm adds to the one before: one agent without knowledge; the same with a pool; several answers over
+"""What each kind of arm adds to the previous one: one agent without knowledge; the same with a pool; several answers over
 the same pool, of which a vote takes one; debaters who read each other."""
 
 _MOST_ROWS = 24

@@ -1,4 +1,4 @@
-"""What people say of answers, on one sheet: blind grades, and corrections of gold answers.
+"""Blind grades of answers by people, and corrections of gold answers, on one sheet.
 
 A sheet has a row for each distinct answer to a question. People fill in ``right`` (translations: two scales), and
 ``gold`` where the gold answers are wrong. As grades, a filled sheet gives scores of the runs that it was made from; as
@@ -44,7 +44,7 @@ _SCALES: Mapping[Scale, Mapping[str, float]] = {"right": _YES_NO, "ambiguity_res
 """Column to fill -> allowed cell -> value. Translations have the last two (Liang et al., section 4.1)."""
 
 _Place = TypeVar("_Place")
-"""What is graded."""
+"""A graded answer: the code of a row, or a question with an answer."""
 
 SheetGrades = Mapping[str, Mapping[str, float]]
 """Row code -> scale -> grade, without empty rows and cells."""
@@ -149,7 +149,7 @@ def _question_text(transcript: Transcript) -> str:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """What a spreadsheet program leaves of a text: it changes line breaks and apostrophes, but not words."""
+    """The words of a text. Spreadsheet programs keep words, but change line breaks and apostrophes."""
     return tuple(re.findall(r"\w+", text))
 
 

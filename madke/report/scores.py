@@ -522,18 +522,18 @@ def prompt_line(scores: Scores) -> str | None:
 
 
 _WASTE = 0.3
-"""Share of the prompt tokens, neither distinct nor cached, from which advice pays."""
+"""Advice is given from this share of prompt tokens that are neither distinct nor cached."""
 
 
 def prefix_advice(total: StageUsage, with_slots: Collection[str] = ()) -> str | None:
-    """What would make a server read less again; None if that would be little, or if it is not known to cache.
+    """How to make a server recompute fewer prompt tokens; None if little would be saved or nothing is cached.
 
     ``with_slots`` are the models whose servers keep prompts in slots.
     """
     again = total.prompt_tokens - total.distinct_tokens - total.cached_tokens
     if not total.distinct_tokens or not total.cached_tokens or again < _WASTE * total.prompt_tokens:
         return None
-    waste = f"{again:,} prompt tokens were read again"
+    waste = f"{again:,} prompt tokens were computed again"
     if with_slots:
         return f"{waste}: serve {', '.join(sorted(with_slots))} with one slot, or set --concurrency to its slots"
     return f"{waste}: calls that begin alike wait for the first at an entry of models.yaml with prefix: on"
@@ -555,11 +555,11 @@ def readable_note(name: str, scores: Scores) -> str | None:
 
 
 _UNEQUAL = 0.05
-"""A larger difference between the readable shares of two arms is part of the finding."""
+"""The finding names larger differences between the readable shares of two arms."""
 
 
 def readable_difference(scores: Mapping[str, Scores]) -> str:
-    """The stages that two arms were read unequally in, in one sentence; empty if there are none."""
+    """The stages in which two arms have unequal readable shares, in one sentence; empty if there are none."""
     found = []
     for stage in dict.fromkeys(stage for each in scores.values() for stage in each.readable):
         shares = {name: each.readable[stage].value for name, each in scores.items() if stage in each.readable}
@@ -601,7 +601,7 @@ _MOST_UNREAD = 0.1
 
 
 def oddities(scores: Mapping[str, Scores]) -> Iterator[str]:
-    """What in the scores of arms suggests that something is off, one sentence each."""
+    """Signs in the scores of arms that something is wrong, one sentence each."""
     for name, each in scores.items():
         em, match = each.metrics.get("em"), each.metrics.get("match")
         if em and match and em.value <= _SENTENCES[0] and match.value >= _SENTENCES[1]:

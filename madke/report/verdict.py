@@ -45,7 +45,7 @@ _WHAT = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArmCost:
-    """What the answers of one arm took, whoever paid for a call that several arms share."""
+    """Calls, tokens and money of one arm's answers, including calls that another arm paid for."""
 
     calls: int
     tokens: int
@@ -182,7 +182,7 @@ def votes_sentence(scores: Scores, votes: float) -> str:
     """How many independent opinions the votes were worth. ``votes``: the mean number of votes on a question."""
     found = scores.votes
     if found is None:
-        return "How many independent opinions the vote is worth cannot be told: its votes are equally right everywhere."
+        return "The number of independent opinions is unknown: the votes are equally often right on all questions."
     return (
         f"You paid for {votes:.3g} opinions and got {found.value:.1f} ({found.low:.1f} to {found.high:.1f}), "
         "difficulty included. They are samples of one prompt and one model; another prompt, other passages or another "
@@ -212,7 +212,7 @@ def study_table(scores: Mapping[str, Scores], right: Mapping[str, Estimate], cos
 
 
 def scope(done: int, given: int, verdict: Verdict, *, limit: str = "") -> str:
-    """How many questions the verdict rests on, and why not all."""
+    """The number of questions behind the verdict, and why it is not all of them."""
     if limit:
         return f"Ended at {limit} after {done:,} of {count_of(given, 'question')}; the same command continues."
     if done < given:
@@ -224,7 +224,7 @@ def scope(done: int, given: int, verdict: Verdict, *, limit: str = "") -> str:
 
 
 def equal_cost_note(costs: Mapping[str, ArmCost]) -> Sequence[str]:
-    """A warning where the vote did not cost what the debate did."""
+    """A warning if the vote and the debate did not make about the same number of calls."""
     if not {"votes", "debate"} <= costs.keys() or not costs["debate"].calls:
         return []
     ratio = costs["votes"].calls / costs["debate"].calls

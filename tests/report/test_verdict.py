@@ -107,7 +107,7 @@ def test_three_lines_say_what_each_part_adds() -> None:
 
 def test_the_votes_are_counted_as_independent_opinions() -> None:
     scores = scores_of([])
-    assert "cannot be told" in votes_sentence(scores, 16)
+    assert "is unknown" in votes_sentence(scores, 16)
     object.__setattr__(scores, "votes", Estimate(value=1.53, low=1.2, high=2.01, n=100))
     assert votes_sentence(scores, 16).startswith(
         "You paid for 16 opinions and got 1.5 (1.2 to 2.0), difficulty included."
