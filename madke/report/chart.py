@@ -70,14 +70,15 @@ def key_of(scores: Mapping[str, Scores]) -> list[KeyEntry]:
 def charts(scores: Mapping[str, Scores], key: Sequence[KeyEntry]) -> Iterator[Chart]:
     """A chart for calls, for tokens, and for money where all runs have prices; none for fewer than two runs."""
     for unit in ("calls", "tokens", "cost"):
-        costs = {entry.letter: _cost(scores[entry.name], unit) for entry in key}
+        costs = {entry.letter: cost_per_question(scores[entry.name], unit) for entry in key}
         known = {letter: cost for letter, cost in costs.items() if cost > 0}
         if len(known) > 1 and (unit != "cost" or len(known) == len(costs)):
             shares = {e.letter: found for e in key if (found := scores[e.name].correct) and e.letter in known}
             yield _chart(unit, shares, known, {entry.letter: entry.name for entry in key})
 
 
-def _cost(scores: Scores, unit: str) -> float:
+def cost_per_question(scores: Scores, unit: str) -> float:
+    """Mean calls, tokens or cost of a debate; 0 if unknown, as for predictions from files."""
     totals = {"calls": scores.total.calls, "tokens": scores.total.tokens}
     money = sum(scores.spending.cost.values()) if scores.spending else 0.0
     return totals.get(unit, money) / max(1, scores.transcripts)

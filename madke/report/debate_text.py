@@ -437,7 +437,7 @@ def _turnaround_line(each: Turnaround) -> str:
 
 
 def conflict_table(maps: Mapping[str, Sequence[ConflictMap]]) -> Table:
-    """How often debaters differ, and what they read before they changed their answers. ``maps``: run -> its debates' maps."""
+    """How often debaters differ, and what they read before they changed answers. ``maps``: run -> its maps."""
     rows: list[TableRow] = []
     for name, found in maps.items():
         changes = [change for each in found for change in each.changes]

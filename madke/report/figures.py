@@ -23,6 +23,7 @@ from madke._util.files import write_file
 from madke._util.terminal import printable
 from madke.engine.protocol import Protocol
 from madke.engine.settings import Knowledge
+from madke.report.chart import cost_per_question
 from madke.report.tables import ORACLE
 from madke.runs.record import RunRecord
 from madke.scoring.arms import ArmValues, Results
@@ -149,18 +150,9 @@ def arms_of(results: Sequence[Results], scores: Mapping[str, Scores], values: Se
 # By arm
 
 
-Cost = Literal["calls", "tokens"]
-
-
-def mean_cost(scores: Scores, cost: Cost) -> float:
-    """Mean calls or tokens of a debate; 0 for predictions from files."""
-    total = scores.total.calls if cost == "calls" else scores.total.tokens
-    return total / max(1, scores.transcripts)
-
-
-def accuracy_by_cost(arms: Sequence[DrawnArm], cost: Cost) -> Drawing | None:
+def accuracy_by_cost(arms: Sequence[DrawnArm], cost: Literal["calls", "tokens"]) -> Drawing | None:
     """Accuracy against mean calls or tokens per question, a point for each arm that has both."""
-    costs = [(arm, mean_cost(arm.scores, cost)) for arm in arms]
+    costs = [(arm, cost_per_question(arm.scores, cost)) for arm in arms]
     points = [(arm, spent, arm.scores.correct) for arm, spent in costs if arm.scores.correct and spent > 0]
     if len(points) < 2:
         return None
@@ -307,8 +299,8 @@ def _flat(path: str, value: Any) -> Iterator[tuple[str, str]]:
 
 Step = Literal["one agent", "retrieval", "further calls", "talk"]
 STEPS: tuple[Step, ...] = ("one agent", "retrieval", "further calls", "talk")
-"""What each kind of arm adds to the previous one: one agent without knowledge; the same with a pool; several answers over
-the same pool, of which a vote takes one; debaters who read each other."""
+"""The kinds of arms, each of which adds something: one agent without knowledge; the same with a pool; several answers
+over the same pool and a vote; debaters who read each other."""
 
 _MOST_ROWS = 24
 
