@@ -591,8 +591,10 @@ def judge_notes(name: str, scores: Scores) -> Iterator[str]:
 
 def _per_question(scores: Scores, name: str) -> str:
     """The share over questions with its interval."""
-    share = scores.debate.get(name)
-    return f" ({interval(share)} %)" if share else ""
+    if (share := scores.debate.get(name)) is None:
+        return ""
+    cell = percent_cell(share)
+    return f" ({cell.text} % per question, 95 % {cell.interval})"
 
 
 _SENTENCES = 0.1, 0.8

@@ -65,7 +65,7 @@ def test_scores_and_their_notes_give_counts_and_shares_with_intervals() -> None:
     )
     assert (scores["false_same"].value, scores["false_same"].n) == (0.5, 2)
     verdicts, summaries = judge_notes("run", scores)
-    assert verdicts.startswith("run: by the task's matcher, the judge said SAME 2 times, 1 of them wrong (50.0 (")
+    assert "the judge said SAME 2 times, 1 of them wrong (50.0 % per question, 95 % " in verdicts
     assert "in 1 of 3 summaries the final answer is one that no debater gave" in summaries
 
 
