@@ -118,18 +118,6 @@ def test_trec_runs_and_judgements(run: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "qrels.txt").read_text(encoding="utf-8").splitlines() == ["q0 0 p2 1", "q0 0 p9 1"]
 
 
-def test_trec_files_are_measured_by_ir_measures(run: Path, tmp_path: Path) -> None:
-    measures = pytest.importorskip("ir_measures")
-    exported(run, "--trec", tmp_path / "out")
-    found = measures.calc_aggregate(
-        [measures.RR, measures.R @ 2],
-        measures.read_trec_qrels(str(tmp_path / "out" / "qrels.txt")),
-        measures.read_trec_run(str(tmp_path / "out" / "first.run.txt")),
-    )
-
-    assert {str(name): value for name, value in found.items()} == {"RR": 0.5, "R@2": 0.5}
-
-
 def test_what_is_refused(run: Path) -> None:
     assert "an export writes no page" in refused("report", run, "--parquet", run / "tables", "--out", "page.html")
     assert "no such run" in refused("report", run / "none", "--trec", run)

@@ -84,18 +84,6 @@ def test_inspect_reads_the_calls_of_a_run(run: Path, logs: Path) -> None:
     assert any(ASKED["q0"] in message.text for message in calls[0].input)
 
 
-def test_inspect_makes_a_table_of_a_run(logs: Path) -> None:
-    from inspect_ai.analysis import samples_df
-
-    table = samples_df(str(logs), quiet=True)
-
-    assert sorted(zip(table["id"], table["epoch"], strict=True)) == [("q0", 1), ("q0", 2), ("q1", 1), ("q1", 2)]
-    assert {(id_, float(value) > 0) for id_, value in zip(table["id"], table["score_f1"], strict=True)} == {
-        ("q0", True),
-        ("q1", False),
-    }
-
-
 @pytest.fixture(scope="module")
 def evals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The logs of some evaluations, in folders by name. A process of their own holds what Inspect leaves open."""

@@ -138,26 +138,6 @@ def test_two_people_are_averaged_and_compared_and_the_grades_are_values(tmp_path
     assert mean.value == 0.5
 
 
-def test_translations_have_two_scales(tmp_path: Path) -> None:
-    answers = {"ours": "Destroy a division.", "theirs": "Eat up a division."}
-    results = arms(tmp_path, ZH, **{arm: {"1": said} for arm, said in answers.items()})
-    write_sheet(results, tmp_path / "sheet.csv")
-    rows = rows_of(tmp_path / "sheet.csv")
-    sheets = {}
-    for name, grades in {"anna": ("5", "2"), "bert": ("4", "2")}.items():
-        quality = dict(zip(answers.values(), grades, strict=True))
-        whole = [{**row, "quality": quality[row["answer"]]} for row in rows]
-        resolved = dict(zip(answers.values(), ("yes", "no"), strict=True))
-        sheets[name] = fill(tmp_path / name, whole, resolved, "ambiguity_resolved")
-    found = human_scores(results, sheets)
-    assert {arm: scores["quality"].value for arm, scores in found.scores.items()} == {"ours": 4.5, "theirs": 2.0}
-    people = {each.scale: each for each in found.agreement}
-    assert {each.other for each in found.agreement} == {"bert"}, "chrF has degrees"
-    assert people["ambiguity_resolved"].kappa == 1.0
-    # By squares: 1 apart once in two rows; by chance 5-4, 5-2, 2-4 and 2-2 in four.
-    assert people["quality"].kappa == pytest.approx(1 - (1 / 2) / ((1 + 9 + 4 + 0) / 4))
-
-
 PROPOSALS = [[20, 5], [10, 15]]
 """Fifty grant proposals read by two people, a textbook example: 0.7 observed, 0.5 expected."""
 DIAGNOSES = [[75, 1, 4], [5, 4, 1], [0, 0, 10]]
