@@ -349,6 +349,11 @@ def stage_table(scores: Mapping[str, Scores]) -> Table:
     return table_of("Replies, calls and tokens by stage", rows, [note])
 
 
+def _tokens(used: StageUsage) -> str:
+    completion = f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning)"
+    return f"{count_of(used.calls, 'call')}, {used.prompt_tokens:,} prompt + {completion} tokens"
+
+
 def score_details(scores: Scores) -> str:
     """The scores of a run that tables leave out, one line each."""
     by = [
@@ -362,6 +367,7 @@ def score_details(scores: Scores) -> str:
             for name, one, two in by
             if one or two
         ),
+        *(f"{printable(stage)}: {_tokens(used)}" for stage, used in scores.usage.items()),
         f"ended by: {', '.join(f'{name} {count}' for name, count in scores.stop_reasons.items()) or 'nothing'}",
         f"degraded {scores.degraded}, with a partial pool {scores.partial_pools}, "
         f"with a shortened prompt {scores.shortened}",

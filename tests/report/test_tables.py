@@ -419,6 +419,12 @@ def test_details_give_values_of_debates_and_rounds_in_their_own_units() -> None:
     assert line(details, "Co2 by the grader").startswith("Co2 by the grader by the judge -, by the matcher 50.0")
 
 
+def test_details_tell_how_many_completion_tokens_were_reasoning() -> None:
+    used = StageUsage(calls=1, paid=1, prompt_tokens=1200, completion_tokens=510, reasoning_tokens=500)
+    details = score_details(scores_of([hand_made.debate([BAIKAL], usage={"speak": used})]))
+    assert line(details, "speak") == "speak: 1 call, 1,200 prompt + 510 completion (500 reasoning) tokens"
+
+
 def test_prompt_tokens_are_sent_distinct_and_cached() -> None:
     used = StageUsage(calls=2, paid=2, prompt_tokens=2000, cached_tokens=500, distinct_tokens=1200)
     scores = scores_of([hand_made.debate([BAIKAL], usage={"speak": used, "judge": used})])
