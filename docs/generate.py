@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs import api_page, cli_page, metrics_table, models_table, protocols_page, reproduction_page, tasks_table
+from docs import (
+    api_page,
+    cli_page,
+    metrics_table,
+    models_table,
+    printed_prompts_page,
+    protocols_page,
+    reproduction_page,
+    tasks_table,
+)
 
 FOLDER = Path(__file__).parent
 
@@ -17,6 +26,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "cli.md": cli_page.page,
     "endpoints.md": models_table.page,
     "evaluation.md": metrics_table.page,
+    "printed_prompts.md": printed_prompts_page.page,
     "protocols.md": protocols_page.page,
     "questions.md": tasks_table.page,
     "reproduction.md": reproduction_page.page,

@@ -22,7 +22,7 @@ What each protocol does, what differs from its paper, and its calls for a questi
 settings and stages, also with changes (`--set debaters=3`) and for your own.
 
 **The words of all prompts are madke's own**: calls, order, and who sees what follow the paper, the wording does not
-([use the printed words](reproduction.md#prompts-as-printed-in-the-papers)).
+([use the printed words](printed_prompts.md)).
 """
 
 FUNCTIONS = """## Functions

@@ -63,41 +63,16 @@ madke report table-2 --tables csv --backbone qwen
 A published share has the interval of its number of questions (Wilson); both count (Newcombe, 1998, method 10). Other
 published figures count as exact. A model is the same by its name.
 
-## Prompts as printed in the papers
+The prompts of madke are its own words, chosen by how well small models follow them, so a figure of a paper and yours can
+differ because of the words alone. `--wording paper` asks in the structure of the paper, `--wording FILE` in its printed
+words: [printed prompts](printed_prompts.md).
 
-The prompts of madke are its own words, chosen by how well small models follow them. So a figure of a paper and yours can
-differ because of the words alone.
+## Does knowledge make debates better?
 
-| protocol | printed prompts | madke's prompts |
-|---|---|---|
-| `madke`, `madke-live` | worked examples for the first stance and the summary; answers as `[answer]`; the judge is asked whether answers are correct and the same, `[Yes]` or `[No]` | no examples (`--set examples=N` shows some); the judge is asked whether answers are the same, `SAME` or `DIFFERENT` |
-| `madke-reference` | as above | an example for the first stance, none in the summary; else the printed forms |
-| `liang` | a meta prompt, whose level names a degree of agreement | own words for each level |
-| `lemmas` | templates for drafts, revisions and the judge | own words; `madke.debate` asks for free text |
-
-Replies are read in both forms. To use the words of a paper, copy a protocol and replace its words:
-
-```bash
-madke protocols copy madke printed
-madke protocols prompt madke judge --prompts printed
-madke protocols show madke --prompts printed
-```
-
-`printed/madke/` has one template for each stage; its head names the paper's prompt and the values. Put the role into
-the block `system`, the rest into `user`. Placeholders become `{{ question.question }}`, `{% include "passages.j2"
-%}`, `{% include "others.j2" %}` and `{% include "stances.j2" %}` (what judge and summarizer read). Remove `{% include
-"answer_form.j2" %}` if the text says how to write the answer (`--set marker=brackets` for `[answer]`), and all uses
-of `bound`, or give `--set structured=off`.
-
-```text
-madke run questions.jsonl --prompts printed --model openai/NAME --out runs/printed
-madke ablate madke-table-2 --data hotpotqa=dev.json --pools pools.jsonl --prompts printed --out tables/printed
-madke ablate prompt-sensitivity --data questions.jsonl --pools pools.jsonl --wordings printed,mine --out words
-```
-
-The last command measures the wording alone: the arms `madke-shipped`, `madke-printed` and `madke-mine` have the same
-questions, pools, settings and seeds, and three repeats. `--wordings` works with every recipe; `prompts: FOLDER` sets
-the words of one arm.
+Wang et al. claim two things at once: that passages help, and that talk over passages helps more. The [study](study.md) takes
+them apart on two local models: debate and vote, each with and without the pool (knowledge times debate; the cells `mad`,
+`mad-vote`, `mad-no-pool` and `vote-no-pool` of `eval/studies/pays/PLAN.md`). The [source ablation](retrieval.md#pools)
+compares no source, each source and all of them, over your questions too.
 """  # noqa: E501
 
 

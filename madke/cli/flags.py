@@ -84,6 +84,7 @@ def field_option(record: type[RunRequest | RunOptions], name: str) -> Any:
 BaseUrl = Annotated[str | None, field_option(RunOptions, "base_url")]
 PricesOption = Annotated[Path | None, field_option(RunOptions, "prices")]
 PromptsOption = Annotated[Path | None, field_option(RunRequest, "prompts")]
+WordingOption = Annotated[str | None, field_option(RunRequest, "wording")]
 SettingsOption = Annotated[list[str] | None, field_option(RunRequest, "settings")]
 TaskOption = Annotated[str | None, field_option(RunRequest, "task")]
 Dataset = Annotated[str | None, field_option(RunRequest, "dataset")]

@@ -54,13 +54,14 @@ def _list(
 def show(
     name: _Name,
     prompts: flags.PromptsOption = None,
+    wording: flags.WordingOption = None,
     settings: flags.SettingsOption = None,
 ) -> None:
     """Print a protocol: its source and notes, settings, calls per question, and the template of each stage."""
     from madke.engine.variant import load_variant
     from madke.report.protocol_text import protocol_text
 
-    variant = load_variant(name, prompts).with_settings(flags.settings_of(settings))
+    variant = load_variant(name, prompts, wording).with_settings(flags.settings_of(settings))
     say_wrapped(protocol_text(variant))
 
 
@@ -69,6 +70,7 @@ def prompt(
     name: _Name,
     stage: Annotated[str, typer.Argument(metavar="STAGE", help="Stage, such as select, speak, reply or judge.")],
     prompts: flags.PromptsOption = None,
+    wording: flags.WordingOption = None,
     settings: flags.SettingsOption = None,
     as_json: Annotated[bool, flags.switch("--json", "Print a JSON object: the call's purpose and messages.")] = False,
 ) -> None:
@@ -76,7 +78,7 @@ def prompt(
     from madke.engine.variant import load_variant
     from madke.report.protocol_text import sample_prompt
 
-    variant = load_variant(name, prompts).with_settings(flags.settings_of(settings))
+    variant = load_variant(name, prompts, wording).with_settings(flags.settings_of(settings))
     request = sample_prompt(variant, stage)
     purpose = request.purpose
     if as_json:
@@ -92,15 +94,19 @@ def prompt(
 @app.command()
 def copy(
     name: _Name,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for your protocols; the copy is DIR/PROTOCOL.")],
+    to: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="Folder for your protocols, or a new file NAME.yaml.")],
     prompts: flags.PromptsOption = None,
 ) -> None:
-    """Copy a protocol to DIR, to be used with --prompts DIR instead of the one that ships with madke.
+    """Copy a protocol to DIR/PROTOCOL for --prompts DIR, or the structure of its paper's prompts to FILE for --wording.
 
-    A comment in each template names the prompt of the paper that it stands for, and the values that it gets.
+    A comment in each template names the values that it gets. FILE names the printed prompt of each stage.
     """
-    from madke.engine.skeleton import copy_variant
+    from madke.engine.skeleton import copy_variant, copy_words
     from madke.engine.variant import load_variant
 
-    written = copy_variant(load_variant(name, prompts), folder / name)
-    say(f"{len(written)} files in {folder / name}; use them with --prompts {folder}")
+    if to.suffix == ".yaml":
+        copy_words(name, to)
+        say(f"the prompts of {name} are in {to}; use them with --wording {to}")
+        return
+    written = copy_variant(load_variant(name, prompts), to / name)
+    say(f"{len(written)} files in {to / name}; use them with --prompts {to}")

@@ -35,7 +35,7 @@ from madke.engine.reading import View, stances_of
 from madke.engine.scene import Scene, Schemas, StageReply, no_schema
 from madke.engine.settings import Debater
 
-_COMMON = frozenset({"question", "options", "task", "marker", "round", "rounds", "debaters"})
+_COMMON = frozenset({"question", "options", "task", "examples", "marker", "round", "rounds", "debaters"})
 _DEBATER = _COMMON | {"debater", "persona", "knowledge", "own", "prepared"}
 _READER = _DEBATER | {"peers", "history", "groups", "digest", "critique", "cite", "bound"}
 

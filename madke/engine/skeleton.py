@@ -1,21 +1,21 @@
-"""Copy a protocol into a folder of your own, ready for other words: for example, those that a paper prints."""
+"""Copy a protocol's prompts, ready for other words: its templates, or the structure of the printed prompts."""
 
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pydantic import BaseModel
+import yaml
 
-from madke._util.assets import asset
-from madke._util.yaml_file import read_mapping, validated
 from madke.core.errors import UserError
 from madke.engine.roles import PREPARE_VALUES, STAGE_VALUES
 from madke.engine.variant import Variant
+from madke.engine.wording import PAPER, wording_of
 
 VALUES: Mapping[str, str] = {
     "question": "question.question is its text; question.instructions is what the user wants of the answer, or empty",
     "options": "the letter and the text of each choice",
     "task": "task.noun, task.goal, task.form, task.reasoning, task.answer: words of the answer format",
+    "examples": "worked examples that the protocol asks for: question, choices, reasoning, answer of each",
     "marker": "how the answer is marked; {{ 'X' | marked }} marks X",
     "round": "number of the round",
     "rounds": "maximum number of rounds",
@@ -44,55 +44,60 @@ _EXTENDS = re.compile(r"\{%-?\s*extends\s+\"([^\"]+)\"\s*-?%\}\n?")
 _COMMENT = re.compile(r"\{#.*?#\}\n?", re.DOTALL)
 
 
-class _Printed(BaseModel, frozen=True, extra="forbid"):
-    """What one paper prints."""
-
-    paper: str
-    prompts: dict[str, str]
-    """Stage -> number and title of the prompt."""
-
-
 def copy_variant(variant: Variant, folder: Path) -> list[Path]:
     """Write a copy of a variant to ``folder``, which must not exist; return its files.
 
-    Prompts of the copy are those of the variant until you change them. Each template begins with a comment: which
-    prompt of the paper it stands for, and the values that it gets. A template that extends a shared one is written
-    out, so that its words can be replaced; shared parts that show values are still included.
+    Prompts of the copy are those of the variant until you change them. Each template begins with a comment: the values
+    that it gets. A template that extends a shared one is written out, so that its words can be replaced; shared parts
+    that show values are still included.
     """
     if folder.exists():
         raise UserError("exists already; give another folder, or remove this one", file=folder)
-    printed = _printed().get(variant.name)
     written = []
     texts = {file.name: file.read_text(encoding="utf-8") for file in sorted(variant.folder.iterdir()) if _kept(file)}
     folder.mkdir(parents=True)
     for name, text in texts.items():
         stage = name.removesuffix(".j2").partition(".")[0]
         if name.endswith(".j2") and stage in variant.protocol.stages:
-            text = _heading(variant, stage, text, printed) + _whole(variant, text)
+            text = _heading(variant, stage) + _whole(variant, text)
         path = folder / name
         path.write_text(text, encoding="utf-8")
         written.append(path)
     return written
 
 
+class _Block(yaml.SafeDumper):
+    """Writes texts of several lines as they are."""
+
+
+_Block.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)
+
+
+def copy_words(protocol: str, file: Path) -> None:
+    """Write the wording ``paper`` of a protocol to a new file, to be filled with the printed words."""
+    if file.exists():
+        raise UserError("exists already; give another file, or remove this one", file=file)
+    words = wording_of(PAPER, protocol).model_dump(exclude_defaults=True)
+    for each in words["prompts"].values():
+        if isinstance(each, dict):
+            each.pop("differs", None)
+    text = yaml.dump({protocol: words}, Dumper=_Block, sort_keys=False, allow_unicode=True, width=10_000)
+    file.write_text(
+        f"# {protocol} in the words of madke; put the printed ones in their place.\n{text}", encoding="utf-8"
+    )
+
+
 def _kept(file: Path) -> bool:
     return file.suffix in (".j2", ".yaml") and not file.name.startswith(".")
 
 
-def _printed() -> dict[str, _Printed]:
-    file = asset("prompts", "papers.yaml")
-    return {name: validated(each, _Printed, file=file) for name, each in read_mapping(file).items()}
-
-
-def _heading(variant: Variant, stage: str, text: str, printed: _Printed | None) -> str:
-    """The comment at the head of a template: its paper, its values, the shared parts that show them."""
-    number = printed.prompts.get(stage) if printed else None
+def _heading(variant: Variant, stage: str) -> str:
+    """The comment at the head of a template: its values, and the shared parts that show them."""
     values = sorted(STAGE_VALUES.get(stage, PREPARE_VALUES) | {"options", "task", "marker"})
-    lines = [f"{variant.name}, stage {stage}."]
-    if printed and number:
-        lines += [f"{printed.paper}: {number}.", "The words here are madke's own. Put the printed ones in their place."]
-    else:
-        lines.append("Change the words; keep what shows values.")
+    lines = [f"{variant.name}, stage {stage}.", "Change the words; keep what shows values."]
     lines.append("Included parts show values (question.j2, passages.j2, others.j2, stances.j2), or are words")
     lines.append("(debater_role.j2, answer_form.j2). Leave out those that you do not want.")
     lines.append("Values of this stage:")

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, MutableMapping, Sequence
 from functools import cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from jinja2 import FunctionLoader, StrictUndefined, TemplateNotFound, TemplateSyntaxError, meta, nodes
@@ -64,8 +65,10 @@ def read_prompt(path: Path) -> str:
         raise UserError("is not UTF-8 text", file=path) from None
 
 
-def _found(folders: Sequence[Path], template: str) -> tuple[str, str, None] | None:
-    """Text and file of a template in the first folder that has it."""
+def _found(texts: Mapping[str, str], folders: Sequence[Path], template: str) -> tuple[str, str | None, None] | None:
+    """Text and file of a template: one of ``texts``, or from the first folder that has it."""
+    if template in texts:
+        return texts[template], None, None
     parts = split_template_path(template)
     for folder in folders:
         if os.path.lexists(path := folder.joinpath(*parts)):
@@ -74,13 +77,13 @@ def _found(folders: Sequence[Path], template: str) -> tuple[str, str, None] | No
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox over ``folders``, in this order; its templates have no functions but ``range``."""
+    """Jinja's sandbox over ``texts``, then ``folders`` in this order; templates have no functions but ``range``."""
 
     intercepted_binops = frozenset({"*", "**"})
 
-    def __init__(self, *folders: Path) -> None:
+    def __init__(self, *folders: Path, texts: Mapping[str, str] = MappingProxyType({})) -> None:
         super().__init__(
-            loader=FunctionLoader(partial(_found, folders)),
+            loader=FunctionLoader(partial(_found, texts, folders)),
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -116,11 +119,11 @@ class Sandbox(ImmutableSandboxedEnvironment):
 # Checks.
 
 
-def used_names(environment: Sandbox, stage: str, path: Path) -> set[str]:
-    """Compile a template and all that it includes or extends; return the variables that they need."""
+def used_names(environment: Sandbox, stage: str, template: str, path: Path) -> set[str]:
+    """Compile a template of ``path`` and all that it includes or extends; return the variables that they need."""
     if not os.path.lexists(path):
         raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)
-    left, seen, used, optional = [path.name], list[str](), set[str](), set[str]()
+    left, seen, used, optional = [template], list[str](), set[str](), set[str]()
     try:
         while left:
             seen.append(name := left.pop())
@@ -133,12 +136,13 @@ def used_names(environment: Sandbox, stage: str, path: Path) -> set[str]:
     except TemplateSyntaxError as error:
         faulty = name if error.name == "<introspection>" else error.name  # jinja2.meta's name for all
         where = f"{faulty}: " if faulty not in (None, path.name) else ""
-        raise UserError(f"is not a template: {where}{error.message}", file=path, line=error.lineno) from None
+        line = error.lineno if path.name == template else None  # of the text, not of a file of words
+        raise UserError(f"is not a template: {where}{error.message}", file=path, line=line) from None
     except TemplateNotFound as error:
         raise UserError(f"needs a template {error.name!r}, which is missing", file=path) from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # from compiling Jinja's Python code
         raise UserError(f"is not a template: {error or 'out of memory'}", file=path) from None
-    environment.shown[path.name] = frozenset(used)
+    environment.shown[template] = frozenset(used)
     return used - optional
 
 
@@ -156,10 +160,10 @@ def _names(environment: Sandbox, name: str) -> Names:
     return environment.names[name]
 
 
-def check_blocks(environment: Sandbox, path: Path) -> None:
+def check_blocks(environment: Sandbox, template: str, path: Path) -> None:
     """Check that a template has the required blocks, and no block that the template it extends lacks."""
     lineage: list[str] = []
-    parent: str | None = path.name
+    parent: str | None = template
     while parent is not None:
         if parent in lineage:
             raise UserError(f"extends itself through {' and '.join(lineage)}", file=path)

@@ -37,6 +37,7 @@ from madke.engine.templates import (
     task_prompt,
     used_names,
 )
+from madke.engine.wording import Wording, wording_file, wording_of
 from madke.tasks.base import BaseTask
 from madke.tasks.choice import lettered
 
@@ -70,6 +71,10 @@ class Variant:
     """The folder of the templates that ``folder`` lacks."""
     files: Mapping[str, str] = field(repr=False)
     """File name -> SHA-256, at loading, of every file that can change a prompt; recorded in ``run.json``."""
+    words: Wording | None = None
+    """Templates that take the place of those in the folders, see :meth:`in_words`."""
+    words_file: Path = Path()
+    """Where ``words`` are from."""
     is_fixed: bool = False
     """Whether its file says ``structured: off``, which settings cannot change."""
     _tested: frozenset[_Use] = field(default=frozenset(), repr=False)
@@ -79,7 +84,8 @@ class Variant:
     @cached_property
     def environment(self) -> Sandbox:
         """Renders the templates; variants with the same files and marker share one."""
-        return _sandbox(self.folder, self.base, self.protocol.marker, tuple(self.files.items()))
+        words = tuple(self.words.templates.items()) if self.words else ()
+        return _sandbox(self.folder, self.base, self.protocol.marker, tuple(self.files.items()), words)
 
     def render(
         self,
@@ -96,10 +102,11 @@ class Variant:
         """
         name = self.template(stage, prompt)
         wording, options = self._wording(task), lettered(values["question"].choices)
-        shared = {"task": wording, "marker": self._marker(wording), "options": options}
+        examples = wording.examples[: self.protocol.examples]
+        shared = {"task": wording, "marker": self._marker(wording), "options": options, "examples": examples}
         try:
             rendered = self._rendered(name, {"bound": False, **values, **shared})
-            if stage == "speak" and self.protocol.examples:
+            if stage == "speak" and examples and "examples" not in self.shows(stage, prompt=prompt):
                 rendered = (*rendered[:-1], *self._examples(name, task, values), rendered[-1])
         except Exception as error:  # noqa: BLE001 - A template can raise anything, for instance by 1 / 0.
             raise UserError(f"cannot be rendered: {error}", file=self.path(name)) from None
@@ -109,7 +116,7 @@ class Variant:
         """The names of the values in the stage's template and in those that it includes."""
         name = self.template(stage, prompt)
         if name not in self.environment.shown:  # a stage that the protocol of the folder does not have
-            used_names(self.environment, stage, self.path(name))
+            used_names(self.environment, stage, name, self.path(name))
         return self.environment.shown[name]
 
     def _examples(self, name: str, task: BaseTask | str, values: Mapping[str, Any]) -> Iterator[Message]:
@@ -153,16 +160,36 @@ class Variant:
         return self._wordings[name][1]
 
     def template(self, stage: str, prompt: str | None) -> str:
-        """The name of a stage's template: a debater's own (``<stage>.<prompt>.j2``) if the folder has it."""
-        own = f"{stage}.{prompt}.j2"
-        return own if prompt and os.path.lexists(self.path(own)) else f"{stage}.j2"
+        """The name of a stage's template: a debater's own (``<stage>.<prompt>.j2``) if there is one."""
+        own, in_words = f"{stage}.{prompt}.j2", self.words.templates if self.words else {}
+        if prompt and (own in in_words if f"{stage}.j2" in in_words else os.path.lexists(self.path(own))):
+            return own
+        return f"{stage}.j2"
 
     def path(self, template: str) -> Path:
         """The file of a template; that of the variant's own folder if there is none."""
+        if self.words and template in self.words.templates:
+            return self.words_file
         here, there = self.folder / template, self.base / template
         return there if os.path.lexists(there) and not os.path.lexists(here) else here
 
-    def with_settings(self, settings: Mapping[str, Any]) -> Variant:
+    def in_words(self, wording: str | Path) -> Variant:
+        """A copy in other words: ``paper``, or a file of one's own (:mod:`madke.engine.wording`).
+
+        Raises:
+            UserError: The file has no prompts of this protocol, or a prompt of a stage that the protocol lacks.
+        """
+        words, file = wording_of(wording, self.name), wording_file(wording)
+        stages = {name.partition(".")[0] for name in words.stages}
+        if strange := sorted(stages - {*self.protocol.stages}):
+            raise UserError(str(unknown(f"stage of {self.name}", strange[0], self.protocol.stages)), file=file)
+        replaced = {each for each in self.files if each.endswith(".j2") and Path(each).name.partition(".")[0] in stages}
+        files = {each: sha256 for each, sha256 in self.files.items() if each not in replaced}
+        files[f"{file.name}/{self.name}"] = words.sha256
+        worded = replace(self, words=words, words_file=file, files=files, _tested=frozenset())
+        return worded.with_settings(words.settings, where=f"{file}: settings:")
+
+    def with_settings(self, settings: Mapping[str, Any], *, where: str = "--set") -> Variant:
         """A copy with parameters replaced: name -> value, ``{"rounds": 2, "reads.own": "none"}``; or UserError.
 
         ``function`` replaces the protocol's function. Values that the new one has no parameter for go.
@@ -173,11 +200,11 @@ class Variant:
             known = settings_of(function_of(function)).model_fields
             content = {name: value for name, value in content.items() if name in known} | {"function": function}
         for path, value in settings.items():
-            check_names([path], content["function"], where="--set ")
+            check_names([path], content["function"], where=f"{where} ")
             name, _, field = path.partition(".")
             has_sources = "sources" in settings or content["sources"]
             if name in Knowledge.model_fields and name != "sources" and not has_sources:
-                raise UserError(f"--set {path}: the protocol has no sources; add --sources")
+                raise UserError(f"{where} {path}: the protocol has no sources; add --sources")
             if field:
                 value = {field: value}
             elif name == "order" and isinstance(value, str):
@@ -185,10 +212,10 @@ class Variant:
             is_part = isinstance(value, Mapping) and name in ("reads", "order", "rerank")
             content[name] = {**(content.get(name) or {}), **value} if is_part else value
         variant = replace(
-            self, protocol=validated(content, settings_of(function_of(content["function"])), file="--set")
+            self, protocol=validated(content, settings_of(function_of(content["function"])), file=where.rstrip(":"))
         )
         if self.is_fixed and (found := variant.protocol.structured) != "off":
-            raise UserError(f"--set structured={found}: {self.name} is always asked in free text (structured: off)")
+            raise UserError(f"{where} structured={found}: {self.name} is always asked in free text (structured: off)")
         check_templates(variant)
         return variant
 
@@ -241,9 +268,11 @@ def _hashes(*folders: Path) -> dict[str, str]:
 
 
 @lru_cache(maxsize=64)
-def _sandbox(folder: Path, base: Path, marker: Marker, files: tuple[tuple[str, str], ...]) -> Sandbox:
+def _sandbox(
+    folder: Path, base: Path, marker: Marker, files: tuple[tuple[str, str], ...], words: tuple[tuple[str, str], ...]
+) -> Sandbox:
     # ``files`` is part of the cache key: changed templates get a new environment.
-    environment = Sandbox(folder, base, asset("prompts", "_shared"))
+    environment = Sandbox(folder, base, asset("prompts", "_shared"), texts=dict(words))
     environment.filters["marked"] = lambda answer: marked(answer, marker)
     environment.filters["quoted"] = quoted
     environment.filters["on_one_line"] = lambda text: " ".join(str(text).split())
@@ -258,8 +287,11 @@ def variant_folders(prompts: Path | None = None) -> dict[str, Path]:
     return {file.parent.name: file.parent for root in roots for file in sorted(root.glob("*/protocol.yaml"))}
 
 
-def load_variant(name: str, prompts: Path | None = None) -> Variant:
-    """Load and check the variant of that name, first from the user's ``prompts``; UserError if it is wrong."""
+def load_variant(name: str, prompts: Path | None = None, wording: str | Path | None = None) -> Variant:
+    """Load and check the variant of that name, first from the user's ``prompts``; UserError if it is wrong.
+
+    ``wording``: in other words, see :meth:`Variant.in_words`.
+    """
     folders = variant_folders(prompts)
     if name not in folders:
         if prompts is not None and (prompts / "protocol.yaml").is_file():
@@ -268,7 +300,8 @@ def load_variant(name: str, prompts: Path | None = None) -> Variant:
     folder = folders[name]
     own, base = _read_folder(folder)
     tested = frozenset(_uses(own)) if folder.parent == asset("prompts") else frozenset()
-    return _checked(name, own, folder, base, _tested=tested)
+    variant = _checked(name, own, folder, base, _tested=tested)
+    return variant if wording is None else variant.in_words(wording)
 
 
 def own_variant(function: ProtocolFunction, prompts: Path | None = None) -> Variant:
@@ -403,13 +436,13 @@ def _uses(protocol: Protocol) -> list[_Use]:
 def _check_template(variant: Variant, use: _Use) -> Checked:
     # Checked once for all variants that share the environment.
     stage, prompt, prepared, _ = use
-    path, known = variant.path(variant.template(stage, prompt)), variant.environment.checked
-    key = (path.name, stage, prepared)
+    name, known = variant.template(stage, prompt), variant.environment.checked
+    path, key = variant.path(name), (name, stage, prepared)
     if key not in known:
         shown = variant.protocol.trace.shown
         allowed = STAGE_VALUES.get(stage, PREPARE_VALUES if stage in prepared else REMARK_VALUES) | shown.keys()
-        used = used_names(variant.environment, stage, path)
-        check_blocks(variant.environment, path)
+        used = used_names(variant.environment, stage, name, path)
+        check_blocks(variant.environment, name, path)
         if undeclared := sorted(used - allowed):
             names = ", ".join(sorted(allowed))
             raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {names}", file=path)

@@ -22,6 +22,7 @@ from madke.data.questions import questions_of_records
 from madke.engine.debate import check_needs, check_task
 from madke.engine.settings import RETRIEVER, Knowledge
 from madke.engine.variant import Variant, load_variant
+from madke.engine.wording import refuse_unused, shared_wording
 from madke.experiments.own_choice import sources_of, with_models, with_sources, with_wordings
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.models.chat_models import as_chat_model, close, open_model
@@ -128,6 +129,7 @@ class ExperimentSpec:
             request = replace(
                 shared,
                 protocol=variant,
+                wording=arm.wording or shared_wording(shared.wording, name),
                 settings=arm.set if debaters is None else {**arm.set, "debaters": debaters},
                 model=arm.model or self.recipe.model,
                 cast=arm.cast,
@@ -309,9 +311,12 @@ def read_experiment_spec(
         found = with_sources(found, list(own_specs))
     if models:
         found = with_models(found, models)
+    if request.wording is not None:
+        refuse_unused(request.wording, [arm.protocol or "madke" for arm in found.all_arms()])
     if wordings:
-        if request.prompts is not None:
-            raise UserError("--wordings is given with --prompts; leave out one")
+        for flag, given in (("--prompts", request.prompts), ("--wording", request.wording)):
+            if given is not None:
+                raise UserError(f"--wordings is given with {flag}; leave out one")
         found = with_wordings(found, list(map(Path, wordings)))
     named = [str(item).rpartition("=") for item in data if not isinstance(item, Question | Mapping)]
     return ExperimentSpec(

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from madke.core.errors import UserError
+from madke.engine.wording import PAPER, worded
 from madke.experiments.recipe import Arm, Changes, PublishedWith, Recipe
 from madke.models.model_names import split_address
 
@@ -117,35 +118,35 @@ SHIPPED = "shipped"
 """The label of an arm with madke's prompts, next to one for each of the user's folders."""
 
 
-def with_wordings(recipe: Recipe, folders: Sequence[Path]) -> Recipe:
-    """The recipe with each arm once more for every folder that has its protocol in other words.
+def with_wordings(recipe: Recipe, wordings: Sequence[Path]) -> Recipe:
+    """The recipe with each arm once more for every wording that has its protocol: ``paper``, a file, or a folder.
 
-    The name of such an arm ends with that of the folder, and ends with ``shipped`` for madke's own words. Arms of other
-    protocols do not change. The paper's figures stay with the shipped words.
+    The name of such an arm ends with that of the wording, and ends with ``shipped`` for madke's own words. Arms of
+    other protocols do not change. The paper's figures stay with the shipped words.
 
     Raises:
-        UserError: A folder is missing or has none of the protocols, or two folders have the same name.
+        UserError: A wording is missing or has none of the protocols, or two have the same name.
     """
     arms = {arm.name: arm for arm in recipe.all_arms()}
-    if named := [name for name, arm in arms.items() if arm.prompts]:
-        raise UserError(f"--wordings: arm {named[0]!r} of this recipe names its prompts; leave out --wordings")
-    labels = [_label(folder.resolve().name) for folder in folders]
+    if named := [name for name, arm in arms.items() if arm.prompts or arm.wording]:
+        raise UserError(f"--wordings: arm {named[0]!r} of this recipe names its words; leave out --wordings")
+    labels = [_label(each.resolve().name.removesuffix(".yaml")) for each in wordings]
     if twice := [label for label in labels if [SHIPPED, *labels].count(label) > 1]:
-        raise UserError(f"--wordings: the label {twice[0]!r} is used twice; rename a folder")
+        raise UserError(f"--wordings: the label {twice[0]!r} is used twice; rename a file or folder")
     new: list[Arm] = []
-    protocols = dict.fromkeys(arm.protocol or "madke" for arm in arms.values())
-    for folder in folders:
-        if not any((folder / protocol).is_dir() for protocol in protocols):
-            raise UserError(f"--wordings: found none of the folders {', '.join(protocols)} in it", file=folder)
-    worded = {
-        name for name, arm in arms.items() if any((each / (arm.protocol or "madke")).is_dir() for each in folders)
-    }
-    shipped = {name: f"{name}-{SHIPPED}" if name in worded else name for name in arms}
+    protocols = {name: arm.protocol or "madke" for name, arm in arms.items()}
+    has = [_protocols_of(each) for each in wordings]
+    for each, found in zip(wordings, has, strict=True):
+        if not found & {*protocols.values()}:
+            raise UserError(f"--wordings: has none of {', '.join(dict.fromkeys(protocols.values()))}", file=each)
+    twofold = {name for name, protocol in protocols.items() if any(protocol in found for found in has)}
+    shipped = {name: f"{name}-{SHIPPED}" if name in twofold else name for name in arms}
     new += [_relabelled(arm, shipped) for arm in arms.values()]
-    for folder, label in zip(folders, labels, strict=True):
-        here = {name for name, arm in arms.items() if (folder / (arm.protocol or "madke")).is_dir()}
+    for each, label, found in zip(wordings, labels, has, strict=True):
+        here = {name for name, protocol in protocols.items() if protocol in found}
         names = {name: f"{name}-{label}" if name in here else shipped[name] for name in arms}
-        new += [_relabelled(arms[name], names, prompts=str(folder)) for name in arms if name in here]
+        words = {"prompts" if _is_folder(each) else "wording": str(each)}
+        new += [_relabelled(arms[name], names, **words) for name in arms if name in here]
     reference = shipped[recipe.reference] if recipe.reference else None
     published = {
         model: {shipped[arm]: figures for arm, figures in by_arm.items()} for model, by_arm in recipe.published.items()
@@ -154,6 +155,15 @@ def with_wordings(recipe: Recipe, folders: Sequence[Path]) -> Recipe:
     other = [shipped[arm] for arm in recipe.published_with.other_sources]
     changed["published_with"] = recipe.published_with.model_copy(update={"other_sources": tuple(other)})
     return _changed(recipe, changed, "--wordings")
+
+
+def _protocols_of(wording: Path) -> set[str]:
+    """The protocols that a wording has prompts of."""
+    return {each.name for each in wording.iterdir() if each.is_dir()} if _is_folder(wording) else {*worded(wording)}
+
+
+def _is_folder(wording: Path) -> bool:
+    return wording.is_dir() and str(wording) != PAPER
 
 
 def _relabelled(arm: Arm, names: Mapping[str, str], **more: str) -> Arm:

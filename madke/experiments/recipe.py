@@ -64,6 +64,8 @@ class Changes(BaseModel, extra="forbid", frozen=True):
     """Role -> model."""
     prompts: str | None = None
     """A folder with protocols in other words, searched first, as for ``--prompts``."""
+    wording: str | None = None
+    """``paper``, or a file, as for ``--wording``."""
     first_round: FirstRoundOf | None = None
     match_cost: MatchCost | None = None
     wrong_in: _Name | None = None

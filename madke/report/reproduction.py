@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from madke.engine.variant import load_variant, variant_folders
+from madke.engine.wording import PAPER
 from madke.experiments.own_choice import named_for, same_model
 from madke.experiments.recipe import DerivedClaim, Place, Recipe
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
@@ -111,21 +112,19 @@ class _Arm:
 
 
 def _in_own_words(config: RunRecord) -> bool:
-    """Whether any template of a run's protocol is madke's own, not one that the user gave (``--prompts``)."""
+    """Whether a stage's template is madke's own, not one that the user gave (``--prompts``, ``--wording FILE``)."""
     own = _shipped_templates(config.variant)
-    return any(config.prompts_sha256.get(file) == sha256 for file, sha256 in own.items())
+    return config.wording == PAPER or any(config.prompts_sha256.get(file) == sha256 for file, sha256 in own.items())
 
 
 @cache
 def _shipped_templates(protocol: str) -> Mapping[str, str]:
-    """File -> SHA-256 of each template in a shipped protocol's folder; empty for other protocols."""
+    """File -> SHA-256 of each stage's template in a shipped protocol's folder; empty for other protocols."""
     if protocol not in variant_folders():
         return {}
-    return {
-        file: sha256
-        for file, sha256 in load_variant(protocol).files.items()
-        if file.startswith(f"{protocol}/") and file.endswith(".j2")
-    }
+    variant = load_variant(protocol)
+    stages = tuple(f"{protocol}/{stage}." for stage in variant.protocol.stages)
+    return {file: sha256 for file, sha256 in variant.files.items() if file.startswith(stages)}
 
 
 def _sample_interval(value: float, n: int | None, metric: str) -> tuple[float, float] | None:

@@ -47,6 +47,8 @@ class RunRecord(BaseModel, extra="forbid", frozen=True):
     sample_seed: int | None = None
     """Seed of the sample; None: the first questions."""
     variant: str
+    wording: Annotated[str | None, Field(exclude_if=lambda value: value is None)] = None
+    """``paper``, or the name of the file that its words are from; None: the protocol's own."""
     protocol: AnyProtocol
     prompts_sha256: Mapping[str, str]
     """Fingerprint of every prompt file."""

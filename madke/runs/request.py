@@ -159,6 +159,12 @@ class RunRequest:
         None, "Folder of your own protocols.", PROTOCOL, metavar="DIR", type=_FILE, by=_ALL
     )
     """A folder of your own protocols, searched first."""
+    wording: str | Path | None = described(
+        None, "Prompts built as in the paper, or your file.", PROTOCOL, metavar="paper|FILE", type=_TEXT, by=_ALL
+    )
+    """``paper``: prompts that are built like the printed ones, in madke's words (``docs/printed_prompts.md``). Or a
+    file of your own, such as the printed prompts (:mod:`madke.engine.wording`). Arms and offers of other protocols
+    keep their words."""
     pools: str | Path | None = described(
         None,
         "Pool file. Default: retrieve, and write OUT/pools.jsonl.",

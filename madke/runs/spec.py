@@ -167,6 +167,8 @@ def spec_of(
     protocol = request.protocol
     prompts = None if request.prompts is None else Path(request.prompts)
     variant = protocol if isinstance(protocol, Variant) else _variant(protocol, prompts)
+    if request.wording is not None:
+        variant = variant.in_words(request.wording)
     specs, own_sources = source_specs(request.sources, variant.protocol.sources)
     pools = None if request.pools is None else Path(request.pools)
     if request.sources is None and pools is not None:
@@ -191,6 +193,7 @@ def spec_of(
         variant=variant.name,
         protocol=variant.protocol,
         prompts_sha256=variant.files,
+        wording=None if request.wording is None else writable(Path(request.wording).name),
         models=role_models(variant.protocol, default, names),
         source_specs=specs,
         answer_scorer=request.answer_scorer if variant.protocol.trace.needs_answer_scorer else None,

@@ -13,6 +13,7 @@ from madke.core.question import Question
 from madke.engine.debate import check_needs
 from madke.engine.settings import Knowledge, role_key
 from madke.engine.variant import Variant, load_variant, variant_folders
+from madke.engine.wording import refuse_unused, shared_wording
 from madke.models.chat_models import close
 from madke.models.endpoint import read_models
 from madke.models.limiter import Limits
@@ -241,6 +242,7 @@ class Offers:
                 request,
                 questions=["?"],
                 protocol=variant,
+                wording=shared_wording(request.wording, variant.name),
                 settings=settings,
                 cast=cast,
                 sources=self._chosen(ask) or "none",
@@ -259,6 +261,8 @@ def _variants(options: ServeOptions) -> dict[str, Variant]:
     prompts = None if options.request.prompts is None else Path(options.request.prompts)
     scorer = options.request.answer_scorer
     served = {name: load_variant(name, prompts) for name in options.protocols or variant_folders(prompts)}
+    if options.request.wording is not None:
+        refuse_unused(options.request.wording, served)
     for name, variant in list(served.items()):
         try:
             check_needs(variant.protocol, [Question(question="?")], given=False, scored=scorer is not None)

@@ -1,4 +1,4 @@
-"""Protocols in other words in recipes: those of a folder, the paper's case study under them, and what is refused."""
+"""Protocols in other words in recipes: of a folder, a file or the paper's structure, its case study, refusals."""
 
 import json
 import re
@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 import yaml
 
+from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.engine.skeleton import copy_variant
+from madke.engine.skeleton import copy_variant, copy_words
 from madke.engine.variant import load_variant
 from madke.experiments.experiment import ablate
+from madke.experiments.experiment_spec import read_experiment_spec
 from madke.experiments.own_choice import with_wordings
 from madke.experiments.recipe import read_recipe
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
-from madke.runs.request import RunOptions
+from madke.runs.request import RunOptions, RunRequest
 from tests.support.cli import madke, refused
 from tests.support.dataset import write_dataset
 
@@ -129,6 +131,33 @@ def test_each_folder_is_an_arm_of_the_protocols_that_it_has(tmp_path: Path) -> N
     votes = arms["vote-same-calls"].match_cost
     assert votes is not None
     assert (votes.arm, votes.unit, found.reference) == ("madke-shipped", "cot", "madke-shipped")
+
+
+def test_the_papers_structure_and_a_file_are_arms_of_the_protocols_that_they_have(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    copy_words("mad", file)
+    found = with_wordings(read_recipe("madke-table-2"), [Path("paper"), file])
+    arms = {arm.name: arm for arm in found.all_arms()}
+    assert {name for name in arms if name.endswith("-paper")} == {"madke-paper", "madke-reference-paper", "mad-paper"}
+    assert {name: arms[name].wording for name in ("mad-shipped", "mad-paper", "mad-mine", "cot")} == {
+        **{"mad-shipped": None, "cot": None},
+        **{"mad-paper": "paper", "mad-mine": str(file)},
+    }
+
+
+def test_one_wording_for_all_arms_changes_those_that_it_has(tmp_path: Path) -> None:
+    questions, _ = write_dataset(tmp_path, 1)
+    recipe = tmp_path / "recipe.yaml"
+    arms = [{"name": "one", "protocol": "cot"}, {"name": "du", "protocol": "mad"}]
+    arms += [{"name": "own", "protocol": "mad", "wording": "paper"}]
+    recipe.write_text(yaml.safe_dump({"title": "t", "source": "s", "arms": arms}))
+    spec = read_experiment_spec(str(recipe), [str(questions)], RunRequest(wording="paper"))
+    assert {arm.name: run.record.wording for arm, run in spec.specs} == {"one": None, "du": "paper", "own": "paper"}
+    plain = read_experiment_spec(str(recipe), [str(questions)], RunRequest())
+    assert {arm.name: run.record.wording for arm, run in plain.specs} == {"one": None, "du": None, "own": "paper"}
+    recipe.write_text(yaml.safe_dump({"title": "t", "source": "s", "arms": arms[:1]}))
+    with pytest.raises(UserError, match="has prompts of none of cot"):
+        read_experiment_spec(str(recipe), [str(questions)], RunRequest(wording="paper"))
 
 
 def test_the_command_takes_folders_of_words(tmp_path: Path) -> None:

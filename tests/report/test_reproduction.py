@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from madke.engine.skeleton import copy_words
 from madke.engine.variant import load_variant
 from madke.experiments.recipe import Recipe, read_recipe, recipe_files
 from madke.report.reproduction import Figure, figures, published_table
@@ -64,8 +65,17 @@ def test_shipped_prompts_are_a_reason_and_prompts_of_the_user_are_none(tmp_path:
     recipe = recipe_of({"GPT-9-Turbo": {"one": {"lakes": {"em": 0.5}}}})
     shipped = load_variant("madke").files
     own = {file: "0" * 64 if file.startswith("madke/") else sha256 for file, sha256 in shipped.items()}
-    for name, files, reasons in (("shipped", shipped, ("own words",)), ("given", own, ())):
-        run = write_run(tmp_path / name / "one", *lakes(5, 9), models=TURBO, variant="madke", prompts_sha256=files)
+    copy_words("madke", printed := tmp_path / "printed.yaml")
+    worded = load_variant("madke", wording=printed).files
+    structure = load_variant("madke", wording="paper").files
+    for name, files, wording, reasons in (
+        ("shipped", shipped, None, ("own words",)),
+        ("folder", own, None, ()),
+        ("structure", structure, "paper", ("own words",)),
+        ("file", worded, "printed.yaml", ()),
+    ):
+        made: dict[str, Any] = {"variant": "madke", "prompts_sha256": files, "wording": wording}
+        run = write_run(tmp_path / name / "one", *lakes(5, 9), models=TURBO, **made)
         assert only(recipe, run).reasons == reasons
 
 

@@ -84,6 +84,7 @@ VALUES: dict[str, Callable[[Path], Any]] = {
     "error_at_most": lambda _: 0.1,
     "calibration": lambda folder: calibration(folder / "other.json", signal="steady"),
     "prompts": own_prompts,
+    "wording": lambda _: "paper",
     "first_round": stances,
     "answer_scorer": lambda _: "other-scorer",
     "dataset": lambda _: own_reader,

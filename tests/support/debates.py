@@ -32,6 +32,7 @@ def play(
     reply: Reply | Mapping[Any, Any],
     *,
     question: Question = QUESTION,
+    wording: str | None = None,
     settings: Mapping[str, Any] | None = None,
     sources: Sequence[str] = (),
     pool: KnowledgePool = EMPTY_POOL,
@@ -42,7 +43,7 @@ def play(
 
     A variant that needs a first round gets that of two strangers and its debaters, unless one is given.
     """
-    variant = _variant(name, tuple(sources), json.dumps(settings or {}))
+    variant = _variant(name, wording, tuple(sources), json.dumps(settings or {}))
     options.setdefault("first_round", first_round_of(variant))
     model = ScriptedChat(reply)
     cast = dict.fromkeys(variant.protocol.roles, model)
@@ -65,8 +66,8 @@ def first_round_of(variant: Variant) -> tuple[Turn, ...]:
 
 
 @cache
-def _variant(name: str, sources: tuple[str, ...], settings: str) -> Variant:
-    variant = load_variant(name)
+def _variant(name: str, wording: str | None, sources: tuple[str, ...], settings: str) -> Variant:
+    variant = load_variant(name, wording=wording)
     return (variant.with_sources(sources) if sources else variant).with_settings(json.loads(settings))
 
 

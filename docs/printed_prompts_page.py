@@ -1,0 +1,74 @@
+"""The page of the papers' printed prompts: what ``--wording paper`` sends, and what still differs, stage by stage."""
+
+from __future__ import annotations
+
+from madke.engine.wording import PAPER, Wording, read_wordings
+
+_HEAD = """# Printed prompts
+
+Papers print their prompts, and their sentences cannot be shipped. Everything else about them can: what stands where, who is
+shown first, which role speaks, which examples and which form of an answer. `--wording paper` asks in that structure, in
+words of madke's own; a file of yours puts in the printed words.
+
+```bash
+madke protocols prompt madke-reference judge --wording paper
+madke ask "Which lake is the deepest?" -p mad --wording paper
+madke protocols copy madke-reference printed.yaml
+madke protocols prompt madke-reference judge --wording printed.yaml
+```
+
+The third command writes one file with all prompts of a protocol; each names the printed prompt that it stands for. Put
+the printed sentences in their place. The values are those of templates (`prompts/README.md`):
+
+| printed | in the file |
+|---|---|
+| `{question}` | `{% include "question.j2" %}`, with its label and its options, or `{{ question.question }}` |
+| `{knowledges}` | `{% include "passages.j2" %}` |
+| `{answer_from_other_agents}` | `{% include "said.j2" %}` |
+| `{your_historical_answer}`, `{agent_history_answer}` | `{% include "own_answer.j2" %}`, or `{{ own }}` |
+| `{all_answers_from_agents}` | `{% include "replies.j2" %}` |
+| `{example}`, `{examples}` | `{% for example in examples %}`, as in the file; or your text |
+
+```text
+madke run questions.jsonl -p madke-reference --wording printed.yaml --model openai/NAME --out runs/printed
+madke ablate madke-table-2 --data hotpotqa=dev.json --pools pools.jsonl --wording printed.yaml --out tables/printed
+madke ablate madke-table-2 --data hotpotqa=dev.json --pools pools.jsonl --wordings paper,printed.yaml --out words
+```
+
+`run.json` records the wording and its hash. A recipe's arms of other protocols keep their words; an arm may name its own
+(`wording: paper`). The last command measures the words alone: the arms `madke-reference-shipped`, `-paper` and
+`-printed` have the same questions, pools, seeds and repeats. `--wordings` works with every recipe, and also takes a folder of [protocols of yours](extend.md#other-words-for-a-protocol). A verdict names *own words* as a reason unless
+a file or folder gave all prompts of a protocol.
+
+## What still differs
+
+With `--wording paper`, besides words. Without it, the protocol's own notes say more ([protocols](protocols.md)): the
+question first and not last, the own answer first and not last, two sentences and not step by step, the roles of
+appendix A, the moderator's request not to prefer a debater, SAME or DIFFERENT, and the examples.
+"""  # noqa: E501
+
+
+def page() -> str:
+    """The text of the page."""
+    parts = [_HEAD.strip()]
+    told: dict[str, list[str]] = {}
+    wordings = read_wordings(PAPER)
+    for name, words in wordings.items():
+        told.setdefault(_table(words), []).append(f"`{name}`")
+    parts += [f"### {', '.join(names)}\n\n{table}" for table, names in told.items()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(words: Wording) -> str:
+    settings = ", ".join(f"`{name}: {value}`" for name, value in words.settings.items())
+    lines = [
+        f"{words.paper}.{f' Sets {settings}.' if settings else ''}\n",
+        "| stage | printed | still differs |",
+        "|---|---|---|",
+    ]
+    lines += [
+        f"| `{stage}` | {each.printed} | {' '.join(each.differs.split())} |"
+        for stage, each in words.prompts.items()
+        if not isinstance(each, str)
+    ]
+    return "\n".join(lines)
