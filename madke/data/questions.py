@@ -62,7 +62,6 @@ _SUGGESTED = {
 }
 """Field -> the names of which a column may be a misspelling."""
 _ALIKE = 0.8
-_MOST_COLUMNS = 10_000
 _SHOWN = 8
 
 _WRONG = re.compile("(incorrect|wrong|false).*answers?")
@@ -131,7 +130,6 @@ class Columns:
 
     def is_header(self, row: Row) -> bool:
         """Whether the keys of a row are names of columns, perhaps misspelt, and not data; UserError as for `find`."""
-        refuse_many(row)
         names = {*map(_plain, row.fields)}
         named = {_plain(column) for column in self.given.values()}
         if not names & (_FIELD_OF.keys() | named) and not any(_meant(name, _SUGGESTED) for name in names):
@@ -140,8 +138,7 @@ class Columns:
         return True
 
     def find(self, row: Row) -> Found:
-        """The columns of the row; UserError without a question, with a misspelt name, or with too many names."""
-        refuse_many(row)
+        """The columns of the row; UserError without a question, or with a misspelt name."""
         keys = tuple(row.fields)
         if keys not in self._known:
             self._known[keys] = self._find(row, keys)
@@ -233,12 +230,6 @@ class Columns:
         more = f" and {len(each) - 3} more" if len(each) > 3 else ""
         golds = f"{count_of(self.golds, 'gold')}, such as {' or '.join(each[:3])}{more} for one question"
         return f"{count_of(count, 'question')}, {golds}"
-
-
-def refuse_many(row: Row) -> None:
-    """UserError if a row has more columns than a file of questions can need; comparing their names takes long."""
-    if len(row.fields) > _MOST_COLUMNS:
-        raise row.error(f"found {len(row.fields):,} columns; expected at most {_MOST_COLUMNS:,}")
 
 
 def _meant(name: object, fields: Iterable[str], cutoff: float = _ALIKE) -> str | None:

@@ -77,19 +77,33 @@ def retrieve_pools(
     count = dict.fromkeys(served, SourceCounts())
     done = 0
     with _partial_results(out) as folder:
-        kept = [_Chunk(folder, number, chunk, served, k) for number, chunk in enumerate(chunks)]
-        for part in kept:
+        parts: list[list[Path]] = []
+        for number, chunk in enumerate(chunks):
+            parts.append([])
+            asked = json.dumps([(question.id, question.question) for question in chunk])
+            fingerprint = sha256(asked.encode()).hexdigest()
             for source in sources:
-                if source.name in part.missing:
-                    hits = ask_source(source, part.queries, k)
+                # A source name may not be a valid file name.
+                file = folder / f"{number:06}.{sha256(source.name.encode()).hexdigest()[:16]}.jsonl"
+                name = json.dumps([source.name, served[source.name]])
+                inputs: Inputs = {"questions": fingerprint, "k": k, "source": name}
+                if not is_finished(file, inputs):
+                    hits = ask_source(source, [question.question for question in chunk], k)
                     _unless(stopped)
-                    part.write(source.name, hits)
-            done += len(part.queries)
+                    records = _records(chunk, source.name, served[source.name], hits)
+                    write_pools(file, records)
+                    if not any(record.partial for record in records):
+                        mark_finished(file, inputs)
+                parts[-1].append(file)
+            done += len(chunk)
             progress(done, len(questions))
         _unless(stopped)
         with atomic_write(out) as whole:
-            for part in kept:
-                records = part.records()
+            for chunk, files in zip(chunks, parts, strict=True):
+                of_sources = [map(record_from_json, file.read_bytes().splitlines()) for file in files]
+                records = [
+                    merged_record(question, of_one) for question, *of_one in zip(chunk, *of_sources, strict=True)
+                ]
                 whole.writelines(record_to_json(record) + b"\n" for record in records)
                 count = {name: _counted(before, name, records) for name, before in count.items()}
         shutil.rmtree(folder)
@@ -132,39 +146,6 @@ def _partial_results(out: Path) -> Iterator[Path]:
         finally:
             if folder.exists() and not any_finished(folder):
                 shutil.rmtree(folder)
-
-
-class _Chunk:
-    """The results of ``sources`` (name -> what serves it) for one chunk of questions, one file per source."""
-
-    def __init__(
-        self, folder: Path, number: int, chunk: Sequence[Question], sources: Mapping[str, str], k: int
-    ) -> None:
-        self.queries = [question.question for question in chunk]
-        self._chunk = chunk
-        self._sources = sources
-        asked = json.dumps([(question.id, question.question) for question in chunk])
-        fingerprint = sha256(asked.encode()).hexdigest()
-        self._inputs: dict[str, Inputs] = {
-            name: {"questions": fingerprint, "k": k, "source": json.dumps([name, served])}
-            for name, served in sources.items()
-        }
-        # A source name may not be a valid file name.
-        self._files = {name: folder / f"{number:06}.{sha256(name.encode()).hexdigest()[:16]}.jsonl" for name in sources}
-        self.missing = {name for name, file in self._files.items() if not is_finished(file, self._inputs[name])}
-        """Names of the sources without results yet."""
-
-    def write(self, name: str, hits: Sequence[Hits]) -> None:
-        records = _records(self._chunk, name, self._sources[name], hits)
-        write_pools(self._files[name], records)
-        self.missing.discard(name)
-        if not any(record.partial for record in records):
-            mark_finished(self._files[name], self._inputs[name])
-
-    def records(self) -> list[PoolRecord]:
-        """The chunk's records; requires that no source is missing."""
-        parts = [map(record_from_json, file.read_bytes().splitlines()) for file in self._files.values()]
-        return [merged_record(question, of_one) for question, *of_one in zip(self._chunk, *parts, strict=True)]
 
 
 def _counted(count: SourceCounts, source: str, records: Sequence[PoolRecord]) -> SourceCounts:
