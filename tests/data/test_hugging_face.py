@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from madke._util.assets import asset
 from madke.core.errors import UserError
-from madke.data.dataset import card, read_hugging_face, read_published
+from madke.data.dataset import card, cards, read_hugging_face, read_published
+from madke.data.formats import FORMATS
 from tests.data.published import BBH, FILES, GSM, HOTPOT, MATH, RAMDOCS, SHAPES, write
 
 CONTEXT = {
@@ -102,3 +104,8 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
         read_hugging_face("gsm8k", copy=tmp_path / "nowhere")
     with pytest.raises(UserError, match="the card of fever names no Hugging Face repository"):
         read_hugging_face("fever")
+
+
+def test_each_dataset_has_a_card_and_each_card_a_dataset() -> None:
+    assert {path.stem for path in asset("eval", "datasets").glob("*.yaml")} == set(FORMATS)
+    assert list(cards()) == list(FORMATS)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from madke.data import read_dataset
-from madke.data.dataset import read_published
 from madke.tasks import get_task
 
 SLICES = [
@@ -45,26 +44,3 @@ def test_all_entries_pass_the_check_of_their_task(shared_data: Path, name: Any, 
             unreadable.add(question.id)
     # Their golds are "---" and ")"; the card says so.
     assert unreadable == ({"nq_open-0291", "nq_open-0364"} if dataset == "nq_open" else set())
-
-
-def by_id(shared_data: Path, name: Any, dataset: Any) -> Any:
-    entries = read_published(shared_data / "questions" / name, dataset)
-    return {entry.question.id: entry for entry in entries}
-
-
-def test_single_entries(shared_data: Path) -> None:
-    kilt = by_id(shared_data, "triviaqa_kilt_200.jsonl", "triviaqa")["sfq_17995"].question
-    assert kilt.answers[:2] == ("Llanelwy", "St. Asaph")
-    assert kilt.metadata["gold_titles"] == ["River Elwy", "Wales"]
-    moon = by_id(shared_data, "nq_open_1500.jsonl", "nq_open")["nq_open-0001"].question
-    assert moon.answers == ("14 December 1972 UTC", "December 1972")
-    food = by_id(shared_data, "fever_2000.jsonl", "fever")["137334"].question
-    assert (food.answers, food.metadata["gold_titles"]) == (("SUPPORTS",), ["Soul Food (film)"])
-    alice = by_id(shared_data, "ciar_50.json", "ciar")["ciar-0001"].question
-    assert (alice.answers, alice.metadata["wrong_answers"]) == (("1.5", "3/2"), ["2"])
-    shape = by_id(shared_data, "bbh_geometric_shapes_125.json", "bbh_geometric_shapes")["bbh_geometric_shapes-0001"]
-    assert (shape.question.answers, shape.question.choices[1], len(shape.question.choices)) == (("B",), "heptagon", 10)
-    cadres = by_id(shared_data, "commonmt_200.zh", "commonmt")["commonmt-0002"].question
-    assert (cadres.question, cadres.answers) == ("吃掉敌人一个师。", ("Destroy a division of the enemy.",))
-    money = by_id(shared_data, "gsm8k_300.jsonl", "gsm8k")["gsm8k-0003"].question
-    assert money.answers == ("70000",)

@@ -94,13 +94,10 @@ def keys_found(index: Path, numbers: Sequence[int], k: int = 5) -> list[set[str]
     ("factory", "least"),
     [
         ("Flat", 1.0),
-        ("SQfp16", 1.0),
         ("SQ8", 0.9),
-        ("IVF16,Flat", 0.5),
         ("IVF16,SQ8", 0.5),
         ("PQ16np", 0.5),
         ("PCA16,SQ8", 0.3),
-        ("HNSW16", 0.9),
         ("HNSW16,SQ8", 0.9),
     ],
 )

@@ -194,7 +194,6 @@ def test_a_file_in_the_working_directory_runs_no_code(
 @pytest.mark.parametrize(
     ("entry", "what"),
     [
-        ("{http: {preset: tavily}}", "sends a key"),
         ("{http: {preset: tavily, url: URL}}", "sends a key"),
         ("{http: {preset: searxng, url: URL, headers: {X-Key: '${OPENAI_API_KEY}'}}}", "sends a key"),
         ("{http: {preset: searxng, url: URL, params: {key: 'k ${OPENAI_API_KEY}'}}}", "sends a key"),

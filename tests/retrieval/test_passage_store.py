@@ -11,7 +11,7 @@ from tests.support.installed import needs
 needs("pyarrow", "wiki")
 
 
-@pytest.mark.parametrize("count", [1, 999, 1_000, 1_001, 2_000, 2_500])
+@pytest.mark.parametrize("count", [1, 1_000, 2_500])
 def test_every_row_comes_back(count: int, tmp_path: Path) -> None:
     passages = [StoredPassage(f"id{n}", f"Ünïcode {n}", f"text\n\t{n}") for n in range(count)]
 
