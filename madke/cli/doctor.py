@@ -175,10 +175,10 @@ def _endpoint(base_url: str | None) -> str:
     """Request the list of models, which is free. Any HTTP response shows that the endpoint is there."""
     import requests
 
-    from madke._util.http_session import keyed_session
     from madke.core.addresses import bare_url, public_url
     from madke.models.endpoint import key_from_environment
     from madke.models.transport import certificates
+    from madke.retrieval.web import keyed_session
 
     url = base_url or os.environ.get("OPENAI_BASE_URL")
     if not url:

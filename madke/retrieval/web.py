@@ -21,18 +21,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, Field, field_validator
 
 from madke._util.assets import cache_dir
 from madke._util.files import fingerprint, read_jsonl
-from madke._util.http_session import keyed_session
 from madke._util.yaml_file import validated
 from madke.core.addresses import retry_after
 from madke.core.errors import UserError, count_of
 from madke.core.knowledge import Hits, Passage
+
+if TYPE_CHECKING:
+    import requests
 
 _PER_SITE = 2
 """Google usually lists at most two results of one site."""
@@ -153,6 +155,15 @@ class TryAgain(Exception):
         super().__init__(reason)
         self.wait = wait
         self.reached = reached
+
+
+def keyed_session() -> requests.Session:
+    """A session that sends only what it is given: requests alone would replace a key by a password of ``~/.netrc``."""
+    import requests
+
+    session = requests.Session()
+    session.auth = lambda request: request
+    return session
 
 
 class HttpReply(NamedTuple):
