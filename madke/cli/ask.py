@@ -1,5 +1,7 @@
 """``madke ask``: debate one question and show the debate."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os
@@ -7,15 +9,20 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
 
 from madke._util.terminal import say, say_json
 from madke.cli import flags
+from madke.core.errors import count_of
 from madke.runs.request import RunOptions, RunRequest
 
+if TYPE_CHECKING:
+    from madke.models.local_servers import LocalServer
+
+_SHELL_WIDTH = 78
 _ONLY_FOR_RUNS = "prices batch max_cost token_budget deadline engine replay retry_degraded"
 
 EPILOG = flags.epilog(
@@ -43,7 +50,6 @@ def command(
       madke ask "How many hearts does an octopus have?" --passages --html debate.html
     """
     from madke.cli.live import LiveDebate
-    from madke.cli.local_servers import show_local_servers
     from madke.cli.progress import show_spent, status_line
     from madke.core.transcript import to_json
     from madke.runs.spec import resolve
@@ -85,3 +91,32 @@ def _chose_model(context: typer.Context, request: RunRequest, options: RunOption
     named = (source is not None and source.name != "DEFAULT") or bool(request.cast)
     address = options.base_url or os.environ.get("OPENAI_BASE_URL")
     return named or bool(address) or bool(read_models().entries)
+
+
+def show_local_servers() -> None:
+    """Say on stderr which model servers run on this machine, if any, and how to ask them."""
+    from madke.models.local_servers import find_servers
+
+    for server in find_servers():
+        if server.models:
+            say(f"madke: {server_line(server)}. To use it:\n  {shell_lines(server.command, indent=2)}", err=True)
+
+
+def server_line(server: LocalServer) -> str:
+    """What answers, and what it serves."""
+    whose = f"{server.program}'s port" if server.program else "port"
+    place = f"a model server is on {whose} {server.port}"
+    if server.needs_key:
+        return f"{place}; it asks for a key"
+    if not server.models:
+        return f"{place}; it has no model"
+    more = len(server.models) - 1
+    return f"{place}: {server.models[0]}" + (f" and {count_of(more, 'more model')}" if more else "")
+
+
+def shell_lines(command: str, *, indent: int = 0) -> str:
+    """The command on one line, or on two that a shell joins."""
+    if indent + len(command) <= _SHELL_WIDTH:
+        return command
+    head, flag, tail = command.rpartition(" --base-url ")
+    return f"{head} \\\n{' ' * (indent + 2)}{flag.strip()} {tail}"

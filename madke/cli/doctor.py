@@ -97,7 +97,7 @@ def _audit(name: str, base_url: str | None, prompts: Path | None, *, as_json: bo
 
 
 def _local_servers() -> str:
-    from madke.cli.local_servers import server_line, shell_lines
+    from madke.cli.ask import server_line, shell_lines
     from madke.models.local_servers import default_ports, find_servers
 
     servers = find_servers()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from madke.serve.offers import Offers
 
 _NOT_FOR_SERVERS = "batch deadline engine replay retry_degraded"
-_HTTP = ("alias", "host", "port", "no_auth", "cors", "queue", "grace", "think_tags", "no_marks")
+_HTTP = ("alias", "host", "port", "no_auth", "cors", "queue", "grace")
 """Options that mean nothing to a client on standard input and output."""
 
 EPILOG = flags.epilog(
@@ -58,12 +58,6 @@ def command(
         float, option("Maximum seconds of a request, waiting included.", "S", COST, min=0.001)
     ] = 3600.0,
     grace: Annotated[float, option("Seconds for debates to finish at the end.", "S", SERVER, min=0)] = 30.0,
-    think_tags: Annotated[
-        bool, switch("--think-tags", "Put the turns into the text, between <think> tags.", SERVER)
-    ] = False,
-    no_marks: Annotated[
-        bool, switch("--no-marks", "Leave marks such as [0] out of answers; citations are annotations only.", SERVER)
-    ] = False,
 ) -> None:
     """Serve debates to chat clients and programs, as OpenAI's API or by MCP. Write them to OUT, one run per protocol.
 
@@ -87,8 +81,6 @@ def command(
         run=options,
         queue=queue,
         deadline=deadline,
-        think_tags=think_tags,
-        marks=not no_marks,
     )
     debates = Debates(offered)
     for name, reason in debates.offers.left_out.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -25,7 +25,7 @@ from madke.engine.reading import without_tags
 from madke.serve.debates import Debates
 from madke.serve.offers import Ask
 from madke.serve.refusals import Refusal
-from madke.serve.reply import THINK_TAG, FinalText, Narration, bounded, final_text
+from madke.serve.reply import FinalText, Narration, bounded, final_text
 from madke.serve.streaming import DebateResponse, data
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
@@ -204,8 +204,6 @@ class Answer(DebateResponse):
     def __init__(self, debates: Debates, request: Request, body: ChatBody) -> None:
         super().__init__(debates, request)
         self._body = body
-        self._tags = debates.options.think_tags
-        self._thought = False
         self._head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
 
     def read(self) -> Ask:
@@ -250,29 +248,23 @@ class Answer(DebateResponse):
             said, usage = await self.turn.plain(self.ask.protocol, self._talk.plain, body.limit)
             text, finish_reason = bounded(said, stops=body.stops, limit=body.limit)
             return FinalText(text=text, finish_reason=finish_reason, usage=usage)
-        narration = Narration(tags=self._tags)
+        narration = Narration()
 
         def hear(event: Event) -> None:
             if text := narration.hear(event):
                 tell(text)
 
-        served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream) and not self._tags)
+        served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream))
         address = self.debates.transcripts.address(served, self.request)
-        final = final_text(served, address, stops=body.stops, limit=body.limit, marks=self.debates.options.marks)
-        return replace(final, text=THINK_TAG.sub("(", final.text)) if self._tags else final
+        return final_text(served, address, stops=body.stops, limit=body.limit)
 
     def line(self, part: str | FinalText) -> bytes:
         """A part of the turns, or the end of the stream."""
         if isinstance(part, FinalText):
             return b"".join(self._ended(part))
-        first, self._thought = not self._thought, True
-        if self._tags:
-            return self._chunk(content=f"<think>\n{part}" if first else part)
         return self._chunk(reasoning_content=part, reasoning=part)
 
     def _ended(self, final: FinalText) -> Iterator[bytes]:
-        if self._tags and self._thought:
-            yield self._chunk(content="</think>\n\n")
         cited = {"annotations": final.annotations} if final.annotations else {}
         yield self._chunk(content=final.text, **cited)
         yield self._event(choices=[{"index": 0, "delta": {}, "finish_reason": final.finish_reason}], **final.own)
@@ -282,9 +274,7 @@ class Answer(DebateResponse):
     def _whole(self, thoughts: str, final: FinalText) -> dict[str, Any]:
         """The answer without a stream."""
         message = {"role": "assistant", "content": final.text, "refusal": None, "annotations": final.annotations}
-        if thoughts and self._tags:
-            message["content"] = f"<think>\n{thoughts}\n</think>\n\n{final.text}"
-        elif thoughts:
+        if thoughts:
             message |= {"reasoning_content": thoughts, "reasoning": thoughts}
         choice = {"index": 0, "message": message, "finish_reason": final.finish_reason, "logprobs": None}
         head = {"object": "chat.completion", **self._head}

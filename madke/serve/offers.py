@@ -52,10 +52,6 @@ class ServeOptions:
     """Maximum number of requests that wait for a free place."""
     deadline: float = 3600.0
     """Maximum seconds of a request, waiting for a place included."""
-    think_tags: bool = False
-    """Whether turns are between ``<think>`` tags in the content, instead of in ``reasoning_content``."""
-    marks: bool = True
-    """Whether the text has ``[1]`` where it cites."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,5 @@
 """A debate as text: its turns while it goes on, and the final answer with citations and the client's limits."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -19,7 +18,6 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 _THINKING = "<think"
-THINK_TAG = re.compile(r"<(?=/?\s*think)", re.IGNORECASE)
 
 VERDICTS = {True: "the debaters agree", False: "the debaters do not agree", None: "no verdict could be read"}
 
@@ -39,27 +37,31 @@ class FinalText:
     """What madke adds to the headers of a response that is not streamed."""
 
 
-def final_text(served: Served, address: str, *, stops: Sequence[str], limit: int | None, marks: bool) -> FinalText:
+def final_text(served: Served, address: str, *, stops: Sequence[str], limit: int | None) -> FinalText:
     """The answer with its citations, up to the first of ``stops`` and at most ``limit`` tokens long.
 
     An abstained debate gives the text in which no answer could be read. Passages without an address get the
-    ``address`` of the transcript. With ``marks`` the text ends with ``[0][3]...``, the pool numbers of the citations.
+    ``address`` of the transcript. The text ends with ``[0][3]...``, the pool numbers of the citations.
     """
     done, annotations = served.transcript, []
     text, finish_reason = bounded(served.text, stops=stops, limit=limit)
     whole = done.answer is not None and text == served.text
     for number, title, url in citations(done, served.pool, address) if whole else ():
-        mark, start = f"[{number}]", len(text) if marks else 0
-        end = start
-        if marks and mark in served.text:  # a text whose sentences cite
+        mark = f"[{number}]"
+        if mark in served.text:  # a text whose sentences cite
             start = text.index(mark)
-            end = start + len(mark)
-        elif marks:
+        else:
+            start = len(text)
             text += f"{'' if text != served.text else ' '}{mark}"
-            end = len(text)
+        end = text.index(mark, start) + len(mark)
         cited = {"title": title, "url": url, "start_index": start, "end_index": end}
         annotations.append({"type": "url_citation", "url_citation": cited})
-    own: dict[str, Any] = {"status": done.status, "rounds": len(done.rounds), "transcript": address}
+    own: dict[str, Any] = {
+        "status": done.status,
+        "answer": done.answer,
+        "rounds": len(done.rounds),
+        "transcript": address,
+    }
     own |= {"agreement": to_jsonable_python(done.agreement), "failed": failures(done)}
     own |= {"deferral": to_jsonable_python(done.deferral)} if done.deferral else {}
     headers = {"x-madke-agreement": header(done.agreement)} if done.agreement else {}
@@ -121,13 +123,9 @@ class _Block:
 
 
 class Narration:
-    """Turns as they happen. Debaters speak at the same time: one of them is shown live, then what the others said.
+    """Turns as they happen. Debaters speak at the same time: one of them is shown live, then what the others said."""
 
-    With ``tags`` the text is put between ``<think>`` tags; texts of models cannot close them.
-    """
-
-    def __init__(self, *, tags: bool = False) -> None:
-        self._tags = tags
+    def __init__(self) -> None:
         self._blocks: list[_Block] = []
         self._turns: dict[tuple[int, str], _Block] = {}
 
@@ -151,8 +149,7 @@ class Narration:
                 self._line(_verdict(verdict))
             case events.DebateFinished(transcript=transcript):
                 self._end(transcript)
-        text = "".join(self._shown())
-        return THINK_TAG.sub("(", text) if self._tags else text
+        return "".join(self._shown())
 
     def _end(self, transcript: Transcript) -> None:
         """The reply that ends the debate, and whether the debaters agree: a client may show the bare answer only."""
