@@ -47,8 +47,7 @@ def build(
     A run that reads the file chooses its sources and the number of passages of each.
     Calls of --query and --rerank are kept next to FILE, so the same command makes none of them again.
     """
-    from madke.cli.plan_table import show_plans
-    from madke.cli.plans_and_results import refuse_limits
+    from madke.cli.plans_and_results import refuse_limits, show_plans
     from madke.cli.progress import counter, resumable, show_counts, show_source, show_spent
     from madke.engine.settings import Knowledge
     from madke.experiments.plan import Planner
