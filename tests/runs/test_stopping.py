@@ -318,8 +318,7 @@ source = Slow()
 """
 
 
-@pytest.mark.parametrize("command", ["run", "pool"])
-def test_ctrl_c_does_not_wait_for_a_slow_search(tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_does_not_wait_for_a_slow_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was searched before is kept, and nothing of the search that was left."""
     (tmp_path / "slow_source.py").write_text(SLOW_SOURCE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
@@ -327,13 +326,10 @@ def test_ctrl_c_does_not_wait_for_a_slow_search(tmp_path: Path, command: str, mo
     quick = [json.dumps({"id": f"q{n}", "question": f"Quick {n}?", "golden_answers": ["a"]}) for n in range(500)]
     slow = json.dumps({"id": "slow", "question": "Slow?", "golden_answers": ["a"]})
     questions.write_text("\n".join([*quick, slow]))
-    asked = {
-        "run": ("run", questions, "--protocol", "rag", "--sources", "slow=slow_source:source", "--out", out),
-        "pool": ("pool", "build", questions, "--sources", "slow=slow_source:source", "--query", "rewrite",
-                 "--out", out / "pools.jsonl"),
-    }  # fmt: skip
     out.mkdir()
-    with started(*asked[command]) as process:
+    build = ("pool", "build", questions, "--sources", "slow=slow_source:source", "--query", "rewrite")
+    command = (*build, "--out", out / "pools.jsonl")
+    with started(*command) as process:
         assert process.stdout is not None
         for _ in range(501):
             assert process.stdout.readline() == "searching\n"
@@ -344,10 +340,7 @@ def test_ctrl_c_does_not_wait_for_a_slow_search(tmp_path: Path, command: str, mo
     assert process.returncode == 130
     assert said.endswith("madke: interrupted; the same command resumes\n")
     kept = [path for path in out.rglob("*.jsonl") if path.is_file()]
-    assert [path.parent.name for path in kept] == [
-        {"run": ".pools.more.jsonl.asking", "pool": "..pools.jsonl.found.asking"}[command]
-    ]
-    if command == "pool":  # a run goes on in the same way, but its debates take long
-        (tmp_path / "slow_source.py").write_text(SLOW_SOURCE.replace("60", "0"))
-        again = madke(*asked[command])
-        assert again.stdout.count("searching") == 1 + 501, again  # the rewritten queries of all questions
+    assert [path.parent.name for path in kept] == ["..pools.jsonl.found.asking"]
+    (tmp_path / "slow_source.py").write_text(SLOW_SOURCE.replace("60", "0"))
+    again = madke(*command)
+    assert again.stdout.count("searching") == 1 + 501, again  # the rewritten queries of all questions
