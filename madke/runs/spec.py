@@ -365,9 +365,6 @@ def open_models(
     return {role: opened[name] for role, name in names.items()}
 
 
-_log = logging.getLogger(__name__)
-
-
 def read_calibration(path: Path) -> Calibration:
     """The calibration in a file; UserError if it holds none, or one of another format."""
     found = read_json(

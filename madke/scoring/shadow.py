@@ -180,18 +180,13 @@ def _sentence(shadow: Shadow) -> str:
     debates = count_of(shadow.debates, "answer")
     told = f"Debate changed {shadow.changed:,} of {debates}"
     vote = shadow.gates["vote"]
-    paid = share_of(vote.spent, shadow.spent)
+    paid = [*_shares(vote.spent, shadow.spent)][-1]
     if vote.correct is None or shadow.correct is None:
         return f"{told}; voting on round 1 takes {paid}."
     told += f": {shadow.corrected:,} corrected, {shadow.spoiled:,} spoiled"
     figures = f"{100 * vote.correct.value:.1f} instead of {100 * shadow.correct.value:.1f} %"
     figures += f" {correct_by(shadow.measure)}"
     return f"{told}; voting on round 1 gives {figures} for {paid}."
-
-
-def share_of(part: GateCost, whole: GateCost) -> str:
-    """The share of the tokens that one way costs of another; of the calls where the tokens are unknown."""
-    return list(_shares(part, whole))[-1]
 
 
 def _shares(part: GateCost, whole: GateCost) -> Iterator[str]:

@@ -1,11 +1,9 @@
-"""The swap audit on models whose way to follow is known: the same stances, as own and as the other's."""
+"""The swap audit: the same stances, as own and as the other's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from madke import Question, ablate
 from madke.core.chat import ChatRequest
@@ -13,18 +11,11 @@ from madke.core.stage import Stage
 from madke.experiments.recipe import read_recipe
 from madke.models.scripted import ScriptedChat
 from madke.runs.directory import read_transcripts
-from madke.scoring.arms import read_arm
 
 QUESTIONS = [Question(id=f"q{n}", question=f"What is lake number {n}?", answers=("Baikal",)) for n in range(3)]
 ARMS = ("stances", "mad-given", "mad-exchanged")
 
 Followed = Callable[[Stage], str]
-FOLLOWERS: dict[str, tuple[Followed, tuple[float, float], tuple[float, float]]] = {
-    # right_to_wrong and wrong_to_right, in given and in exchanged.
-    "itself": (lambda stage: str(stage.own), (0.0, 0.0), (0.0, 0.0)),
-    "the other": (lambda stage: stage.newest[0].text, (1.0, 1.0), (1.0, 1.0)),
-    "the text": (lambda stage: max(str(stage.own), stage.newest[0].text), (1.0, 0.0), (1.0, 0.0)),
-}
 
 
 def audited(folder: Path, followed: Followed) -> list[Path]:
@@ -44,16 +35,6 @@ def audited(folder: Path, followed: Followed) -> list[Path]:
     made = ablate(recipe, QUESTIONS, out=folder, model=ScriptedChat(reply))
     assert made.unfinished == {}
     return [made.arms[name] for name in ARMS[1:]]
-
-
-@pytest.mark.parametrize("whom", FOLLOWERS)
-def test_the_shares_say_whom_a_debater_follows(tmp_path: Path, whom: str) -> None:
-    followed, *expected = FOLLOWERS[whom]
-    folders = audited(tmp_path, followed)
-    for folder, (to_wrong, to_right) in zip(folders, expected, strict=True):
-        values = read_arm(folder.name, read_transcripts(folder))
-        shares = [values.mean(name) for name in ("right_to_wrong", "wrong_to_right", "right_to_none")]
-        assert [one and one.value for one in shares] == [to_wrong, to_right, 0.0]
 
 
 def test_stances_are_exchanged_and_nothing_else(tmp_path: Path) -> None:
