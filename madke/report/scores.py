@@ -588,7 +588,7 @@ def judge_notes(name: str, scores: Scores) -> Iterator[str]:
     ]
     if said:
         yield f"{name}: by the task's matcher, the judge said {'; '.join(said)}."
-    if found.summaries:
+    if found.new_summaries:
         new = (
             f"in {found.new_summaries:,} of {found.summaries:,} summaries the final answer is one that no debater gave"
         )

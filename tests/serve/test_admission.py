@@ -60,7 +60,6 @@ def test_the_name_of_a_field_never_costs_an_answer_or_a_place(
 
 SURROGATES = [
     (b"/v1/chat/completions", b'{"model":"madke","messages":[{"role":"user","content":"x \\ud800"}]}'),
-    (b"/v1/chat/completions", b'{"model":"madke","messages":[{"role":"user","content":"x"}],"\\ud800":1}'),
     (b"/page/debates", b'{"protocol":"madke","question":"x","instructions":"\\ud800"}'),
     (b"/v1/chat/completions", b'{"model":"madke","messages":' + b"[" * 5000 + b"]" * 5000 + b"}"),
 ]
@@ -82,9 +81,7 @@ def test_half_of_a_surrogate_pair_is_a_mistake_of_the_client(
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        (b"/v1/chat/completions", {**BODY, "n": 2}),
         (b"/v1/chat/completions", {**BODY, "model": "unknown"}),
-        (b"/v1/chat/completions", {**BODY, "messages": [{"role": "user", "content": "x" * 300_000}]}),
         (b"/page/debates", {"protocol": "unknown", "question": ""}),
     ],
 )
