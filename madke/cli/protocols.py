@@ -1,7 +1,7 @@
 """List the debate protocols, print one or a prompt of it, or copy one to change its prompts."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,9 +9,13 @@ from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.core.errors import UserError
 
+if TYPE_CHECKING:
+    from madke.engine.variant import Variant
+
 app = typer.Typer(help=__doc__)
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="Protocol.")]
+_Shown = Annotated[str, typer.Argument(metavar="NAME", help="Protocol, or module:function of your own.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -52,22 +56,20 @@ def _list(
 
 @app.command()
 def show(
-    name: _Name,
+    name: _Shown,
     prompts: flags.PromptsOption = None,
     wording: flags.WordingOption = None,
     settings: flags.SettingsOption = None,
 ) -> None:
     """Print a protocol: its source and notes, settings, calls per question, and the template of each stage."""
-    from madke.engine.variant import load_variant
     from madke.report.protocol_text import protocol_text
 
-    variant = load_variant(name, prompts, wording).with_settings(flags.settings_of(settings))
-    say_wrapped(protocol_text(variant))
+    say_wrapped(protocol_text(_variant(name, prompts, wording, settings)))
 
 
 @app.command()
 def prompt(
-    name: _Name,
+    name: _Shown,
     stage: Annotated[str, typer.Argument(metavar="STAGE", help="Stage, such as select, speak, reply or judge.")],
     prompts: flags.PromptsOption = None,
     wording: flags.WordingOption = None,
@@ -75,11 +77,9 @@ def prompt(
     as_json: Annotated[bool, flags.switch("--json", "Print a JSON object: the call's purpose and messages.")] = False,
 ) -> None:
     """Print the first prompt of a stage in a debate about a sample question. Replies in it are placeholders."""
-    from madke.engine.variant import load_variant
     from madke.report.protocol_text import sample_prompt
 
-    variant = load_variant(name, prompts, wording).with_settings(flags.settings_of(settings))
-    request = sample_prompt(variant, stage)
+    request = sample_prompt(_variant(name, prompts, wording, settings), stage)
     purpose = request.purpose
     if as_json:
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
@@ -89,6 +89,15 @@ def prompt(
     say(f"{purpose.agent}: {stage}, round {purpose.round}")
     for message in request.messages:
         say(f"\n--- {message.role}\n{message.content}", verbatim=True)
+
+
+def _variant(name: str, prompts: Path | None, wording: str | None, settings: list[str] | None) -> "Variant":
+    from madke.runs.spec import variant_of
+
+    variant = variant_of(name, prompts)
+    if wording is not None:
+        variant = variant.in_words(wording)
+    return variant.with_settings(flags.settings_of(settings))
 
 
 @app.command()

@@ -40,10 +40,11 @@ def protocol_text(variant: Variant) -> str:
     own = [
         f"{name}={setting_value(value)}: {about.get(name, '')}".rstrip(": ") for name, value in protocol.values.items()
     ]
+    summary = inspect.cleandoc(function.__doc__ or "").partition("\n")[0]
     parts = [
         f"{variant.name}: {protocol.source}",
-        notes(variant.folder / "protocol.yaml"),
-        f"Function {protocol.function}: {inspect.cleandoc(function.__doc__ or '').splitlines()[0]}\n{_indented(own)}",
+        notes(variant.folder / "protocol.yaml") if ":" not in protocol.function else "",
+        f"Function {protocol.function}: {summary}".rstrip(": ") + f"\n{_indented(own)}",
         f"Other settings that differ from the defaults:\n{_indented(_others(protocol))}",
         f"Calls per question: {calls_range(protocol)}",
         *trace_texts(protocol.trace),

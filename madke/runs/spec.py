@@ -166,7 +166,7 @@ def spec_of(
     """A run of these questions, without its first round; ``data``, ``dataset``, ``task``: see :class:`RunRecord`."""
     protocol = request.protocol
     prompts = None if request.prompts is None else Path(request.prompts)
-    variant = protocol if isinstance(protocol, Variant) else _variant(protocol, prompts)
+    variant = protocol if isinstance(protocol, Variant) else variant_of(protocol, prompts)
     if request.wording is not None:
         variant = variant.in_words(request.wording)
     specs, own_sources = source_specs(request.sources, variant.protocol.sources)
@@ -236,8 +236,8 @@ def questions_of(request: RunRequest) -> list[Question]:
     return sample_of(questions, limit, seed, lambda question: question.id)
 
 
-def _variant(protocol: str | Path | ProtocolFunction, prompts: Path | None) -> Variant:
-    """Load a variant by name, from its folder, or by its function (``module:function``)."""
+def variant_of(protocol: str | Path | ProtocolFunction, prompts: Path | None = None) -> Variant:
+    """Load a variant by name, from its folder, or by its function (``module:function``); UserError if it is wrong."""
     if isinstance(protocol, str) and ":" in protocol and not Path(protocol).exists():
         try:
             protocol = typing_cast(ProtocolFunction, imported(protocol))

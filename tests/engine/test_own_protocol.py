@@ -16,6 +16,7 @@ from madke.core.registry import imported
 from madke.core.transcript import Final
 from madke.engine.settings import Count, Reads
 from madke.engine.steps import Debate
+from tests.support.cli import madke as madke_command
 
 QUESTION = {"id": "q", "question": "Which lake is the deepest?", "golden_answers": ["Lake Baikal"]}
 PAGE = Path(asset("prompts")).parent / "docs" / "extend.md"
@@ -97,6 +98,17 @@ def test_a_function_is_named_on_the_command_line_and_its_role_has_a_model(tmp_pa
         spec.variant.with_settings({"debate": 2})
     with pytest.raises(UserError, match="protocol doubting:nothing cannot be imported"):
         resolve(madke.RunRequest(questions=[QUESTION], protocol="doubting:nothing"))
+
+
+def test_a_function_of_your_own_and_its_prompts_are_printed(doubting: Any) -> None:
+    done = madke_command("protocols", "show", "doubting:doubting", "--prompts", "my-protocols")
+    assert done.returncode == 0, done.stderr
+    assert "doubting: the function doubting:doubting\n" in done.stdout
+    assert "MADKE" not in done.stdout, "the notes of the folder that lends its templates"
+    assert "Calls per question: 5-13\n" in done.stdout
+    assert "sceptic: sceptic.j2\n" in done.stdout
+    asked = madke_command("protocols", "prompt", "doubting:doubting", "sceptic", "--prompts", "my-protocols")
+    assert asked.stdout.startswith("sceptic: sceptic, round 1\n"), asked.stderr
 
 
 async def no_answer(debate: Debate) -> Any:
