@@ -121,13 +121,13 @@ class Variant:
 
     def _examples(self, name: str, task: BaseTask | str, values: Mapping[str, Any]) -> Iterator[Message]:
         """The task's worked examples as turns of the chat: the prompt without passages, and a reply of its form."""
-        bare = {**values, "knowledge": (), "prepared": {}}
+        shown = {**values, "knowledge": (), "prepared": {}}
         wording = self._wording(task)
         marker = self._marker(wording)
         for example in wording.examples[: self.protocol.examples]:
             question = replace(values["question"], question=example.question, choices=example.choices, instructions="")
             asked = {
-                **bare,
+                **shown,
                 "question": question,
                 "task": wording,
                 "marker": marker,
@@ -135,7 +135,8 @@ class Variant:
             }
             yield self._rendered(name, asked)[-1]
             reply = f"{example.reasoning} The answer is {marked(example.answer, marker)}."
-            yield Message(role="assistant", content=example.answer if wording.is_prose else reply)
+            bare = wording.is_prose or marker == "alone"
+            yield Message(role="assistant", content=example.answer if bare else reply)
 
     def _marker(self, wording: TaskPrompt) -> Marker:
         return "text" if wording.is_prose else self.protocol.marker
