@@ -40,6 +40,22 @@ madke ablate madke-table-2 --data hotpotqa=dev.json --pools pools.jsonl --wordin
 `-printed` have the same questions, pools, seeds and repeats. `--wordings` works with every recipe, and also takes a folder of [protocols of yours](extend.md#other-words-for-a-protocol). A verdict names *own words* as a reason unless
 a file or folder gave all prompts of a protocol.
 
+## One example, or none
+
+Wang et al. ask `standard` and `cot` with one demonstration (section 4.2), and so do these protocols; `--set examples=0` sends
+none. On Qwen2.5-Coder-0.5B-Instruct (Q4_K_M), 60 questions without passages, 12 of each of the paper's five datasets, one
+call each, `standard` with an example that gives its reasons first was compared with none:
+
+| | none | one | difference, 95 % |
+|---|---|---|---|
+| match | 11.7 % | 11.7 % | +0.0 [-7.7, +7.7] |
+| EM | 11.7 % | 6.7 % | -5.0 [-11.8, +2.1] |
+| F1 | 14.9 % | 14.6 % | -0.3 [-6.9, +5.4] |
+| readable | 100.0 % | 96.7 % | -3.3 [-9.5, +3.0] |
+
+No harm was shown, so the paper's one shot is the default. Because the example made exact answers no more frequent, that of
+`standard` is the bare answer now; this form, `cot` and larger models were not measured. Studies of madke pin `examples: 0`.
+
 ## What still differs
 
 With `--wording paper`, besides words. Without it, the protocol's own notes say more ([protocols](protocols.md)): the
