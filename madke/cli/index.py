@@ -184,28 +184,19 @@ def build(
         say(f"{manifest.index.factory} (auto: {manifest.index.reason})")
 
 
-@app.command(
-    epilog=flags.epilog(
-        "With --compare and --qrels, QUERY is a file of questions.",
-        flags.QRELS_FORM,
-    )
-)
+@app.command()
 def search(
     index: Annotated[str, typer.Argument(metavar="INDEX", help="Index folder, source name, A+B or 0.5*A+B.")],
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Search text.")],
     k: Annotated[int, option("Number of passages.", "N", names="--k", min=1, max=10_000)] = 5,
     compare: Annotated[bool, switch("--compare", "Show a fusion next to its parts.")] = False,
-    qrels: Annotated[
-        Path | None, option("With --compare: measure hits with these judgements, see below.", "FILE")
-    ] = None,
-    least: flags.Relevance = 1,
     as_json: AsJson = False,
 ) -> None:
     """Print the best passages for one query.
 
     Examples:
+      madke index search my-index "Who discovered helium?"
       madke index search wiki-bm25+wiki-dense "Who discovered helium?" --compare
-      madke index search wiki-bm25+wiki-dense questions.jsonl --compare --qrels qrels.tsv
     """
     from madke.retrieval.named import known_sources, open_source
     from madke.retrieval.source import ask_source, close_sources
@@ -213,11 +204,8 @@ def search(
     if compare:
         from madke.cli.retrieval import show_comparison
 
-        show_comparison(index, query, k, qrels, least, as_json=as_json)
+        show_comparison(index, query, k, as_json=as_json)
         return
-    if qrels is not None:
-        raise UserError("--qrels needs --compare")
-
     source = open_source(index) if index in known_sources() else open_source("index", index)
     (hits,) = ask_source(source, [query], k)
     close_sources([source])

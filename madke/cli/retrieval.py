@@ -23,7 +23,6 @@ from madke.scoring.retrieval import (
     of_pools,
     read_qrels,
     retrieval,
-    with_fusions,
 )
 
 
@@ -94,13 +93,9 @@ def _rank_table(query: str, rankings: Mapping[str, Ranking], titles: Mapping[str
     return Table(title=query, columns=(*rankings, "passage"), rows=rows)
 
 
-def show_comparison(index: str, query: str, k: int, qrels: Path | None, least: int, *, as_json: bool) -> None:
-    """Show a fusion and its parts: their passages for one query, or with judgements their hits for many questions."""
+def show_comparison(index: str, query: str, k: int, *, as_json: bool) -> None:
+    """Show the passages of a fusion and of its parts for one query."""
     spec, parts = open_parts(index)
-    if qrels is not None:
-        own = {index: (spec.fusion, spec.weights)}
-        show_retrieval(with_fusions(rankings_of(parts, Path(query)), **own), qrels, str(k), least, as_json=as_json)
-        return
     (record,) = retrieve([Question(id="query", question=query)], parts, DEPTH)
     if record.partial:
         raise UserError(f"the search failed: {'; '.join(record.partial.values())}")

@@ -158,22 +158,15 @@ def of_debates(transcripts: Iterable[Transcript], *, by_source: bool) -> Mapping
     return {name: rankings for name, rankings in held.items() if any(rankings.values())}
 
 
-def with_fusions(parts: Mapping[str, Rankings], **others: tuple[Method, Sequence[float] | None]) -> dict[str, Rankings]:
-    """The parts, and if there are several their fusions, over the questions that all of them answered.
-
-    ``others``: name -> method and weights of further fusions.
-    """
+def with_fusions(parts: Mapping[str, Rankings]) -> dict[str, Rankings]:
+    """The parts, and if there are several their fusions, over the questions that all of them answered."""
     if len(parts) < 2:
         return dict(parts)
     shared = sorted(set.intersection(*(set(rankings) for rankings in parts.values())))
-    fusions: dict[str, tuple[Method, Sequence[float] | None]] = {
-        RECIPROCAL: ("rrf", None),
-        "+".join(parts): ("weighted", None),
-        **others,
-    }
+    fusions: dict[str, Method] = {RECIPROCAL: "rrf", "+".join(parts): "weighted"}
     return dict(parts) | {
-        name: {question: fuse([part[question] for part in parts.values()], *how) for question in shared}
-        for name, how in fusions.items()
+        name: {question: fuse([part[question] for part in parts.values()], method) for question in shared}
+        for name, method in fusions.items()
     }
 
 

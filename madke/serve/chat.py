@@ -57,8 +57,8 @@ MAX_CONVERSATION = 200_000
 
 _LONGEST_HEADER = 1000
 
-_TASK_HEADERS = ("x-openwebui-task", "x-madke-plain")
-"""Headers that mark a user interface's request for a title, tags or follow-up questions."""
+_TASK_HEADER = "x-openwebui-task"
+"""The header that marks a user interface's request for a title, tags or follow-up questions."""
 
 _TASK = "### Task:"
 """How the requests of user interfaces for titles, tags and follow-up questions begin."""
@@ -211,7 +211,7 @@ class Answer(DebateResponse):
         body, headers = self._body, self.request.headers
         body.check()
         self._talk = talk = Conversation.read(body.messages)
-        self._plain = talk.question.startswith(_TASK) or any(_is_filled(headers, name) for name in _TASK_HEADERS)
+        self._plain = talk.question.startswith(_TASK) or _is_filled(headers, _TASK_HEADER)
         if ignored := body.ignored:
             names = ", ".join(map(quote, ignored))
             self.headers["x-madke-ignored"] = (

@@ -98,9 +98,5 @@ def test_what_was_converted_is_still_of_its_dataset_in_an_experiment(tmp_path: P
     assert "give --data PATH without NAME=" in refused(*ablate, "--data", f"hotpotqa={own}", *out)
     done = madke(*ablate, "--data", own, *out, COLUMNS="200")
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    (published,) = [n for n, line in enumerate(lines) if "gpt-9" in line and "published" in line]
-    assert any("hotpotqa %" in line for line in lines[published - 3 : published])
-    assert " 50.0 " in lines[published]
-    assert " 100.0" in lines[published + 1]
-    assert "ours" in lines[published + 1]
+    (row,) = [line.split() for line in done.stdout.splitlines() if " hotpotqa " in line]
+    assert row[1:6] == ["plain", "hotpotqa", "EM", "-", "100.0"]

@@ -126,7 +126,6 @@ def test_fusions_stand_next_to_their_parts_where_all_parts_answered() -> None:
     assert list(found[RECIPROCAL]) == list(found["a+b"]) == ["q1"]
     assert list(found[RECIPROCAL]["q1"]) == ["y", "x"]
     assert with_fusions({"a": parts["a"]}) == {"a": parts["a"]}
-    assert list(with_fusions(parts, own=("weighted", [1, 0.1]))["own"]["q1"]) == ["x", "y"]
 
 
 def parts_of(n: int, noise: float) -> tuple[dict[str, Rankings], dict[str, dict[str, int]]]:
