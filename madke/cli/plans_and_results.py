@@ -282,9 +282,13 @@ def _show_results(done: Experiment) -> None:
     with CallStore(done.path / "calls.sqlite") as store:
         spent = spending_table(done.plans, named, store.paid(without=SERVICE_STAGES), prices)
     published = figures(recipe, folders)
-    ours = [each for each in published if each.ours]  # a terminal has no room for the others
+    measured = {(each.arm, each.dataset, each.metric) for each in published if each.ours}
+    # A terminal has no room for the others.
+    next_to_ours = [each for each in published if (each.arm, each.dataset, each.metric) in measured]
     further = [table for table in (claims_table(read_claims(), published), spent) if table]
-    on_page, on_terminal = ([*filter(None, [published_table(recipe, each)]), *further] for each in (published, ours))
+    on_page, on_terminal = (
+        [*filter(None, [published_table(recipe, each)]), *further] for each in (published, next_to_ours)
+    )
     # Tests compare each arm with the first one, so the reference comes first.
     arms.sort(key=lambda arm: arm.name != recipe.reference)
     page = done.path / "report.html"
