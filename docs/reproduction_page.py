@@ -85,7 +85,9 @@ def page() -> str:
     parts.append(
         f"## Published figures\n\n{total} figures that the papers state as numbers, by recipe. A figure that two "
         "recipes quote is counted in both. Shares are in percent. A figure stands alone until ours is measured; the "
-        "line above a table says what a run needs."
+        "line above a table says what a run needs. No published number is of a model as small as those of the study "
+        "(0.5B and 1.5B): the smallest is Qwen2.5-3B-Instruct, and Figure 6 of Wang et al. shows 1.8B in a plot only. "
+        "So no cell is reproduced here."
     )
     for name, recipe in recipes.items():
         parts.append(_section(name, recipe, found[name]))
