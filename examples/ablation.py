@@ -21,7 +21,7 @@ QUESTIONS = [
 
 def chemist(messages: list[dict[str, str]]) -> str:
     """A model that errs alone, and corrects itself when it reads others."""
-    if "steel" in messages[1]["content"]:
+    if any("steel" in message["content"] for message in messages):
         return "Steel is an alloy. The answer is iron."
     debated = "agent wrote:" in messages[-1]["content"]
     return "The answer is mercury." if debated else "The answer is gallium."

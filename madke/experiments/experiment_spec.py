@@ -97,13 +97,13 @@ class ExperimentSpec:
         return {name: by for file in self.pools for name, by in sources_in(read_pools(file).values()).items()}
 
     def unknown_sources(self) -> list[UserError]:
-        """One error for each source that is not in a pool file and cannot be resolved."""
+        """One error for each source that is neither an object nor in a pool file, and cannot be resolved."""
         found: dict[str, UserError] = {}
         for arm, spec in self.specs:
             for name, source in spec.record.source_specs.items():
                 try:
                     with self._at(arm):
-                        if name not in self.pool_sources:
+                        if name not in self.pool_sources and name not in self.own_sources:
                             resolve(name, source)
                 except UserError as error:
                     found.setdefault(name, error)

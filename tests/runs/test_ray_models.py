@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -31,8 +34,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ONE = {"judge": "openai/m"}
 
 
-def on_nodes(names: Any, **options: Any) -> Any:
-    return ray_models(names, RunOptions(engine="ray", **options))
+@contextmanager
+def on_nodes(names: Any, *, address: str, **options: Any) -> Iterator[Any]:
+    with patch.dict(os.environ, RAY_ADDRESS=address), ray_models(names, RunOptions(engine="ray", **options)) as models:
+        yield models
 
 
 @pytest.fixture(scope="module")
