@@ -94,10 +94,7 @@ def prompt(
 def _variant(name: str, prompts: Path | None, wording: str | None, settings: list[str] | None) -> "Variant":
     from madke.runs.spec import variant_of
 
-    variant = variant_of(name, prompts)
-    if wording is not None:
-        variant = variant.in_words(wording)
-    return variant.with_settings(flags.settings_of(settings))
+    return variant_of(name, prompts, wording).with_settings(flags.settings_of(settings))
 
 
 @app.command()

@@ -278,7 +278,7 @@ class Agreement:
     """
 
     outcome: Literal["consensus", "split", "single"]
-    """``single``: fewer than two debaters spoke, so there was nobody to agree with."""
+    """``single``: fewer than two debaters spoke; one alone is no consensus."""
     by: Literal["judge", "matcher", "vote"]
     """What told: the judge's verdict, the task's matcher, or a vote that decided between different answers."""
     same: bool

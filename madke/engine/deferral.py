@@ -91,7 +91,7 @@ def _looked_up(agreement: Agreement) -> dict[str, float]:
 
 
 Settle = Callable[[Transcript], Transcript]
-"""What becomes of a finished debate before anybody hears of its end."""
+"""Changes a finished debate before its end is reported, for example into a deferred one."""
 
 
 # Thresholds.

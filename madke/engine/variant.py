@@ -288,11 +288,8 @@ def variant_folders(prompts: Path | None = None) -> dict[str, Path]:
     return {file.parent.name: file.parent for root in roots for file in sorted(root.glob("*/protocol.yaml"))}
 
 
-def load_variant(name: str, prompts: Path | None = None, wording: str | Path | None = None) -> Variant:
-    """Load and check the variant of that name, first from the user's ``prompts``; UserError if it is wrong.
-
-    ``wording``: in other words, see :meth:`Variant.in_words`.
-    """
+def load_variant(name: str, prompts: Path | None = None) -> Variant:
+    """Load and check the variant of that name, first from the user's ``prompts``; UserError if it is wrong."""
     folders = variant_folders(prompts)
     if name not in folders:
         if prompts is not None and (prompts / "protocol.yaml").is_file():
@@ -301,8 +298,7 @@ def load_variant(name: str, prompts: Path | None = None, wording: str | Path | N
     folder = folders[name]
     own, base = _read_folder(folder)
     tested = frozenset(_uses(own)) if folder.parent == asset("prompts") else frozenset()
-    variant = _checked(name, own, folder, base, _tested=tested)
-    return variant if wording is None else variant.in_words(wording)
+    return _checked(name, own, folder, base, _tested=tested)
 
 
 def own_variant(function: ProtocolFunction, prompts: Path | None = None) -> Variant:

@@ -99,14 +99,17 @@ class ExperimentSpec:
     def unknown_sources(self) -> list[UserError]:
         """One error for each source that is neither an object nor in a pool file, and cannot be resolved."""
         found: dict[str, UserError] = {}
+        known = {*self.pool_sources, *self.own_sources}
         for arm, spec in self.specs:
             for name, source in spec.record.source_specs.items():
+                if name in known:
+                    continue
+                known.add(name)
                 try:
                     with self._at(arm):
-                        if name not in self.pool_sources and name not in self.own_sources:
-                            resolve(name, source)
+                        resolve(name, source)
                 except UserError as error:
-                    found.setdefault(name, error)
+                    found[name] = error
         return [*found.values()]
 
     @property

@@ -416,19 +416,19 @@ class LogPair:
     def sentence(self) -> str:
         """The result in words."""
         test, found = self.test, self.test.difference
-        better, worse, low, high = test.right, test.left, found.low, found.high
+        better, worse = test.right, test.left
         if found.value < 0:
-            better, worse, low, high = worse, better, -high, -low
-        shown = f"95 % {100 * low:+.1f} to {100 * high:+.1f}, p {_equal(test.p_holm)}, n = {test.n:,}"
-        points, margin = f"{100 * abs(found.value):.1f} points", f"{100 * self.margin:g} points"
-        equal = f"{test.right} and {test.left} are equal within {margin}"
+            better, worse, found = worse, better, -found
+        shown = f"95 % {100 * found.low:+.1f} to {100 * found.high:+.1f}, p {_equal(test.p_holm)}, n = {test.n:,}"
+        points, margin = f"{100 * found.value:.1f} points", f"{100 * self.margin:g} points"
+        equal = f"{better} and {worse} are equal within {margin}"
         if test.p_holm < 0.05:
             within = f" They are equal within {margin}." if self.equal else ""
             return f"{better} is better than {worse} by {points} ({shown}).{within}"
         if self.equal:
             return f"{equal} ({shown})."
         if self.more is None:
-            return f"No difference was found between {test.right} and {test.left} ({shown})."
+            return f"No difference was found between {better} and {worse} ({shown})."
         return (
             f"No difference was found: {better} is ahead of {worse} by {points} ({shown}). To show a difference of "
             f"this size needs n = {self.more:,} more."

@@ -230,7 +230,7 @@ def with_corrections(arms: Sequence[Results], corrections: Corrections) -> list[
     """The arms with corrected gold answers. UserError if no arm has a question of the sheet.
 
     An answer that is right joins the gold answers of its question, unless it counts as right already. A question with
-    wrong gold answers loses them, so that it is in no mean.
+    wrong gold answers loses them; means exclude it.
     """
     known = {words for arm in arms for each in arm.transcripts() for words in _names_of(each)}
     accepted = {question: answers for question, answers in corrections.accepted.items() if question in known}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 
 from madke.core.chat import Usage
@@ -343,7 +343,7 @@ class _InWords:
         """The size of a difference, its interval and p, and whether failed questions could undo it."""
         found = test.difference
         if found.value < 0:
-            found = replace(found, value=-found.value, low=-found.high, high=-found.low)
+            found = -found
         size = f"{self._figure(found.value)} {'points' if self._share else ''}".strip() + self._of
         shown = f"{'Holm-corrected p' if family else 'p'} {_equal(test.p_holm)}"
         undone = "" if test.significant or test.p_holm >= _ALPHA else _UNDONE

@@ -166,9 +166,7 @@ def spec_of(
     """A run of these questions, without its first round; ``data``, ``dataset``, ``task``: see :class:`RunRecord`."""
     protocol = request.protocol
     prompts = None if request.prompts is None else Path(request.prompts)
-    variant = protocol if isinstance(protocol, Variant) else variant_of(protocol, prompts)
-    if request.wording is not None:
-        variant = variant.in_words(request.wording)
+    variant = variant_of(protocol, prompts, request.wording)
     specs, own_sources = source_specs(request.sources, variant.protocol.sources)
     pools = None if request.pools is None else Path(request.pools)
     if request.sources is None and pools is not None:
@@ -236,8 +234,18 @@ def questions_of(request: RunRequest) -> list[Question]:
     return sample_of(questions, limit, seed, lambda question: question.id)
 
 
-def variant_of(protocol: str | Path | ProtocolFunction, prompts: Path | None = None) -> Variant:
-    """Load a variant by name, from its folder, or by its function (``module:function``); UserError if it is wrong."""
+def variant_of(
+    protocol: str | Path | ProtocolFunction | Variant, prompts: Path | None = None, wording: str | Path | None = None
+) -> Variant:
+    """A variant by name, from its folder, or by its function (``module:function``); UserError if it is wrong.
+
+    ``wording``: in other words, see :meth:`madke.engine.variant.Variant.in_words`.
+    """
+    variant = protocol if isinstance(protocol, Variant) else _loaded(protocol, prompts)
+    return variant if wording is None else variant.in_words(wording)
+
+
+def _loaded(protocol: str | Path | ProtocolFunction, prompts: Path | None) -> Variant:
     if isinstance(protocol, str) and ":" in protocol and not Path(protocol).exists():
         try:
             protocol = typing_cast(ProtocolFunction, imported(protocol))

@@ -1,5 +1,7 @@
 """Confidence intervals of means, effective votes, detectable differences, t and sign tests, without SciPy."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +27,10 @@ class Estimate:
     high: float
     n: int
     """Number of questions."""
+
+    def __neg__(self) -> Estimate:
+        """The same difference in the other direction."""
+        return Estimate(value=-self.value, low=-self.high, high=-self.low, n=self.n)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -66,8 +66,8 @@ def test_shipped_prompts_are_a_reason_and_prompts_of_the_user_are_none(tmp_path:
     shipped = load_variant("madke").files
     own = {file: "0" * 64 if file.startswith("madke/") else sha256 for file, sha256 in shipped.items()}
     copy_words("madke", printed := tmp_path / "printed.yaml")
-    worded = load_variant("madke", wording=printed).files
-    structure = load_variant("madke", wording="paper").files
+    worded = load_variant("madke").in_words(printed).files
+    structure = load_variant("madke").in_words("paper").files
     for name, files, wording, reasons in (
         ("shipped", shipped, None, ("own words",)),
         ("folder", own, None, ()),

@@ -67,7 +67,9 @@ def first_round_of(variant: Variant) -> tuple[Turn, ...]:
 
 @cache
 def _variant(name: str, wording: str | None, sources: tuple[str, ...], settings: str) -> Variant:
-    variant = load_variant(name, wording=wording)
+    variant = load_variant(name)
+    if wording is not None:
+        variant = variant.in_words(wording)
     return (variant.with_sources(sources) if sources else variant).with_settings(json.loads(settings))
 
 

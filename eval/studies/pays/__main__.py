@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 import yaml
 
@@ -107,11 +108,11 @@ def _run(options: argparse.Namespace) -> int:
     models = work.with_name(f"{name}.models.yaml")
     addresses = {} if options.served_as else {model: {"base_url": options.url}}
     write_file(models, yaml.safe_dump(addresses).encode())
-    os.environ["MADKE_MODELS"] = str(models)
     last = options.limit or PLANNED.get(model, 600)
     begun = _questions_begun(work) or _restored(work, kept)
     for limit in [each for each in [*range(options.block, last, options.block), last] if each >= begun]:
-        experiment = run_block(recipe, options.questions, limit, work, concurrency=options.concurrency)
+        with patch.dict(os.environ, MADKE_MODELS=str(models)):
+            experiment = run_block(recipe, options.questions, limit, work, concurrency=options.concurrency)
         if experiment.unfinished:
             for arm, why in experiment.unfinished.items():
                 tell(f"arm {arm}: {why}")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import NormalDist, fmean
+from statistics import fmean
 
 from eval.studies.equal_cost_results import Arm, vote_of
 from eval.studies.kept import KeptStudy
@@ -14,7 +14,7 @@ from madke.core.transcript import Transcript
 from madke.engine.agreement import answer_groups, matcher
 from madke.scoring.debate_rows import correct, correct_votes
 from madke.scoring.metrics import question_of
-from madke.scoring.paired import PairedTest, equal_within, further_questions, holm, paired_test
+from madke.scoring.paired import PairedTest, equal_within, further_questions, half_of_90, holm, paired_test
 from madke.scoring.scores import Scores, scores_of
 from madke.scoring.statistics import RESAMPLES, Estimate, bootstrap, effective_votes
 from madke.tasks import get_task
@@ -64,9 +64,7 @@ class Contrast:
         sizes = [] if more is None else [self.test.n + more]
         room = self.margin - abs(self.test.difference.value)
         if room > 0:
-            normal = NormalDist().inv_cdf
-            half = (self.test.difference.high - self.test.difference.low) / 2 * normal(0.95) / normal(0.975)
-            sizes.append(math.ceil(self.test.n * (half / room) ** 2))
+            sizes.append(math.ceil(self.test.n * (half_of_90(self.test.difference) / room) ** 2))
         return max(min(sizes), self.test.n + 1)
 
 
