@@ -44,18 +44,20 @@ a file or folder gave all prompts of a protocol.
 
 Wang et al. ask `standard` and `cot` with one demonstration (section 4.2), and so do these protocols; `--set examples=0` sends
 none. Measured both ways on Qwen2.5-Coder-Instruct (Q4_K_M) with 60 questions without passages, 12 of each of the paper's five
-datasets, one call each (`cot`: the first 38), in percent (none → one, paired difference with its 95 % interval):
+datasets, one call each, in percent (none → one, paired difference with its 95 % interval; *mended* and *spoiled*: answers
+that became right or wrong by `match`):
 
-| protocol | model | n | match, points | EM | F1 | readable |
+| protocol | model | match, points | mended, spoiled | EM | F1 | readable |
 |---|---|---|---|---|---|---|
-| `standard` | 0.5B | 60 | 11.7 → 15.0 (+3.3 [-4.5, +10.9]) | 11.7 → 13.3 (+1.7 [-5.4, +8.7]) | 14.9 → 17.0 (+2.1 [-3.7, +7.8]) | 100.0 → 100.0 |
-| `cot` | 0.5B | 38 | 5.3 → 10.5 (+5.3 [-6.9, +16.9]) | 5.3 → 7.9 (+2.6 [-8.4, +13.4]) | 7.2 → 14.2 (+7.0 [-0.9, +16.2]) | 89.5 → 97.4 |
-| `standard` | 1.5B | 60 | 25.0 → 18.3 (-6.7 [-17.3, +4.4]) | 20.0 → 18.3 (-1.7 [-12.1, +8.9]) | 24.5 → 20.1 (-4.4 [-14.4, +5.4]) | 100.0 → 100.0 |
+| `standard` | 0.5B | 11.7 → 15.0 (+3.3 [-4.5, +10.9]) | 3, 1 | 11.7 → 13.3 (+1.7 [-5.4, +8.7]) | 14.9 → 17.0 (+2.1 [-3.7, +7.8]) | 100.0 → 100.0 |
+| `cot` | 0.5B | 8.3 → 13.3 (+5.0 [-3.4, +13.1]) | 4, 1 | 8.3 → 10.0 (+1.7 [-6.7, +10.0]) | 11.3 → 16.4 (+5.1 [-1.1, +12.1]) | 91.7 → 98.3 |
+| `standard` | 1.5B | 25.0 → 18.3 (-6.7 [-17.3, +4.4]) | 3, 7 | 20.0 → 18.3 (-1.7 [-12.1, +8.9]) | 24.5 → 20.1 (-4.4 [-14.4, +5.4]) | 100.0 → 100.0 |
+| `cot` | 1.5B | 23.3 → 25.0 (+1.7 [-10.6, +13.8]) | 7, 6 | 21.7 → 21.7 (+0.0 [-11.8, +11.8]) | 23.8 → 25.8 (+2.0 [-9.2, +13.0]) | 96.7 → 96.7 |
 
-No difference was found, and differences of ten points cannot be excluded, so the paper decides: one example is the default. The
-example of `standard` is the bare answer: with reasons before it, fewer answers
-were exact on the 0.5B (EM 11.7 → 6.7, -5.0 [-11.8, +2.1]).
-`cot` was not measured on the 1.5B. Studies of madke pin `examples: 0`.
+No difference was found, and differences of ten points cannot be excluded, so the paper decides: one example is the default.
+No reply repeated the example: neither its answer nor six words of its reason. The example of `standard` is the bare answer:
+with reasons before it, fewer answers were exact on the 0.5B (EM 11.7 → 6.7, -5.0 [-11.8, +2.1]). Studies of madke pin
+`examples: 0`.
 
 ## What still differs
 
