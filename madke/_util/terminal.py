@@ -1,7 +1,7 @@
 """All output to the terminal, with control characters removed.
 
 Text of models, web pages, datasets and other people's runs must not control the terminal: commands print through
-:func:`say`, :func:`say_json` or :func:`console`, and log through :class:`LogHandler`.
+:func:`say` and the functions around it, and log through :class:`LogHandler`.
 """
 
 from __future__ import annotations
@@ -11,42 +11,23 @@ import json
 import logging
 import os
 import re
+import shutil
 import sys
 import unicodedata
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from textwrap import wrap
-from typing import IO, TYPE_CHECKING, Any, Literal
+from dataclasses import asdict
+from io import StringIO
+from textwrap import fill, wrap
+from typing import IO
 
 from madke.core.addresses import SECRET, with_public_urls
-
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType
 
 _CONTROL_CATEGORIES = ("Cc", "Cf", "Cs", "Co")
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 
 _PIPED_WIDTH = 140
-
-LONGEST_WORD = 30
-"""Letters of a word that no table breaks."""
-
-_SHORT = 12
-"""Letters of a line that no table wraps."""
-
-_LONG_NAME = 20
-"""Letters of a word with hyphens, underscores or slashes that no table breaks."""
-
-_PIECES = re.compile(r"[^-/_]*[-/_]+|[^-/_]+")
-"""The parts of a name: a line may end after each."""
-
-_KEPT_SPACE = "\ue000"
-"""In place of a space in a path, while lines are wrapped. No printable text holds this character."""
-
-_GAP = 2
-"""The width of the space after a column."""
 
 
 class OutputError(Exception):
@@ -59,42 +40,9 @@ class OutputError(Exception):
         """Whether a reader such as ``head`` has closed the pipe."""
 
 
-def say(text: str, *, err: bool = False, end: str = "\n", verbatim: bool = False) -> None:
-    """Print a text without control and formatting characters. OutputError if standard output cannot be written.
-
-    On a terminal, long lines are wrapped between words, unless the text is ``verbatim``. A path or another word that
-    does not fit has a line of its own, unbroken, so that it can be copied.
-    """
-    shown = printable(text)
-    _write("\n".join([shown] if verbatim else _fitted(shown, err=err)) + end, err=err)
-
-
-def _fitted(text: str, *, err: bool, indent: int = 0) -> list[str]:
-    """The lines of a text; on a terminal, long ones are wrapped between words, with the indent of the line."""
-    lines = text.split("\n")
-    if max(map(len, lines)) + indent <= 2 * LONGEST_WORD or not (sys.stderr if err else sys.stdout).isatty():
-        return lines
-    width = max(console(err=err).width - indent, LONGEST_WORD)
-    for path in _paths_with_spaces():
-        text = text.replace(path, path.replace(" ", _KEPT_SPACE))
-    together = text.replace(" %", "\N{NO-BREAK SPACE}%").split("\n")
-    # Short lines stay as they are: the space at the end of a prompt counts.
-    pieces = (_between_words(line, width) if len(line) > width else [line] for line in together)
-    return [piece.replace(_KEPT_SPACE, " ") for line in pieces for piece in line]
-
-
-def _paths_with_spaces() -> list[str]:
-    """The working folder and the paths of the command line that hold spaces: no line ends at these."""
-    words = [word.partition("=")[2] if word.startswith("--") else word for word in sys.argv[1:] if " " in word]
-    paths = [word for word in words if os.path.exists(word) or os.path.isdir(os.path.dirname(word))]
-    with suppress(OSError):
-        paths.append(os.getcwd())
-    return [*map(printable, paths)]
-
-
-def _between_words(line: str, width: int) -> list[str]:
-    margin = line[: len(line) - len(line.lstrip())]
-    return wrap(line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False)
+def say(text: str, *, err: bool = False, end: str = "\n") -> None:
+    """Print a text without control and formatting characters. OutputError if standard output cannot be written."""
+    _write(printable(text) + end, err=err)
 
 
 def say_json(value: object, *, indent: int | None = None) -> None:
@@ -109,147 +57,83 @@ def say_json(value: object, *, indent: int | None = None) -> None:
 
 
 def say_wrapped(text: str, *, label: str = "", indent: int = 0) -> None:
-    """Print a text as :func:`say` does, on a terminal wrapped between words, with a label in front of it."""
-    lines = _fitted(text, err=False, indent=indent)
-    _write(printable(f"{label:<{indent}}" + f"\n{' ' * indent}".join(lines)) + "\n", err=False)
+    """Print a text with a label in front of it; on a terminal, long lines are wrapped between words."""
+    lines = printable(text).split("\n")
+    if sys.stdout.isatty():
+        width = max(20, output_width() - indent)
+        lines = [
+            piece
+            for line in lines
+            for piece in wrap(
+                line,
+                width,
+                subsequent_indent=line[: len(line) - len(line.lstrip())],
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            or [""]
+        ]
+    say(f"{label:<{indent}}" + f"\n{' ' * indent}".join(lines))
+
+
+def output_width() -> int:
+    """The columns of the terminal; a fixed number in a pipe or a file."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPED_WIDTH
+
+
+def table_text(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    figures: Container[str] = (),
+    title: str = "",
+    notes: Sequence[str] = (),
+    width: int | None = None,
+) -> str:
+    """A table as plain text with notes below it; columns of ``figures`` are right-aligned.
+
+    Text wraps between words, so that the table fits ``width`` columns. Default: :func:`output_width`.
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for heading, *cells in zip(headings, *rows, strict=True):
+        is_figure = heading in figures
+        shown = fill(heading, max(10, *map(len, cells)), break_long_words=False) if is_figure and cells else heading
+        table.add_column(
+            Text(printable(shown)), justify="right" if is_figure else "left", no_wrap=is_figure, overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    width = width or output_width()
+    screen = Console(file=StringIO(), width=width, color_system=None)
+    with screen.capture() as captured:
+        screen.print(table)
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    return "\n".join(
+        [*([f"\n{title}"] if title else []), *lines, *(fill(note, width, break_long_words=False) for note in notes)]
+    )
 
 
 def say_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, figures: Container[str] = ()) -> None:
-    """Print a plain table; see :class:`FittedTable`."""
-    console().print(FittedTable(headings, rows, figures=figures))
+    """Print a table; see :func:`table_text`."""
+    say(table_text(headings, rows, figures=figures))
 
 
-def _words(line: str) -> list[str]:
-    """What of a line must fit the width of its column."""
-    return [line] if len(line) <= _SHORT else [*map(_unbroken, line.split())]
+_status = ""
 
 
-def _unbroken(word: str) -> str:
-    parts = [word] if len(word) <= _LONG_NAME else [word[:_LONG_NAME], *_PIECES.findall(word)]
-    return max(parts, key=len)[:LONGEST_WORD]
-
-
-def _broken(cell: str, width: int) -> str:
-    """The cell with a line end after hyphens, underscores or slashes of words that are longer than the column."""
-    from rich.cells import cell_len
-
-    def in_pieces(word: re.Match[str]) -> str:
-        lines = [""]
-        for piece in _PIECES.findall(word[0]):
-            fits = cell_len(lines[-1] + piece) <= width
-            lines = [*lines[:-1], lines[-1] + piece] if fits or not lines[-1] else [*lines, piece]
-        return "\n".join(lines)
-
-    return re.sub(rf"\S{{{width + 1},}}", in_pieces, cell)
-
-
-@dataclass(frozen=True, slots=True)
-class FittedTable:
-    """A table that fits the width of the terminal: it wraps between words, and leaves out columns.
-
-    Columns are left out from the right, but those of ``first_out`` before all others. A note names them; their notes
-    (``HEADING: ...`` or ``HEADING and HEADING: ...``) go with them. A long name may be broken after a hyphen, an
-    underscore or a slash; another word only if it has more than :data:`LONGEST_WORD` letters. Columns whose headings
-    are among the ``figures`` are right-aligned, and wrapped only at the ``to`` of a range.
-    """
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    figures: Container[str] = ()
-    title: str = ""
-    notes: Sequence[str] = ()
-    first_out: Sequence[str] = ()
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[RenderableType]:
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
-
-        columns = list(zip(self.headings, *self.rows, strict=True))
-        widths = [self._widths(*column) for column in columns]
-        kept = self._kept([least for least, _ in widths], options.max_width)
-        shown = [columns[n] for n in kept]
-        shares = _shared_out([widths[n] for n in kept], options.max_width)
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-        for (heading, *_), width in zip(shown, shares, strict=True):
-            justify: Literal["left", "right"] = "right" if heading in self.figures else "left"
-            table.add_column(Text(_broken(heading, width)), justify=justify, width=width, overflow="fold")
-        for row in zip(*(cells for _, *cells in shown), strict=True):
-            table.add_row(*map(Text, map(_broken, row, shares)))
-        if self.title:
-            yield Text(f"\n{self.title}", style="table.title")
-        yield table
-        left_out = [heading for n, heading in enumerate(self.headings) if n not in kept]
-        notes = [note for note in self.notes if not {*note.partition(":")[0].split(" and ")} <= {*left_out}]
-        for note in (*notes, *([f"Not shown at this width: {', '.join(left_out)}."] if left_out else [])):
-            yield Text(note, style="table.caption")
-
-    def _kept(self, least: Sequence[int], most: int) -> list[int]:
-        """The columns that are shown, at least one."""
-        kept = list(range(len(least)))
-        first = [n for heading in self.first_out for n in kept if self.headings[n] == heading]
-        for n in dict.fromkeys([*first, *reversed(kept)]):
-            if sum(least[column] + _GAP for column in kept) > most and len(kept) > 1:
-                kept.remove(n)
-        return kept
-
-    def _widths(self, heading: str, *cells: str) -> tuple[int, int]:
-        """The width that breaks no word and no figure, and the width that wraps nothing."""
-        from rich.cells import cell_len
-
-        lines = [line for cell in cells for line in cell.split("\n")]
-        split = (line.split(" to ") if heading in self.figures else _words(line) for line in lines)
-        words = [*map(_unbroken, heading.split()), *(part for parts in split for part in parts)]
-        least = max(map(cell_len, words), default=0)
-        return least, max(map(cell_len, [heading, *lines]))
-
-
-def _shared_out(columns: Sequence[tuple[int, int]], most: int) -> list[int]:
-    """The width of each column: at least what breaks no word, and more in equal parts where it would wrap."""
-    width = most - _GAP * len(columns)
-    widths = [least for least, _ in columns]
-    left = width - sum(widths)
-    while left > 0 and (wrapped := [n for n, (_, whole) in enumerate(columns) if widths[n] < whole]):
-        for n in wrapped[:left]:
-            widths[n] += 1
-        left -= len(wrapped)
-    return [min(each, width) for each in widths]
-
-
-def as_text(table: RenderableType, width: int = _PIPED_WIDTH) -> str:
-    """A table as plain text."""
-    shown = console()
-    shown.width = width
-    with shown.capture() as captured:
-        shown.print(table)
-    return captured.get()
-
-
-def console(*, err: bool = False) -> Console:
-    """A Rich console on standard output or standard error that prints only printable text.
-
-    In a pipe or a file the width is fixed. Printing raises :class:`OutputError`, as :func:`say` does.
-    """
-    from rich.console import Console
-    from rich.segment import Segment
-
-    class PrintableConsole(Console):
-        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-            for segment in super().render(renderable, options):
-                yield segment if segment.control else Segment(printable(segment.text), segment.style)
-
-        def print(self, *objects: Any, **settings: Any) -> None:
-            try:
-                super().print(*objects, **settings)
-            except OSError as error:
-                raise OutputError(error) from None
-
-        def on_broken_pipe(self) -> None:
-            raise OutputError(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
-
-    stream = sys.stderr if err else sys.stdout
-    width = None if stream.isatty() else _PIPED_WIDTH
-    return PrintableConsole(stderr=err, width=width, markup=False, highlight=False)
+def show_status(text: str) -> None:
+    """Redraw one line below all output on a terminal, cut to its width; an empty text erases it."""
+    global _status
+    if (text or _status) and sys.stderr.isatty():
+        _status = printable(text).replace("\n", " ")[: shutil.get_terminal_size().columns - 1]
+        with suppress(OSError):
+            sys.stderr.write(f"\r\x1b[K{_status}")
+            sys.stderr.flush()
 
 
 class LogHandler(logging.Handler):
@@ -312,13 +196,15 @@ def close_output() -> OutputError | None:
 
 
 def _write(text: str, *, err: bool) -> None:
-    stream = sys.stderr if err else sys.stdout
+    stream, status = sys.stderr if err else sys.stdout, _status
+    show_status("")
     try:
         stream.write(text)
         stream.flush()
     except OSError as error:
         if not err:
             raise OutputError(error) from None
+    show_status(status)
 
 
 def printable(text: str) -> str:

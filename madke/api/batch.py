@@ -101,10 +101,9 @@ class Run:
 
     def table(self) -> str:
         """The scores as a plain-text table."""
-        from madke._util.terminal import as_text
         from madke.report.scores import scores_on_terminal
 
-        return as_text(scores_on_terminal({self.path.name or str(self.path): self._scored}))
+        return scores_on_terminal({self.path.name or str(self.path): self._scored})
 
     def report(self, file: str | Path) -> Path:
         """Write the report page; returns the file."""

@@ -129,11 +129,10 @@ class Study:
         }
 
     def __str__(self) -> str:
-        from madke._util.terminal import as_text
-        from madke.report.tables import rich_table
+        from madke.report.tables import plain_table
 
         first, *others = self.lines()
-        return "\n".join([first, "", *others, "", as_text(rich_table(self.table))])
+        return "\n".join([first, "", *others, "", plain_table(self.table)])
 
     def report(self, file: str | Path | None = None) -> Path:
         """Write the report page; returns the file. Default: ``report.html`` in the folder."""

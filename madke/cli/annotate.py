@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from madke._util.terminal import console, say, say_json
+from madke._util.terminal import say, say_json
 from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import DataOption, Paths, open_arms
@@ -57,7 +57,7 @@ def read(
     translations as `human_ambiguity_resolved` and `human_quality`.
     """
     from madke.report.human_grades import human_scores, human_table
-    from madke.report.tables import rich_table
+    from madke.report.tables import plain_table
 
     siblings = len({path.parent for path in sheets}) == 1
     names = {path.name if siblings else str(path): path for path in sheets}
@@ -67,7 +67,7 @@ def read(
     if as_json:
         say_json(found)
         return
-    console().print(rich_table(human_table(found), details=True))
+    say(plain_table(human_table(found), details=True))
     if found.ungraded:
         effect = "scores use the others, so abstentions weigh too much"
         say(f"{count_of(found.ungraded, 'answer is', 'answers are')} not fully graded: {effect}")

@@ -116,7 +116,7 @@ def _root(
     ),
 ) -> None:
     if context.invoked_subcommand is None:
-        say(context.get_help(), verbatim=True)
+        say(context.get_help())
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[LogHandler()])
 
 

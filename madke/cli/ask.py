@@ -59,7 +59,8 @@ def command(
         spec = resolve(replace(request, questions=[{"question": question, "choices": choice or []}]))
     if not as_json and not _chose_model(context, request, options):
         show_local_servers()
-    with ExitStack() as held, LiveDebate(spec, debate=not as_json, passages=passages) as live:
+    live = LiveDebate(spec, debate=not as_json, passages=passages)
+    with ExitStack() as held:
         run = None
         if html is not None:
             run = Path(held.enter_context(TemporaryDirectory(prefix="madke-ask-")), spec.record.variant)

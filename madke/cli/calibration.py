@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from madke._util.files import write_file
-from madke._util.terminal import console, say, say_json
+from madke._util.terminal import say, say_json
 from madke.core.errors import UserError
 from madke.engine.deferral import SIGNALS, fewest
-from madke.report.tables import count_cell, percent_cell, rich_table, score_cell, table_of
+from madke.report.tables import count_cell, percent_cell, plain_table, score_cell, table_of
 from madke.runs.spec import read_calibration
 from madke.scoring.calibration import evaluated, fitted, judged, quality
 
@@ -39,7 +39,7 @@ def learn_or_test(
         if as_json:
             say_json(tested)
         else:
-            console().print(rich_table(_test_table(tested), details=True))
+            say(plain_table(_test_table(tested), details=True))
     elif out is not None:
         made = fitted(debates, signal, _described(arms))
         qualities = [found for name in SIGNALS if (found := quality(name, debates))]
@@ -48,7 +48,7 @@ def learn_or_test(
             say_json({"signals": qualities, "thresholds": {level: made.threshold(level) for level in _LEVELS}})
             return
         for table in (_signal_table(qualities), _level_table(made)):
-            console().print(rich_table(table, details=True))
+            say(plain_table(table, details=True))
         say(f"calibration: {out}: thresholds on {signal}, tested on {len(made.points)} questions")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from madke._util.terminal import console, say, say_json, say_wrapped
+from madke._util.terminal import say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms
@@ -98,7 +98,7 @@ def command(
 
 def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> None:
     from madke.report.comparison import compare_logs, logs_table, pairs_table
-    from madke.report.tables import rich_table
+    from madke.report.tables import plain_table
 
     logs = read_logs(paths)
     if len(logs) < 2:
@@ -114,7 +114,7 @@ def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> Non
     for sentence in sentences:
         say_wrapped(sentence)
     for table in (logs_table(logs), pairs_table(pairs)):
-        console().print(rich_table(table))
+        say(plain_table(table))
 
 
 def debates_of(arm: Results, question: str) -> list[Transcript]:
@@ -137,21 +137,20 @@ def _show_tables(
 ) -> None:
     from madke.report.comparison import BY_DATASET, NOT_ON_TERMINALS, pair_table, paired_table, question_table
     from madke.report.scores import scores_on_terminal
-    from madke.report.tables import rich_table
+    from madke.report.tables import plain_table
 
-    screen = console()
     if shown:
-        screen.print(rich_table(question_table(shown), first_out=("id",)))
+        say(plain_table(question_table(shown)))
     counts = {"questions in all runs": len(comparison.questions), "shown": len(shown)}
     counts |= {f"only in {name}": count for name, count in comparison.unshared.items() if count}
     say("; ".join(f"{what}: {count}" for what, count in counts.items()))
     without = () if details else NOT_ON_TERMINALS
-    screen.print(scores_on_terminal(comparison.scores, details=details))
-    screen.print(rich_table(pair_table(comparison.pairs), details=details))
-    screen.print(rich_table(paired_table(tests), without, details=details))
+    say(scores_on_terminal(comparison.scores, details=details))
+    say(plain_table(pair_table(comparison.pairs), details=details))
+    say(plain_table(paired_table(tests), without, details=details))
     if within:
-        screen.print(rich_table(paired_table(within, BY_DATASET), without, details=details))
+        say(plain_table(paired_table(within, BY_DATASET), without, details=details))
     if across:
-        screen.print(rich_table(paired_table(across, "Paired tests across repeats"), without, details=details))
+        say(plain_table(paired_table(across, "Paired tests across repeats"), without, details=details))
     for note in comparison.notes:
         say_wrapped(note)

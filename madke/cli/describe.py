@@ -27,7 +27,7 @@ def command(
     if as_json:
         say_json(_offered(typer.Context(context.find_root().command, info_name="madke")))
     else:
-        say((PACKAGE / "SKILL.md").read_text(encoding="utf-8"), verbatim=True, end="")
+        say((PACKAGE / "SKILL.md").read_text(encoding="utf-8"), end="")
 
 
 def commands(group: Any, context: typer.Context) -> Iterator[tuple[Any, typer.Context]]:

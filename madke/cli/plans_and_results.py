@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from madke._util.terminal import console, say, say_json, say_table, say_wrapped
+from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli.progress import duration, exit_status, listening, resumable, run_progress, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
 from madke.engine.settings import Knowledge
@@ -106,7 +106,7 @@ def show_experiment_plan(
     """Print the plan of an experiment and the published figures, or only the plan as JSON."""
     from madke.experiments.plan import Planner, planned
     from madke.report.reproduction import figures, published_table
-    from madke.report.tables import rich_table
+    from madke.report.tables import plain_table
 
     for error in experiment_spec.unknown_sources():
         say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
@@ -126,7 +126,7 @@ def show_experiment_plan(
         say(f"sources: {', '.join(sources)}")
     show_plans(plans, prices, options, pace)
     if (published := published_table(recipe, figures(recipe))) is not None:
-        console().print(rich_table(published))
+        say(plain_table(published))
 
 
 def show_run(request: RunRequest, out: Path, options: RunOptions, graders: Sequence[Grader] = ()) -> None:
@@ -171,7 +171,7 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
     if scores is None:
         scores = score_run(out, prices=prices)
         write_report([out], page, scores=[scores])
-    console().print(scores_on_terminal({out.name or str(out): scores}, cut_notes=False))
+    say(scores_on_terminal({out.name or str(out): scores}, cut_notes=False))
     if (prompts := prompt_line(scores)) is not None:
         say(prompts)
     if (note := shipped_note(prices)) is not None:
@@ -273,7 +273,7 @@ def _show_results(done: Experiment) -> None:
     from madke.report.html import write_report
     from madke.report.reproduction import claims_table, figures, published_table
     from madke.report.scores import scores_on_terminal, spending_table
-    from madke.report.tables import rich_table
+    from madke.report.tables import plain_table
     from madke.scoring.arms import open_results
 
     recipe, folders = done.experiment_spec.recipe, [*done.arms.values()]
@@ -295,9 +295,9 @@ def _show_results(done: Experiment) -> None:
     scores = [named[arm.path.name] for arm in arms]
     *_, finding = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=on_page)
     say_wrapped(finding)
-    console().print(scores_on_terminal(named))
+    say(scores_on_terminal(named))
     for table in on_terminal:
-        console().print(rich_table(table))
+        say(plain_table(table))
     if (note := shipped_note(prices)) is not None:
         say_wrapped(note)
     say(f"arms: {done.path / 'arms'}\nreport: {page}")

@@ -1,40 +1,29 @@
-"""Progress lines on stderr, and a clean end on Ctrl-C.
+"""Progress on stderr, and a clean end on Ctrl-C.
 
-On a terminal one line is redrawn, cut to its width. Elsewhere a plain line is printed every 30 seconds.
+On a terminal one line is redrawn. Elsewhere a plain line is printed every 30 seconds.
 """
 
 from __future__ import annotations
 
-import atexit
 import math
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import typer
 
-from madke._util.terminal import console, say
+from madke._util.terminal import say, show_status
 from madke.core.errors import count_of
 from madke.core.events import Event, Listener, PoolProgress, PoolsReady, RunProgress, SourceOpened
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType
-
     from madke.core.knowledge import Source, SourceCounts
     from madke.runs.meter import Meter
 
-_TERMINAL_SECONDS = 0.5
-PLAIN_SECONDS = 30.0
-_PACE_SECONDS = 600.0
-"""Window of the pace from which the remaining time is estimated."""
-_SLOWEST = 0.05
-"""Fewer calls per second are shown as none."""
-_BAR, _SHORT_BAR = 30, 10
-_WANTED = {_BAR: 4, _SHORT_BAR: 1, 0: 0}
-"""Width of the bar -> the number of parts for which it makes room."""
+_TERMINAL_SECONDS, _PLAIN_SECONDS = 0.1, 30.0
+"""Seconds between two states of a line, on a terminal and elsewhere."""
 
 
 @contextmanager
@@ -43,6 +32,7 @@ def resumable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as interrupt:
+        show_status("")
         say("madke: interrupted; the same command resumes", err=True)
         raise typer.Exit(exit_status(interrupt)) from None
 
@@ -96,36 +86,35 @@ def show_spent(sources: Iterable[Source]) -> None:
 @contextmanager
 def run_progress(what: str = "questions") -> Iterator[Listener]:
     """A listener that shows :class:`madke.core.events.RunProgress` during the block and once at its end."""
-    line = _Line(what)
-    latest: RunProgress | None = None
+    show, latest = _line(), RunProgress(done=0, total=0)
+
+    def text(*, last: bool = False) -> str:
+        done, total = latest.resumed + latest.done, latest.total
+        # The first to end are the shortest, so they say nothing of the others.
+        known = latest.done > 0 and latest.done >= latest.in_flight and not last
+        parts = {
+            f"{done:,}/{total:,}": True,
+            f"{duration(latest.at / max(1, latest.done) * (total - done))} left": known and done < total,
+            f"cost {latest.cost or 0:.4g}": latest.cost,
+            f"{latest.failed:,} failed": latest.failed,
+            f"{count_of(latest.failed_calls, 'call')} failed": latest.failed_calls,
+            f"{latest.calls / (latest.at or 1):.1f} calls/s": latest.calls,
+            f"{latest.in_flight} in flight": latest.in_flight,
+            f"{count_of(latest.too_long, 'prompt')} too long": latest.too_long,
+        }
+        return f"{what}: {', '.join(part for part, shown in parts.items() if shown)}"
 
     def listen(event: Event) -> None:
         nonlocal latest
         if isinstance(event, RunProgress):
             latest = event
-            # The first to end are the shortest, so they say nothing of the others.
-            settled = event.done >= event.in_flight
-            line.count(event.resumed + event.done, event.total, counts(event), settled=settled)
+            show(text())
 
     try:
         yield listen
     finally:
-        if latest is not None:
-            line.count(latest.resumed + latest.done, latest.total, counts(latest), last=True)
-
-
-def counts(progress: RunProgress) -> list[str]:
-    """Cost, failures, rate and calls in flight, without zeros, the most important first."""
-    rate = progress.calls / progress.at if progress.at else 0.0
-    parts = {
-        f"cost {progress.cost or 0:.4g}": progress.cost,
-        f"{progress.failed:,} failed": progress.failed,
-        f"{count_of(progress.failed_calls, 'call')} failed": progress.failed_calls,
-        f"{rate:.1f} calls/s": rate >= _SLOWEST,
-        f"{progress.in_flight} in flight": progress.in_flight,
-        f"{count_of(progress.too_long, 'prompt')} too long": progress.too_long,
-    }
-    return [text for text, shown in parts.items() if shown]
+        if latest.total:
+            show(text(last=True), last=True)
 
 
 def why_stopped(meter: Meter) -> str:
@@ -143,118 +132,40 @@ def why_stopped(meter: Meter) -> str:
 
 def counter(what: str) -> Callable[[int, int | None], None]:
     """A callback that shows ``done`` of ``total``, which is None while unknown."""
-    line = _Line(what)
+    show = _line()
 
-    def show(done: int, total: int | None) -> None:
-        line.count(done, total, last=done == total)
+    def count(done: int, total: int | None) -> None:
+        show(f"{what}: {done:,}" + ("" if total is None else f"/{total:,}"), last=done == total)
 
-    return show
+    return count
 
 
 @contextmanager
 def status_line() -> Iterator[Callable[[str], None]]:
     """A function that shows a line as the current status. A terminal is cleared at the end."""
-    line = _Line("", stays=False)
     try:
-        yield line.show
+        yield _line()
     finally:
-        line.stop()
+        show_status("")
 
 
-class Region:
-    """Lines at the end of the terminal that are redrawn in place until :meth:`stop`; with ``stays`` they remain."""
+def _line() -> Callable[..., None]:
+    """A function that shows the state of something, if the last one was long enough ago; ``last``: in any case."""
+    on_terminal = sys.stderr.isatty()
+    due = 0.0 if on_terminal else time.monotonic() + _PLAIN_SECONDS
 
-    def __init__(self, shown: RenderableType, *, stays: bool = False) -> None:
-        from rich.live import Live
+    def show(text: str, *, last: bool = False) -> None:
+        nonlocal due
+        if not last and time.monotonic() < due:
+            return
+        due = time.monotonic() + (_TERMINAL_SECONDS if on_terminal else _PLAIN_SECONDS)
+        if on_terminal and not last:
+            show_status(text)
+        else:
+            show_status("")
+            say(text, err=True)
 
-        self._live = Live(
-            shown,
-            console=console(err=True),
-            refresh_per_second=1 / _TERMINAL_SECONDS,
-            transient=not stays,
-            redirect_stdout=False,
-        )
-        self._live.start(refresh=True)
-        self._live.console.show_cursor(True)  # otherwise a killed process leaves it hidden
-        atexit.register(self.stop)
-
-    def stop(self) -> None:
-        """Draw the last state, or erase it."""
-        self._live.stop()
-        atexit.unregister(self.stop)
-
-
-class _Line:
-    """One line of progress. With ``stays``, its last state remains on a terminal."""
-
-    def __init__(self, what: str, *, stays: bool = True) -> None:
-        self._what = what
-        self._stays = stays
-        self._due = time.monotonic() + PLAIN_SECONDS
-        self._region: Region | None = None
-        self._text: Callable[[ConsoleOptions], str]
-        self._seen: deque[tuple[float, int]] = deque()
-        """Times of the pace's window, and the counts then."""
-
-    def show(self, text: str, *, last: bool = False) -> None:
-        self._show(lambda options: text, text, last=last)
-
-    def count(
-        self, done: int, total: int | None, extra: Sequence[str] = (), *, settled: bool = True, last: bool = False
-    ) -> None:
-        """Show a count with a bar on a terminal, its remaining time if ``settled``, and what fits of ``extra``."""
-        number = f"{done:,}" if total is None else f"{done:,}/{total:,}"
-        left = self._seconds_left(done, total)
-        extra = [*([f"{duration(left)} left"] if left and settled and not last else []), *extra]
-        plain = f"{self._what}: {', '.join((number, *extra))}"
-        self._show(lambda options: _fitted(options, self._what, done, total, number, extra), plain, last=last)
-
-    def stop(self) -> None:
-        if self._region is not None:
-            self._region.stop()
-            self._region = None
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        from rich.text import Text
-
-        yield Text(self._text(options), no_wrap=True, overflow="ellipsis", end="")
-
-    def _show(self, text: Callable[[ConsoleOptions], str], plain: str, *, last: bool) -> None:
-        if sys.stderr.isatty():
-            self._text = text
-            if self._region is None:
-                self._region = Region(self, stays=self._stays)
-            if last:
-                self.stop()
-        elif last or time.monotonic() >= self._due:
-            self._due = time.monotonic() + PLAIN_SECONDS
-            say(plain, err=True)
-
-    def _seconds_left(self, done: int, total: int | None) -> float | None:
-        """The remaining time at the pace of the window; None if there is none to tell."""
-        now = time.monotonic()
-        if self._seen and done < self._seen[-1][1]:  # a count that begins again
-            self._seen.clear()
-        if not self._seen or now >= self._seen[-1][0] + _TERMINAL_SECONDS:
-            self._seen.append((now, done))
-        while now - self._seen[0][0] > _PACE_SECONDS:
-            self._seen.popleft()
-        began, before = self._seen[0]
-        return None if total is None or done <= before else (total - done) * (now - began) / (done - before)
-
-
-def _fitted(options: ConsoleOptions, what: str, done: int, total: int | None, number: str, extra: Sequence[str]) -> str:
-    """The line with a bar, as wide as the terminal allows: parts are dropped from the right, then the bar."""
-    full, empty = ("#", ".") if options.ascii_only else ("\u2501", "\u2500")
-    for width in (_BAR, _SHORT_BAR, 0):
-        filled = width * done // total if total else 0
-        bar = f"{full * filled}{empty * (width - filled)} " if width and total else ""
-        head, kept = f"{what} {bar}{number}", len(extra)
-        while kept and len(", ".join((head, *extra[:kept]))) > options.max_width:
-            kept -= 1
-        if kept >= min(_WANTED[width], len(extra)) and len(head) <= options.max_width:
-            break
-    return ", ".join((head, *extra[:kept]))
+    return show
 
 
 def duration(seconds: float) -> str:

@@ -88,7 +88,7 @@ def prompt(
         return
     say(f"{purpose.agent}: {stage}, round {purpose.round}")
     for message in request.messages:
-        say(f"\n--- {message.role}\n{message.content}", verbatim=True)
+        say(f"\n--- {message.role}\n{message.content}")
 
 
 def _variant(name: str, prompts: Path | None, wording: str | None, settings: list[str] | None) -> "Variant":

@@ -14,7 +14,7 @@ import typer
 
 from madke._util.assets import require
 from madke._util.files import atomic_write
-from madke._util.terminal import console, say, say_json, say_wrapped
+from madke._util.terminal import output_width, say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.compare import debates_of
 from madke.cli.flags import OUTPUT, option, switch
@@ -221,7 +221,7 @@ def _print_debates(results: Sequence[Results], question: str | None, *, conflict
 def _show_debates(results: Sequence[Results], question: str) -> None:
     from madke.report.debate_text import WIDTH, debate_text
 
-    width = min(WIDTH, console().width)
+    width = min(WIDTH, output_width())
     for arm in results:
         found = debates_of(arm, question)
         for transcript in found:
@@ -233,7 +233,7 @@ def _show_debates(results: Sequence[Results], question: str) -> None:
 def _show_conflicts(results: Sequence[Results], question: str | None, *, as_json: bool) -> None:
     """The maps of all debates with more than one answer, or of one question's debates; below them a table."""
     from madke.report.debate_text import conflict_lines, conflict_table, maps_of
-    from madke.report.tables import rich_table
+    from madke.report.tables import plain_table
 
     maps = {arm.name: [*maps_of(arm)] for arm in results}
     for arm in results:
@@ -249,7 +249,7 @@ def _show_conflicts(results: Sequence[Results], question: str | None, *, as_json
                 say_wrapped(where + "\n".join(conflict_lines(found)))
                 say("")
     if not as_json and question is None:
-        console().print(rich_table(conflict_table(maps)))
+        say(plain_table(conflict_table(maps)))
 
 
 RELOAD_SECONDS = 10

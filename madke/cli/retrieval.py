@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from madke._util.terminal import console, say_json
+from madke._util.terminal import say, say_json
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import read_dataset
 from madke.report.files import write_table
-from madke.report.tables import NO_FIGURE, Cell, Table, count_cell, percent_cell, rich_table
+from madke.report.tables import NO_FIGURE, Cell, Table, count_cell, percent_cell, plain_table
 from madke.retrieval.fusion import DEPTH, fuse
 from madke.retrieval.named import HybridSpec, IndexSpec, known_sources, parse_spec, resolve
 from madke.retrieval.pools.building import retrieve
@@ -44,7 +44,7 @@ def show_retrieval(
     if as_json:
         say_json(found)
     else:
-        console().print(rich_table(table))
+        say(plain_table(table))
 
 
 _DIGITS = 10
@@ -105,7 +105,7 @@ def show_comparison(index: str, query: str, k: int, *, as_json: bool) -> None:
         say_json({name: [*each][:k] for name, each in rankings.items()})
     else:
         titles = {each.key: each.title for each in record.passages}
-        console().print(rich_table(_rank_table(query, rankings, titles, k)))
+        say(plain_table(_rank_table(query, rankings, titles, k)))
 
 
 def rankings_of(parts: Sequence[Source], data: Path) -> Mapping[str, Rankings]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from madke._util.terminal import console, say, say_json, say_wrapped
+from madke._util.terminal import say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import CALIBRATION, GRADING, OUTPUT, option, switch
 from madke.cli.paths import (
@@ -174,11 +174,11 @@ def _show_agreement(arms: Sequence[Results]) -> None:
 
 def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:
     from madke.report.scores import row_name, score_details, scores_on_terminal, stage_table, wrong_answers_table
-    from madke.report.tables import rich_table
+    from madke.report.tables import plain_table
     from madke.scoring.shadow import changed_note
 
     named = {row_name(arm, dataset): found for arm, each in rows.items() for dataset, found in each.items()}
-    console().print(scores_on_terminal(named, details=details))
+    say(scores_on_terminal(named, details=details))
     for name, found in () if details else named.items():
         if found.shadow is not None:
             say_wrapped(f"{name}: {found.shadow.sentence}" if len(named) > 1 else found.shadow.sentence)
@@ -187,9 +187,9 @@ def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, 
     for told in sorted({arm.corrected for arm in arms if arm.corrected}):
         say_wrapped(f"{told}. metrics.json keeps the scores without them.")
     if (misled := wrong_answers_table(scores, arms)) is not None:
-        console().print(rich_table(misled))
+        say(plain_table(misled))
     if details:
-        console().print(rich_table(stage_table(scores)))
+        say(plain_table(stage_table(scores)))
     for arm in arms if details else ():
         say_wrapped(f"{arm.path}\n{score_details(scores[arm.name])}")
         say("")

@@ -109,14 +109,13 @@ def command(
 
 def _answered_by(request: RunRequest, offers: Offers) -> Iterator[str]:
     """Which models and which knowledge answer."""
-    from madke.cli.live import knowledge_line, model_line, sample_note
+    from madke.cli.live import knowledge_lines, model_line
 
     roles: dict[str, list[str]] = {str(request.model): []}
     for role, model in request.cast.items():
         roles.setdefault(str(model), []).append(role)
     yield model_line(roles)
-    specs = {name: spec for name, spec in offers.sources.items() if spec is None or isinstance(spec, str)}
-    yield "; ".join(filter(None, [knowledge_line(offers.sources), sample_note(specs)]))
+    yield "; ".join(line.strip() for line in knowledge_lines(offers.sources))
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from madke._util.terminal import console, say, say_json, say_wrapped
+from madke._util.terminal import say, say_json, say_wrapped
 from madke.cli import flags
 from madke.core.errors import count_of
 from madke.runs.request import NOTHING, RunOptions, RunRequest
@@ -147,7 +147,7 @@ def _show_plan(
 
 
 def _show(study: Study, *, as_json: bool) -> None:
-    from madke.report.tables import rich_table
+    from madke.report.tables import plain_table
 
     if as_json:
         say_json(study.record())
@@ -157,5 +157,5 @@ def _show(study: Study, *, as_json: bool) -> None:
         say("")
         for line in others:
             say_wrapped(line)
-        console().print(rich_table(study.table))
+        say(plain_table(study.table))
     say(f"report: {study.report()}", err=as_json)

@@ -6,9 +6,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from rich.console import Group
-from rich.text import Text
-
 from madke._util.terminal import printable
 from madke.core.errors import count_of
 from madke.core.transcript import StageUsage
@@ -27,7 +24,7 @@ from madke.report.tables import (
     interval,
     one_line,
     percent_cell,
-    rich_table,
+    plain_table,
     score_cell,
     table_of,
     value_cell,
@@ -51,8 +48,6 @@ from madke.scoring.statistics import DIFFICULTY, Estimate
 
 # One row per arm
 
-_FIRST_OUT = ("sd over repeats", "over repeats", "Cons", "Co2", "Co2 by grader", "rounds", "F1", "EM")
-"""Headings that a narrow terminal leaves out before calls and tokens."""
 _IF_ANY = ("abst.", "deferred", "unread", "failed", "cut prompts")
 """Counts that have a column only if one of them is above 0."""
 _FILE_ONLY = ("paid", "questions", "debates", "answered", "answer words", "ungraded %", "incomplete")
@@ -161,16 +156,16 @@ def score_table(scores: Mapping[str, Scores], marks: Mapping[str, Mapping[str, s
     return replace(table_of("Scores", rows, notes), file_only=_FILE_ONLY)
 
 
-def scores_on_terminal(scores: Mapping[str, Scores], *, details: bool = False, cut_notes: bool = True) -> Group:
+def scores_on_terminal(scores: Mapping[str, Scores], *, details: bool = False, cut_notes: bool = True) -> str:
     """The score table on a terminal, where only correct, votes and scorers have their interval.
 
     An arm without a finished debate has no row; if all failed, the reasons are above the table. ``details``: exact
     intervals. ``cut_notes``: name replies that were cut off.
     """
-    causes = [Text(cause(name, each)) for name, each in scores.items() if all_failed(each)]
+    causes = [cause(name, each) for name, each in scores.items() if all_failed(each)]
     rest = {name: each for name, each in scores.items() if each.transcripts > each.failed}
     if not rest:
-        return Group(*causes, *map(Text, incomplete_notes(scores)))
+        return "\n".join([*causes, *incomplete_notes(scores)])
     table = score_table(rest).visible()
     correct = next(n for n, heading in enumerate(table.columns) if heading.startswith("correct"))
     shares = {n for n, heading in enumerate(table.columns) if heading.endswith(" %") or heading == "rounds"} - {correct}
@@ -185,7 +180,7 @@ def scores_on_terminal(scores: Mapping[str, Scores], *, details: bool = False, c
     if not details:
         notes += _intervals_note(cell.with_interval for row in rows for cell in row)
     shown = Table(title="", columns=tuple(headings), rows=tuple(rows), notes=tuple(notes))
-    return Group(*causes, rich_table(shown, details=details, first_out=_FIRST_OUT))
+    return "\n".join([*causes, plain_table(shown, details=details)])
 
 
 def _intervals_note(cells: Iterable[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
-from madke._util.terminal import FittedTable, printable
+from madke._util.terminal import printable, table_text
 from madke.scoring.metrics import is_share
 from madke.scoring.statistics import Estimate
 
@@ -145,16 +145,13 @@ def one_line(text: str) -> str:
     return " ".join(printable(text).split())
 
 
-def rich_table(
-    table: Table, without: Container[str] = (), *, details: bool = False, first_out: Sequence[str] = ()
-) -> FittedTable:
-    """A table that fits a terminal, with short intervals.
+def plain_table(table: Table, without: Container[str] = (), *, details: bool = False, width: int | None = None) -> str:
+    """A table as text that fits a terminal, with short intervals.
 
     ``without``: headings to leave out, with the notes that start with them. ``details``: with exact intervals.
-    ``first_out``: headings to leave out first where the table is too wide.
     """
     kept = [n for n, heading in enumerate(table.columns) if heading not in without]
-    return FittedTable(
+    return table_text(
         [one_line(table.columns[n]) for n in kept],
         [
             [one_line(row[n].whole if details else row[n].with_interval) + row[n].mark for n in kept]
@@ -163,7 +160,7 @@ def rich_table(
         figures={one_line(table.columns[n]) for n in kept if table.has_figures(n)},
         title=one_line(table.title),
         notes=[one_line(note) for note in table.notes if note.partition(":")[0] not in without],
-        first_out=first_out,
+        width=width,
     )
 
 

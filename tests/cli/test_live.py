@@ -1,6 +1,5 @@
 """``madke ask`` while it goes on: header, turns, streamed replies, and what a pipe gets."""
 
-import re
 import sys
 from dataclasses import replace
 from typing import Any
@@ -42,64 +41,38 @@ def opening(name: str, spec: str | None = None) -> Any:
     return events.SourceOpening(question="", name=name, spec=spec)
 
 
-def both_streams(monkeypatch: pytest.MonkeyPatch, columns: int) -> Any:
-    terminal = terminal_of(monkeypatch, columns)
+def both_streams(monkeypatch: pytest.MonkeyPatch) -> Any:
+    terminal = terminal_of(monkeypatch)
     monkeypatch.setattr(sys, "stdout", terminal)
     return terminal
 
 
-REPLY = "Lake Baikal in Siberia is 1,642 metres deep, and no other lake on Earth comes near to it. [Lake Baikal]"
-
-
-@pytest.mark.parametrize("columns", [80, 60, 40])
-def test_replies_are_seen_while_they_are_streamed_and_then_printed_whole(
-    columns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    terminal = both_streams(monkeypatch, columns)
-    first, second = call("Debater 1"), call("Debater 2")
-    with LiveDebate(spec_of(), debate=True) as live:
-        assert live.redrawn
-        live.hear(events.DebateStarted(question="ask", pool=EMPTY_POOL))
-        for purpose in (first, second):
-            live.hear(started(purpose))
-        live.hear(events.CallDelta(question="ask", purpose=first, text="Lake Bai"))
-        live.hear(events.CallDelta(question="ask", purpose=first, text="kal in Sib"))
-        live.hear(said("Debater 2", REPLY))
+def test_what_goes_on_is_one_line_that_no_turn_is_printed_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = both_streams(monkeypatch)
+    live = LiveDebate(spec_of(), debate=True)
+    live.hear(events.DebateStarted(question="ask", pool=EMPTY_POOL))
+    live.hear(started(call("Debater 1")))
+    live.hear(started(call("Debater 2")))
+    live.hear(said("Debater 2", "It is \x1b]0;owned\x07 [Lake Baikal]"))
     shown = terminal.getvalue()
-    assert re.search(r"Debater 1 speaks, \d s", shown)
-    assert "    Lake Baikal in Sib" in frames(shown)
-    whole = shown[shown.index("Debater 2\n    Lake") :]
-    assert " ".join(whole.split())[len("Debater 2 ") :].startswith(REPLY)
-    longest = max(frames(shown), key=len)
-    assert len(longest) <= max(columns, len(max(shown.splitlines()[:4], key=len)))  # the header wraps by itself
-    assert shown.endswith("\x1b[2K") or shown.endswith("\x1b[?25h")  # the redrawn lines are erased
-
-
-def test_a_streamed_text_cannot_steer_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = both_streams(monkeypatch, 80)
-    with LiveDebate(spec_of(), debate=True) as live:
-        live.hear(started(call("Debater 1")))
-        live.hear(events.CallDelta(question="ask", purpose=call("Debater 1"), text="\x1b]0;owned\x07 [red]x[/red]"))
-        live.hear(said("Debater 2", "x"))
-    assert "]0;owned [red]x[/red]" in terminal.getvalue()
-    assert "\x1b]0" not in terminal.getvalue()
+    assert "Debater 1 speaks, Debater 2 speaks\r\x1b[KDebater 2\n    It is ]0;owned [Lake Baikal]\n" in shown
+    assert frames(shown)[-1] == "Debater 1 speaks, Debater 2 speaks"
 
 
 def test_a_person_who_types_has_a_terminal_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = both_streams(monkeypatch, 80)
-    with LiveDebate(spec_of(cast={"debater-2": "human"}), debate=True) as live:
-        live.hear(started(call("Debater 2")))
-        live.hear(said("Debater 1", "It is [Baikal]."))
-        assert "Baikal" not in terminal.getvalue()  # prompts tell what others said
-    assert not live.redrawn
+    terminal = both_streams(monkeypatch)
+    live = LiveDebate(spec_of(cast={"debater-2": "human"}), debate=True)
+    live.hear(started(call("Debater 2")))
+    live.hear(said("Debater 1", "It is [Baikal]."))
+    assert "Baikal" not in terminal.getvalue()  # prompts tell what others said
     assert "\x1b" not in terminal.getvalue()
 
 
 def test_the_header_says_what_answers_and_how_to_take_something_else(capsys: pytest.CaptureFixture[str]) -> None:
-    with LiveDebate(spec_of(sources="wiki,docs=./mine"), debate=True) as live:
-        live.hear(opening("docs", "./mine"))
-        assert capsys.readouterr().err == ""  # a wrong source is one line of error
-        live.hear(opening("wiki"))
+    live = LiveDebate(spec_of(sources="wiki,docs=./mine"), debate=True)
+    live.hear(opening("docs", "./mine"))
+    assert capsys.readouterr().err == ""  # a wrong source is one line of error
+    live.hear(opening("wiki"))
     shown = capsys.readouterr().err
     assert max(map(len, shown.splitlines())) <= 96
     model, knowledge = " ".join(shown.split()).split(" Knowledge: ")
@@ -116,11 +89,11 @@ def test_a_pipe_gets_the_debate_and_the_other_the_progress(capsys: pytest.Captur
     stance = Stance(text="It is [Baikal].", answer="Baikal")
     remarks = (Remark(role="sceptic", text="How deep\x1b[2J?"),)
     entry = Round(n=1, order=("A",), turns=(Turn(agent="A", stance=stance),), remarks=remarks, verdict=verdict)
-    with LiveDebate(spec_of(), debate=True) as live:
-        live.hear(events.DebateStarted(question="ask", pool=EMPTY_POOL))
-        live.hear(events.RoundStarted(question="ask", n=1))
-        live.hear(said("A", "It is [Baikal]."))
-        live.hear(events.RoundEnded(question="ask", round=entry))
+    live = LiveDebate(spec_of(), debate=True)
+    live.hear(events.DebateStarted(question="ask", pool=EMPTY_POOL))
+    live.hear(events.RoundStarted(question="ask", n=1))
+    live.hear(said("A", "It is [Baikal]."))
+    live.hear(events.RoundEnded(question="ask", round=entry))
     out, err = capsys.readouterr()
     assert out.splitlines() == [
         "Question (ask): Which lake is the deepest?",

@@ -5,12 +5,11 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from madke.core.errors import UserError
 from madke.core.transcript import StageUsage
 from madke.report.comparison import comparison_of, pair_table, question_table
-from madke.report.tables import rich_table
+from madke.report.tables import plain_table
 from madke.scoring.scores import scores_of
 from madke.tasks import get_task
 from tests.support.transcripts import transcript
@@ -27,15 +26,8 @@ def run(*answers: Any, **changes: Any) -> Any:
     return [answered(f"q{n}", answer, **changes) for n, answer in enumerate(answers)]
 
 
-def shown(renderable: Any, width: int = 140) -> Any:
-    console = Console(width=width, markup=False, highlight=False, record=True, file=None)
-    with console.capture() as captured:
-        console.print(renderable)
-    return captured.get()
-
-
 def shown_table(table: Any, width: int = 140) -> Any:
-    return shown(rich_table(table), width)
+    return plain_table(table, width=width)
 
 
 def test_every_pair_has_its_flip_rate() -> None:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from madke._util.terminal import FittedTable, as_text, printable
+from madke._util.terminal import printable, table_text
 from madke.core.chat import Usage
 from madke.core.transcript import Final, StageUsage
 from madke.experiments.plan import Load, Planned
 from madke.models.prices import Price
 from madke.models.store import Paid
-from madke.report.comparison import comparison_of, pair_table, paired_table, question_table
+from madke.report.comparison import comparison_of, paired_table
 from madke.report.files import latex, table_csv, table_latex, write_answers, write_table
 from madke.report.scores import (
     dataset_table,
@@ -29,11 +29,10 @@ from madke.report.scores import (
     spending_table,
     stage_table,
 )
-from madke.report.tables import NO_FIGURE, Cell, Table, p_value, rich_table
+from madke.report.tables import NO_FIGURE, Cell, Table, p_value, plain_table
 from madke.scoring.arms import Results, read_arm
 from madke.scoring.scores import Spending, scores_of
 from madke.scoring.statistics import Estimate
-from tests.report.test_compare import shown
 from tests.scoring import hand_made
 from tests.support.transcripts import transcript
 
@@ -103,7 +102,7 @@ def test_what_answers_from_elsewhere_took_is_unknown() -> None:
     for name in ("rounds", "calls", "paid", "tokens"):
         assert cell(table, 1, name) == NO_FIGURE
         assert cell(table, 0, name).value is not None
-    lines = shown(scores_on_terminal(scores), 200).splitlines()
+    lines = scores_on_terminal(scores).splitlines()
     headings = next(line for line in lines if line.split()[:1] == ["run"])
     unknown = next(line for line in lines if line.split()[:1] == ["elsewhere"])
     for name in ("rounds", "calls", "tokens"):  # aligned to the right
@@ -258,12 +257,12 @@ def test_latex_escapes(text: str, escaped: str) -> None:
 
 
 def test_a_terminal_shows_no_markup_and_what_there_is_room_for(hostile: Any) -> None:
-    text = shown(rich_table(hostile, without=("score %",)), 300)
+    text = plain_table(hostile, without=("score %",), width=300)
     assert "\x1b" not in text
     assert "1.5" not in text
     assert "[31m" in text
-    assert "1.5 ±0.5*" in shown(rich_table(hostile), 300)
-    assert "1.5 (1 to 2)*" in shown(rich_table(hostile, details=True), 300)
+    assert "1.5 ±0.5*" in plain_table(hostile, width=300)
+    assert "1.5 (1 to 2)*" in plain_table(hostile, details=True, width=300)
 
 
 @pytest.fixture
@@ -318,39 +317,28 @@ def table_lines(text: str) -> list[str]:
     return lines[rule + 1 : end]
 
 
-@pytest.mark.parametrize("width", [60, 80, 110, 140])
-def test_no_table_of_score_and_compare_breaks_a_word_or_a_figure(width: int) -> None:
-    held = runs("no-knowledge", "wiki", "wiki+google")
-    found = comparison_of(held)
-    tables = (question_table(found.questions), pair_table(found.pairs), paired_table(found.tests()))
-    shown_tables: list[Any] = [scores_on_terminal({name: scores_of(each) for name, each in held.items()})]
-    for table in [*shown_tables, *map(rich_table, tables)]:
-        wide, narrow = as_text(table, 1000), as_text(table, width)
-        assert all(len(line) <= width for line in narrow.splitlines())
-        assert {word for line in table_lines(narrow) for word in line.split()} <= set(wide.split())
-        # Every row keeps its first words and, with its figures, one line.
-        assert [line.split()[0] for line in table_lines(wide)] == [
-            line.split()[0] for line in table_lines(narrow) if line[1] != " "
-        ]
-
-
-def test_columns_that_do_not_fit_are_named() -> None:
-    headings = [f"column{n}" for n in range(10)]
-    text = as_text(FittedTable(headings, [["12345678"] * 10], headings, notes=["n: a note."]), 60)
-    assert text.splitlines()[1].split() == ["column0", "column1", "column2", "column3", "column4", "column5"]
-    assert text.endswith("n: a note.\nNot shown at this width: column6, column7, column8, column9.\n")
+def test_a_table_wraps_between_words_and_keeps_its_figures_whole() -> None:
+    rows = [("one arm of a study", "50.0 (40 to 60)"), ("b", "60.0")]
+    text = table_text(("arm", "right %"), rows, figures={"right %"}, notes=["a note"], width=30)
+    assert [" ".join(line.split()) for line in text.splitlines() if line.strip(" ─")] == [
+        "arm right %",
+        "one arm of 50.0 (40 to 60)",
+        "a study",
+        "b 60.0",
+        "a note",
+    ]
 
 
 @pytest.mark.parametrize(
     ("low", "figure", "note"),
     [
-        (0.4, "60.0 ±20", "±: half of the 95 % interval; brackets have its ends.\n"),
-        (0.3, "60.0 [30 to 80]", "Brackets: the 95 % interval.\n"),
+        (0.4, "60.0 ±20", "±: half of the 95 % interval; brackets have its ends."),
+        (0.3, "60.0 [30 to 80]", "Brackets: the 95 % interval."),
     ],
 )
 def test_a_note_explains_the_signs_of_intervals(low: float, figure: str, note: str) -> None:
     correct = Estimate(value=0.6, low=low, high=0.8, n=20)
-    text = as_text(scores_on_terminal({"run": replace(scores_of(runs("run")["run"]), correct=correct)}))
+    text = scores_on_terminal({"run": replace(scores_of(runs("run")["run"]), correct=correct)})
     assert figure in text
     assert note in text
     assert text.count("95 % interval") == 1
@@ -359,7 +347,7 @@ def test_a_note_explains_the_signs_of_intervals(low: float, figure: str, note: s
 def test_incomplete_and_failed_runs_say_so() -> None:
     good = scores_of(runs("good")["good"])
     stopped = replace(good, incomplete="12 of 40 (stopped at --deadline; ...)")
-    text = as_text(scores_on_terminal({"run": stopped}))
+    text = scores_on_terminal({"run": stopped})
     assert "12 of 40  " in text
     assert "run: 12 of 40 (stopped at --deadline; ...)." in text
     errors = ["HTTP 401: no such key"] * 11 + ["timeout"]
@@ -367,10 +355,10 @@ def test_incomplete_and_failed_runs_say_so() -> None:
         replace(each, status="failed", answer=None, final=Final(by="summarizer", status="failed", error=error))
         for each, error in zip(debates(*[None] * 12), errors, strict=True)
     ]
-    text = as_text(scores_on_terminal({"good": good, "bad": scores_of(lost)}))
+    text = scores_on_terminal({"good": good, "bad": scores_of(lost)})
     assert text.startswith("bad: all 12 debates failed: 11 x HTTP 401: no such key; 1 x timeout\n")
     assert [line.split()[0] for line in table_lines(text)] == ["good"]
-    alone = as_text(scores_on_terminal({"bad": replace(scores_of(lost), incomplete="12 of 40 (interrupted)")}))
+    alone = scores_on_terminal({"bad": replace(scores_of(lost), incomplete="12 of 40 (interrupted)")})
     assert alone.splitlines() == [text.splitlines()[0], "bad: 12 of 40 (interrupted)."]
 
 

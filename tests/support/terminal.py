@@ -13,20 +13,16 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from rich.cells import cell_len
-
 from tests.support.cli import command
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def at_terminal(*args: Any, cwd: Path, columns: int = 80) -> list[str]:
-    """Run a command on a terminal of 24 rows. Returns the lines that stay, without spaces at their ends."""
-    return typed_at_terminal("", *args, cwd=cwd, columns=columns)[0]
-
-
 def typed_at_terminal(typed: str, *args: Any, cwd: Path, columns: int = 80) -> tuple[list[str], int]:
-    """The same for a command to which a person types something; also returns the exit status."""
+    """Run a command on a terminal of 24 rows, to which a person types something.
+
+    Returns the lines that stay, without spaces at their ends, and the exit status.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     here = str(Path(__file__).parents[2])
@@ -53,8 +49,3 @@ def _read(terminal: int, seen: list[bytes]) -> None:
             seen.append(os.read(terminal, 65536))
         except OSError:  # the program has ended
             return
-
-
-def too_wide(lines: list[str], columns: int = 80) -> list[str]:
-    """The lines that are wider than the terminal, except those of a single path."""
-    return [line for line in lines if cell_len(line) > columns and not line.strip().startswith(("/", "http"))]
