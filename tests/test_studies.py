@@ -6,6 +6,7 @@ import lzma
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,10 +14,10 @@ from eval.studies import equal_cost
 from eval.studies.equal_cost import read_anew
 from eval.studies.equal_cost_results import Results, vote_of
 from eval.studies.kept import KeptStudy, differences, read_study
-from eval.studies.pays.__main__ import FOLDER, arms_of, main, replayed_study
+from eval.studies.pays.__main__ import FOLDER, main, parts_of, replayed_study
 from eval.studies.pays.page import page_text
 from eval.studies.pays.recompute import recomputed
-from eval.studies.pays.results import PRIMARY, SECONDARY, Figures
+from eval.studies.pays.results import CORE, PLANNED_OTHERS, PRIMARY, SECONDARY, Figures
 from madke.core.chat import ChatRequest, Completion
 from madke.data import read_dataset
 from madke.retrieval.pools.pool_file import read_pools
@@ -71,10 +72,22 @@ def test_a_vote_has_the_first_round_of_its_debate_and_three_samples_more(folder:
 
 def test_a_replay_makes_the_same_debates_from_the_kept_calls_alone(folder: Path, tmp_path: Path) -> None:
     study = read_study(kept(folder))
-    assert study.arms == [arm.name for arm in arms_of([], MODEL).all_arms()]
+    assert study.arms == [arm.name for part in parts_of(MODEL).values() for arm in part.all_arms()]
     replayed = replayed_study(kept(folder), study, tmp_path / "replay")
     assert sum(map(len, replayed.transcripts.values())) == 4 * len(study.arms)
     assert differences(study, replayed) == []
+
+
+def test_the_core_goes_on_where_the_other_arms_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cast("dict[str, int]", PLANNED_OTHERS), "small", 1)
+    run(tmp_path, "--limit", "2")
+    run(tmp_path, "--limit", "3")
+    study = read_study(kept(tmp_path))
+    assert {arm: len(held) for arm, held in study.transcripts.items()} == {
+        arm.name: 3 if arm.name in CORE else 1 for part in parts_of(MODEL).values() for arm in part.all_arms()
+    }
+    assert differences(study, replayed_study(kept(tmp_path), study, tmp_path / "replay")) == []
+    assert {*replace(Figures.of(study), least_others=2).arms} == {*CORE}, "too few to be compared"
 
 
 def test_a_replay_tells_a_call_that_is_missing(

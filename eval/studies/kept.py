@@ -33,7 +33,7 @@ class KeptStudy:
     served_as: str | None
     """The madke model that answered, if it was not served under the model's own name."""
     questions: int
-    """All arms have answered the first so many questions."""
+    """The core arms have answered the first so many questions; another arm, as many as it has transcripts."""
     version: str
     """The version of madke that ran it."""
     prompts: Mapping[str, str]
@@ -47,26 +47,34 @@ class KeptStudy:
         return [*self.transcripts]
 
 
-def keep(folder: Path, recipe: Recipe, file: Path, *, model: str, limit: int) -> None:
-    """Write the results of an experiment on the first ``limit`` questions."""
-    arms = [arm.name for arm in recipe.all_arms()]
+def keep(parts: Mapping[Path, Recipe], file: Path, *, model: str, served_as: str | None) -> None:
+    """Write what experiments (folder -> recipe) asked and found; all arms of one have the same questions.
+
+    The first line describes the file; then come each call of their stores, once, and the transcripts of each arm.
+    """
+    arms = [(folder, arm.name) for folder, recipe in parts.items() for arm in recipe.all_arms()]
+    results = {arm: [*read_transcripts(arm_folder(folder, arm))] for folder, arm in arms}
     prompts: dict[str, str] = {}
-    for arm in arms:
+    for folder, arm in arms:
         prompts |= read_run(arm_folder(folder, arm)).prompts_sha256
     head = {
         "model": model,
-        "served_as": None if recipe.model == model else recipe.model,
-        "questions": limit,
+        "served_as": served_as,
+        "questions": len(next(iter(results.values()))),
         "version": __version__,
         "prompts": prompts,
     }
-    keep_calls(folder / CALLS, file, head, _results(folder, arms))
-
-
-def _results(folder: Path, arms: Sequence[str]) -> Iterator[dict[str, Any]]:
-    for arm in arms:
-        for transcript in read_transcripts(arm_folder(folder, arm)):
-            yield {"arm": arm, "transcript": json.loads(to_json(transcript, exclude_defaults=True))}
+    calls: dict[bytes, None] = {}
+    for folder in parts:
+        with CallStore(folder / CALLS) as store:
+            calls |= dict.fromkeys(map(_line, store.exported()))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(file) as opened, lzma.open(opened, "wb", preset=9) as packed:
+        packed.write(_line(head))
+        packed.writelines(calls)
+        for arm, transcripts in results.items():
+            for each in transcripts:
+                packed.write(_line({"arm": arm, "transcript": json.loads(to_json(each, exclude_defaults=True))}))
 
 
 def read_study(file: Path) -> KeptStudy:
@@ -111,15 +119,6 @@ def _told(transcript: Transcript) -> tuple[Any, ...]:
     total = transcript.total
     counts = (total.calls, total.prompt_tokens, total.completion_tokens)
     return transcript.answer, transcript.status, transcript.stop_reason, said, verdicts, transcript.final, counts
-
-
-def keep_calls(store: Path, file: Path, head: dict[str, Any], results: Iterable[dict[str, Any]] = ()) -> None:
-    """Write a first line that describes the calls, all calls of a store, and what was made of them."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(file) as opened, lzma.open(opened, "wb", preset=9) as packed, CallStore(store) as calls:
-        packed.write(_line(head))
-        packed.writelines(map(_line, calls.exported()))
-        packed.writelines(map(_line, results))
 
 
 def _line(record: dict[str, Any]) -> bytes:

@@ -67,11 +67,6 @@ def packed(lines: Iterable[bytes]) -> bytes:
     return gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)
 
 
-def names_of(text: str) -> list[str]:
-    """The names in a list with commas."""
-    return [name for name in text.split(",") if name]
-
-
 def folder_of(variable: str) -> Path | None:
     """The folder that an environment variable names; None if it is not set."""
     return Path(os.environ[variable]) if os.environ.get(variable) else None

@@ -6,9 +6,9 @@
     python -m eval.studies.pays page                                               # docs/study.md, from the kept calls
     python -m eval.studies.pays questions --data DATA                              # questions and pools anew
 
-`run` advances all arms through the questions in blocks, and keeps the calls after each. Kill it at any time: the same
-command goes on, and loses at most the calls in flight; on another machine it goes on from the kept calls. Serve a model
-with one slot, or with --concurrency slots.
+`run` advances the core arms through the questions in blocks, then the others, and keeps the calls after each block.
+Kill it at any time: the same command goes on, and loses at most the calls in flight; on another machine it goes on from
+the kept calls. Serve a model with one slot, or with --concurrency slots.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from eval.studies.kept import (
 )
 from eval.studies.pays.page import write_page
 from eval.studies.pays.questions import write_questions
-from eval.studies.pays.results import PLANNED
-from eval.studies.shared import MODELS, check_file, folder_of, names_of, tell
+from eval.studies.pays.results import CORE, PLANNED, PLANNED_OTHERS
+from eval.studies.shared import MODELS, check_file, folder_of, tell
 from madke._util.files import write_file
 from madke.core.errors import UserError, unknown
 from madke.experiments.experiment import CALLS, FILE, Experiment, is_experiment, run_experiment
@@ -61,16 +61,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def arms_of(only: Sequence[str], served_as: str) -> Recipe:
-    """The recipe with its model; ``only`` these arms, all if empty."""
+def parts_of(served_as: str) -> dict[str, Recipe]:
+    """``core`` and ``others`` -> the recipe with these arms only, and with its model."""
     recipe = read_recipe(str(FOLDER / "recipe.yaml"))
-    known = [arm.name for arm in recipe.all_arms()]
-    for name in only:
-        if name not in known:
-            raise unknown("arm", name, known)
-    wanted = tuple(arm for arm in recipe.arms if not only or arm.name in only)
-    first = recipe.reference if recipe.reference in {arm.name for arm in wanted} else None
-    return recipe.model_copy(update={"arms": wanted, "model": served_as, "reference": first})
+    core = tuple(arm for arm in recipe.arms if arm.name in CORE)
+    others = tuple(arm for arm in recipe.arms if arm.name not in CORE)
+    return {
+        "core": recipe.model_copy(update={"arms": core, "model": served_as}),
+        "others": recipe.model_copy(update={"arms": others, "model": served_as, "reference": None}),
+    }
 
 
 def run_block(
@@ -104,22 +103,27 @@ def _run(options: argparse.Namespace) -> int:
         if options.files is None or not options.url:
             raise UserError("name the folder of the model's file with --files, and its address with --url")
         check_file(MODELS[model], options.files / f"{model}.gguf")
-    recipe = arms_of(options.arms, options.served_as or model)
     models = work.with_name(f"{name}.models.yaml")
     addresses = {} if options.served_as else {model: {"base_url": options.url}}
     write_file(models, yaml.safe_dump(addresses).encode())
+    parts = parts_of(options.served_as or model)
     last = options.limit or PLANNED.get(model, 600)
-    begun = _questions_begun(work) or _restored(work, kept)
-    for limit in [each for each in [*range(options.block, last, options.block), last] if each >= begun]:
-        with patch.dict(os.environ, MADKE_MODELS=str(models)):
-            experiment = run_block(recipe, options.questions, limit, work, concurrency=options.concurrency)
-        if experiment.unfinished:
-            for arm, why in experiment.unfinished.items():
-                tell(f"arm {arm}: {why}")
-            tell("the same command goes on")
-            return 1
-        if not options.arms:
-            keep(work, recipe, kept, model=name, limit=limit)
+    sizes = {"core": last, "others": min(last, PLANNED_OTHERS.get(model, last))}
+    for part, recipe in parts.items():
+        folder = work / part
+        begun = _questions_begun(folder) or _restored(folder, kept, recipe)
+        for limit in [*range(options.block, sizes[part], options.block), sizes[part]]:
+            if limit < begun:
+                continue
+            with patch.dict(os.environ, MADKE_MODELS=str(models)):
+                experiment = run_block(recipe, options.questions, limit, folder, concurrency=options.concurrency)
+            if experiment.unfinished:
+                for arm, why in experiment.unfinished.items():
+                    tell(f"arm {arm}: {why}")
+                tell("the same command goes on")
+                return 1
+            done = {work / each: parts[each] for each in parts if is_experiment(work / each)}
+            keep(done, kept, model=name, served_as=options.served_as)
     return 0
 
 
@@ -130,12 +134,12 @@ def _questions_begun(folder: Path) -> int:
     return len(json.loads((folder / FILE).read_text(encoding="utf-8"))["questions"])
 
 
-def _restored(work: Path, kept: Path) -> int:
+def _restored(folder: Path, kept: Path, recipe: Recipe) -> int:
     """Fill the call store of a new experiment with the kept calls. Returns how many questions they answer."""
-    if (work / CALLS).exists() or not kept.exists():
+    if (folder / CALLS).exists() or not kept.exists():
         return 0
-    restore_calls(kept, work / CALLS)
-    return read_study(kept).questions
+    restore_calls(kept, folder / CALLS)
+    return len(read_study(kept).transcripts.get(recipe.arms[0].name, ()))
 
 
 def _replay(options: argparse.Namespace) -> int:
@@ -158,12 +162,15 @@ def replayed_study(
 ) -> KeptStudy:
     """Debate again with the kept calls alone, in ``folder``; a call that is not among them fails."""
     name = study.served_as or study.model
-    recipe = arms_of(study.arms, name)
-    restore_calls(file, folder / CALLS)
-    asked = min(limit or study.questions, study.questions)
     model = NoModel(name, takes_schemas=asked_with_schemas(file))
-    run_block(recipe, questions, asked, folder, concurrency=16, model=model)
-    keep(folder, recipe, kept := folder.with_name(f"{study.model}.replay.xz"), model=study.model, limit=asked)
+    done = {}
+    for part, recipe in parts_of(name).items():
+        count = len(study.transcripts.get(recipe.arms[0].name, ()))
+        if count:
+            restore_calls(file, folder / part / CALLS)
+            run_block(recipe, questions, min(limit or count, count), folder / part, concurrency=16, model=model)
+            done[folder / part] = recipe
+    keep(done, kept := folder.with_name(f"{study.model}.replay.xz"), model=study.model, served_as=study.served_as)
     return read_study(kept)
 
 
@@ -192,7 +199,6 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--served-as", metavar="MODEL", help="another madke model, such as openai/NAME; no --url")
     run.add_argument("--limit", type=int, metavar="N", help=f"first questions; default {dict(PLANNED)}, else 600")
     run.add_argument("--block", type=int, default=BLOCK, metavar="N", help=f"questions of a block; default {BLOCK}")
-    run.add_argument("--arms", type=names_of, default=[], metavar="NAMES", help="only these; nothing is kept")
     run.add_argument("--concurrency", type=int, default=1, metavar="N", help="calls at a time; default 1")
     run.add_argument("--work", type=Path, default=Path("runs/pays"), metavar="FOLDER", help="experiments")
     replay = verbs.add_parser("replay", help="debate again with the kept calls, and compare")

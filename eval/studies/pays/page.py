@@ -104,24 +104,25 @@ def _of_model(found: Figures) -> Iterator[str]:
 
 
 def _arms_table(found: Figures) -> Iterator[str]:
-    yield "| arm | `match` % | EM % | F1 % | calls | tokens | readable % | words |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| arm | n | `match` % | EM % | F1 % | calls | tokens | readable % | words |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for name, arm in sorted(found.arms.items(), key=lambda each: each[1].per_question("calls")):
         scores = found.scores[name]
         readable = scores.readable.get("speak")
-        cells = [*(share(arm.mean(measure)) for measure in MEASURES), f"{arm.per_question('calls'):.1f}"]
+        cells = [str(len(arm.transcripts)), *(share(arm.mean(measure)) for measure in MEASURES)]
+        cells.append(f"{arm.per_question('calls'):.1f}")
         cells += [f"{arm.per_question('tokens'):,.0f}", "-" if readable is None else f"{100 * readable.value:.1f}"]
         cells.append("-" if scores.answer_words is None else f"{scores.answer_words:g}")
         yield f"| `{name}` | {' | '.join(cells)} |"
 
 
 def _contrasts_table(found: Figures) -> Iterator[str]:
-    yield "| contrast | points of `match`, 95 % | p | p, Holm | EM | F1 | left out | finding |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| contrast | n | points of `match`, 95 % | p | p, Holm | EM | F1 | left out | finding |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for kind, contrasts in (("primary", found.primary), ("secondary", found.secondary)):
         for each in contrasts:
             test = each.test
-            cells = [points(test.difference), shown_p(test.p), shown_p(test.p_holm)]
+            cells = [str(test.n), points(test.difference), shown_p(test.p), shown_p(test.p_holm)]
             cells += [_difference(each.others.get(measure)) for measure in MEASURES[1:]]
             cells += [str(test.left_out), _finding(each)]
             yield f"| {kind}: `{test.right}` minus `{test.left}` | {' | '.join(cells)} |"

@@ -19,7 +19,7 @@ Row = tuple[str, int, float, float, float, float, float]
 def recomputed(found: Figures, pairs: Sequence[tuple[str, str]]) -> Iterator[Row]:
     """For each pair: its name, n, difference, ends of the 90 % interval, McNemar's exact p, and p after Holm."""
     rows = []
-    for left, right in pairs:
+    for left, right in (pair for pair in pairs if found.arms.keys() >= {*pair}):
         one, two = (found.arms[name].values.values["match"] for name in (left, right))
         both = [(next(iter(one[key].values())), next(iter(two[key].values()))) for key in one if key in two]
         n, lost, won = len(both), sum(a > b for a, b in both), sum(a < b for a, b in both)

@@ -25,7 +25,11 @@ PRIMARY = (("mad-vote", "mad"), ("rag-vote", "mad-brief"))
 SECONDARY = (("rag-vote", "mad"), ("second-turn", "mad"), ("madke-vote", "madke"), ("rag-vote", "views"))
 CELLS = (("mad-vote", "mad"), ("vote-no-pool", "mad-no-pool"))
 """Knowledge times debate: the gain of debate with the pool, and without."""
+CORE = ("alone", "rag", "mad", "mad-vote", "mad-brief", "rag-vote", "second-turn")
+"""The arms that run first, on all questions."""
 PLANNED: Mapping[str, int] = {"qwen-0.5b": 600, "qwen-1.5b": 200}
+PLANNED_OTHERS: Mapping[str, int] = {"qwen-0.5b": 100, "qwen-1.5b": 60}
+"""Questions of the other arms; another model answers all with them."""
 LEAST: Mapping[str, int] = {"qwen-0.5b": 300, "qwen-1.5b": 120}
 """With fewer questions a model's part is interim: nothing is compared."""
 MARGINS: Mapping[str, float] = {"qwen-0.5b": 0.05, "qwen-1.5b": 0.10}
@@ -90,13 +94,16 @@ class Figures:
     margin: float
     planned: int
     least: int
+    least_others: int = 1
+    """Arms outside the core with fewer questions are left out."""
 
     @classmethod
     def of(cls, study: KeptStudy) -> Figures:
         """By the plan's sizes and margins; another model is held to those of the 0.5B."""
         first = next(iter(PLANNED))
         model = study.model if study.model in PLANNED else first
-        return cls(study=study, margin=MARGINS[model], planned=PLANNED[model], least=LEAST[model])
+        others = PLANNED_OTHERS.get(study.model, 1)
+        return cls(study=study, margin=MARGINS[model], planned=PLANNED[model], least=LEAST[model], least_others=others)
 
     @property
     def interim(self) -> bool:
@@ -106,7 +113,11 @@ class Figures:
     @cached_property
     def arms(self) -> Mapping[str, Arm]:
         """Name -> arm. ``madke-vote`` has the first debaters whose calls are nearest to those of ``madke``."""
-        found = {name: Arm(name=name, transcripts=held) for name, held in self.study.transcripts.items()}
+        found = {
+            name: Arm(name=name, transcripts=held)
+            for name, held in self.study.transcripts.items()
+            if name in CORE or len(held) >= self.least_others
+        }
         vote, debate = found.get("madke-vote"), found.get("madke")
         if vote and debate and vote.transcripts:
             most = max(len(each.rounds[0].turns) for each in vote.transcripts)
