@@ -12,7 +12,7 @@ _GRADER = "| `grader` | a model says `[True]` or `[False]` | Wang et al., 2023, 
 
 def page() -> str:
     """The page with its table; the rest of it is written by hand."""
-    rows = [f"| `{name}` | {metric.definition} | {metric.source} |" for name, metric in BUILT_IN_METRICS.items()]
+    rows = [f"| `{name}` | {metric.explanation} | {metric.source} |" for name, metric in BUILT_IN_METRICS.items()]
     return with_table("evaluation.md", "metrics", ["| metric | meaning | source |", "|---|---|---|", *rows, _GRADER])
 
 

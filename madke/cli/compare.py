@@ -31,8 +31,7 @@ EPILOG = flags.epilog(
     "wrong, a paired permutation test for other metrics, with Holm's correction.",
     "Several datasets: there are also tests within each, corrected over all datasets and pairs. A mean of different "
     "metrics (EM for some questions, label accuracy for others) is only tested within datasets.",
-    "Repeats: the table of questions shows the first. Scores and tests use the mean over all repeats. With three or "
-    "more there is also a test across repeats.",
+    "Repeats: the table of questions shows the first. Scores and tests use the mean over all repeats.",
     "Logs of other tools: Inspect's .eval and .json, lm-eval's samples_*.jsonl, and any JSON Lines of id and right "
     "(true, false, 0 to 1), or of id, answer and gold, with calls, tokens and cost if known. Questions are joined by "
     "their ids; a run of madke may be among them.",
@@ -78,7 +77,6 @@ def command(
     shown = [row for row in comparison.questions if row.differs or not only_different][:limit]
     tests = comparison.tests(metric or (), all_pairs=all_pairs)
     within = comparison.dataset_tests(metric or (), all_pairs=all_pairs)
-    across = comparison.repeat_tests(metric or (), all_pairs=all_pairs)
     sentence = finding(comparison.arms, comparison.scores, tests)
     if as_json:
         found: dict[str, object] = {
@@ -86,13 +84,13 @@ def command(
             "unshared": comparison.unshared,
             "scores": comparison.scores,
         }
-        found |= {"pairs": comparison.pairs, "tests": tests, "repeat_tests": across, "notes": comparison.notes}
+        found |= {"pairs": comparison.pairs, "tests": tests, "notes": comparison.notes}
         found |= {"dataset_tests": within} if within else {}
         incomplete = {name: each.incomplete for name, each in comparison.scores.items() if each.incomplete}
         warnings = [*oddities(comparison.scores)]
         say_json(found | {"finding": sentence, "warnings": warnings, "incomplete": incomplete})
         return
-    _show_tables(comparison, shown, tests, within, across, details=details)
+    _show_tables(comparison, shown, tests, within, details=details)
     say_wrapped(sentence)
 
 
@@ -132,9 +130,7 @@ def debates_of(arm: Results, question: str) -> list[Transcript]:
     return found
 
 
-def _show_tables(
-    comparison: Comparison, shown: Shown, tests: Tests, within: Tests, across: Tests, *, details: bool
-) -> None:
+def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, within: Tests, *, details: bool) -> None:
     from madke.report.comparison import BY_DATASET, NOT_ON_TERMINALS, pair_table, paired_table, question_table
     from madke.report.scores import scores_on_terminal
     from madke.report.tables import plain_table
@@ -150,7 +146,5 @@ def _show_tables(
     say(plain_table(paired_table(tests), without, details=details))
     if within:
         say(plain_table(paired_table(within, BY_DATASET), without, details=details))
-    if across:
-        say(plain_table(paired_table(across, "Paired tests across repeats"), without, details=details))
     for note in comparison.notes:
         say_wrapped(note)

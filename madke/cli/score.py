@@ -173,7 +173,7 @@ def _show_agreement(arms: Sequence[Results]) -> None:
 
 
 def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:
-    from madke.report.scores import row_name, score_details, scores_on_terminal, stage_table, wrong_answers_table
+    from madke.report.scores import row_name, score_details, scores_on_terminal, stage_table
     from madke.report.tables import plain_table
     from madke.scoring.shadow import changed_note
 
@@ -186,8 +186,6 @@ def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, 
         say_wrapped(note)
     for told in sorted({arm.corrected for arm in arms if arm.corrected}):
         say_wrapped(f"{told}. metrics.json keeps the scores without them.")
-    if (misled := wrong_answers_table(scores, arms)) is not None:
-        say(plain_table(misled))
     if details:
         say(plain_table(stage_table(scores)))
     for arm in arms if details else ():

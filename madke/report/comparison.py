@@ -129,10 +129,6 @@ class Comparison:
         """Like :meth:`tests`, within each dataset: see :func:`madke.scoring.paired.paired_tests_by_dataset`."""
         return paired_tests_by_dataset(_pairs_to_test(self.arms, all_pairs), self._known(metrics))
 
-    def repeat_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
-        """Like :meth:`tests`, across repeats: see :func:`madke.scoring.paired.paired_tests`."""
-        return paired_tests(_pairs_to_test(self.arms, all_pairs), self._known(metrics), over="repeats")
-
     @property
     def notes(self) -> list[str]:
         """Notes on the precision of n questions, and on unequal cost."""
@@ -295,11 +291,9 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
         "effect: Cohen's g (share of discordant pairs in favour of the second, minus 0.5) or Cohen's d.",
         *(f"{kind}: {', '.join(heading_of(name) for name in metrics)}." for kind, metrics in kinds.items()),
     ]
-    reasons = {"questions": "one arm has no value for them", "repeats": "an arm lacks a repeat of them"}
-    for over, why in reasons.items():
-        if left_out := max((test.left_out for test in tests if test.over == over), default=0):
-            lost = count_of(left_out, "question is", "questions are")
-            notes.append(f"Up to {lost} excluded from a test, because {why}.")
+    if left_out := max((test.left_out for test in tests), default=0):
+        lost = count_of(left_out, "question is", "questions are")
+        notes.append(f"Up to {lost} excluded from a test, because one arm has no value for them.")
     notes += if_failed_notes(tests)
     return table_of(title, [_test_cells(test) for test in tests], notes)
 

@@ -28,7 +28,6 @@ from madke.report.scores import (
     marked_scores,
     score_details,
     stage_table,
-    wrong_answers_table,
 )
 from madke.report.tables import NO_FIGURE, ORACLE, Cell, Table
 from madke.report.verdict import finding
@@ -76,7 +75,7 @@ def write_report(
 
     Returns:
         The page's own tables by name: ``scores``, ``stages``, with two or more runs ``tests``, over several datasets
-        ``datasets`` and ``tests_by_dataset``, and ``wrong_answers`` if questions list some; its figures; its finding.
+        ``datasets`` and ``tests_by_dataset``; its figures; its finding.
     """
     results = open_runs(runs)
     read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
@@ -87,7 +86,6 @@ def write_report(
     further = {
         "datasets": dataset_table(arms, within),
         "tests_by_dataset": paired_table(within, BY_DATASET) if within else None,
-        "wrong_answers": wrong_answers_table(named, results),
     }
     own |= {name: table for name, table in further.items() if table is not None}
     drawings = figures.draw(results, named, arms) if figures.available() else []
@@ -402,7 +400,8 @@ def meaning(heading: str, notes: Sequence[str]) -> str:
             if colon and name in (each.strip() for each in names.replace(" and ", ",").split(",")):
                 return f"{text[:1].upper()}{text[1:].rstrip('.')}."
     own = next((METRICS[each].explanation for each in METRICS.used() if heading_of(each) == name), "")
-    return _MEANINGS.get(name) or own
+    own = own.replace("`", "").rstrip(".")
+    return _MEANINGS.get(name) or (f"{own[:1].upper()}{own[1:]}." if own else "")
 
 
 def name_of(heading: str) -> str:

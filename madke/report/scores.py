@@ -32,7 +32,6 @@ from madke.report.tables import (
 from madke.runs.pools import POOLS
 from madke.scoring.arms import ArmValues, Results, of_dataset
 from madke.scoring.metrics import (
-    ALL_GOLDS,
     BUILT_IN_METRICS,
     GRADER,
     common_metric,
@@ -59,8 +58,6 @@ _NOTES = {
     "where the question has a gold answer.",
     "cut prompts": "cut prompts: calls whose prompt the server cut to its context window without an error; enlarge the "
     "window (num_ctx in Ollama).",
-    "sd over repeats": "over repeats %: correct, with a t interval over repeats of these questions; sd over repeats: "
-    "standard deviation of the repeats' means.",
     **dict.fromkeys(
         _CONSISTENCY, "Cons and Co2: by the judge's last verdict, or (m) by the task's matcher if not all have one."
     ),
@@ -71,7 +68,6 @@ _NOTES = {
 def _row(name: str, scores: Scores, marks: Mapping[str, str], correct: str, metrics: Iterable[str]) -> TableRow:
     """The figures of one arm. ``correct``: heading of the share of right answers; ``metrics`` of all arms."""
     total = scores.total if scores.usage else None  # predictions from files have no usage
-    spread = scores.repeats.get("correct")
     row: TableRow = {
         "arm": name,
         "n": _questions(scores),
@@ -82,8 +78,6 @@ def _row(name: str, scores: Scores, marks: Mapping[str, str], correct: str, metr
         "unread": count_cell(unread(scores)),
         "failed": count_cell(scores.failed),
         "cut prompts": count_cell(scores.total.server_cut),
-        "over repeats %": percent_cell(spread.over_repeats() if spread else None),
-        "sd over repeats": percent_cell(spread.sd if spread else None),
     }
     for metric in metrics:
         heading = f"{heading_of(metric)} %" if is_share(metric) else metric
@@ -263,39 +257,6 @@ def dataset_table(arms: Sequence[ArmValues], tests: Sequence[PairedTest]) -> Tab
     if any(cell.mark for row in rows for cell in row.values() if isinstance(cell, Cell)):
         notes.append(f"{MARK} differs from {arms[0].name}: p < 0.05 after Holm's correction over datasets and pairs.")
     return table_of("Correct by dataset", rows, notes)
-
-
-def wrong_answers_table(scores: Mapping[str, Scores], results: Sequence[Results] = ()) -> Table | None:
-    """Listed wrong answers: a row for each round of each arm, and one for its final answers; None if none are listed.
-
-    ``results`` give the arms' models, for a column.
-    """
-    models = {
-        arm.name: ", ".join(dict.fromkeys(model.rpartition("/")[2] for model in arm.config.models.values()))
-        for arm in results
-        if arm.config is not None
-    }
-    columns = {"adopted %": "adopted", "right %": "unmisled", "resisted %": "resisted", "given up %": "given_up"}
-    rows: list[TableRow] = []
-    for name, found in scores.items():
-        own: TableRow = {"run": name, **({"model": models.get(name, "")} if models else {})}
-        adopted = found.by_round.get("adopted", ())
-        for place, each in enumerate(adopted):
-            values = {heading: found.by_round.get(value, ()) for heading, value in columns.items()}
-            figures = {heading: percent_cell(value[place] if value else None) for heading, value in values.items()}
-            rows.append({**own, "round": str(place + 1), "n": count_cell(each.n) if each else NO_FIGURE, **figures})
-        if adopted and (trapped := found.debate.get("trapped")) is not None:
-            last: TableRow = {"round": "final", "n": count_cell(trapped.n), "adopted %": percent_cell(trapped)}
-            rows.append({**own, **last, "all golds %": percent_cell(found.metrics.get(ALL_GOLDS))})
-    notes = (
-        "adopted: share of debaters whose answer is one. right: share whose answer is right. resisted: of the debaters "
-        "that held none and were shown one (in round 1 by the passages, later by a debater whose stance they read), "
-        "the share that still holds none. given up: of those that held one in the round before, the share that no "
-        "longer does.",
-        "final: the answer of the debate. all golds: it names every gold answer and no wrong one, as RAMDocs' owners "
-        "ask. A debate that has ended keeps its last adopted and right. With 95 % intervals over questions.",
-    )
-    return table_of("Wrong answers that the dataset lists", rows, notes) if rows else None
 
 
 # One row per stage
@@ -498,12 +459,9 @@ def bound_note(scores: Scores) -> str | None:
 
 
 def grades_missing(scores: Scores) -> str:
-    """The number of answers without a grade and the bounds of the grader's mean; empty if all have one."""
-    if not scores.ungraded or scores.grader_if_ungraded is None:
-        return ""
-    bounds = "{:.1f} % (all wrong) and {:.1f} % (all right)".format(*(100 * each for each in scores.grader_if_ungraded))
+    """The number of answers without a grade; empty if all have one."""
     what = count_of(scores.ungraded, "answer has no grade and is", "answers have no grade and are")
-    return f"{what} excluded from the grader's mean; with them it is between {bounds}"
+    return f"{what} excluded from the grader's mean" if scores.ungraded else ""
 
 
 def prompt_line(scores: Scores) -> str | None:

@@ -6,10 +6,9 @@ import logging
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
@@ -28,11 +27,11 @@ from madke.scoring.debate_rows import (
     ExternalScores,
     of_one_arm,
     over_repeats,
+    round_rows,
     row,
     with_external,
 )
 from madke.scoring.metrics import METRICS, common_metric, may_be_rate, metrics_of
-from madke.scoring.rounds import round_rows
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 
@@ -79,7 +78,23 @@ def open_results(paths: Sequence[Path], questions: Sequence[Question] | None = N
     above = os.path.commonpath([path.absolute().parent for path in distinct.values()])
     if questions is not None and not any(path.is_file() for path in paths):
         raise UserError("--data requires a predictions file, but all paths are run directories; omit --data")
-    return [_opened(path, writable(os.path.relpath(path, above)), questions) for path in distinct.values()]
+    opened = []
+    for path in distinct.values():
+        name = writable(os.path.relpath(path, above))
+        if not path.exists():
+            raise UserError("no such run directory or file", file=path)
+        if path.is_dir():
+            if not (path / "run.json").is_file():
+                raise UserError("is not a run directory: run.json is missing", file=path)
+            read = partial(read_transcripts, path)
+            opened.append(Results(name=name, path=path, config=read_run(path), transcripts=read))
+        elif questions is None:
+            expected = "expected a run directory; for predictions, give the questions with --data"
+            raise UserError(f"found a file, {expected}", file=path)
+        else:
+            predictions = read_predictions(path, questions)
+            opened.append(Results(name=name, path=path, config=None, transcripts=partial(iter, predictions)))
+    return opened
 
 
 def open_runs(runs: Sequence[Path | str | Results]) -> list[Results]:
@@ -88,20 +103,6 @@ def open_runs(runs: Sequence[Path | str | Results]) -> list[Results]:
     if len(held) == len(runs):
         return held
     return open_results([run.path if isinstance(run, Results) else Path(run) for run in runs])
-
-
-def _opened(path: Path, name: str, questions: Sequence[Question] | None) -> Results:
-    if not path.is_file():
-        if not path.exists():
-            raise UserError("no such run directory or file", file=path)
-        if not (path / "run.json").is_file():
-            raise UserError("is not a run directory: run.json is missing", file=path)
-        return Results(name=name, path=path, config=read_run(path), transcripts=partial(read_transcripts, path))
-    if questions is None:
-        expected = "expected a run directory; for predictions, give the questions with --data"
-        raise UserError(f"found a file, {expected}", file=path)
-    predictions = read_predictions(path, questions)
-    return Results(name=name, path=path, config=None, transcripts=lambda: iter(predictions))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,7 +123,7 @@ class ArmValues:
     failed: frozenset[QuestionKey] = field(default_factory=frozenset)
     """The questions with a failed debate."""
     rounds: Mapping[QuestionKey, Sequence[Sequence[DebateRow]]] = field(default_factory=dict)
-    """The :func:`~madke.scoring.rounds.round_rows` of each finished debate."""
+    """The :func:`~madke.scoring.debate_rows.round_rows` of each finished debate."""
 
     def mean(self, name: str) -> Estimate | None:
         """The mean of a value over questions (repeats are averaged first); None if no question has it."""
@@ -209,9 +210,9 @@ class _Line(BaseModel, extra="ignore", frozen=True, coerce_numbers_to_str=True):
     output: str | None = None
     repeat: int = Field(default=0, ge=0, strict=True)
 
-    @field_validator("id", "answer", "output", mode="before")
+    @field_validator("answer", "output", mode="before")
     @classmethod
-    def _finite(cls, value: Any) -> Any:
+    def _finite(cls, value: object) -> object:
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"expected a text or a finite number, found {value}")
         return value
@@ -233,7 +234,7 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
     debater's reply; if that fails, it is an abstention. An abstention is never right.
 
     Questions without a line count as abstained: in the evaluation scripts of SQuAD and HotpotQA, a missing prediction
-    is wrong. Warnings give the number of these, the number of answers that the task cannot parse, and ignored keys.
+    is wrong. Warnings give the number of these, and of answers that the task cannot parse.
 
     Raises:
         UserError: The file is empty, or a line is invalid, has an unknown question id, or repeats a question.
@@ -241,9 +242,7 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
     asked = {question.id: question for question in questions}
     seen: dict[tuple[str, int], int] = {}
     transcripts = []
-    ignored: dict[str, None] = {}
     for number, item in read_jsonl(path):
-        ignored |= dict.fromkeys(key for key in item if key not in _Line.model_fields)
         line = validated(item, _Line, file=f"{path}:{number}")
         if line.id not in asked:
             found = f"found question id {line.id!r}, which is not among the {len(asked)} questions of the data"
@@ -253,14 +252,11 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
         transcripts.append(_transcript(line, asked[line.id], path.name))
     if not transcripts:
         raise UserError("no predictions; expected lines of {'id', 'answer'} or {'id', 'output'}", file=path)
-    if ignored:
-        _log.warning("%s: unknown keys are ignored: %s", path, ", ".join(map(repr, ignored)))
     if odd := [transcript for transcript in transcripts if transcript.final.rule == _AS_GIVEN]:
         warning = "%s: %d answers do not fit their task (first: %r to question %r); they are compared unchanged. "
         warning += "If they are whole replies, use the key 'output'"
         _log.warning(warning, path, len(odd), odd[0].answer, odd[0].id)
-    answered = {transcript.id for transcript in transcripts}
-    if missing := [id_ for id_ in asked if id_ not in answered]:
+    if missing := [id_ for id_ in asked if id_ not in {id_ for id_, _ in seen}]:
         warning = "%s: no line for %d of %d questions (first: %r); they count as abstained, and so as wrong"
         _log.warning(warning, path, len(missing), len(asked), missing[0])
     transcripts += [_transcript(_Line(id=id_, answer=None), asked[id_], path.name) for id_ in missing]
@@ -268,34 +264,26 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
 
 
 def _transcript(line: _Line, question: Question, name: str) -> Transcript:
-    stance = _stance(line, question)
-    final = Final(by="only", answer=stance.answer, status=stance.status, rule=stance.rule, text=stance.text)
+    task = get_task(question.task)
+    text = (line.answer or "").strip()
+    is_output = "output" in line.model_fields_set
+    if is_output:
+        text = without_reasoning(line.output or "")
+        parsed = answer_of(text, task, question)
+        stance = Stance(text=text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
+    elif text:
+        answer = task.read(text, question)
+        stance = Stance(text=text, answer=answer or line.answer, rule="given" if answer else _AS_GIVEN)
+    else:
+        stance = Stance(status="abstained", rule="given")
     return Transcript(
-        id=question.id,
-        question=question.question,
-        task=question.task,
-        answers=question.answers,
-        choices=question.choices,
-        metadata=question.metadata,
+        **{each.name: getattr(question, each.name) for each in fields(Question)},
         status=outcome(stance.status),
         answer=stance.answer,
         stop_reason="rounds",
         rounds=(Round(n=1, order=(name,), turns=(Turn(agent=name, stance=stance),)),),
-        final=final,
+        final=Final(by="only", answer=stance.answer, status=stance.status, rule=stance.rule, text=stance.text),
         repeat=line.repeat,
         # A stated answer was not parsed from a reply, so the parse-failure rate excludes it.
-        first_round_given="answer" in line.model_fields_set,
+        first_round_given=not is_output,
     )
-
-
-def _stance(line: _Line, question: Question) -> Stance:
-    task = get_task(question.task)
-    if "output" in line.model_fields_set:
-        text = without_reasoning(line.output or "")
-        parsed = answer_of(text, task, question)
-        return Stance(text=text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
-    text = line.answer or ""
-    if not text.strip():
-        return Stance(status="abstained", rule="given")
-    answer = task.read(text, question)
-    return Stance(text=text, answer=answer or text, rule="given" if answer else _AS_GIVEN)

@@ -1,16 +1,24 @@
-"""A row of named values for each transcript; means and tests are computed from the rows."""
+"""Named values of each debate and of each of its rounds; means and tests are computed from them.
+
+Values that do not apply to a debate or round are missing. Failed stances are left out everywhere. A stance without a
+readable answer is never right and agrees with no other. There are two disagreements (Liang et al., 2023, sections 1 and
+4): ``disagreement`` is between the debaters of one round, ``self_disagreement`` between two adjacent rounds of one
+debater.
+"""
 
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from functools import cache
+from math import log2
 from statistics import fmean
 from types import MappingProxyType
 from typing import Self
 
-from madke.core.transcript import PoolEntry, Selection, Transcript
-from madke.engine.agreement import agreed, matcher
+from madke.core.transcript import PoolEntry, Transcript, Turn
+from madke.engine.agreement import Same, agreed, answer_groups, matcher, same_answers
+from madke.engine.reading import by_cast
 from madke.scoring.metrics import (
     ALL_GOLDS,
     BIAS,
@@ -26,33 +34,138 @@ from madke.scoring.metrics import (
     sentence_bleu,
     with_units,
 )
-from madke.scoring.rounds import carried, round_rows, traps
 from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task
 
 DebateRow = dict[str, float]
-
-_AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
 
 ExternalScores = Mapping[str, Mapping[tuple[str, int], float]]
 """Name of an external scorer, or :data:`GRADER` -> (question id, repeat) -> score of that answer."""
 
 NO_EXTERNAL_SCORES: ExternalScores = MappingProxyType({})
 
+_AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
 _BY_JUDGE = ("cons_judge", "co2_judge", "co2_judge_grader")
-_SHARE = "share_"
+_SHARE, _CHANGED = "share_", "changed_"
+
+
+# After each round
+
+
+def round_rows(transcript: Transcript) -> list[DebateRow]:
+    """The values of each round, in order.
+
+    ``accuracy``: the task's first metric on the answer of the largest group; in a tie, of the earliest debater's group.
+    ``right``: the share of debaters who are right. This and the log-likelihood require a binary metric.
+    ``cons``, ``co2``: whether all stances agree under the task's matcher (Wang et al., Eq. 8); the same times
+        ``accuracy`` (Eq. 7). These and all below, except the last, require more than one debater.
+    ``entropy``: see :func:`entropy`, over the groups of the task's matcher.
+    ``log_likelihood``: see :func:`log_likelihood`.
+    ``disagreement``: the share of pairs of debaters with different answers, among pairs with two answers.
+    ``self_disagreement``, ``changed_<debater>``: the share of debaters whose answer differs from their own previous
+        one, and 0 or 1 for each debater, among those with an answer in both rounds. Also for a single debater; not for
+        the first round.
+    """
+    task, question = get_task(transcript.task), question_of(transcript)
+    same = cache(matcher(task, question))
+    metric = METRICS[metrics_of(task)[0]]
+    score = cache(lambda answer: metric(answer, question)) if transcript.answers else None
+    names = [turn.agent for entry in transcript.rounds[:1] for turn in entry.turns]
+    rows: list[DebateRow] = []
+    before: dict[str, str | None] = {}
+    for entry in transcript.rounds:
+        spoke = by_cast([turn for turn in entry.turns if turn.stance.status != "failed"], names)
+        answers = [turn.stance.answer for turn in spoke]
+        groups = answer_groups(spoke, same)
+        row: DebateRow = {}
+        if score is not None:
+            # max() returns the first of equals, and groups are in the order of the cast.
+            majority = max(groups, key=len)[0].stance.answer if groups else None
+            row["accuracy"] = 0.0 if majority is None else score(majority)
+            if metric.binary and spoke:
+                right = sum(answer is not None and score(answer) == 1 for answer in answers)
+                row["right"] = right / len(spoke)
+                row |= {"log_likelihood": log_likelihood(right, len(spoke))} if len(spoke) > 1 else {}
+        if len(entry.turns) > 1:
+            row |= _agreement(groups, spoke, same, row)
+        changed = {
+            turn.agent: float(not same(old, new))
+            for turn in entry.turns
+            if (old := before.get(turn.agent)) is not None and (new := turn.stance.answer) is not None
+        }
+        row |= {"self_disagreement": sum(changed.values()) / len(changed)} if changed else {}
+        row |= {f"{_CHANGED}{agent}": value for agent, value in changed.items()}
+        before = {turn.agent: turn.stance.answer for turn in entry.turns}
+        rows.append(with_units(row))
+    return rows
+
+
+def _agreement(groups: Sequence[Sequence[Turn]], spoke: Sequence[Turn], same: Same, row: DebateRow) -> DebateRow:
+    found = {"cons": float(agreed(spoke, same))}
+    if "accuracy" in row:
+        found["co2"] = found["cons"] * row["accuracy"]
+    if groups:
+        found["entropy"] = entropy([len(group) for group in groups])
+    parsed = [turn for turn in spoke if turn.stance.answer is not None]
+    if len(parsed) > 1:
+        pairs = len(parsed) * (len(parsed) - 1)
+        found["disagreement"] = 1 - sum(same_answers(parsed, same).values()) / pairs
+    return found
+
+
+def entropy(sizes: Sequence[int]) -> float:
+    """``-sum p log2 p`` in bits, where ``p`` is the share of each group of answers (Zhang et al., Eq. 5)."""
+    total = sum(sizes)
+    return sum(size / total * log2(total / size) for size in sizes)
+
+
+def log_likelihood(right: int, n: int) -> float:
+    """``log2 P(truth)``, where P is the share of the ``n`` debaters who are right (Zhang et al., Eq. 4).
+
+    The paper does not define ``P = 0``; here it counts as ``1 / 2n``.
+    """
+    return log2(right / n if right else 1 / (2 * n))
+
+
+def over_rounds(debates: Sequence[Sequence[Sequence[DebateRow]]]) -> dict[str, tuple[Estimate | None, ...]]:
+    """The mean of each value after round 1, 2, ... of the longest debate; None if no debate has it in that round.
+
+    ``debates``: for each question, the round rows of its repeats. A debate that has ended keeps its last values, so
+    that all rounds have the same questions, but no change of a debater. Whoever is satisfied disagrees with itself in
+    none of its further iterations: its ``self_disagreement`` is 0 (Liang et al., Figure 1, is about all questions).
+    """
+    longest = max((len(rounds) for repeats in debates for rounds in repeats), default=0)
+    names = dict.fromkeys(name for repeats in debates for rounds in repeats for row in rounds for name in row)
+    means: dict[str, tuple[Estimate | None, ...]] = dict.fromkeys(names, ())
+
+    def value(rounds: Sequence[DebateRow], n: int, name: str) -> float | None:
+        if n < len(rounds):
+            return rounds[n].get(name)
+        return 0.0 if name == "self_disagreement" else None if name.startswith(_CHANGED) else rounds[-1].get(name)
+
+    for n in range(longest):
+        for name in names:
+            held = ([found for one in repeats if (found := value(one, n, name)) is not None] for repeats in debates)
+            mean = over_repeats([values for values in held if values], shares=may_be_rate(name))
+            means[name] = (*means[name], mean)
+    return means
+
+
+def over_repeats(values: Sequence[Sequence[float]], *, shares: bool = True) -> Estimate | None:
+    """The mean over questions of the mean over repeats, as in :func:`estimate`; None without questions."""
+    return estimate([held[0] if len(held) == 1 else fmean(held) for held in values], shares=shares)
+
+
+# Of the whole debate
 
 
 def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> DebateRow:
-    """All values of one finished transcript; values that do not apply are missing.
+    """All values of one finished transcript; ``docs/evaluation.md`` explains each.
 
     The metrics of its task; ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher`` and
     ``co2_matcher``; ``rounds`` (not for predictions from elsewhere); ``entropy``, ``log_likelihood`` and
-    ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and the values of
-    :func:`flip_values`, :func:`copied_stances`, :func:`sides`, :func:`~madke.scoring.rounds.traps`,
-    :func:`changes_of_mind`, :func:`judge_values`, :func:`diversity` and
-    :func:`selection_values`. On RAMDocs also ``all_golds``, its owners' measure.
-    ``rounds``: the transcript's :func:`~madke.scoring.rounds.round_rows`, if the caller has them already.
+    ``disagreement`` after the last round; and the values of the functions below. On RAMDocs also ``all_golds``, its
+    owners' measure. ``rounds``: the transcript's :func:`round_rows`, if the caller has them already.
     """
     rounds = round_rows(transcript) if rounds is None else rounds
     task = get_task(transcript.task)
@@ -76,16 +189,35 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
     if transcript.usage:
         values["rounds"] = float(len(transcript.rounds))
     values |= {name: rounds[-1][name] for name in _AFTER_LAST if name in rounds[-1]}
-    if "correct" in values:
-        values |= flip_values(transcript, values["correct"], rounds)
-    values |= (
-        copied_stances(transcript)
-        | sides(transcript)
-        | traps(transcript)
-        | changes_of_mind(transcript)
-        | judge_values(transcript)
-    )
+    if "correct" in values and is_binary(metrics_of(task)[0]) and sum(len(r.turns) for r in transcript.rounds) > 1:
+        # The majority of round 1 against the final answer; whether any debater was right in round 1.
+        first, final = rounds[0]["accuracy"], values["correct"]
+        values |= {"corrected": float(first == 0 and final == 1), "collapsed": float(first == 1 and final == 0)}
+        values["oracle"] = float(rounds[0].get("right", 0.0) > 0)
+    if wrong := listed(transcript.metadata, "wrong_answers"):
+        # The trap rate of CIAR, and the adoption of misinformation in RAMDocs.
+        question, answer = question_of(transcript), transcript.answer
+        stated = answer is not None and not task.accepts(answer, question)
+        values["trapped"] = float(stated and any(task.same(answer or "", each, question) for each in wrong))
+    replies = [turn.stance for entry in transcript.rounds for turn in entry.turns if turn.stance.stage == "reply"]
+    if copied := [stance.copied for stance in replies if stance.status != "failed"]:
+        values["copied"] = fmean(copied)
+    values |= sides(transcript) | changes_of_mind(transcript) | judge_values(transcript)
     return with_units(values | selection_values(transcript) | diversity(transcript))
+
+
+def correct(transcript: Transcript) -> float | None:
+    """The task's first metric on the final answer; None for a failed or deferred one, or without gold answers."""
+    if transcript.status in ("failed", "deferred") or not transcript.answers:
+        return None
+    return _metrics(transcript, metrics_of(get_task(transcript.task))[:1])[0]
+
+
+def _metrics(transcript: Transcript, names: Sequence[str]) -> list[float]:
+    if transcript.answer is None:
+        return [0.0] * len(names)
+    question = question_of(transcript)
+    return [METRICS[name](transcript.answer, question) for name in names]
 
 
 def with_external(values: DebateRow, transcript: Transcript, external: ExternalScores) -> DebateRow:
@@ -121,66 +253,7 @@ def of_one_arm(rows: Sequence[DebateRow]) -> Iterator[DebateRow]:
         yield {name: value for name, value in (row | none | row).items() if judged or name not in _BY_JUDGE}
 
 
-def over_repeats(values: Sequence[Sequence[float]], *, shares: bool = True) -> Estimate | None:
-    """The mean over questions of the mean over repeats, as in :func:`estimate`; None without questions."""
-    return estimate([held[0] if len(held) == 1 else fmean(held) for held in values], shares=shares)
-
-
-def over_rounds(debates: Sequence[Sequence[Sequence[DebateRow]]]) -> dict[str, tuple[Estimate | None, ...]]:
-    """The mean of each value after round 1, 2, ... of the longest debate; None if no debate has it in that round.
-
-    ``debates``: for each question, the round rows of its repeats. A debate that has ended keeps its last values, so
-    that all rounds have the same questions. Changes between rounds are not carried over.
-    """
-    longest = max((len(rounds) for repeats in debates for rounds in repeats), default=0)
-    names = dict.fromkeys(name for repeats in debates for rounds in repeats for row in rounds for name in row)
-    means: dict[str, tuple[Estimate | None, ...]] = dict.fromkeys(names, ())
-    for n in range(longest):
-        after = [[rounds[n] if n < len(rounds) else carried(rounds[-1]) for rounds in repeats] for repeats in debates]
-        for name in names:
-            held = ([row[name] for row in rows if name in row] for rows in after)
-            mean = over_repeats([values for values in held if values], shares=may_be_rate(name))
-            means[name] = (*means[name], mean)
-    return means
-
-
-def correct(transcript: Transcript) -> float | None:
-    """The task's first metric on the final answer; None for a failed or deferred one, or without gold answers."""
-    if transcript.status in ("failed", "deferred") or not transcript.answers:
-        return None
-    return _metrics(transcript, metrics_of(get_task(transcript.task))[:1])[0]
-
-
-def _metrics(transcript: Transcript, names: Sequence[str]) -> list[float]:
-    if transcript.answer is None:
-        return [0.0] * len(names)
-    question = question_of(transcript)
-    return [METRICS[name](transcript.answer, question) for name in names]
-
-
-def flip_values(transcript: Transcript, correct: float, rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Compare the final answer with round 1; empty for a single turn or a metric that is not binary.
-
-    Each value is 0 or 1. The final accuracy is the accuracy of round 1 plus ``corrected`` minus ``collapsed``.
-
-    ``corrected``, ``collapsed``: the majority of round 1 was wrong and the final answer is right; the reverse.
-    ``oracle``: at least one debater was right in round 1: the result of a perfect choice among them.
-    ``repaired``: no debater was right in round 1, but the final answer is right.
-    """
-    first_metric = metrics_of(get_task(transcript.task))[0]
-    if not is_binary(first_metric) or sum(len(r.turns) for r in transcript.rounds) < 2:
-        return {}
-    first = rounds[0]["accuracy"]
-    oracle = rounds[0].get("right", 0.0) > 0
-    return {
-        "corrected": float(first == 0 and correct == 1),
-        "collapsed": float(first == 1 and correct == 0),
-        "oracle": float(oracle),
-        "repaired": float(not oracle and correct == 1),
-    }
-
-
-def sides(transcript: Transcript) -> dict[str, float]:
+def sides(transcript: Transcript) -> DebateRow:
     """The debater that a judge sided with (Liang et al., Table 7): ``sided_with_<debater>`` or ``judge_tie``.
 
     Only for a judge that takes the answer; exactly one value is 1. It is a tie if the judge took an answer but named no
@@ -198,44 +271,35 @@ def sides(transcript: Transcript) -> dict[str, float]:
     return {f"sided_with_{name}": float(name == side) for name in names} | {"judge_tie": float(side is None)}
 
 
-def copied_stances(transcript: Transcript) -> dict[str, float]:
-    """``copied``: the share of stances that reply to others and consist of their words; empty without such stances."""
-    stances = [turn.stance for entry in transcript.rounds for turn in entry.turns if turn.stance.stage == "reply"]
-    spoken = [stance.copied for stance in stances if stance.status != "failed"]
-    return {"copied": fmean(spoken)} if spoken else {}
-
-
-def changes_of_mind(transcript: Transcript) -> dict[str, float]:
+def changes_of_mind(transcript: Transcript) -> DebateRow:
     """Who follows whom from a given first round in which some are right and some are wrong; empty for other debates.
 
     ``right_to_wrong``, ``right_to_none``: of the debaters that were given a right stance, the share whose next answer
-        is wrong, or cannot be read.
-    ``wrong_to_right``: of those that were given a wrong one, the share whose next answer is right.
-
-    Only stances with a readable answer count as given, and only calls that succeeded as answers.
+        is wrong, or cannot be read. ``wrong_to_right``: of those that were given a wrong one, the share whose next
+        answer is right.
     """
     if not transcript.first_round_given or not transcript.answers or len(transcript.rounds) < 2:
         return {}
     task, question = get_task(transcript.task), question_of(transcript)
-    given = {
-        turn.agent: task.accepts(turn.stance.answer, question)
-        for turn in transcript.rounds[0].turns
-        if turn.stance.answer is not None
-    }
-    if {*given.values()} != {True, False}:
+
+    def kinds(turns: Sequence[Turn]) -> dict[str, str]:
+        answers = {turn.agent: turn.stance.answer for turn in turns if turn.stance.status != "failed"}
+        return {
+            agent: "none" if answer is None else "right" if task.accepts(answer, question) else "wrong"
+            for agent, answer in answers.items()
+        }
+
+    given, after = kinds(transcript.rounds[0].turns), kinds(transcript.rounds[1].turns)
+    if not {"right", "wrong"} <= {*given.values()}:
         return {}
-    after: dict[bool, list[str]] = {True: [], False: []}
-    for turn in transcript.rounds[1].turns:
-        if turn.agent in given and turn.stance.status != "failed":
-            answer = turn.stance.answer
-            now = "none" if answer is None else "right" if task.accepts(answer, question) else "wrong"
-            after[given[turn.agent]].append(now)
-    wanted = (("right", "wrong"), ("right", "none"), ("wrong", "right"))
-    shares = ((f"{was}_to_{now}", after[was == "right"], now) for was, now in wanted)
-    return {name: fmean(each == now for each in answers) for name, answers, now in shares if answers}
+    values = {}
+    for was, now in (("right", "wrong"), ("right", "none"), ("wrong", "right")):
+        if next_kinds := [after[agent] for agent, kind in given.items() if kind == was and agent in after]:
+            values[f"{was}_to_{now}"] = fmean(kind == now for kind in next_kinds)
+    return values
 
 
-def diversity(transcript: Transcript) -> dict[str, float]:
+def diversity(transcript: Transcript) -> DebateRow:
     """``diversity``: 1 minus the Self-BLEU of the base and the current translation (Liang et al., EMNLP 2024, Table 4).
 
     From 0 to 1; the paper prints it times 100. The base is the first translation of the debate, the current one the
@@ -269,21 +333,16 @@ def correct_votes(transcript: Transcript) -> list[float]:
     return [0.0 if answer is None else metric(answer, question) for answer in answers]
 
 
-_Chosen = Mapping[str, Selection]
-"""Debater -> its selection in one round."""
+# What debaters select
 
 
-def selection_values(transcript: Transcript) -> dict[str, float]:
-    """Means over the selections of one debate; values that do not apply are missing.
+def selection_values(transcript: Transcript) -> DebateRow:
+    """Means over the selections of one debate.
 
     Failed selections and those of a given first round are excluded; an unparsed one counts as empty.
 
     ``no_found``: the share of selections that decline all knowledge.
     ``selected_ids``: passages per selection.
-    ``selection_overlap``: the Jaccard index of two debaters' selections in one round, over pairs that are not both
-        empty.
-    ``selection_change``: 1 minus the Jaccard index of one debater's selections in two adjacent rounds; 0 if both are
-        empty.
     ``share_<source>``: the share of all selected passages that came from a source of the pool; the shares add up to 1.
     ``pool_recall``: the share of gold passages, or else of gold titles, in the pool. Passages found by debaters' own
         searches are excluded, here and below. Gold is ``metadata["gold_passages"]`` (keys), or else
@@ -294,67 +353,30 @@ def selection_values(transcript: Transcript) -> dict[str, float]:
     ``misinformation_selected``: the share of selections with a passage of ``metadata["misinformation_passages"]``
         (keys; RAMDocs); only if the pool contains one.
     """
-    played = transcript.rounds[1:] if transcript.first_round_given else transcript.rounds
-    rounds: list[_Chosen] = [
-        {
-            turn.agent: turn.selection
-            for turn in entry.turns
-            if turn.selection is not None and turn.selection.status != "failed"
-        }
-        for entry in played
-    ]
-    chosen = [selection for entry in rounds for selection in entry.values()]
     wanted, name_of = gold_of(transcript)
     in_pool = wanted & {name_of(entry) for entry in transcript.pool if entry.asked_by is None}
     values = {"pool_recall": len(in_pool) / len(wanted)} if wanted and transcript.pool else {}
-    if not chosen:
+    turns = [turn for entry in transcript.rounds[transcript.first_round_given :] for turn in entry.turns]
+    selections = [turn.selection for turn in turns if turn.selection and turn.selection.status != "failed"]
+    if not selections:
         return values
     entries = {entry.n: entry for entry in transcript.pool}
-    passages = [[entries[n] for n in selection.ids if n in entries] for selection in chosen]
-    values |= {
-        "no_found": fmean(selection.rule == "no_found" for selection in chosen),
-        "selected_ids": fmean(len(selection.ids) for selection in chosen),
-    }
-    return values | _between(rounds) | _shares(transcript, passages) | _evidence(transcript, passages, in_pool, name_of)
-
-
-def _between(rounds: Sequence[_Chosen]) -> dict[str, float]:
-    pairs = [pair for entry in rounds for pair in combinations([set(s.ids) for s in entry.values()], 2)]
-    overlaps = [_jaccard(one, other) for one, other in pairs if one or other]
-    changes = [
-        1 - _jaccard(set(before[agent].ids), set(after[agent].ids))
-        for before, after in pairwise(rounds)
-        for agent in before.keys() & after.keys()
-    ]
-    values = {"selection_overlap": fmean(overlaps)} if overlaps else {}
-    return values | ({"selection_change": fmean(changes)} if changes else {})
-
-
-def _shares(transcript: Transcript, passages: Sequence[Sequence[PoolEntry]]) -> dict[str, float]:
-    by_source = Counter(entry.source for selected in passages for entry in selected)
-    total = by_source.total()
-    sources = dict.fromkeys(entry.source for entry in transcript.pool)
-    return {f"share_{source}": by_source[source] / total for source in sources} if total else {}
-
-
-def _evidence(
-    transcript: Transcript,
-    passages: Sequence[Sequence[PoolEntry]],
-    in_pool: frozenset[str],
-    name_of: Callable[[PoolEntry], str],
-) -> dict[str, float]:
-    values = {}
-    retrieved = [[entry for entry in selected if entry.asked_by is None] for selected in passages]
+    chosen = [[entries[n] for n in selection.ids if n in entries] for selection in selections]
+    values["no_found"] = fmean(selection.rule == "no_found" for selection in selections)
+    values["selected_ids"] = fmean(len(selection.ids) for selection in selections)
+    by_source = Counter(entry.source for passages in chosen for entry in passages)
+    for source in dict.fromkeys(entry.source for entry in transcript.pool) if by_source else ():
+        values[f"{_SHARE}{source}"] = by_source[source] / by_source.total()
     if in_pool:
-        found = [[name for name in map(name_of, selected) if name in in_pool] for selected in retrieved]
-        values["selection_recall"] = fmean(len(set(names)) / len(in_pool) for names in found)
-        shares = [len(names) / len(selected) for names, selected in zip(found, retrieved, strict=True) if selected]
-        if shares:
+        retrieved = [[name_of(entry) for entry in passages if entry.asked_by is None] for passages in chosen]
+        values["selection_recall"] = fmean(len(in_pool & {*names}) / len(in_pool) for names in retrieved)
+        if shares := [fmean(name in in_pool for name in names) for names in retrieved if names]:
             values["selection_precision"] = fmean(shares)
     misleading = set(listed(transcript.metadata, "misinformation_passages"))
     if any(entry.key in misleading for entry in transcript.pool):
-        misled = [any(entry.key in misleading for entry in selected) for selected in passages]
-        values["misinformation_selected"] = fmean(misled)
+        values["misinformation_selected"] = fmean(
+            any(each.key in misleading for each in passages) for passages in chosen
+        )
     return values
 
 
@@ -368,18 +390,14 @@ def gold_of(transcript: Transcript) -> tuple[frozenset[str], Callable[[PoolEntry
     """The keys of a question's gold passages, or else its gold titles, and a function that gives an entry's."""
     if keys := listed(transcript.metadata, "gold_passages"):
         return frozenset(keys), lambda entry: entry.key
-    return frozenset(map(_title, listed(transcript.metadata, "gold_titles"))), lambda entry: _title(entry.title)
+
+    def title(text: str) -> str:
+        return " ".join(unicodedata.normalize("NFC", text).replace("_", " ").casefold().split())
+
+    return frozenset(map(title, listed(transcript.metadata, "gold_titles"))), lambda entry: title(entry.title)
 
 
-def _title(title: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", title).replace("_", " ").casefold().split())
-
-
-def _jaccard(one: set[int], other: set[int]) -> float:
-    return len(one & other) / len(one | other) if one or other else 1.0
-
-
-# The judge and the summarizer, judged: how often their word differs from what the task's matcher finds.
+# The judge and the summarizer, judged: how often their word differs from what the task's matcher finds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -410,36 +428,31 @@ def judge_counts(transcript: Transcript) -> JudgeCounts:
     task = get_task(transcript.task)
     if task.is_prose:
         return JudgeCounts()
-    verdicts = list(_verdicts(transcript))
-    summary = transcript.final.answer if transcript.final.by == "summarizer" else None
     same = matcher(task, question_of(transcript))
-    answers = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns} - {None}
+    verdicts: Counter[tuple[bool, str]] = Counter()
+    # A judge that takes the answer itself was not asked for consensus.
+    for entry in transcript.rounds if transcript.final.by != "judge" else ():
+        verdict = entry.verdict
+        if verdict is not None and verdict.consensus is not None and verdict.text:
+            spoke = [turn for turn in entry.turns if turn.stance.status != "failed"]
+            missing = any(turn.stance.answer is None for turn in spoke)
+            said = verdict.consensus or verdict.rule == "no_answer"
+            verdicts[said, "missing" if missing else "same" if agreed(spoke, same) else "different"] += 1
+    summary = transcript.final.answer if transcript.final.by == "summarizer" else None
+    answers = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns}
     return JudgeCounts(
-        same=sum(said for said, _ in verdicts),
-        same_of_different=verdicts.count((True, "different")),
-        same_of_missing=verdicts.count((True, "missing")),
-        different=sum(not said for said, _ in verdicts),
-        different_of_same=verdicts.count((False, "same")),
+        same=sum(count for (said, _), count in verdicts.items() if said),
+        same_of_different=verdicts[True, "different"],
+        same_of_missing=verdicts[True, "missing"],
+        different=sum(count for (said, _), count in verdicts.items() if not said),
+        different_of_same=verdicts[False, "same"],
         summaries=int(summary is not None),
         new_summaries=int(summary is not None and not any(same(summary, answer) for answer in answers if answer)),
     )
 
 
-def _verdicts(transcript: Transcript) -> Iterator[tuple[bool, str]]:
-    """Each verdict of a judge that was asked for consensus: whether it said SAME, and what the matcher finds."""
-    same = matcher(get_task(transcript.task), question_of(transcript))
-    for entry in transcript.rounds if transcript.final.by != "judge" else ():
-        verdict = entry.verdict
-        if verdict is None or verdict.consensus is None or not verdict.text:
-            continue
-        spoke = [turn for turn in entry.turns if turn.stance.status != "failed"]
-        missing = any(turn.stance.answer is None for turn in spoke)
-        said = verdict.consensus or verdict.rule == "no_answer"
-        yield said, "missing" if missing else "same" if agreed(spoke, same) else "different"
-
-
-def judge_values(transcript: Transcript) -> dict[str, float]:
-    """The same as shares of one debate; values that do not apply are missing.
+def judge_values(transcript: Transcript) -> DebateRow:
+    """The same as shares of one debate.
 
     ``false_same``: of the judge's verdicts SAME, the share where the matcher finds different or missing answers.
     ``false_different``: of its verdicts DIFFERENT, the share where the matcher finds the same answer.

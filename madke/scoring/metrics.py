@@ -21,17 +21,6 @@ Score = Callable[[str, Question], float]
 """(answer, question) -> a number from 0 to 1. It is called only for questions with gold answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricExample:
-    """What a metric gives for one answer; its test."""
-
-    answer: str
-    golds: tuple[str, ...]
-    value: float
-    task: str = "short_answer"
-    choices: tuple[str, ...] = ()
-
-
 Corpus = Callable[[Sequence[str], Sequence[Sequence[str]]], float]
 """(answers of a run, references of each) -> the value of the whole run, from 0 to 1."""
 
@@ -48,13 +37,10 @@ class Metric:
     """Short heading in tables; empty: the name."""
     explanation: str = ""
     """What it measures, in one sentence for readers of the report; empty: a general one."""
-    definition: str = ""
-    """Its line in ``docs/evaluation.md``; built-in metrics have one."""
     source: str = ""
-    """The paper or program that it follows, for the same line."""
+    """The paper or program that it follows, for ``docs/evaluation.md``."""
     corpus: Corpus | None = None
     """Its value of a whole run, if that is more than the mean over questions."""
-    examples: tuple[MetricExample, ...] = ()
 
     def __call__(self, answer: str, question: Question) -> float:
         """The value of an answer in canonical form; UserError if the function fails or returns no such value."""
@@ -82,22 +68,14 @@ BUILT_IN_METRICS: dict[str, Metric] = {}
 """Name -> built-in metric, in the order of columns."""
 
 
-def _built_in(name: str, **described: Any) -> Callable[[Score], Metric]:
-    """As :func:`madke.metric`, for a built-in one. All that tables, the report page, docs and tests say of it."""
+def _built_in(name: str, explanation: str, *, binary: bool = False, **described: Any) -> Callable[[Score], Score]:
+    """As :func:`madke.metric`, for a built-in one; returns the function itself."""
 
-    def decorate(score: Score) -> Metric:
-        BUILT_IN_METRICS[name] = Metric(name, score, **described)
-        return BUILT_IN_METRICS[name]
+    def decorate(score: Score) -> Score:
+        BUILT_IN_METRICS[name] = Metric(name, score, binary=binary, explanation=explanation, **described)
+        return score
 
     return decorate
-
-
-_YES_NO = ("yes", "no", "noanswer")
-_YES_NO_DATASETS = ("hotpotqa", "2wikimultihopqa")
-
-
-_TRUTH = {"true": "yes", "false": "no"}
-_WHOLE = re.compile(r"(\s*[-+]?\d[\d,]*)\.0+\s*")
 
 
 def _normal_golds(question: Question) -> Iterator[str]:
@@ -108,21 +86,19 @@ def _normal_golds(question: Question) -> Iterator[str]:
     for gold in question.answers:
         normal = squad_normalize(gold)
         yield normal
-        if normal in _TRUTH:
-            yield _TRUTH[normal]
-        if whole := _WHOLE.fullmatch(gold):
+        if normal in ("true", "false"):
+            yield "yes" if normal == "true" else "no"
+        if whole := re.fullmatch(r"(\s*[-+]?\d[\d,]*)\.0+\s*", gold):
             yield squad_normalize(whole[1])
 
 
 @_built_in(
     "em",
+    "1 if the answer equals a gold answer after normalisation: lower case, no punctuation, no articles, "
+    "single spaces. A gold `true` is also yes, `8.0` also 8",
     binary=True,
     heading="EM",
-    explanation="Exact match: the answer equals a gold answer, apart from case, punctuation and articles.",
-    definition="1 if the answer equals a gold answer after normalisation: lower case, no punctuation, no articles, "
-    "single spaces. A gold `true` is also yes, `8.0` also 8",
     source="SQuAD: Rajpurkar et al., 2016",
-    examples=(MetricExample("The Beatles!", ("beatles",), 1), MetricExample("Beatles band", ("beatles",), 0)),
 )
 def exact_match(answer: str, question: Question) -> float:
     """1 if the answer equals a gold after SQuAD normalisation (Rajpurkar et al., 2016).
@@ -132,33 +108,23 @@ def exact_match(answer: str, question: Question) -> float:
     return float(squad_normalize(answer) in _normal_golds(question))
 
 
-@_built_in(
-    "f1",
-    heading="F1",
-    explanation="Words that the answer shares with the best gold answer, as F1.",
-    definition="F1 of the token multisets after the same normalisation, the best gold",
-    source="SQuAD",
-    examples=(MetricExample("a b c", ("b c d e", "x"), 4 / 6), MetricExample("x", ("y",), 0)),
-)
+@_built_in("f1", "F1 of the token multisets after the same normalisation, the best gold", heading="F1", source="SQuAD")
 def token_f1(answer: str, question: Question) -> float:
     """F1 of the token multisets after the normalisation of :func:`exact_match`, over the best gold.
 
     For HotpotQA and 2WikiMultiHopQA (by ``metadata["dataset"]``) an answer or gold of yes, no or noanswer scores
     only when both are equal, as in HotpotQA's official script (Yang et al., 2018).
     """
-    strict = question.metadata.get("dataset") in _YES_NO_DATASETS
-    return max((_f1(squad_normalize(answer), gold, strict) for gold in _normal_golds(question)), default=0.0)
-
-
-def _f1(answer: str, gold: str, strict: bool) -> float:
-    if strict and answer != gold and (answer in _YES_NO or gold in _YES_NO):
-        return 0.0
-    answer_tokens, gold_tokens = answer.split(), gold.split()
-    shared = sum((Counter(answer_tokens) & Counter(gold_tokens)).values())
-    if not shared:
-        return 0.0
-    precision, recall = shared / len(answer_tokens), shared / len(gold_tokens)
-    return 2 * precision * recall / (precision + recall)
+    normal = squad_normalize(answer)
+    whole = {"yes", "no", "noanswer"}
+    whole = whole if question.metadata.get("dataset") in ("hotpotqa", "2wikimultihopqa") else set()
+    best = 0.0
+    for gold in _normal_golds(question):
+        shared = (Counter(normal.split()) & Counter(gold.split())).total()
+        if shared and (normal == gold or not {normal, gold} & whole):
+            precision, recall = shared / len(normal.split()), shared / len(gold.split())
+            best = max(best, 2 * precision * recall / (precision + recall))
+    return best
 
 
 def accepted(answer: str, question: Question) -> float:
@@ -168,33 +134,25 @@ def accepted(answer: str, question: Question) -> float:
 
 _built_in(
     "match",
-    binary=True,
-    explanation="Right as a person would judge it: the task's matcher finds that the answer states a gold answer.",
-    definition="1 if the task's matcher, which compares two answers, accepts the answer, a phrase or a sentence. "
+    "1 if the task's matcher, which compares two answers, accepts the answer, a phrase or a sentence. "
     "Words of the question are no evidence, an answer that offers rivals (`A or B`) is wrong, and so is a short answer "
     "with a number that the gold lacks. Units and currencies count: 5 kg is not 5 g, `5kg` is `5 kilograms`, and an "
     "answer without a unit may have any. Nothing is converted",
+    binary=True,
     source="madke; `eval/matcher.md` compares it with people",
-    examples=(MetricExample("5kg", ("5 kilograms",), 1), MetricExample("5 kg", ("5 g",), 0)),
 )(accepted)
 
 
 ALL_GOLDS = "all_golds"
-_OF_LIST, _OF_PHRASE = re.compile(r"[;\n]"), re.compile(r",|\band\b")
 
 
 @_built_in(
     ALL_GOLDS,
+    "1 if the answer names every gold answer and none that the dataset lists as wrong: its words in a row, "
+    "or an item of a list that equals it under the task's matcher. For RAMDocs",
     binary=True,
     heading="all golds",
-    explanation="The answer names all gold answers and none that the dataset lists as wrong.",
-    definition="1 if the answer names every gold answer and none that the dataset lists as wrong: its words in a row, "
-    "or an item of a list that equals it under the task's matcher. For RAMDocs",
     source="RAMDocs: Wang et al., 2025",
-    examples=(
-        MetricExample("ice hockey; American football", ("American football", "Ice hockey"), 1),
-        MetricExample("American football", ("American football", "Ice hockey"), 0),
-    ),
 )
 def all_golds(answer: str, question: Question) -> float:
     """1 if the answer, a phrase or a list, names every gold and no listed wrong answer (RAMDocs' measure).
@@ -202,8 +160,8 @@ def all_golds(answer: str, question: Question) -> float:
     Words of a named gold do not name a wrong answer: "football" is not named by "American football".
     """
     task = get_task(question.task)
-    items = [item for item in _OF_LIST.split(answer) if item.strip()]
-    items += _OF_PHRASE.split(answer) if len(items) == 1 else []
+    items = [item for item in re.split(r"[;\n]", answer) if item.strip()]
+    items += re.split(r",|\band\b", answer) if len(items) == 1 else []
 
     def is_item(text: str) -> bool:
         return any(task.same(item, text, question) for item in items)
@@ -217,48 +175,18 @@ def all_golds(answer: str, question: Question) -> float:
     return float(not any(f" {squad_normalize(each)} " in rest or is_item(each) for each in wrong))
 
 
-_built_in(
-    "label_accuracy",
-    binary=True,
-    heading="label",
-    explanation="The label of a claim is right.",
-    definition="the label of a claim is right",
-    examples=(MetricExample("REFUTES", ("REFUTES",), 1, "claim"), MetricExample("SUPPORTS", ("REFUTES",), 0, "claim")),
-)(accepted)
-
-_built_in(
-    "choice_accuracy",
-    binary=True,
-    heading="choice",
-    explanation="The letter of a choice is right.",
-    definition="the letter is right",
-    examples=(
-        MetricExample("B", ("B",), 1, "choice", ("Chad", "Baikal")),
-        MetricExample("A", ("B",), 0, "choice", ("Chad", "Baikal")),
-    ),
-)(accepted)
-
-_built_in(
-    "math_equivalence",
-    binary=True,
-    heading="math",
-    explanation="The answer is an expression that equals the gold answer.",
-    definition="the expressions are equivalent",
-    source="math-verify",
-    examples=(MetricExample("0.5", (r"\frac{1}{2}",), 1, "math"), MetricExample("0.6", (r"\frac{1}{2}",), 0, "math")),
-)(accepted)
+_built_in("label_accuracy", "the label of a claim is right", binary=True, heading="label")(accepted)
+_built_in("choice_accuracy", "the letter is right", binary=True, heading="choice")(accepted)
+_built_in("math_equivalence", "the expressions are equivalent", binary=True, heading="math", source="math-verify")(
+    accepted
+)
 
 
 @_built_in(
     "named",
-    explanation="Share of the gold answers that a text names.",
-    definition="share of the gold answers that the answer contains, after the normalisation of EM. Every gold counts, "
+    "share of the gold answers that the answer contains, after the normalisation of EM. Every gold counts, "
     "so golds must be different answers, not spellings of one",
     source="STR-EM of ALCE: Gao et al., 2023",
-    examples=(
-        MetricExample("Baikal is deep [0]. So is Tanganyika.", ("Baikal", "Tanganyika", "Chad", "Van"), 0.5, "text"),
-        MetricExample("Rome", ("Rom",), 0, "text"),
-    ),
 )
 def named(answer: str, question: Question) -> float:
     """The share of golds that an answer contains, after SQuAD normalisation (STR-EM of ALCE; Gao et al., 2023)."""
@@ -266,33 +194,24 @@ def named(answer: str, question: Question) -> float:
     return sum(has_words(answer, gold) for gold in golds) / len(golds) if golds else 0.0
 
 
-def _by_position(references: Sequence[Sequence[str]]) -> list[tuple[str | None, ...]]:
-    """As sacrebleu takes them: the first reference of every answer, the second, ...; None for a missing one."""
-    return list(zip_longest(*references))
+def _corpus(name: str, **options: Any) -> Corpus:
+    """``corpus_bleu`` or ``corpus_chrf`` of sacrebleu: n-grams are counted over all answers of a run."""
 
+    def computed(answers: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+        import sacrebleu
 
-def corpus_chrf(answers: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """ChrF of a whole run: n-grams are counted over all answers."""
-    from sacrebleu import corpus_chrf as computed
+        # As sacrebleu takes them: the first reference of every answer, the second, ...; None for a missing one.
+        return float(getattr(sacrebleu, name)(list(answers), [*zip_longest(*references)], **options).score) / 100
 
-    return float(computed(list(answers), _by_position(references)).score) / 100
-
-
-def corpus_bleu(answers: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """BLEU of a whole run: n-grams are counted over all answers."""
-    from sacrebleu import corpus_bleu as computed
-
-    return float(computed(list(answers), _by_position(references), force=True).score) / 100
+    return computed
 
 
 @_built_in(
     "chrf",
+    "sentence chrF, character 6-grams, beta 2, the best reference",
     heading="chrF",
-    explanation="Similarity of a translation to its reference, in characters.",
-    definition="sentence chrF, character 6-grams, beta 2, the best reference",
     source="Popović, 2015, by sacrebleu",
-    corpus=corpus_chrf,
-    examples=(MetricExample("ab", ("abc",), 5 * (7 / 12) / (4 + 7 / 12), "translation"),),
+    corpus=_corpus("corpus_chrf"),
 )
 def chrf(answer: str, question: Question) -> float:
     """Sentence-level chrF (Popovic, 2015) as sacrebleu computes it: character 6-grams, beta 2, the best reference."""
@@ -303,15 +222,10 @@ def chrf(answer: str, question: Question) -> float:
 
 @_built_in(
     "bleu",
+    "sentence BLEU over all references, exponential smoothing",
     heading="BLEU",
-    explanation="Similarity of a translation to its references, in sequences of words.",
-    definition="sentence BLEU over all references, exponential smoothing",
     source="Papineni et al., 2002, by sacrebleu",
-    corpus=corpus_bleu,
-    examples=(
-        MetricExample("a b c d", ("a b c d e f",), 0.6065306597, "translation"),
-        MetricExample("a b", ("a b",), 1),
-    ),
+    corpus=_corpus("corpus_bleu", force=True),
 )
 def bleu(answer: str, question: Question) -> float:
     """:func:`sentence_bleu` against all gold answers together."""
@@ -412,14 +326,12 @@ _SHARES = (
     *("correct", "cons_judge", "cons_matcher", "co2_judge", "co2_matcher", "co2_judge_grader", "co2_matcher_grader"),
     *(f"{HUMAN}right", f"{HUMAN}ambiguity_resolved", BIAS),
     # Of the debate
-    *("corrected", "collapsed", "oracle", "repaired", "trapped", "trapped_debater", "judge_tie", "diversity"),
+    *("corrected", "collapsed", "oracle", "trapped", "judge_tie", "diversity"),
     *("right_to_wrong", "right_to_none", "wrong_to_right", "copied", "false_same", "false_different", "new_summary"),
     # Of a round
-    *("accuracy", "right", "cons", "co2", "log_likelihood_clipped", "disagreement", "self_disagreement"),
-    *("adopted", "unmisled", "resisted", "given_up"),
+    *("accuracy", "right", "cons", "co2", "disagreement", "self_disagreement"),
     # Of selections
-    *("pool_recall", "no_found", "selection_overlap", "selection_change"),
-    *("selection_recall", "selection_precision", "misinformation_selected"),
+    *("pool_recall", "no_found", "selection_recall", "selection_precision", "misinformation_selected"),
 )
 
 VALUE_UNITS: Mapping[str, str] = MappingProxyType(

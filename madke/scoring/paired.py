@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean, stdev
-from typing import Literal
 
 from madke.scoring.arms import ArmValues, QuestionKey, Values, of_dataset
 from madke.scoring.metrics import may_be_rate
@@ -17,8 +16,6 @@ from madke.scoring.statistics import (
     detectable_mean,
     detectable_rate,
     fair_coin_p,
-    t_quantile,
-    t_two_sided,
     wilson,
 )
 
@@ -30,8 +27,6 @@ _NEVER_SIGNIFICANT = 5
 """With at most 5 differing questions, no permutation test has p < 0.05: at least 2 of 2 ** 5 are as extreme."""
 _TOLERANCE = 1e-12
 """Smaller differences are rounding errors of 0."""
-
-Over = Literal["questions", "repeats"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +62,7 @@ class PairedTest:
     dataset: str | None = None
     """The dataset whose questions are compared (empty: questions that name none); None: all questions."""
     n: int
-    """Number of compared questions, or of repeats for a test across repeats."""
+    """Number of compared questions."""
     left_out: int = 0
     """Shared questions that have the value in only one arm, for example because the other arm failed."""
     left_value: float
@@ -79,8 +74,6 @@ class PairedTest:
     p_holm: float = 1.0
     """Holm-corrected (Holm, 1979) over all pairs of arms, and datasets, that are tested on this value."""
     test: str
-    over: Over = "questions"
-    """What ``n`` counts."""
     effect: Effect | None
     """None if no value differs."""
     detectable: float | None
@@ -89,7 +82,7 @@ class PairedTest:
     discordant: Discordant | None = None
     if_failed: tuple[float, float] | None = None
     """The difference if debates that failed in only one arm all count against the right arm, and if all count for it;
-    None without such debates, for values that are not binary, and across repeats."""
+    None without such debates, and for values that are not binary."""
     p_if_failed: float = 0.0
     """The larger uncorrected p of the two; 1 unless both have the sign of ``difference``."""
 
@@ -99,9 +92,7 @@ class PairedTest:
         return max(self.p_holm, self.p_if_failed) < _ALPHA
 
 
-def paired_tests(
-    pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence[str] = (), *, over: Over = "questions"
-) -> list[PairedTest]:
+def paired_tests(pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence[str] = ()) -> list[PairedTest]:
     """Test every pair of arms on every shared value; Holm-corrected over the pairs, for each value.
 
     ``metrics``: names of values; default: the arms' own. Shares, and values of external scorers, that are all 0 or 1
@@ -109,17 +100,13 @@ def paired_tests(
     paired permutation test, which swaps the arms of each question (Fisher, 1935), exact for up to 15 differing
     questions, else with 9,999 random permutations of a fixed seed; and the percentile bootstrap interval over questions
     with 9,999 resamples.
-
-    Across repeats: a paired t test on the repeats' means. The repeats are the sample and the questions are fixed, so
-    the result holds for these questions only. Repeats of the same number share their seeds and form pairs. Needs at
-    least three repeats with different results.
     """
-    tests = [test for left, right in pairs for test in _of_pair(left, right, metrics, over)]
+    tests = [test for left, right in pairs for test in _of_pair(left, right, metrics)]
     return _corrected(tests, [test.metric for test in tests])
 
 
 def paired_tests_by_dataset(
-    pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence[str] = (), *, over: Over = "questions"
+    pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence[str] = ()
 ) -> list[PairedTest]:
     """As :func:`paired_tests`, within each dataset; Holm-corrected over the datasets and pairs.
 
@@ -135,13 +122,13 @@ def paired_tests_by_dataset(
     for name in names if len(names) > 1 else ():
         for left, right in pairs:
             one, two = of_dataset(left, name), of_dataset(right, name)
-            found = [replace(test, dataset=name) for test in _of_pair(one, two, metrics, over)]
+            found = [replace(test, dataset=name) for test in _of_pair(one, two, metrics)]
             tests += found
             families += ("correct" if test.metric == one.first_metric else test.metric for test in found)
     return _corrected(tests, families)
 
 
-def _of_pair(left: ArmValues, right: ArmValues, metrics: Sequence[str], over: Over) -> list[PairedTest]:
+def _of_pair(left: ArmValues, right: ArmValues, metrics: Sequence[str]) -> list[PairedTest]:
     """The uncorrected tests of one pair."""
     names = dict.fromkeys(metrics or (*left.metrics, *right.metrics))
     first = left.first_metric if left.first_metric == right.first_metric else "correct"
@@ -149,8 +136,7 @@ def _of_pair(left: ArmValues, right: ArmValues, metrics: Sequence[str], over: Ov
         names.pop("correct", None)  # it would repeat the test of the first metric
     elif not metrics and len({*left.questions.values()}) > 1:
         names.pop("correct", None)  # it would pool what is measured differently: EM here, label accuracy there
-    test = paired_test if over == "questions" else repeat_test
-    return [*filter(None, (test(left, right, name) for name in names))]
+    return [*filter(None, (paired_test(left, right, name) for name in names))]
 
 
 def _corrected(tests: Sequence[PairedTest], families: Sequence[str]) -> list[PairedTest]:
@@ -163,79 +149,30 @@ def _corrected(tests: Sequence[PairedTest], families: Sequence[str]) -> list[Pai
 
 def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | None:
     """One uncorrected test over questions (``p_holm`` is ``p``); None if no question has the value in both arms."""
-    lefts, rights, shared = _shared(left, right, metric)
-    held = [key for key in shared if key in lefts and key in rights]
-    if not held:
+    lefts, rights = left.values.get(metric, {}), right.values.get(metric, {})
+    shared = [key for key in left.questions if key in right.questions and (key in lefts or key in rights)]
+    both = [key for key in shared if key in lefts and key in rights]
+    if not both:
         return None
-    one, two = ([fmean(values[key].values()) for key in held] for values in (lefts, rights))
-    if not may_be_rate(metric):
-        return _of_arms(_permutation_test(one, two), left, right, metric, left_out=len(shared) - len(held))
-    found = compared(one, two)
-    found = _of_arms(found, left, right, metric, left_out=len(shared) - len(held))
+
+    def means(values: Values, keys: Iterable[QuestionKey], failed: float = 0.0) -> list[float]:
+        return [fmean(values[key].values()) if key in values else failed for key in keys]
+
+    test = compared if may_be_rate(metric) else _permutation_test
+    found = test(means(lefts, both), means(rights, both))
+    found = replace(found, left=left.name, right=right.name, metric=metric, p_holm=found.p)
+    found = replace(found, left_out=len(shared) - len(both))
     lost = {key for key in shared if key not in lefts and key in left.failed}
     lost |= {key for key in shared if key not in rights and key in right.failed}
-    if not lost or not (_is_binary(lefts) and _is_binary(rights)):
+    numbers = {number for values in (lefts, rights) for repeats in values.values() for number in repeats.values()}
+    if not lost or not may_be_rate(metric) or not numbers <= {0.0, 1.0}:
         return found
     # The worst and the best for the right arm: all its failed questions wrong and the other's right, and vice versa.
-    everything = (*held, *lost)
-    worst = compared(_means(lefts, everything, failed=1.0), _means(rights, everything, failed=0.0))
-    best = compared(_means(lefts, everything, failed=0.0), _means(rights, everything, failed=1.0))
-    low, high = worst.difference.value, best.difference.value
-    same_sign = _sign(low) == _sign(found.difference.value) == _sign(high) != 0
-    p = max(worst.p, best.p) if same_sign else 1.0
-    return replace(found, if_failed=(low, high), p_if_failed=p)
-
-
-def _is_binary(values: Values) -> bool:
-    return all(value in (0.0, 1.0) for by_repeat in values.values() for value in by_repeat.values())
-
-
-def _means(values: Values, keys: Iterable[QuestionKey], *, failed: float) -> list[float]:
-    """Each question's mean over repeats; ``failed`` for questions without a value."""
-    return [fmean(values[key].values()) if key in values else failed for key in keys]
-
-
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)
-
-
-def _shared(left: ArmValues, right: ArmValues, metric: str) -> tuple[Values, Values, list[QuestionKey]]:
-    """The values of both arms, and the questions of both with a value in one of them."""
-    lefts, rights = left.values.get(metric, {}), right.values.get(metric, {})
-    return lefts, rights, [key for key in left.questions if key in right.questions and (key in lefts or key in rights)]
-
-
-def _of_arms(test: PairedTest, left: ArmValues, right: ArmValues, metric: str, *, left_out: int) -> PairedTest:
-    return replace(test, left=left.name, right=right.name, metric=metric, left_out=left_out, p_holm=test.p)
-
-
-def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | None:
-    """One uncorrected test across repeats; None for fewer than three repeats, or if all differences are equal."""
-    lefts, rights, shared = _shared(left, right, metric)
-    held = [key for key in shared if key in lefts and key in rights]
-    repeats = sorted(set().union(*(lefts[key] for key in held)) & set().union(*(rights[key] for key in held)))
-    whole = [key for key in held if all(n in lefts[key] and n in rights[key] for n in repeats)]
-    if len(repeats) < 3 or not whole:
-        return None
-    one, two = ([fmean(values[key][n] for key in whole) for n in repeats] for values in (lefts, rights))
-    differences = [b - a for a, b in zip(one, two, strict=True)]
-    if _sd(differences) == 0:
-        return None
-    df, difference = len(repeats) - 1, fmean(differences)
-    error = _sd(differences) / math.sqrt(len(repeats))
-    half = t_quantile(0.975, df) * error
-    found = PairedTest(
-        n=len(repeats),
-        left_value=fmean(one),
-        right_value=fmean(two),
-        difference=Estimate(value=difference, low=difference - half, high=difference + half, n=len(repeats)),
-        p=t_two_sided(difference / error, df),
-        test=f"paired t over {len(repeats)} repeats of {len(whole)} questions",
-        over="repeats",
-        effect=_cohen_d(differences),
-        detectable=detectable_mean(len(repeats), _sd(differences), df=df),
-    )
-    return _of_arms(found, left, right, metric, left_out=len(shared) - len(whole))
+    keys = (*both, *lost)
+    worst, best = (compared(means(lefts, keys, 1 - value), means(rights, keys, value)) for value in (0.0, 1.0))
+    signs = {(each.difference.value > 0) - (each.difference.value < 0) for each in (worst, found, best)}
+    p = max(worst.p, best.p) if signs in ({1}, {-1}) else 1.0
+    return replace(found, if_failed=(worst.difference.value, best.difference.value), p_if_failed=p)
 
 
 def holm(ps: Sequence[float]) -> list[float]:

@@ -33,7 +33,7 @@ from madke.scoring.debate_rows import (
 )
 from madke.scoring.metrics import BUILT_IN_METRICS, GRADER, METRICS, has_corpus_metric
 from madke.scoring.shadow import Shadow, ShadowCounter
-from madke.scoring.statistics import Estimate, Spread, between_repeats, effective_votes
+from madke.scoring.statistics import Estimate, effective_votes
 from madke.tasks import get_task
 
 
@@ -111,8 +111,7 @@ class Scores:
     debate: Mapping[str, Estimate] = field(default_factory=dict)
     """The other values of :func:`madke.scoring.debate_rows.row`, each over the questions that it applies to."""
     by_round: Mapping[str, tuple[Estimate | None, ...]] = field(default_factory=dict)
-    """Name of :func:`madke.scoring.rounds.round_rows` -> value after round 1, 2, ... (see
-    :func:`madke.scoring.debate_rows.over_rounds`); None if no debate has one."""
+    """Name of ``debate_rows.round_rows`` -> value after round 1, 2, ...; None if no debate has one."""
     corpus: Mapping[str, float] = field(default_factory=dict)
     """``bleu`` and ``chrf`` of all translations as one corpus: :func:`corpus_scores`."""
     co2_judge_grader: Estimate | None = None
@@ -120,10 +119,6 @@ class Scores:
     co2_matcher_grader: Estimate | None = None
     ungraded: int = 0
     """Answers with a gold answer for which the grader gave no grade. Its mean excludes them."""
-    grader_if_ungraded: tuple[float, float] | None = None
-    """The grader's mean if all ungraded answers were wrong, and if all were right; None without a grader."""
-    repeats: Mapping[str, Spread] = field(default_factory=dict)
-    """By name: variation of ``correct``, each metric, Cons and Co2 between repeats; for at least two repeats."""
     shadow: Shadow | None = None
     """What gates on the answers of round 1 would have saved; None for protocols without a debate."""
     judge: JudgeCounts = field(default_factory=JudgeCounts)
@@ -180,112 +175,100 @@ def score_with_values(
     name: str, transcripts: Iterable[Transcript], external: ExternalScores = NO_EXTERNAL_SCORES
 ) -> tuple[Scores, ArmValues]:
     """All scores of an arm, and the values behind them, in one pass."""
-    counted = _Counted()
-    arm = read_arm(name, counted.each(transcripts, external), external)
+    counts: Counter[str] = Counter()
+    stops: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
+    cut: Counter[str] = Counter()
+    lost: Counter[QuestionKey] = Counter()
+    usage: dict[str, StageUsage] = {}
+    readings: defaultdict[str, defaultdict[str, list[ParseStatus]]] = defaultdict(lambda: defaultdict(list))
+    """Stage -> question -> the reading of each reply."""
+    unread: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    """Stage -> question -> for each call before the debate, and each grade, 1 if it could not be read, else 0."""
+    translations: list[tuple[str, tuple[str, ...]]] = []
+    shadow = ShadowCounter()
+    judge = JudgeCounts()
+    votes: dict[tuple[QuestionKey, int], list[float]] = {}
+    words: list[int] = []
+
+    def counted() -> Iterator[Transcript]:
+        nonlocal judge
+        for transcript in transcripts:
+            yield transcript
+            key = (transcript.id, transcript.question)
+            finished = transcript.status not in ("failed", "deferred")
+            counts.update(["transcripts", transcript.reading])
+            counts["degraded"] += transcript.degraded
+            counts["partial_pools"] += bool(transcript.pool_partial)
+            counts["shortened"] += is_shortened(transcript)
+            counts["read_golds"] += transcript.oracle
+            stops[transcript.stop_reason] += 1
+            shadow.add(transcript)
+            if transcript.status == "failed":
+                failures[transcript.final.error or "unknown"] += 1
+                lost[key] += bool(transcript.answers)
+            if finished:
+                judge += judge_counts(transcript)
+                votes[key, transcript.repeat] = correct_votes(transcript)
+                words.extend([len(transcript.answer.split())] if transcript.answer else [])
+                if transcript.answers and has_corpus_metric(get_task(transcript.task)):
+                    translations.append((transcript.answer or "", transcript.answers))
+            for stage, used in transcript.usage.items():
+                usage[stage] = usage.get(stage, StageUsage()) + used
+                if (retrieval := transcript.retrieval) is not None and stage in RETRIEVAL_STAGES:
+                    failed = stage in retrieval.failed or (stage == "rerank" and retrieval.repaired)
+                    unread[stage][transcript.id].append(float(failed))
+            for stage, reply in _replies(transcript):
+                if not isinstance(reply, Digest) and reply.error is None:
+                    # A pick is read if it names a debater: its status is that of the debater's stance.
+                    picked = stage == "pick" and isinstance(reply, Final) and reply.agent is not None
+                    status: ParseStatus = "ok" if picked else reading(reply)
+                    readings[stage][transcript.id].append(status)
+                    cut[stage] += status == "cut"
+            if GRADER in external and transcript.answers and transcript.status == "ok":
+                ungraded = (transcript.id, transcript.repeat) not in external[GRADER]
+                unread["grade"][transcript.id].append(float(ungraded))
+
+    arm = read_arm(name, counted(), external)
     means = {name: mean for name in arm.values if (mean := arm.mean(name))}
     metrics = {name: means[name] for name in dict.fromkeys((*METRICS.used(), *external)) if name in means}
     own = {"correct", "rounds", *_CONSISTENT, *metrics}
-    correct, grades = arm.values.get("correct", {}), arm.values.get(GRADER, {})
-    # None: a failed debate of a question with gold answers.
-    judged = {key: [*correct.get(key, {}).values(), *[None] * counted.lost[key]] for key in arm.questions}
-    graded = [[grades.get(key, {}).get(repeat) for repeat in repeats] for key, repeats in correct.items()]
-    readings = {stage: _shares(list(found.values())) for stage, found in counted.readings.items()}
-    failures = {stage: _estimate(list(found.values()), UNREAD_STATUSES) for stage, found in counted.readings.items()}
-    failures |= {stage: over_repeats(list(replies.values())) for stage, replies in counted.unread.items()}
-    flags: dict[str, Any] = {name: counted.flags[name] for name in _FLAGS}
-    consistent: dict[str, Any] = {name: means.get(name) for name in _CONSISTENT}
+    fields: dict[str, Any] = {name: counts[name] for name in _COUNTS} | {name: means.get(name) for name in _CONSISTENT}
+    shares = {
+        stage: {
+            status: _share(replies, (status,))
+            for status in sorted({str(status) for each in replies.values() for status in each} - {"ok"})
+        }
+        for stage, replies in readings.items()
+    }
+    failed_parses = {stage: _share(replies, UNREAD_STATUSES) for stage, replies in readings.items()}
+    failed_parses |= {stage: _share(replies, (1.0,)) for stage, replies in unread.items()}
     scores = Scores(
         questions=len(arm.questions),
         datasets=len(set(arm.questions.values())),
-        **flags,
+        **fields,
         correct=means.get("correct"),
         measure=arm.first_metric,
-        correct_if_failed=_bounds([held for held in judged.values() if held]),
+        correct_if_failed=_if_failed(arm, lost),
         metrics=metrics,
-        **consistent,
         mean_rounds=means.get("rounds"),
-        stop_reasons=dict(counted.stops.most_common()),
-        failures=dict(counted.failures.most_common()),
-        parse_failures={stage: found for stage, found in failures.items() if found is not None},
-        readings={stage: shares for stage, shares in readings.items() if shares},
-        unread={status: counted.flags[status] for status in UNREAD_STATUSES if counted.flags[status]},
-        cut=dict(+counted.cut),
-        usage=counted.usage,
+        stop_reasons=dict(stops.most_common()),
+        failures=dict(failures.most_common()),
+        parse_failures=failed_parses,
+        readings={stage: found for stage, found in shares.items() if found},
+        unread={status: counts[status] for status in UNREAD_STATUSES if counts[status]},
+        cut=dict(+cut),
+        usage=usage,
         debate={name: mean for name, mean in means.items() if name not in own},
         by_round=over_rounds(list(arm.rounds.values())),
-        corpus=corpus_scores(counted.translations),
-        shadow=counted.shadow.found(),
-        judge=counted.judge,
-        votes=effective_votes([*counted.votes.values()]),
-        answer_words=median(counted.words) if counted.words else None,
-        ungraded=int(sum(map(sum, counted.unread["grade"].values()))) if GRADER in metrics else 0,
-        grader_if_ungraded=_bounds(graded) if GRADER in metrics else None,
-        repeats={
-            name: spread
-            for name in ("correct", *metrics, *_CONSISTENT)
-            if (spread := between_repeats(arm.values.get(name, {}).values()))
-        },
+        corpus=corpus_scores(translations),
+        shadow=shadow.found(),
+        judge=judge,
+        votes=effective_votes([*votes.values()]),
+        answer_words=median(words) if words else None,
+        ungraded=int(sum(map(sum, unread["grade"].values()))) if GRADER in metrics else 0,
     )
     return scores, arm
-
-
-class _Counted:
-    """Counts over all debates, including failed ones."""
-
-    def __init__(self) -> None:
-        self.flags: Counter[str] = Counter()
-        self.stops: Counter[str] = Counter()
-        self.failures: Counter[str] = Counter()
-        self.lost: Counter[QuestionKey] = Counter()
-        self.usage: dict[str, StageUsage] = {}
-        self.unread: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        """Stage -> question -> for each call before the debate, and each grade, 1 if it could not be read, else 0."""
-        self.readings: defaultdict[str, defaultdict[str, list[ParseStatus]]] = defaultdict(lambda: defaultdict(list))
-        """Stage -> question -> the reading of each reply."""
-        self.cut: Counter[str] = Counter()
-        self.translations: list[tuple[str, tuple[str, ...]]] = []
-        self.shadow = ShadowCounter()
-        self.judge = JudgeCounts()
-        self.votes: dict[tuple[QuestionKey, int], list[float]] = {}
-        self.words: list[int] = []
-
-    def each(self, transcripts: Iterable[Transcript], external: ExternalScores) -> Iterator[Transcript]:
-        for transcript in transcripts:
-            self._add(transcript, external)
-            yield transcript
-
-    def _add(self, transcript: Transcript, external: ExternalScores) -> None:
-        self.flags["transcripts"] += 1
-        self.shadow.add(transcript)
-        if transcript.status not in ("failed", "deferred"):
-            self.judge += judge_counts(transcript)
-            self.votes[(transcript.id, transcript.question), transcript.repeat] = correct_votes(transcript)
-            self.words += [len(transcript.answer.split())] if transcript.answer else []
-        self.flags[transcript.reading] += 1
-        self.flags["degraded"] += transcript.degraded
-        self.flags["partial_pools"] += bool(transcript.pool_partial)
-        self.flags["shortened"] += is_shortened(transcript)
-        self.flags["read_golds"] += transcript.oracle
-        self.stops[transcript.stop_reason] += 1
-        if transcript.status == "failed":
-            self.failures[transcript.final.error or "unknown"] += 1
-            self.lost[transcript.id, transcript.question] += bool(transcript.answers)
-        elif transcript.answers and transcript.status != "deferred" and has_corpus_metric(get_task(transcript.task)):
-            self.translations.append((transcript.answer or "", transcript.answers))
-        for stage, used in transcript.usage.items():
-            self.usage[stage] = self.usage.get(stage, StageUsage()) + used
-        if (retrieval := transcript.retrieval) is not None:
-            for stage in (stage for stage in RETRIEVAL_STAGES if stage in transcript.usage):
-                unread = stage in retrieval.failed or (stage == "rerank" and retrieval.repaired)
-                self.unread[stage][transcript.id].append(float(unread))
-        for stage, reply in _replies(transcript):
-            if not isinstance(reply, Digest) and reply.error is None:
-                status = _reading(stage, reply)
-                self.readings[stage][transcript.id].append(status)
-                self.cut[stage] += status == "cut"
-        if GRADER in external and transcript.answers and transcript.status == "ok":
-            ungraded = (transcript.id, transcript.repeat) not in external[GRADER]
-            self.unread["grade"][transcript.id].append(float(ungraded))
 
 
 def is_shortened(transcript: Transcript) -> bool:
@@ -306,16 +289,25 @@ def scores_from_json(text: bytes) -> Scores:
     return _ADAPTER.validate_json(text)
 
 
-_FLAGS = ("transcripts", "abstained", "failed", "deferred", "degraded", "partial_pools", "shortened", "read_golds")
+_COUNTS = ("transcripts", "abstained", "failed", "deferred", "degraded", "partial_pools", "shortened", "read_golds")
 """Fields of :class:`Scores` that count transcripts."""
 _CONSISTENT = ("cons_judge", "co2_judge", "cons_matcher", "co2_matcher", "co2_judge_grader", "co2_matcher_grader")
 
 
-def _bounds(values: Sequence[Sequence[float | None]]) -> tuple[float, float] | None:
-    """The mean over questions (of the mean over repeats) with None as 0, and with None as 1."""
-    if not values:
+def _share(replies: Mapping[str, Sequence[object]], kinds: Sequence[object]) -> Estimate:
+    """The share of these kinds among a question's replies, averaged over questions."""
+    found = over_repeats([[float(each in kinds) for each in held] for held in replies.values()])
+    assert found is not None
+    return found
+
+
+def _if_failed(arm: ArmValues, lost: Mapping[QuestionKey, int]) -> tuple[float, float] | None:
+    """``correct`` if all failed debates of questions with gold answers were wrong, and if all were right."""
+    values = arm.values.get("correct", {})
+    held = {key: [*values.get(key, {}).values()] for key in arm.questions if key in values or lost[key]}
+    if not held:
         return None
-    low, high = (fmean(fmean(lost if n is None else n for n in held) for held in values) for lost in (0.0, 1.0))
+    low, high = (fmean(fmean([*each, *[end] * lost[key]]) for key, each in held.items()) for end in (0.0, 1.0))
     return low, high
 
 
@@ -328,11 +320,9 @@ def corpus_scores(translations: Sequence[tuple[str, Sequence[str]]]) -> Mapping[
     if not translations:
         return {}
     answers, references = zip(*translations, strict=True)
-    # In the order of their names, as metrics.json has always had them.
     return {
-        name: metric.corpus(answers, references)
-        for name, metric in sorted(BUILT_IN_METRICS.items())
-        if metric.corpus is not None
+        name: BUILT_IN_METRICS[name].corpus(answers, references)  # type: ignore[misc]
+        for name in ("bleu", "chrf")
     }
 
 
@@ -364,20 +354,3 @@ def _replies(transcript: Transcript) -> Iterator[tuple[str, _Reply]]:
         yield "pick", final
     elif "extract" in transcript.usage and transcript.rounds[-1].extracted is None:
         yield "extract", final
-
-
-def _reading(stage: str, reply: Selection | Stance | Reflection | Verdict | Final) -> ParseStatus:
-    """The reading of a reply. Of a pick, whether it names a debater: its status is that of the debater's stance."""
-    if stage == "pick" and isinstance(reply, Final) and reply.agent is not None:
-        return "ok"
-    return reading(reply)
-
-
-def _shares(replies: Sequence[Sequence[ParseStatus]]) -> dict[str, Estimate]:
-    """Status -> its share, for each that occurs besides ``ok``."""
-    found = {status for each in replies for status in each} - {"ok"}
-    return {status: share for status in sorted(found) if (share := _estimate(replies, (status,))) is not None}
-
-
-def _estimate(replies: Sequence[Sequence[ParseStatus]], statuses: Sequence[ParseStatus]) -> Estimate | None:
-    return over_repeats([[float(status in statuses) for status in each] for each in replies])

@@ -1,12 +1,12 @@
-"""Confidence intervals of means, effective votes, detectable differences, t and sign tests, without SciPy."""
+"""Confidence intervals of means, effective votes, detectable differences and the sign test."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, fmean, stdev
+from statistics import NormalDist, fmean
 from typing import Any
 
 RESAMPLES = 2000
@@ -14,8 +14,8 @@ RESAMPLES_AT_ONCE = 100
 """Resamples in memory at the same time: at most about 50 MB for 20,000 questions."""
 BOOTSTRAP_SEED = 20240517
 
-_ALPHA = 0.05
-_POWER = 0.8
+_Z, _Z_POWER = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
+"""Normal quantiles of a two-sided alpha of 0.05, and of a power of 80 %."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,25 +31,6 @@ class Estimate:
     def __neg__(self) -> Estimate:
         """The same difference in the other direction."""
         return Estimate(value=-self.value, low=-self.high, high=-self.low, n=self.n)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Spread:
-    """The variation of the mean over all questions between repeats."""
-
-    repeats: int
-    mean: float
-    """Over the questions that have all repeats."""
-    sd: float
-    """Standard deviation of the repeats' means, with n - 1."""
-    low: float
-    high: float
-    """The 95 % interval of the mean over repeats with fixed questions (Student's t); clipped to 0 to 1 if all values
-    are in that range."""
-
-    def over_repeats(self) -> Estimate:
-        """The mean, with its interval over repeats."""
-        return Estimate(value=self.mean, low=self.low, high=self.high, n=self.repeats)
 
 
 def estimate(values: Sequence[float], *, shares: bool = True) -> Estimate | None:
@@ -82,34 +63,17 @@ def bootstrap(values: Sequence[float], resamples: int) -> tuple[float, float]:
     sizes = [min(RESAMPLES_AT_ONCE, resamples - done) for done in range(0, resamples, RESAMPLES_AT_ONCE)]
     # How often a resample has each distinct value: fast, because most values have few distinct ones.
     drawn = [random.multinomial(len(values), times / len(values), size) @ found / len(values) for size in sizes]
-    low, high = numpy.percentile(numpy.concatenate(drawn), [100 * _ALPHA / 2, 100 * (1 - _ALPHA / 2)])
+    low, high = numpy.percentile(numpy.concatenate(drawn), [2.5, 97.5])
     return float(low), float(high)
 
 
 def wilson(hits: int, n: int) -> tuple[float, float]:
     """The 95 % score interval of a rate (Wilson, 1927) without continuity correction; ``n`` is at least 1."""
-    z, rate = NormalDist().inv_cdf(1 - _ALPHA / 2), hits / n
-    scale = 1 + z**2 / n
-    middle = (rate + z**2 / (2 * n)) / scale
-    half = z / scale * math.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2))
+    rate, scale = hits / n, 1 + _Z**2 / n
+    middle = (rate + _Z**2 / (2 * n)) / scale
+    half = _Z / scale * math.sqrt(rate * (1 - rate) / n + _Z**2 / (4 * n**2))
     # Rounding would move an end away from exactly 0 or 1.
     return middle - half if hits else 0.0, middle + half if hits < n else 1.0
-
-
-def between_repeats(values: Iterable[Mapping[int, float]]) -> Spread | None:
-    """The variation of the mean over questions (repeat -> value) that have all repeats; None for fewer than two."""
-    held = list(values)
-    repeats = sorted(set().union(*held))
-    whole = [question for question in held if len(question) == len(repeats)]
-    if len(repeats) < 2 or not whole:
-        return None
-    means = [fmean(question[repeat] for question in whole) for repeat in repeats]
-    mean, sd = fmean(means), stdev(means)
-    half = t_quantile(1 - _ALPHA / 2, len(means) - 1) * sd / math.sqrt(len(means))
-    low, high = mean - half, mean + half
-    if all(0 <= value <= 1 for question in whole for value in question.values()):
-        low, high = max(low, 0.0), min(high, 1.0)
-    return Spread(repeats=len(repeats), mean=mean, sd=sd, low=low, high=high)
 
 
 DIFFICULTY = (
@@ -181,60 +145,26 @@ def detectable_rate(n: int, discordance: float) -> float | None:
     1968), where D is the share of questions on which the arms differ. The result is between 0 and D; None if not even
     D is detectable.
     """
-    above, beyond = _quantiles()
-    if n * discordance < above**2 or discordance <= 0:
+    if n * discordance < _Z**2 or discordance <= 0:
         return None
-    scale = n + beyond**2
-    found = math.sqrt(discordance) * (above * math.sqrt(n) + beyond * math.sqrt(scale - above**2)) / scale
+    scale = n + _Z_POWER**2
+    found = math.sqrt(discordance) * (_Z * math.sqrt(n) + _Z_POWER * math.sqrt(scale - _Z**2)) / scale
     return found if found <= discordance else None
 
 
-def detectable_mean(n: int, sd: float, df: int | None = None) -> float | None:
-    """The smallest detectable mean of n paired differences: ``(q_a + q_b) sd / sqrt(n)``.
+def detectable_mean(n: int, sd: float) -> float | None:
+    """The smallest detectable mean of n paired differences: ``(z_a + z_b) sd / sqrt(n)``.
 
-    As in Miller (2024, "Adding Error Bars to Evals"), with the variance of the differences. The quantiles are normal,
-    or Student's t for a t test with ``df`` degrees of freedom, where the power is approximate (Bloom, 1995, Evaluation
-    Review 19, 547-556). ``sd`` is that of the differences; None is returned if it is 0.
+    As in Miller (2024, "Adding Error Bars to Evals"), with the variance of the differences. ``sd`` is that of the
+    differences; None is returned if it is 0.
     """
-    above, beyond = _quantiles(df)
-    return (above + beyond) * sd / math.sqrt(n) if sd > 0 else None
+    return (_Z + _Z_POWER) * sd / math.sqrt(n) if sd > 0 else None
 
 
 def half_width(n: int) -> float:
     """Half of the 95 % interval (Wilson's) of a rate near one half on n questions: 0.044 for 500."""
     low, high = wilson(n // 2, n)
     return (high - low) / 2
-
-
-def _quantiles(df: int | None = None) -> tuple[float, float]:
-    shares = (1 - _ALPHA / 2, _POWER)
-    above, beyond = (NormalDist().inv_cdf(share) if df is None else t_quantile(share, df) for share in shares)
-    return above, beyond
-
-
-_TINY = 1e-300
-_STEPS = 300
-_CLOSE = 1e-15
-
-
-def t_two_sided(t: float, df: int) -> float:
-    """The chance that Student's t with ``df`` degrees of freedom is at least as far from 0 as ``t``."""
-    return _beta_share(df / (df + t * t), df / 2, 0.5)
-
-
-def t_quantile(share: float, df: int) -> float:
-    """The value below which this share of Student's t lies; by bisection, to the last bit."""
-    if share < 0.5:
-        return -t_quantile(1 - share, df)
-    low, high = 0.0, 1.0
-    while 1 - t_two_sided(high, df) / 2 < share:
-        low, high = high, 2 * high
-    while low < (middle := (low + high) / 2) < high:
-        if 1 - t_two_sided(middle, df) / 2 < share:
-            low = middle
-        else:
-            high = middle
-    return high
 
 
 def fair_coin_p(heads: int, tosses: int) -> float:
@@ -246,37 +176,3 @@ def fair_coin_p(heads: int, tosses: int) -> float:
         term = term * (tosses - n + 1) // n
         tail += term
     return min(1.0, tail / (1 << (tosses - 1)))
-
-
-def _beta_share(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function, by its continued fraction (Abramowitz and Stegun, 26.5.8)."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
-    if x > (a + 1) / (a + b + 2):
-        return 1 - _beta_share(1 - x, b, a)
-    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    return math.exp(log_front) * _fraction(x, a, b) / a
-
-
-def _fraction(x: float, a: float, b: float) -> float:
-    """The continued fraction, from the front (Lentz, 1976)."""
-    value = c = 1.0
-    d = 0.0
-    for n in range(_STEPS):
-        m = n // 2
-        if n == 0:
-            numerator = 1.0
-        elif n % 2 == 0:
-            numerator = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        else:
-            numerator = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        d = 1 / _not_zero(1 + numerator * d)
-        c = _not_zero(1 + numerator / c)
-        value *= c * d
-        if abs(c * d - 1) < _CLOSE:
-            break
-    return value - 1
-
-
-def _not_zero(value: float) -> float:
-    return value if abs(value) > _TINY else _TINY

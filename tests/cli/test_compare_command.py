@@ -81,7 +81,6 @@ def test_a_script_gets_all_of_it_as_one_object(runs: Any) -> None:
     assert list(tests) == [*get_task("short_answer").metrics]
     assert (tests["em"]["p"], tests["em"]["p_holm"], tests["em"]["n"]) == (0.5, 0.5, 3)
     assert tests["em"]["discordant"] == {"both": 0, "only_left": 2, "only_right": 0, "neither": 1}
-    assert found["repeat_tests"] == []
     assert found["scores"]["one"]["correct"]["n"] == 3
 
 

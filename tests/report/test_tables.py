@@ -76,7 +76,6 @@ def test_a_score_table_has_a_row_an_arm() -> None:
     assert table.columns[:5] == ("arm", "n", "correct (match) %", "abst.", "failed")
     assert "match %" not in table.columns
     assert cell(table, 0, "rounds").whole == "1.00 (1.00 to 1.00)"
-    assert "sd over repeats" not in table.columns
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
@@ -107,15 +106,6 @@ def test_what_answers_from_elsewhere_took_is_unknown() -> None:
     unknown = next(line for line in lines if line.split()[:1] == ["elsewhere"])
     for name in ("rounds", "calls", "tokens"):  # aligned to the right
         assert unknown[: headings.index(name) + len(name)].split()[-1] == "-"
-
-
-def test_runs_with_repeats_have_an_interval_over_repeats() -> None:
-    repeats = [*debates(BAIKAL, "x"), *debates(BAIKAL, BAIKAL, repeat=1)]
-    table = scored(arm("one", repeats), arm("two", debates(BAIKAL, "x")))
-    over = cell(table, 0, "over repeats %")
-    # Means of 50 and 100; t with one degree of freedom is wider than all shares.
-    assert (over.value, over.low, over.high) == (75, 0, 100)
-    assert cell(table, 1, "over repeats %") == NO_FIGURE
 
 
 def test_a_mark_that_failed_debates_could_undo_is_withheld_and_said() -> None:
@@ -403,7 +393,7 @@ def test_details_give_values_of_debates_and_rounds_in_their_own_units() -> None:
     graded = scores_of(played, {"grader": {("q1", 0): 1.0, ("q1", 1): 1.0, ("q0", 0): 0.0}})
     details = score_details(graded)
     notes = score_table({"one": graded}).notes
-    assert any("with them it is between 50.0 % (all wrong) and 75.0 % (all right)" in note for note in notes)
+    assert any("1 answer has no grade and is excluded from the grader's mean" in note for note in notes)
     assert line(details, "Co2 by the grader").startswith("Co2 by the grader by the judge -, by the matcher 50.0")
 
 

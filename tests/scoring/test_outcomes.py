@@ -4,27 +4,29 @@ from typing import Any
 
 import pytest
 
+from madke.core.question import Question
 from madke.core.transcript import Final, Transcript, Verdict
 from madke.scoring.debate_rows import row
+from madke.scoring.metrics import METRICS
 from madke.scoring.scores import scores_of
 from tests.scoring.hand_made import FAILED, OTHER, RIGHT, WRONG, debate
 
-FLIPS = ("corrected", "collapsed", "oracle", "repaired")
+FLIPS = ("corrected", "collapsed", "oracle")
 
 
 @pytest.mark.parametrize(
     ("rounds", "answer", "flips"),
     [
-        ([[WRONG, WRONG, RIGHT], [RIGHT, RIGHT, RIGHT]], RIGHT, (1, 0, 1, 0)),
-        ([[WRONG, WRONG, OTHER], [RIGHT, RIGHT, RIGHT]], RIGHT, (1, 0, 0, 1)),
-        ([[RIGHT, RIGHT, WRONG], [WRONG, WRONG, WRONG]], WRONG, (0, 1, 1, 0)),
-        ([[RIGHT, RIGHT, WRONG], [RIGHT, RIGHT, RIGHT]], RIGHT, (0, 0, 1, 0)),
-        ([[WRONG, WRONG, WRONG], [WRONG, WRONG, WRONG]], WRONG, (0, 0, 0, 0)),
+        ([[WRONG, WRONG, RIGHT], [RIGHT, RIGHT, RIGHT]], RIGHT, (1, 0, 1)),
+        ([[WRONG, WRONG, OTHER], [RIGHT, RIGHT, RIGHT]], RIGHT, (1, 0, 0)),
+        ([[RIGHT, RIGHT, WRONG], [WRONG, WRONG, WRONG]], WRONG, (0, 1, 1)),
+        ([[RIGHT, RIGHT, WRONG], [RIGHT, RIGHT, RIGHT]], RIGHT, (0, 0, 1)),
+        ([[WRONG, WRONG, WRONG], [WRONG, WRONG, WRONG]], WRONG, (0, 0, 0)),
         # Right only later is no oracle, and the majority that counts is the first one.
-        ([[WRONG, WRONG, OTHER], [RIGHT, RIGHT, RIGHT]], WRONG, (0, 0, 0, 0)),
+        ([[WRONG, WRONG, OTHER], [RIGHT, RIGHT, RIGHT]], WRONG, (0, 0, 0)),
         # Nobody could be read at first; an abstention at the end is wrong.
-        ([[None, None, FAILED], [RIGHT, RIGHT, RIGHT]], RIGHT, (1, 0, 0, 1)),
-        ([[RIGHT, RIGHT, None], [RIGHT, RIGHT, RIGHT]], None, (0, 1, 1, 0)),
+        ([[None, None, FAILED], [RIGHT, RIGHT, RIGHT]], RIGHT, (1, 0, 0)),
+        ([[RIGHT, RIGHT, None], [RIGHT, RIGHT, RIGHT]], None, (0, 1, 1)),
     ],
 )
 def test_the_final_answer_is_held_against_the_first_round(
@@ -98,17 +100,16 @@ LISTED = {"wrong_answers": [WRONG, OTHER]}
 
 
 @pytest.mark.parametrize(
-    ("rounds", "answer", "trapped", "debater"),
+    ("answer", "trapped"),
     [
-        ([[RIGHT, RIGHT]], "the lake tanganyika", 1, 0),
-        ([[WRONG, RIGHT], [RIGHT, RIGHT]], RIGHT, 0, 1),
-        ([[RIGHT, "Lake Superior"]], "Lake Superior", 0, 0),  # wrong, but no trap
-        ([[None, FAILED]], None, 0, 0),
+        ("the lake tanganyika", 1),
+        (RIGHT, 0),
+        ("Lake Superior", 0),  # wrong, but no trap
+        (None, 0),
     ],
 )
-def test_a_listed_wrong_answer_is_a_trap(rounds: list[Any], answer: str | None, trapped: int, debater: int) -> None:
-    values = row(debate(*rounds, answer=answer, metadata=LISTED))
-    assert (values["trapped"], values["trapped_debater"]) == (trapped, debater)
+def test_a_listed_wrong_answer_is_a_trap(answer: str | None, trapped: int) -> None:
+    assert row(debate([WRONG, RIGHT], answer=answer, metadata=LISTED))["trapped"] == trapped
 
 
 def test_what_is_accepted_as_right_is_no_trap() -> None:
@@ -118,3 +119,38 @@ def test_what_is_accepted_as_right_is_no_trap() -> None:
 @pytest.mark.parametrize("metadata", [{}, {"wrong_answers": []}, {"wrong_answers": "Lake Tanganyika"}])
 def test_without_a_list_there_is_no_trap(metadata: dict[str, Any]) -> None:
     assert "trapped" not in row(debate([WRONG, WRONG], answer=WRONG, metadata=metadata))
+
+
+RAMDOCS = {"dataset": "ramdocs", "wrong_answers": [WRONG]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("American football; ice hockey", 1),
+        ("He played ice hockey and American football.", 1),
+        ("Ice hockey", 0),  # one of two
+        ("American football, ice hockey, basketball", 0),  # with a wrong one
+        ("American football; ice hockey; a kind of basketball", 0),
+        ("Rugby", 0),
+    ],
+)
+def test_an_answer_names_all_golds_and_no_wrong_one(answer: str, right: int) -> None:
+    asked = Question(
+        question="Which sport is he known for?",
+        answers=("American football", "Ice hockey"),
+        metadata={"wrong_answers": ["Basketball", "football", "Ice Hockey"]},  # one within a gold, one that is a gold
+    )
+    assert METRICS["all_golds"](answer, asked) == right
+
+
+def test_an_item_of_a_list_may_be_written_in_another_way() -> None:
+    asked = Question(question="When was he born?", answers=("15 May 1885", "1924"))
+    assert METRICS["all_golds"]("May 15, 1885; in 1924", asked) == 1
+    assert METRICS["all_golds"]("May 16, 1885; in 1924", asked) == 0
+
+
+def test_only_ramdocs_has_the_measure_and_no_answer_is_wrong() -> None:
+    assert row(debate([RIGHT], metadata=RAMDOCS))["all_golds"] == 1
+    assert row(debate([None], answer=None, metadata=RAMDOCS))["all_golds"] == 0
+    assert "all_golds" not in row(debate([RIGHT], metadata={"wrong_answers": [WRONG]}))

@@ -7,18 +7,12 @@ import pytest
 
 from madke.core.transcript import Transcript
 from madke.scoring.arms import ArmValues, read_arm, restricted_to
-from madke.scoring.paired import holm, paired_test, paired_tests, paired_tests_by_dataset, repeat_test
+from madke.scoring.paired import holm, paired_test, paired_tests, paired_tests_by_dataset
 from madke.scoring.statistics import detectable_mean, detectable_rate
 from madke.tasks import get_task
 from tests.support.transcripts import transcript
 
 BAIKAL = "Lake Baikal"
-
-# Student (1908), R's data set "sleep": extra hours with two drugs, the same ten people.
-SLEEP = (
-    [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0],
-    [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4],
-)
 
 
 def arm(name: str, values: list[Any], *, datasets: list[str] | None = None, metric: str = "em") -> ArmValues:
@@ -106,13 +100,6 @@ def test_the_smallest_mean_difference() -> None:
     assert detectable_mean(969, 1 / 3) == pytest.approx(0.03, abs=5e-5)
 
 
-def test_a_t_test_on_few_clusters_or_repeats_can_show_less() -> None:
-    # By hand, t with 1 and 9 degrees of freedom: 12.7062 + 1.3764, 2.2622 + 0.8834.
-    assert detectable_mean(4, 1.0, df=1) == pytest.approx(14.0826 / 2, abs=5e-5)
-    assert detectable_mean(4, 1.0, df=9) == pytest.approx(3.1456 / 2, abs=5e-5)
-    assert detectable_mean(4, 1.0, df=10**6) == pytest.approx(detectable_mean(4, 1.0), abs=1e-4)
-
-
 def test_graded_values_are_permuted_and_have_the_bootstraps_interval() -> None:
     from scipy.stats import ttest_rel
 
@@ -161,26 +148,6 @@ def test_only_shared_questions_count_and_failed_ones_are_counted_apart() -> None
     assert (found.n, found.left_out) == (1, 2)
     assert paired_test(left, right, "f1") is None
     assert paired_test(left, restricted_to(right, []), "em") is None
-
-
-def test_across_repeats_it_is_students_paired_t() -> None:
-    left, right = (arm(name, [values, values]) for name, values in zip(("left", "right"), SLEEP, strict=True))
-    found = repeat_test(left, right, "em")
-    # R: t.test(Pair(extra.1, extra.2) ~ 1): t = -4.0621, df = 9, p-value = 0.002833.
-    assert found.p == pytest.approx(0.002833, abs=5e-7)
-    interval = (found.difference.value, found.difference.low, found.difference.high)
-    assert interval == pytest.approx((1.58, 0.7001142, 2.4598858))
-    assert (found.n, found.test) == (10, "paired t over 10 repeats of 2 questions")
-    # (2.2622 + 0.8834) standard errors; R gives 1.58 / 4.0621 for one.
-    assert found.detectable == pytest.approx(3.1456 * 1.58 / 4.0621, abs=5e-5)
-
-
-def test_two_repeats_are_too_few_and_equal_ones_say_nothing() -> None:
-    few = arm("left", [[1.0, 0.0]]), arm("right", [[1.0, 1.0]])
-    equal = arm("left", [[1.0, 0.0, 1.0]]), arm("right", [[1.0, 0.0, 1.0]])
-    assert repeat_test(*few, "em") is None
-    assert repeat_test(*equal, "em") is None
-    assert paired_tests([few, equal], over="repeats") == []
 
 
 def test_the_pairs_on_one_metric_are_one_family() -> None:

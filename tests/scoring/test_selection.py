@@ -36,22 +36,6 @@ def test_what_could_not_be_read_chose_nothing_and_declined_nothing() -> None:
     assert (found["no_found"], found["selected_ids"]) == (0.5, 0)
 
 
-def test_overlap_is_between_debaters_of_one_round() -> None:
-    assert values([(0, 1), (1, 2)])["selection_overlap"] == pytest.approx(1 / 3)
-    assert values([(0, 1), (1, 0)])["selection_overlap"] == 1
-    assert values([(0,), ()])["selection_overlap"] == 0
-    assert "selection_overlap" not in values([(), ()])
-    assert "selection_overlap" not in values([(0,)], [(0,)])
-
-
-def test_change_is_between_adjacent_rounds_of_one_debater() -> None:
-    assert values([(0, 1), (2,)], [(0, 1), (2,)])["selection_change"] == 0
-    assert values([(0,), (2,)], [(2,), (0,)])["selection_change"] == 1
-    assert values([(0, 1)], [(1, 2)], [()])["selection_change"] == pytest.approx((2 / 3 + 1) / 2)
-    assert values([(), (0,)], [(), None])["selection_change"] == 0
-    assert "selection_change" not in values([(0,), (1,)])
-
-
 def test_shares_of_the_sources_add_up_to_1() -> None:
     found = values([(0, 1), (3,)], [(2,), ()])
     assert (found["share_wiki"], found["share_google"]) == (0.75, 0.25)
@@ -106,7 +90,6 @@ def test_selections_of_misinformation() -> None:
 def test_given_first_rounds_are_nobodys_selections() -> None:
     found = selection_values(debate(BOTH, BOTH, selected=[[(), ()], [(0,), (0, 1)]], pool=POOL, first_round_given=True))
     assert (found["no_found"], found["selected_ids"]) == (0, 1.5)
-    assert "selection_change" not in found
 
 
 def test_without_selections_only_the_pool_is_measured() -> None:

@@ -3,15 +3,7 @@
 import numpy as np
 import pytest
 
-from madke.scoring.statistics import (
-    between_repeats,
-    bootstrap,
-    estimate,
-    fair_coin_p,
-    t_quantile,
-    t_two_sided,
-    wilson,
-)
+from madke.scoring.statistics import bootstrap, estimate, fair_coin_p, wilson
 
 SEVEN = [0.2, 0.9, 0.4, 0.4, 0.7, 0.1, 0.55]
 
@@ -49,41 +41,9 @@ def test_no_values_have_no_estimate_and_equal_ones_no_width() -> None:
     assert (found.value, found.low, found.high) == (0.4, 0.4, 0.4)
 
 
-def test_the_spread_is_over_means_of_repeats_on_the_same_questions() -> None:
-    questions = [{0: 1.0, 1: 1.0, 2: 0.0}, {0: 0.0, 1: 1.0, 2: 0.0}, {0: 1.0, 1: 0.0}]
-    # The third lacks a repeat; the others' means are 0.5, 1, 0.
-    found = between_repeats(questions)
-    assert (found.repeats, found.mean, found.sd) == (3, 0.5, pytest.approx(0.5))
-    # 4.3027 * 0.5 / sqrt(3) either way, and no share lies beyond 1.
-    assert (found.low, found.high) == (0.0, 1.0)
-
-
-def test_the_interval_over_repeats_is_students() -> None:
-    from scipy.stats import ttest_1samp
-
-    values = [0.62, 0.58, 0.6, 0.66]
-    found = between_repeats([dict(enumerate(values))])
-    student = ttest_1samp(values, 0).confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((student.low, student.high))
-
-
-@pytest.mark.parametrize("questions", [[], [{0: 1.0}], [{0: 1.0}, {1: 0.0}]])
-def test_there_is_no_spread_without_two_repeats_of_some_question(questions: list[dict[int, float]]) -> None:
-    assert between_repeats(questions) is None
-
-
 def test_counts_that_happen_to_be_one_are_no_rate() -> None:
     found = estimate([1.0, 1.0, 1.0], shares=False)
     assert (found.low, found.high) == (1.0, 1.0)
-
-
-@pytest.mark.parametrize("df", [1, 2, 3, 5, 10, 29, 100, 1_000, 100_000])
-def test_students_t(df: int) -> None:
-    stats = pytest.importorskip("scipy.stats")
-    for t in (0.0, 1e-9, 0.3, 1.0, 2.5, -2.5, 8.0, 40.0):
-        assert t_two_sided(t, df) == pytest.approx(2 * stats.t(df).sf(abs(t)), rel=1e-9)
-    for share in (0.05, 0.5, 0.8, 0.9, 0.975, 0.999):
-        assert t_quantile(share, df) == pytest.approx(stats.t(df).ppf(share), rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("tosses", [1, 2, 7, 40, 1_001, 20_000])
