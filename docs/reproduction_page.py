@@ -51,7 +51,7 @@ published value, ours with its 95 % interval, and a verdict for each cell:
 madke ablate madke-table-2 --models openai/gpt-3.5-turbo,openai/Qwen1.5-32B-Chat@http://HOST:8000/v1 \\
   --data triviaqa=triviaqa.json --data nq_open=nq.jsonl --sources wiki=wikipedia-dpr-100w,google --out table-2
 madke score table-2 --grader openai/gpt-4
-madke report table-2 --tables csv --backbone qwen
+madke report table-2 --tables csv
 ```
 
 | verdict | meaning |

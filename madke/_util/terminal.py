@@ -29,6 +29,9 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 
 _PIPED_WIDTH = 140
 
+_LONG_WORD = 30
+"""Letters of a word that a column may be too narrow for."""
+
 
 class OutputError(Exception):
     """Standard output cannot be written. Not an OSError, so that it is not taken for a file error."""
@@ -92,24 +95,28 @@ def table_text(
 ) -> str:
     """A table as plain text with notes below it; columns of ``figures`` are right-aligned.
 
-    Text wraps between words, so that the table fits ``width`` columns. Default: :func:`output_width`.
+    Text wraps between words, so that the table fits ``width`` columns if it can. Default: :func:`output_width`.
     """
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table, needed = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True), 0
     for heading, *cells in zip(headings, *rows, strict=True):
-        is_figure = heading in figures
-        shown = fill(heading, max(10, *map(len, cells)), break_long_words=False) if is_figure and cells else heading
+        if is_figure := heading in figures:
+            least = max(map(len, [*cells, *heading.split()]))
+            heading = fill(heading, least)
+        else:
+            least = min(_LONG_WORD, max((len(word) for text in (heading, *cells) for word in text.split()), default=0))
+        needed += least + 2
         table.add_column(
-            Text(printable(shown)), justify="right" if is_figure else "left", no_wrap=is_figure, overflow="fold"
+            Text(printable(heading)), justify="right" if is_figure else "left", min_width=least, overflow="fold"
         )
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     width = width or output_width()
-    screen = Console(file=StringIO(), width=width, color_system=None)
+    screen = Console(file=StringIO(), width=max(width, needed), color_system=None)
     with screen.capture() as captured:
         screen.print(table)
     lines = [line.rstrip() for line in captured.get().splitlines()]

@@ -14,9 +14,7 @@ from madke.core.errors import UserError
 from madke.scoring.logs import is_log, read_logs
 
 if TYPE_CHECKING:
-    from madke.core.transcript import Transcript
     from madke.report.comparison import ComparedQuestion, Comparison
-    from madke.scoring.arms import Results
     from madke.scoring.paired import PairedTest
 
     Shown = Sequence[ComparedQuestion]
@@ -36,10 +34,6 @@ EPILOG = flags.epilog(
     "(true, false, 0 to 1), or of id, answer and gold, with calls, tokens and cost if known. Questions are joined by "
     "their ids; a run of madke may be among them.",
 )
-
-
-_NAMED_IDS = 3
-"""Ids that an error names where one is unknown."""
 
 
 def command(
@@ -113,21 +107,6 @@ def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> Non
         say_wrapped(sentence)
     for table in (logs_table(logs), pairs_table(pairs)):
         say(plain_table(table))
-
-
-def debates_of(arm: Results, question: str) -> list[Transcript]:
-    """All debates of a question, in the order in which they ended; UserError if there is none."""
-    found: list[Transcript] = []
-    others: dict[str, None] = {}
-    for transcript in arm.transcripts():
-        if transcript.id == question:
-            found.append(transcript)
-        elif len(others) < _NAMED_IDS:
-            others[transcript.id] = None
-    if not found:
-        ids = f"; its first ids: {', '.join(others)}" if others else ""
-        raise UserError(f"has no question {question!r}{ids}", file=arm.path)
-    return found
 
 
 def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, within: Tests, *, details: bool) -> None:

@@ -18,41 +18,6 @@ _BM25, _DENSE = "With --kind bm25", "With --kind dense"
 AsJson = Annotated[bool, switch("--json", "Print JSON.")]
 
 
-@app.command(
-    epilog=flags.epilog(
-        flags.QRELS_FORM,
-        "Weights are fitted to hit@k: how often a relevant passage is among the first k. The grid has steps of 0.1 for "
-        "two parts, 0.25 for three and 0.5 for more. Held out: each fifth of the questions with the weights of the "
-        "others.",
-    )
-)
-def tune(
-    index: Annotated[str, typer.Argument(metavar="INDEX", help="A+B (folders or names), or the name of a hybrid.")],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions.")],
-    qrels: flags.Qrels,
-    k: Annotated[int, option("Passages that a hit is among.", "N", names="--k", min=1, max=100)] = 5,
-    least: flags.Relevance = 1,
-) -> None:
-    """Fit the weights of a fusion to questions with known passages, and print the fusion to use.
-
-    Example:
-      madke index tune wiki-bm25+wiki-dense questions.jsonl --qrels qrels.tsv
-    """
-    from madke.cli.retrieval import open_parts, rankings_of
-    from madke.report.tables import interval
-    from madke.scoring.retrieval import read_qrels
-    from madke.scoring.retrieval import tune as fit
-
-    judgements = read_qrels(qrels)
-    _, parts = open_parts(index)
-    rankings = rankings_of(parts, data)
-    found = fit(rankings, judgements, k=k, least=least)
-    say(f"{found.spec}: hit@{k} {interval(found.fitted)} on the {found.fitted.n:,} questions that it was fitted on")
-    say(f"held out: hit@{k} {interval(found.held_out)}; minus equal weights: {interval(found.gain)} points")
-    better = found.gain.low > 0
-    say(f"use {found.spec if better else '+'.join(rankings)}" + ("" if better else ": other weights are no clear gain"))
-
-
 @app.command("passages")
 def passages(
     sources: Annotated[
@@ -189,23 +154,16 @@ def search(
     index: Annotated[str, typer.Argument(metavar="INDEX", help="Index folder, source name, A+B or 0.5*A+B.")],
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Search text.")],
     k: Annotated[int, option("Number of passages.", "N", names="--k", min=1, max=10_000)] = 5,
-    compare: Annotated[bool, switch("--compare", "Show a fusion next to its parts.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the best passages for one query.
 
-    Examples:
+    Example:
       madke index search my-index "Who discovered helium?"
-      madke index search wiki-bm25+wiki-dense "Who discovered helium?" --compare
     """
     from madke.retrieval.named import known_sources, open_source
     from madke.retrieval.source import ask_source, close_sources
 
-    if compare:
-        from madke.cli.retrieval import show_comparison
-
-        show_comparison(index, query, k, as_json=as_json)
-        return
     source = open_source(index) if index in known_sources() else open_source("index", index)
     (hits,) = ask_source(source, [query], k)
     close_sources([source])

@@ -25,8 +25,8 @@ from madke.core.transcript import (
     Verdict,
 )
 from madke.engine.agreement import recorded_agreement
-from madke.engine.conflicts import ConflictMap, HeldPosition, Turnaround, conflicts_of
-from madke.report.tables import ORACLE, Cell, Table, TableRow, count_cell, one_line, percent_cell, table_of
+from madke.engine.conflicts import ConflictMap, conflicts_of
+from madke.report.tables import ORACLE, one_line
 from madke.retrieval.pools.pool_file import PoolRecord
 from madke.runs.pools import recorded_pools
 from madke.scoring.arms import Results
@@ -388,84 +388,3 @@ def maps_of(results: Results) -> Iterator[ConflictMap]:
         found = map_of(transcript, record(transcript.id))
         if found is not None:
             yield found
-
-
-def conflict_lines(found: ConflictMap) -> Iterator[str]:
-    """One map as text."""
-    yield one_line(f"Question ({found.id}): {found.question}")
-    yield f"{len(found.positions)} answers; the debate ended with {_OUTCOMES[found.outcome]}."
-    for position in found.positions:
-        yield from _position_lines(position)
-    for each in found.contradictions:
-        one, other = (
-            f"{one_line(answer)} {numbers(passages)}"
-            for answer, passages in zip(each.answers, each.passages, strict=True)
-        )
-        yield f"  Passages differ: {one} against {other}"
-    yield from map(_turnaround_line, found.changes)
-
-
-_OUTCOMES = {"consensus": "consensus", "split": "different answers", "single": "one debater"}
-
-
-def _position_lines(position: HeldPosition) -> Iterator[str]:
-    held = ", ".join(f"{each.agent} in {_rounds(each.rounds)}" for each in position.held)
-    final = " (final)" if position.final else ""
-    yield f"  [{one_line(position.answer)}]{final} {one_line(held)}{_stands(position)}"
-    yield from (f"{INDENT}{line}" for line in map(quote_line, position.quotes))
-
-
-def _rounds(rounds: Sequence[int]) -> str:
-    return f"round{'s' if len(rounds) > 1 else ''} {', '.join(map(str, rounds))}"
-
-
-def _stands(position: HeldPosition) -> str:
-    if position.containing is None:
-        return ""
-    if not position.containing:
-        return "; appears in no passage"
-    return f"; appears in {numbers(position.containing)} of {one_line(', '.join(position.sources))}"
-
-
-def _turnaround_line(each: Turnaround) -> str:
-    change = each.change
-    why = [f"{', '.join(each.read)} had said so" if each.read else "", f"{numbers(each.passages)} says so"]
-    causes = " and ".join(filter(None, why if each.passages else why[:1])) or "nothing that it newly read says so"
-    return "  " + one_line(
-        f"{change.agent} changed in round {change.round}: {change.before} -> {change.after}; {causes}"
-    )
-
-
-def conflict_table(maps: Mapping[str, Sequence[ConflictMap]]) -> Table:
-    """How often debaters differ, and what they read before they changed answers. ``maps``: run -> its maps."""
-    rows: list[TableRow] = []
-    for name, found in maps.items():
-        changes = [change for each in found for change in each.changes]
-        quotes = [quote for each in found for position in each.positions for quote in position.quotes]
-        row: TableRow = {
-            "run": name,
-            "debates": count_cell(len(found)),
-            "several answers": count_cell(sum(each.is_conflict for each in found)),
-            "passages differ": count_cell(sum(bool(each.contradictions) for each in found)),
-            "ended split": count_cell(sum(each.outcome == "split" for each in found)),
-            "changes": count_cell(len(changes)),
-            "after a peer %": _share(bool(each.read) for each in changes),
-            "after a passage %": _share(bool(each.passages) for each in changes),
-            "quotes": count_cell(len(quotes)),
-            "found %": _share(quote.status in ("found", "approximate") for quote in quotes),
-        }
-        rows.append(row)
-    return table_of("Disagreements", rows, [_NOTE])
-
-
-def _share(marks: Iterable[bool]) -> Cell:
-    found = [*marks]
-    return percent_cell(sum(found) / len(found) if found else None)
-
-
-_NOTE = (
-    "several answers: debates in which more than one answer was given. passages differ: two of them appear in "
-    "passages. changes: debaters that changed their answer; after a peer: the debater had read the new answer in a "
-    "stance; after a passage: it named a passage that contains the new answer, and had not before. quotes: looked up; "
-    "found: as they are or with another spelling."
-)

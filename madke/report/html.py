@@ -41,15 +41,12 @@ from madke.scoring.scores import Scores
 
 _SCRIPTS = (
     "dom", "data", "search", "list", "matrix", "quotes", "pool", "agreement", "calls", "debate", "beside", "summary",
-    "theme", "app", "reload",
+    "theme", "app",
 )  # fmt: skip
 """Joined to one script in this order."""
 
 READER = "offline"
 """The kind of the model that extracts answers from passages."""
-
-RELOADS = '<p id="reload" class="note"'
-"""The start of the line that makes the open page reload itself."""
 
 
 def write_report(
@@ -61,7 +58,6 @@ def write_report(
     source: str | None = None,
     verdict: Sequence[str] = (),
     tables: Sequence[Table] = (),
-    reload: int | None = None,
     tested: bool = True,
 ) -> tuple[dict[str, Table], list[figures.Drawing], str]:
     """Write the report page of runs, atomically. UserError if a run cannot be read or the page cannot be written.
@@ -71,7 +67,6 @@ def write_report(
     are not computed again. ``verdict``: the first lines of the page, by default the finding. ``source`` is a line below
     them; ``tables`` follow the page's own.
     ``tested``: False leaves out all tests, for results that were looked at before they were complete.
-    ``reload``: the open page reloads itself after so many seconds, for runs that are under way.
 
     Returns:
         The page's own tables by name: ``scores``, ``stages``, with two or more runs ``tests``, over several datasets
@@ -94,7 +89,6 @@ def write_report(
     sentence = finding(arms, named, tests)
     key = key_of(named)
     pieces = _template(arms, named).generate(
-        reload=reload,
         title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
         source=source,
         verdict=verdict or [sentence],

@@ -1,10 +1,8 @@
 """How well rankings find the judged passages: relevance judgements, hit@k, recall@k, nDCG@k, MRR, fitted fusions."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
 from pathlib import Path
-from random import Random
 
 from madke._util.assets import require
 from madke._util.files import refuse_repeated, text_lines
@@ -168,56 +166,6 @@ def with_fusions(parts: Mapping[str, Rankings]) -> dict[str, Rankings]:
         name: {question: fuse([part[question] for part in parts.values()], method) for question in shared}
         for name, method in fusions.items()
     }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tuned:
-    """Weights of a weighted sum, fitted to hit@k."""
-
-    spec: str
-    """The fitted sum as a source specification, without parts of weight 0."""
-    fitted: Estimate
-    """On the questions that the weights were fitted on, so it is too high."""
-    held_out: Estimate
-    """Each fifth of the questions with the weights fitted on the other four."""
-    gain: Estimate
-    """``held_out`` minus equal weights, paired by question."""
-
-
-def tune(parts: Mapping[str, Rankings], qrels: Mapping[str, Judged], *, k: int, least: int = 1) -> Tuned:
-    """Fit one weight per part on a grid. Of equally good weights, those nearest to equal ones are taken.
-
-    UserError for fewer than 20 questions with a relevant passage.
-    """
-    # Only ratios of weights matter, so the highest is 1: 21 pairs, 61 triples, 65 of four.
-    steps = {2: 10, 3: 4}.get(len(parts), 2)
-    grid = [w for w in product([n / steps for n in range(steps + 1)], repeat=len(parts)) if max(w) == 1]
-    hits: dict[str, dict[tuple[float, ...], float]] = {}
-    for question in sorted(set.intersection(*(set(rankings) for rankings in parts.values()))):
-        relevant = {key for key, relevance in judged_of(qrels, question).items() if relevance >= least}
-        for weights in grid if relevant else ():
-            used = [(part[question], weight) for part, weight in zip(parts.values(), weights, strict=True) if weight]
-            first = islice(fuse([each for each, _ in used], "weighted", [weight for _, weight in used]), k)
-            hits.setdefault(question, {})[weights] = float(not relevant.isdisjoint(first))
-    if len(hits) < _FEWEST:
-        raise UserError(f"{len(hits)} questions have a relevant passage in the judgements; expected {_FEWEST} or more")
-
-    def best(questions: Collection[str]) -> tuple[float, ...]:
-        return max(grid, key=lambda weights: (sum(hits[question][weights] for question in questions), sum(weights)))
-
-    asked = list(hits)
-    Random(len(asked)).shuffle(asked)
-    folds = [asked[n::_FOLDS] for n in range(_FOLDS)]
-    held_out = {q: hits[q][weights] for fold in folds for weights in [best(hits.keys() - fold)] for q in fold}
-    chosen = best(hits)
-    weighted = [(name, weight) for name, weight in zip(parts, chosen, strict=True) if weight]
-    named = [name if weight == 1 else f"{weight:g}*{name}" for name, weight in weighted]
-    return Tuned(
-        spec="+".join(named),
-        fitted=_mean([each[chosen] for each in hits.values()]),
-        held_out=_mean([*held_out.values()]),
-        gain=_mean([held_out[q] - each[(1.0,) * len(parts)] for q, each in hits.items()], shares=False),
-    )
 
 
 def _mean(values: Sequence[float], *, shares: bool = True) -> Estimate:

@@ -1,17 +1,14 @@
-"""The commands that measure retrieval: ``madke pool score``, ``index search --compare`` and ``index tune``."""
+"""``madke pool score``."""
 
 from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from madke.cli.index import app
 from madke.core.knowledge import Hits, Passage
 from madke.data import read_dataset
 from madke.retrieval.pools.building import retrieve_pools
@@ -45,13 +42,11 @@ class Listed:
 
 
 SURE, NOISY = Listed("sure"), Listed("noisy")
-BOTH = "listed:sure+listed:noisy"
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "listed", SimpleNamespace(sure=SURE, noisy=NOISY))
     questions = [{"id": f"q{n}", "question": str(n), "golden_answers": ["a"]} for n in range(40)]
     (tmp_path / "questions.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
     (tmp_path / "qrels.tsv").write_text(
@@ -60,19 +55,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """What ``madke index`` prints, in this process, which can import the sources."""
-    app(list(map(str, arguments)), standalone_mode=False)
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    return printed.out
-
-
 def test_a_pool_file_is_measured_by_source_and_fusion_on_screen_in_json_and_as_a_file(folder: Path) -> None:
     retrieve_pools(read_dataset(folder / "questions.jsonl"), [SURE, NOISY], 10, folder / "pools.jsonl")
     score = ("pool", "score", "pools.jsonl", "--qrels", "qrels.tsv", "--relevance", 2, "--k", "2,1")
 
-    shown = madke(*score, "--tables", "scores.csv", cwd=folder).stdout
+    done = madke(*score, "--tables", "scores.csv", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout
     rows = [line.split() for line in shown.splitlines() if "40" in line]
     assert [" ".join(row[: row.index("40")]) for row in rows] == ["sure", "noisy", "rank fusion", "sure+noisy"]
     assert "hit@1" in shown
@@ -93,32 +82,6 @@ def test_a_pool_file_is_measured_by_source_and_fusion_on_screen_in_json_and_as_a
         of_noisy = list(csv.DictReader(file))[1]
     assert (of_noisy["retriever"], of_noisy["hit@1"], of_noisy["hit@2"]) == ("noisy", "50.0", "100.0")
     assert float(of_noisy["hit@1 low"]) < 50 < float(of_noisy["hit@1 high"])
-
-
-def test_tuning_prints_the_fusion_to_use_with_its_held_out_figure(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shown = said(capsys, "tune", BOTH, "questions.jsonl", "--qrels", "qrels.tsv", "--relevance", 2, "--k", 1)
-
-    assert shown.splitlines() == [
-        "listed:sure+0.5*listed:noisy: hit@1 100.0 (91.2 to 100.0) on the 40 questions that it was fitted on",
-        "held out: hit@1 100.0 (91.2 to 100.0); minus equal weights: 50.0 (35.0 to 65.0) points",
-        "use listed:sure+0.5*listed:noisy",
-    ]
-
-
-def test_a_fusion_is_shown_next_to_its_parts_for_one_query(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    search = ("search", f"0.5*{BOTH}", "1", "--compare", "--k", 1)
-
-    rows = [line.split() for line in said(capsys, *search).splitlines()]
-    assert ["1", "2", "1", "Wrong", "(wrong)"] in rows
-    assert ["2", "1", "2", "Right", "1", "(right", "1)"] in rows
-    found = json.loads(said(capsys, *search, "--json"))
-    assert found == {
-        f"0.5*{BOTH}": ["wrong"],
-        "listed:sure": ["right 1"],
-        "listed:noisy": ["wrong"],
-    }
 
 
 @pytest.mark.parametrize(

@@ -47,4 +47,3 @@ def test_it_is_scored_and_reported(frozen: Any) -> None:
     assert (folder / "elsewhere.html").exists()
     assert madke("report", run, "--question", "q").returncode == 0
     assert f"{run}: is read-only; give the page another place: --out FILE" in refused("report", run)
-    assert "is read-only" in refused("report", run, "--watch")

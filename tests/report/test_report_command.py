@@ -92,26 +92,5 @@ def test_the_pools_of_runs_are_measured_against_judgements(tmp_path: Path, run: 
     assert madke(*measure, "--relevance", 2, "--tables", "csv").returncode == 0
     rows = list(csv.DictReader((run / "tables" / "retrieval.csv").read_text().splitlines()))
     assert [row["n"] for row in rows] == ["1"] * 3
-    assert "--watch writes only the page" in refused(*measure, "--watch")
     bare = write_run(tmp_path / "bare", [debate("q0", [RIGHT], pool=False)])
     assert "no pool" in refused("report", bare, "--qrels", tmp_path / "qrels")
-
-
-def test_conflicts_are_printed_as_text_and_as_json(tmp_path: Path) -> None:
-    calm, divided = debate("calm", [RIGHT, RIGHT]), debate("divided", [RIGHT, WRONG], [RIGHT, RIGHT])
-    run = write_run(tmp_path / "run", [calm, divided])
-    text = madke("report", run, "--conflicts").stdout
-    assert "Question (divided)" in text
-    assert "Question (calm)" not in text
-    assert "Passages differ: Lake Baikal [0] [2] against Lake Tanganyika [1]" in text
-    assert "Debater 2 changed in round 2: Lake Tanganyika -> Lake Baikal" in text
-    (line,) = madke("report", run, "--conflicts", "--json").stdout.splitlines()
-    found = json.loads(line)
-    assert [position["containing"] for position in found["positions"]] == [[0, 2], [1]]
-    assert "Question (calm)" in madke("report", run, "--conflicts", "--question", "calm").stdout
-    assert not (run / "report.html").exists()
-    assert "--json needs --conflicts" in refused("report", run, "--json")
-    assert "--conflicts writes no files" in refused("report", run, "--conflicts", "--out", run / "x.html")
-    (run / "pools.jsonl").unlink()
-    found = json.loads(madke("report", run, "--conflicts", "--json").stdout)
-    assert [position["containing"] for position in found["positions"]] == [None, None]

@@ -312,8 +312,8 @@ def test_a_table_wraps_between_words_and_keeps_its_figures_whole() -> None:
     text = table_text(("arm", "right %"), rows, figures={"right %"}, notes=["a note"], width=30)
     assert [" ".join(line.split()) for line in text.splitlines() if line.strip(" ─")] == [
         "arm right %",
-        "one arm of 50.0 (40 to 60)",
-        "a study",
+        "one arm of a 50.0 (40 to 60)",
+        "study",
         "b 60.0",
         "a note",
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import log2
-from random import Random
 
 import pytest
 
@@ -11,7 +10,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.transcript import PoolEntry
 from madke.retrieval.pools.pool_file import PoolRecord
-from madke.scoring.retrieval import RECIPROCAL, Rankings, of_debates, of_pools, retrieval, tune, with_fusions
+from madke.scoring.retrieval import RECIPROCAL, of_debates, of_pools, retrieval, with_fusions
 from tests.support.installed import needs
 from tests.support.transcripts import transcript
 
@@ -126,34 +125,3 @@ def test_fusions_stand_next_to_their_parts_where_all_parts_answered() -> None:
     assert list(found[RECIPROCAL]) == list(found["a+b"]) == ["q1"]
     assert list(found[RECIPROCAL]["q1"]) == ["y", "x"]
     assert with_fusions({"a": parts["a"]}) == {"a": parts["a"]}
-
-
-def parts_of(n: int, noise: float) -> tuple[dict[str, Rankings], dict[str, dict[str, int]]]:
-    """A retriever that always ranks the right passage first, and one that mostly ranks a wrong one far above it."""
-    random = Random(3)
-    good, bad, qrels = {}, {}, {}
-    for q in range(n):
-        good[f"q{q}"] = {"right": 1.0, "wrong": 0.6, "other": 0.0}
-        wrong = random.random() < noise
-        bad[f"q{q}"] = {"wrong": 9.0, "right": 1.0, "other": 0.0} if wrong else {"right": 9.0, "wrong": 1.0}
-        qrels[f"q{q}"] = {"right": 1}
-    return {"good": good, "bad": bad}, qrels
-
-
-def test_the_weight_of_a_noisy_part_is_lowered_and_the_held_out_figure_shows_the_gain() -> None:
-    parts, qrels = parts_of(100, noise=0.7)
-
-    fitted = tune(parts, qrels, k=1)
-
-    assert fitted.spec == "good+0.4*bad"
-    assert fitted.fitted.value == fitted.held_out.value == 1
-    noisy = sum(ranking["wrong"] == 9.0 for ranking in parts["bad"].values()) / 100
-    assert fitted.gain.low < fitted.gain.value == noisy < fitted.gain.high
-    assert fitted.gain.low > 0.5
-
-
-def test_too_few_questions_are_refused() -> None:
-    parts, qrels = parts_of(19, noise=0.0)
-
-    with pytest.raises(UserError, match="19 questions have a relevant passage in the judgements; expected 20 or more"):
-        tune(parts, qrels, k=5)
