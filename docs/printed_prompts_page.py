@@ -32,13 +32,13 @@ the printed sentences in their place. The values are those of templates (`prompt
 ```text
 madke run questions.jsonl -p madke-reference --wording printed.yaml --model openai/NAME --out runs/printed
 madke ablate madke-table-2 --data hotpotqa=dev.json --pools pools.jsonl --wording printed.yaml --out tables/printed
-madke ablate madke-table-2 --data hotpotqa=dev.json --pools pools.jsonl --wordings paper,printed.yaml --out words
+madke ablate prompt-sensitivity --data hotpotqa=dev.json --pools pools.jsonl --out words
 ```
 
 `run.json` records the wording and its hash. A recipe's arms of other protocols keep their words; an arm may name its own
-(`wording: paper`). The last command measures the words alone: the arms `madke-reference-shipped`, `-paper` and
-`-printed` have the same questions, pools, seeds and repeats. `--wordings` works with every recipe, and also takes a folder of [protocols of yours](extend.md#other-words-for-a-protocol). A verdict names *own words* as a reason unless
-a file or folder gave all prompts of a protocol.
+(`wording: paper`, a file, or `prompts: FOLDER` with [protocols of yours](extend.md#other-words-for-a-protocol)). The last
+command measures the words alone: its arms have the same questions, pools, seeds and repeats; copy the recipe to add yours. A
+verdict names *own words* as a reason unless a file or folder gave all prompts of a protocol.
 
 ## One example, or none
 

@@ -46,10 +46,6 @@ def command(
     models: Annotated[
         str | None, flags.option("Run every arm with each of these models.", "MODEL,...", flags.MODELS)
     ] = None,
-    wordings: Annotated[
-        str | None,
-        flags.option("Run arms also with the prompts of each folder.", "DIR,...", flags.PROTOCOL),
-    ] = None,
     sources: Annotated[
         str | None,
         flags.option("Sources instead of the recipe's, see below.", "NAME=PATH,...", flags.KNOWLEDGE),
@@ -85,7 +81,6 @@ def command(
         request,
         model=model,
         models=() if models is None else [name.strip() for name in models.split(",")],
-        wordings=() if wordings is None else [folder.strip() for folder in wordings.split(",")],
         pools=pools or (),
         sources={} if sources is None else sources,
     )

@@ -34,10 +34,8 @@ from madke.runs.record import question_hashes, read_record, read_run, write_reco
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest, takes_request
 from madke.runs.runner import execute
 from madke.runs.spec import RunSpec, with_first_rounds, with_questions
-from madke.scoring.metrics import question_of
 from madke.scoring.scored import kept_scores, score_run
 from madke.scoring.scores import Scores
-from madke.tasks import get_task
 
 FILE, FORMAT = "experiment.json", 2
 
@@ -253,9 +251,6 @@ class Experiment:
         questions = self.experiment_spec.questions
         if not arm.selects or self._unfinished_before(arm):
             return questions
-        if arm.wrong_in is not None:
-            wrong = wrong_questions(self._transcripts(arm.wrong_in))
-            questions = [question for question in questions if question.id in wrong]
         if arm.first_round is not None and arm.first_round.draw is not None:
             spec = with_questions(self.experiment_spec.spec(arm), questions)
             drawn = self._first_rounds(arm.first_round, spec).rounds
@@ -400,25 +395,11 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
         found = record.differences(spec.record.model_copy(update=known))
         old_arm = arms_before.get(arm.name, arm)
         found += [
-            name for name in ("first_round", "match_cost", "wrong_in") if getattr(old_arm, name) != getattr(arm, name)
+            name for name in ("first_round", "match_cost") if getattr(old_arm, name) != getattr(arm, name)
         ]
         if found:
             changed = f"arm {arm.name!r} has already started with another setting ({found[0]})"
             raise UserError(f"{changed}; give the arm another name, or choose another --out", file=path)
-
-
-def wrong_questions(transcripts: Iterable[Transcript]) -> set[str]:
-    """The ids of the questions with references that no debate answered rightly.
-
-    The task's matcher decides. No answer is wrong too.
-    """
-    right: dict[str, bool] = {}
-    for transcript in transcripts:
-        if transcript.answers:
-            answer = transcript.answer
-            found = answer is not None and get_task(transcript.task).accepts(answer, question_of(transcript))
-            right[transcript.id] = right.get(transcript.id, False) or found
-    return {id_ for id_, found in right.items() if not found}
 
 
 @suggesting
@@ -430,7 +411,6 @@ def ablate(
     out: str | Path,
     model: Model | None = None,
     models: Sequence[str] = (),
-    wordings: Sequence[str | Path] = (),
     sources: str | Mapping[str, Source] = NOTHING,
     pools: str | Path | Sequence[str | Path] = (),
     options: RunOptions = DEFAULTS,
@@ -448,8 +428,6 @@ def ablate(
         out: The experiment's folder.
         model: The default model: a name, an object, or a function of messages. Default: the recipe's.
         models: Several models: every arm runs with each.
-        wordings: Folders of protocols in other words: the arms of these protocols run with the shipped prompts, and
-            with those of each folder.
         sources: The sources instead of the recipe's, as for ``--sources``; or name -> source object.
         pools: A pool file, or several; other sources are queried.
         options: Concurrency, limits for all arms together, prices, endpoint, replay.
@@ -467,7 +445,6 @@ def ablate(
         RunRequest(**asked),
         model=model,
         models=models,
-        wordings=wordings,
         sources=sources,
         pools=files,
     )

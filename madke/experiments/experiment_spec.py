@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from madke._util.yaml_file import line_of
 from madke.core.chat import ChatModel, writable
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
@@ -23,7 +22,7 @@ from madke.engine.debate import check_needs, check_task
 from madke.engine.settings import RETRIEVER, Knowledge
 from madke.engine.variant import Variant, load_variant
 from madke.engine.wording import refuse_unused, shared_wording
-from madke.experiments.own_choice import sources_of, with_models, with_sources, with_wordings
+from madke.experiments.own_choice import sources_of, with_models, with_sources
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.models.chat_models import as_chat_model, close, open_model
 from madke.models.endpoint import read_models, refuse_two_addresses
@@ -62,8 +61,6 @@ class ExperimentSpec:
     """Name -> source, for sources given as objects."""
     own_specs: Mapping[str, str | None] = field(default_factory=dict)
     """Name -> specification of the user's sources, over which the recipe's arms are; empty: those of the recipe."""
-    changed: bool = False
-    """Whether the arms are not those of the recipe's file."""
     _specs_of: dict[tuple[str, int | None], RunSpec] = field(default_factory=dict, init=False, repr=False)
     _variants: dict[tuple[str, Path | None], Variant] = field(default_factory=dict, init=False, repr=False)
 
@@ -251,15 +248,12 @@ class ExperimentSpec:
 
     @contextmanager
     def _at(self, arm: Arm) -> Iterator[None]:
-        """Add the arm and its line in the recipe to a UserError of the block."""
+        """Add the arm to a UserError of the block."""
         try:
             yield
         except UserError as error:
-            place = self.recipe.place([other.name for other in self.arms].index(arm.name))
-            line = None if self.file is None or self.changed else line_of(self.file, place)
             # An option of the command line (--set) is a key of the recipe.
-            message = f"arm {arm.name!r}: {str(error).removeprefix('--')}"
-            raise UserError(message, file=self.file, line=line) from None
+            raise UserError(f"arm {arm.name!r}: {str(error).removeprefix('--')}", file=self.file) from None
 
 
 def read_experiment_spec(
@@ -269,7 +263,6 @@ def read_experiment_spec(
     *,
     model: Model | None = None,
     models: Sequence[str] = (),
-    wordings: Sequence[str | Path] = (),
     sources: str | Mapping[str, Source] = NOTHING,
     pools: Sequence[str | Path] = (),
 ) -> ExperimentSpec:
@@ -282,8 +275,6 @@ def read_experiment_spec(
             recipe's sample seed.
         model: The default model: a name, an object, or a function of messages. Default: the recipe's.
         models: Several models: every arm runs with each.
-        wordings: Folders of protocols in other words: the arms of these protocols run with the shipped prompts, and
-            with those of each folder.
         sources: The sources instead of the recipe's, as for ``--sources``: arms with all sources of the recipe get all
             of these, and where it has an arm for each, there is an arm for each of these. Or name -> source object; if
             the arms have all of these names, the objects are these sources.
@@ -309,18 +300,12 @@ def read_experiment_spec(
         raise UserError("--sources none: the arms of a recipe differ in their sources; name at least one")
     if not isinstance(sources, str) and own_specs.keys() <= set(sources_of(found)):
         own_specs = {}
-    other = own_specs and own_specs.keys() != {*sources_of(found)}.difference(found.fixed_sources)
-    if other:
+    if own_specs and own_specs.keys() != {*sources_of(found)}.difference(found.fixed_sources):
         found = with_sources(found, list(own_specs))
     if models:
         found = with_models(found, models)
     if request.wording is not None:
         refuse_unused(request.wording, [arm.protocol or "madke" for arm in found.all_arms()])
-    if wordings:
-        for flag, given in (("--prompts", request.prompts), ("--wording", request.wording)):
-            if given is not None:
-                raise UserError(f"--wordings is given with {flag}; leave out one")
-        found = with_wordings(found, list(map(Path, wordings)))
     named = [str(item).rpartition("=") for item in data if not isinstance(item, Question | Mapping)]
     return ExperimentSpec(
         recipe=found,
@@ -333,7 +318,6 @@ def read_experiment_spec(
         own_model=own,
         own_sources={} if isinstance(sources, str) else sources,
         own_specs=own_specs,
-        changed=bool(other or models or wordings),
     )
 
 

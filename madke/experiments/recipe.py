@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import islice, product
-from math import prod
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Literal, Self
@@ -12,14 +11,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 
 from madke._util.assets import asset
-from madke._util.yaml_file import line_of, read_yaml
-from madke.core.errors import UserError, unknown
+from madke._util.yaml_file import read_yaml
+from madke.core.errors import unknown
 from madke.data.first_round import Draw
-from madke.data.formats import READERS
-from madke.scoring.metrics import is_share
 
 _Name = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)]
-_MAX_ARMS = 1000
 _Count = Annotated[int, Field(ge=1, strict=True)]
 
 
@@ -68,8 +64,6 @@ class Changes(BaseModel, extra="forbid", frozen=True):
     """``paper``, or a file, as for ``--wording``."""
     first_round: FirstRoundOf | None = None
     match_cost: MatchCost | None = None
-    wrong_in: _Name | None = None
-    """Only the questions that this arm answered wrongly in every repeat."""
     repeats: _Count | None = None
     seed: int | None = None
 
@@ -89,12 +83,12 @@ class Arm(Changes):
         """The arms that must be finished before this one."""
         match = self.match_cost
         first = (self.first_round.arm,) if self.first_round else ()
-        return (*first, *((match.arm, match.unit) if match else ()), *((self.wrong_in,) if self.wrong_in else ()))
+        return (*first, match.arm, match.unit) if match else first
 
     @property
     def selects(self) -> bool:
-        """Whether the results of other arms decide which questions it has."""
-        return self.wrong_in is not None or bool(self.first_round and self.first_round.draw)
+        """Whether the results of another arm decide which questions it has."""
+        return bool(self.first_round and self.first_round.draw)
 
 
 class PublishedWith(BaseModel, extra="forbid", frozen=True):
@@ -108,8 +102,6 @@ class PublishedWith(BaseModel, extra="forbid", frozen=True):
     """The grading model."""
     figures: dict[str, tuple[str, ...]] = {}
     """Dataset -> metrics to show for arms without published figures, such as those of a model that the paper lacks."""
-    other_sources: tuple[str, ...] = ()
-    """Arms whose sources ``--sources`` replaced."""
 
 
 class Recipe(BaseModel, extra="forbid", frozen=True):
@@ -150,8 +142,6 @@ class Recipe(BaseModel, extra="forbid", frozen=True):
     def _consistent(self) -> Self:
         if not self.grid and not self.arms:
             raise ValueError("a recipe needs a grid or arms")
-        if (count := len(self.arms) + self._in_grid) > _MAX_ARMS:
-            raise ValueError(f"found {count:,} arms in grid and arms, expected at most {_MAX_ARMS:,}")
         names: list[str] = []
         for arm in self.all_arms():
             if arm.name in names:
@@ -164,10 +154,6 @@ class Recipe(BaseModel, extra="forbid", frozen=True):
         if strange := [name for name in used if name not in names]:
             raise ValueError(f"no arm {strange[0]!r}; expected one of {', '.join(names)}")
         return self
-
-    @property
-    def _in_grid(self) -> int:
-        return prod(map(len, self.grid.values())) if self.grid else 0
 
     def all_arms(self) -> Iterator[Arm]:
         """Every arm with its full settings, in the order in which they run."""
@@ -185,13 +171,6 @@ class Recipe(BaseModel, extra="forbid", frozen=True):
             for arm, by_dataset in by_arm.items():
                 for dataset, figures in by_dataset.items():
                     yield from ((model, arm, dataset, metric, value) for metric, value in figures.items())
-
-    def place(self, number: int) -> tuple[str | int, ...]:
-        """The path of keys to this arm in the recipe's file; in a grid, to its last label."""
-        if number >= self._in_grid:
-            return ("arms", number - self._in_grid)
-        (labels,) = islice(product(*self.grid.values()), number, number + 1)
-        return ("grid", [*self.grid][-1], labels[-1])
 
 
 def _arm(name: str, changes: Changes) -> Arm:
@@ -215,18 +194,8 @@ def recipe_file(name: str) -> Path:
 
 
 def read_recipe(name: str) -> Recipe:
-    """Read a recipe by its name or path; UserError if it is unknown or invalid, or a dataset has no reader."""
-    file = recipe_file(name)
-    recipe = read_yaml(file, Recipe)
-    for number, dataset in enumerate(recipe.datasets):
-        if dataset not in READERS and ":" not in dataset:  # module:object is imported by --data only
-            line = line_of(file, ("datasets", number))
-            raise UserError(f"datasets: {unknown('dataset', dataset, READERS)}", file=file, line=line)
-    for *place, metric, value in recipe.figures():
-        if is_share(metric) and not 0 <= value <= 1:
-            line = line_of(file, ("published", *place, metric))
-            raise UserError(f"published: {metric}: found {value:g}, expected a share from 0 to 1", file=file, line=line)
-    return recipe
+    """Read a recipe by its name or path; UserError if it is unknown or invalid."""
+    return read_yaml(recipe_file(name), Recipe)
 
 
 Place = tuple[str, str, str, str]
@@ -257,20 +226,16 @@ class DerivedClaim(BaseModel, extra="forbid", frozen=True):
 
     def computed(self, values: Mapping[Place, float]) -> float | None:
         """The difference by these figures; None if one is missing."""
-        means = []
-        for side in (self.of, self.than):
-            arms = _all(side.arm)
-            found: list[float] = []
-            for dataset, metrics in self.figures.items():
-                for metric in _all(metrics):
-                    held = [values.get((side.model, arm, dataset, metric)) for arm in arms]
-                    known = [value for value in held if value is not None]
-                    if len(known) < len(held):
-                        return None
-                    found.append(max(known))
-            means.append(fmean(found))
-        difference = means[0] - means[1]
-        return difference / means[1] if self.relative else difference
+
+        def mean(side: Side) -> float:
+            places = [(dataset, metric) for dataset, metrics in self.figures.items() for metric in _all(metrics)]
+            return fmean(max(values[side.model, arm, *place] for arm in _all(side.arm)) for place in places)
+
+        try:
+            of, than = mean(self.of), mean(self.than)
+        except KeyError:
+            return None
+        return (of - than) / than if self.relative else of - than
 
 
 def _all(named: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -103,8 +103,6 @@ class _Arm:
             words = made.sources.get(source)
             if words is not None and words not in served:
                 yield f"other index ({source})"
-        if self.results.name in made.other_sources:
-            yield "other sources"
         if metric == GRADER or metric.endswith(f"_{GRADER}"):
             grader = grader_of(self.results)
             if made.grader is not None and grader is not None and not same_model(grader, made.grader):

@@ -139,11 +139,6 @@ def test_two_arms_cannot_have_one_name(tmp_path: Path) -> None:
         ("gird: {x: {a: {}}}", ":3: unknown key 'gird'; did you mean 'grid'?"),
         ("arms: [{name: a}]\nlimits: 5", ":4: unknown key 'limits'; did you mean 'limit'?"),
         ("arms: [{name: a}]\nzzz: 5", ":4: unknown key 'zzz'; known: title, source, about"),
-        ("arms: [{name: a}]\ndatasets:\n- triviaqa\n- hotpot", ":6: datasets: unknown dataset 'hotpot'; did you mean"),
-        (
-            "arms: [{name: a}]\npublished:\n  gpt:\n    a:\n      all:\n        em: 50.3",
-            ":8: published: em: found 50.3, expected a share from 0 to 1",
-        ),
         ("grid: {x: {}}", "grid.x"),
         ("grid: {x: {'a b': {}}}", "'a b'"),
         ("arms: [{name: ../a}]", "arms.0.name"),

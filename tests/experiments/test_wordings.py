@@ -10,28 +10,24 @@ import yaml
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.engine.skeleton import copy_variant, copy_words
+from madke.engine.skeleton import copy_variant
 from madke.engine.variant import load_variant
 from madke.experiments.experiment import ablate
 from madke.experiments.experiment_spec import read_experiment_spec
-from madke.experiments.own_choice import with_wordings
-from madke.experiments.recipe import read_recipe
+from madke.experiments.recipe import Recipe
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from madke.runs.request import RunOptions, RunRequest
-from tests.support.cli import madke, refused
 from tests.support.dataset import write_dataset
 
 OURS = "Which passages help to answer this?"
 
 
-def words(folder: Path, *protocols: str, said: str = OURS) -> Path:
-    """A folder with copies of protocols; in that of madke, the question of the selection is replaced."""
-    for protocol in protocols:
-        copy_variant(load_variant(protocol), folder / protocol)
+def words(folder: Path, said: str) -> Path:
+    """A folder with a copy of madke, in which the question of the selection is replaced."""
+    copy_variant(load_variant("madke"), folder / "madke")
     template = folder / "madke" / "select.j2"
-    if template.exists():
-        template.write_text(template.read_text().replace(OURS, said))
+    template.write_text(template.read_text().replace(OURS, said))
     return folder
 
 
@@ -96,13 +92,11 @@ def as_printed(transcript: Transcript, case: dict[str, Any]) -> None:
 def test_the_papers_case_study_replays_exactly_in_a_recipe_with_replaced_templates(
     case_study: dict[str, Any], tmp_path: Path
 ) -> None:
-    folder = words(tmp_path / "mine", "madke", said="Kindly point to the helpful passages.")
-    found = read_recipe("madke-table-2")
-    only = [arm for arm in found.all_arms() if arm.protocol == "madke"]
-    found = found.model_copy(
-        update={"arms": tuple(only), "base": type(found.base)(), "reference": None, "published": {}}
-    )
-    inputs: dict[str, Any] = {"model": case_study["model"], "pools": case_study["pools"], "wordings": [folder]}
+    folder = words(tmp_path / "mine", "Kindly point to the helpful passages.")
+    arms = [{"name": "madke-shipped"}, {"name": "madke-mine", "prompts": str(folder)}]
+    base = {"protocol": "madke", "sources": "wiki,google"}
+    found = Recipe.model_validate({"title": "t", "source": "s", "base": base, "arms": arms})
+    inputs: dict[str, Any] = {"model": case_study["model"], "pools": case_study["pools"]}
     out = tmp_path / "out"
     ablate(found, case_study["data"], out=out, **inputs)
     played = the_debate(out)
@@ -118,33 +112,6 @@ def test_the_papers_case_study_replays_exactly_in_a_recipe_with_replaced_templat
     assert the_debate(out) == played
 
 
-def test_each_folder_is_an_arm_of_the_protocols_that_it_has(tmp_path: Path) -> None:
-    one, two = words(tmp_path / "one", "madke"), words(tmp_path / "two", "madke", "mad")
-    found = with_wordings(read_recipe("equal-cost"), [one, two])
-    arms = {arm.name: arm for arm in found.all_arms()}
-    assert {name for name in arms if name.startswith("madke-")} == {
-        *("madke-shipped", "madke-one", "madke-two", "madke-reference")
-    }
-    assert {"mad-shipped", "mad-two", "cot", "rag"} <= set(arms)
-    assert "mad-one" not in arms
-    assert [arms[name].prompts for name in ("madke-shipped", "madke-one", "cot")] == [None, str(one), None]
-    votes = arms["vote-same-calls"].match_cost
-    assert votes is not None
-    assert (votes.arm, votes.unit, found.reference) == ("madke-shipped", "cot", "madke-shipped")
-
-
-def test_the_papers_structure_and_a_file_are_arms_of_the_protocols_that_they_have(tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    copy_words("mad", file)
-    found = with_wordings(read_recipe("madke-table-2"), [Path("paper"), file])
-    arms = {arm.name: arm for arm in found.all_arms()}
-    assert {name for name in arms if name.endswith("-paper")} == {"madke-paper", "madke-reference-paper", "mad-paper"}
-    assert {name: arms[name].wording for name in ("mad-shipped", "mad-paper", "mad-mine", "cot")} == {
-        **{"mad-shipped": None, "cot": None},
-        **{"mad-paper": "paper", "mad-mine": str(file)},
-    }
-
-
 def test_one_wording_for_all_arms_changes_those_that_it_has(tmp_path: Path) -> None:
     questions, _ = write_dataset(tmp_path, 1)
     recipe = tmp_path / "recipe.yaml"
@@ -158,15 +125,3 @@ def test_one_wording_for_all_arms_changes_those_that_it_has(tmp_path: Path) -> N
     recipe.write_text(yaml.safe_dump({"title": "t", "source": "s", "arms": arms[:1]}))
     with pytest.raises(UserError, match="has prompts of none of cot"):
         read_experiment_spec(str(recipe), [str(questions)], RunRequest(wording="paper"))
-
-
-def test_the_command_takes_folders_of_words(tmp_path: Path) -> None:
-    questions, pools = write_dataset(tmp_path, 1)
-    mine = words(tmp_path / "mine", "madke")
-    given = ("ablate", "prompt-sensitivity", "--data", questions, "--pools", pools)
-    done = madke(*given, "--wordings", mine, "--plan")
-    assert done.returncode == 0, done.stderr
-    assert "madke-shipped" in done.stdout
-    assert "madke-mine" in done.stdout
-    said = refused(*given, "--wordings", mine, "--prompts", mine, "--plan")
-    assert "--wordings is given with --prompts; leave out one" in said

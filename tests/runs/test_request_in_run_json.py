@@ -137,7 +137,7 @@ def test_run_json_freezes_the_passages_of_the_pool_file(tmp_path: Path) -> None:
 
 
 def test_what_an_arm_sets_are_fields_of_the_request() -> None:
-    """``set`` is ``settings``, as ``--set``; ``match_cost`` chooses a setting, ``wrong_in`` the questions."""
+    """``set`` is ``settings``, as ``--set``; ``match_cost`` chooses a setting."""
     known = {each.name for each in fields(madke.RunRequest)}
-    arm = {"settings" if name == "set" else name for name in Changes.model_fields} - {"match_cost", "wrong_in"}
+    arm = {"settings" if name == "set" else name for name in Changes.model_fields} - {"match_cost"}
     assert arm <= known
