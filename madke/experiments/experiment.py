@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -394,9 +394,7 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
         known = {"models": models[arm.name]} | {name: getattr(record, name) for name in later}
         found = record.differences(spec.record.model_copy(update=known))
         old_arm = arms_before.get(arm.name, arm)
-        found += [
-            name for name in ("first_round", "match_cost") if getattr(old_arm, name) != getattr(arm, name)
-        ]
+        found += [name for name in ("first_round", "match_cost") if getattr(old_arm, name) != getattr(arm, name)]
         if found:
             changed = f"arm {arm.name!r} has already started with another setting ({found[0]})"
             raise UserError(f"{changed}; give the arm another name, or choose another --out", file=path)

@@ -13,7 +13,6 @@ from typing import IO, Any, NamedTuple, Self, TypeVar
 from zlib import crc32
 
 import pydantic_core
-from pydantic import ValidationError
 
 from madke._util.files import (
     atomic_write,
@@ -55,8 +54,10 @@ _EARLY_FILES = {"lock", "pools.jsonl", MORE, asking_folder(MORE)}
 _EARLY_FILES |= {f"calls.sqlite{end}" for end in ("", "-wal", "-shm")}
 """Files that a run may leave if it is stopped before it writes ``run.json``."""
 
-_ATOMIC = "pools.jsonl run.json transcripts.jsonl unfinished.jsonl metrics.json external.json report.html"
-_RUN_FILES = {MORE, *_ATOMIC.split()}
+_RUN_FILES = {
+    *(MORE, "pools.jsonl", "run.json", "transcripts.jsonl"),
+    *("unfinished.jsonl", "metrics.json", "external.json", "report.html"),
+}
 """Files that are written atomically in a run directory."""
 
 
@@ -66,9 +67,10 @@ class OutcomeLine(NamedTuple):
     key: Key
     failed: bool
     degraded: bool
+    """Whether the debate lost a debater, a verdict or a search."""
 
     def kept(self, options: RunOptions, *, retry: bool) -> bool:
-        """Whether to keep it when the run resumes. A degraded debate lost a debater, a verdict or a search."""
+        """Whether to keep it when the run resumes."""
         return not (retry and (self.failed or (self.degraded and options.retry_degraded)))
 
 
@@ -86,24 +88,55 @@ class RunDirectory:
         """Questions with an outcome."""
         self._target = path / "transcripts.jsonl"
         self._replayed = self._target.with_suffix(".jsonl.replay") if replay else None
-        self._lost = 0
         self._file: IO[bytes] | None = None
         self._writes_session = False
         self._held = ExitStack()
+
+    def __enter__(self) -> Self:
+        begun = self.begun
+        if self._replayed is not None and not (begun and run_files(self.path).calls.is_file()):
+            raise UserError("holds no run with stored calls (calls.sqlite) to replay", file=self.path)
+        others = unexpected_files(self.path, _EARLY_FILES, _RUN_FILES)
+        # In this order: another process may begin the run in between.
+        if is_written(self.path, _RUN_FILES) and not self.begun:
+            raise writing_here(self.path)
+        if others and not self.begun:
+            raise UserError(f"holds {others[0]!r} but no run; choose another --out", file=self.path)
+        self._created = not self.path.exists()
+        self._lock = self._held.enter_context(file_lock(self.path / "lock", self._busy()))
+        for part in unfinished_parts(self.path, _RUN_FILES):
+            part.unlink()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._held:
+            if self._file is not None:
+                self._file.close()
+                if self._replayed is not None:
+                    self._end_replay(self._replayed, complete=kind is None)
+            if self._created and [entry.name for entry in self.path.iterdir()] == ["lock"]:
+                (self.path / "lock").unlink()
+                self.path.rmdir()
 
     @property
     def begun(self) -> bool:
         """Whether the directory holds a run."""
         return (self.path / "run.json").is_file()
 
+    @cached_property
+    def _lines(self) -> list[OutcomeLine | None]:
+        """The outcomes in the transcripts when the directory was opened."""
+        return list(read_outcomes(self._target)) if self._target.exists() else []
+
     def pending(
         self, questions: Sequence[Question], repeats: int, options: RunOptions, *, retry: bool = True
     ) -> list[tuple[Question, int]]:
         """Questions and repeats to debate: without an outcome, or to be retried. Can be called before :meth:`begin`."""
-        kept = (line.key for line in self._lines if line and line.kept(options, retry=retry))
-        done = set() if self._replayed else set(kept)
+        kept = {line.key for line in self._lines if line and line.kept(options, retry=retry)}
         both = ((question, repeat) for repeat in range(repeats) for question in questions)
-        return [(question, repeat) for question, repeat in both if (question.id, repeat) not in done]
+        return [(question, repeat) for question, repeat in both if self._replayed or (question.id, repeat) not in kept]
 
     def begin(self, spec: RunRecord, models: Iterable[object], files: RunFiles, *, work: bool = True) -> None:
         """Check that the directory belongs to this run, and begin a session in ``run.json``; next, :meth:`resume`.
@@ -116,13 +149,8 @@ class RunDirectory:
             before = read_run(self.path)
             _refuse_other(self.path, before, spec)
             held, requested = len(before.questions), len(spec.questions)
-            if held != requested:
-                level, effect = logging.INFO, "the new ones are added"
-                if held > requested:
-                    level, effect = logging.WARNING, f"scores cover all {held}"
-                _log.log(
-                    level, "%s holds a run of %d questions, %d are requested; %s", self.path, held, requested, effect
-                )
+            if held > requested:
+                _log.warning("%s: scores cover all %d questions that it holds, not %d", self.path, held, requested)
             spec = spec.extended(before)
             try:
                 start_from(models, endpoints_before(self.path))
@@ -151,72 +179,21 @@ class RunDirectory:
 
     def resume(self, options: RunOptions, *, retry: bool = True) -> None:
         """Find the finished questions and open the transcripts; incomplete lines and retried questions are dropped."""
-        if self._replayed is None:
-            (self.path / "unfinished.jsonl").unlink(missing_ok=True)
-            self._file = self._opened()
-            self._recover(options, retry=retry)
-            if not is_held(self._target, self._file):  # _recover replaced the file
-                self._file.close()
-                self._file = self._opened()
-        else:
-            self._had_outcome = {line.key for line in self._lines if line}
-            self._answered = {line.key for line in self._lines if line and not line.failed}
-            self._file = self._replayed.open("wb")
-
-    def end(self, session: Mapping[str, Any] | None, left: Sequence[Key]) -> None:
-        """Complete the session in ``run.json``; list questions without an outcome in ``unfinished.jsonl``."""
-        if not self._writes_session:
-            return  # a replay makes no calls, and may be refused at the end
-        self.check_lock()
-        end_session(self.path, session)
-        if left:
-            with atomic_write(self.path / "unfinished.jsonl") as file:
-                file.writelines(json.dumps({"id": id_, "repeat": n}).encode() + b"\n" for id_, n in left)
-
-    def write(self, transcript: Transcript) -> bool:
-        """Append a finished question; False if a replay omits it: it failed and had no outcome before."""
-        assert self._file is not None, "resume() comes first"
-        self.check_lock()
-        key = (transcript.id, transcript.repeat)
-        if self._replayed is not None and transcript.status == "failed" and key not in self._had_outcome:
-            return False
-        try:
-            self._file.write(sealed(to_json(transcript)))
-            self._file.flush()
-        except OSError as error:
-            raise UserError(f"cannot be written: {error.strerror}", file=self._target) from None
-        self.done.add(key)
         if self._replayed is not None:
-            self._lost += transcript.status == "failed" and key in self._answered
-        return True
-
-    def check_lock(self) -> None:
-        """UserError if the lock was removed or replaced, since another command may then write here too."""
-        if not is_held(self.path / "lock", self._lock):
-            raise UserError(
-                "its lock was removed or replaced, so another command may be writing here; this one stops. Wait until "
-                "no other command is writing, then run this one again to continue",
-                file=self.path,
-            )
-
-    def __enter__(self) -> Self:
-        if self._replayed is not None and not (self.begun and run_files(self.path).calls.is_file()):
-            raise UserError("holds no run with stored calls (calls.sqlite) to replay", file=self.path)
-        others = unexpected_files(self.path, _EARLY_FILES, _RUN_FILES)
-        written = is_written(self.path, _RUN_FILES)
-        # In this order: another process may begin the run in between.
-        if written and not self.begun:
-            raise writing_here(self.path)
-        if others and not self.begun:
-            raise UserError(f"holds {others[0]!r} but no run; choose another --out", file=self.path)
-        self._created = not self.path.exists()
-        self._lock = self._held.enter_context(file_lock(self.path / "lock", self._busy()))
-        for part in unfinished_parts(self.path, _RUN_FILES):
-            part.unlink()
-        return self
-
-    def _busy(self) -> UserError:
-        return UserError("another process is writing this run; wait for it or choose another --out", file=self.path)
+            self._file = self._replayed.open("wb")
+            return
+        (self.path / "unfinished.jsonl").unlink(missing_ok=True)
+        self._file = self._opened()
+        keep: list[bool] = []
+        for line in self._lines:
+            keep.append(line is not None and line.kept(options, retry=retry) and line.key not in self.done)
+            if line is not None and keep[-1]:
+                self.done.add(line.key)
+        if not all(keep):
+            with self._target.open("rb") as old, atomic_write(self._target) as new:
+                new.writelines(line for line, kept in zip(old, keep, strict=True) if kept)
+            self._file.close()
+            self._file = self._opened()
 
     def _opened(self) -> IO[bytes]:
         """Open and lock the transcripts. Unlike the lock file, this lock cannot be removed without the transcripts."""
@@ -229,49 +206,54 @@ class RunDirectory:
             raise self._busy() from None
         return file
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._held:
-            if self._file is not None:
-                self._file.close()
-            if self._replayed is not None and self._file is not None:
-                self._end_replay(complete=kind is None)
-            if self._created and [entry.name for entry in self.path.iterdir()] == ["lock"]:
-                (self.path / "lock").unlink()
-                self.path.rmdir()
+    def _busy(self) -> UserError:
+        return UserError("another process is writing this run; wait for it or choose another --out", file=self.path)
 
-    def _end_replay(self, *, complete: bool) -> None:
-        assert self._replayed is not None
-        self._lost += len(self._answered - self.done)
-        if complete and not self._lost:
-            self._replayed.replace(self._target)
-            return
-        self._replayed.unlink()
-        if complete:
+    def check_lock(self) -> None:
+        """UserError if the lock was removed or replaced, since another command may then write here too."""
+        if not is_held(self.path / "lock", self._lock):
             raise UserError(
-                f"the call store lacks calls of {count_of(self._lost, 'question')} with an outcome; "
-                "the transcripts are unchanged",
+                "its lock was removed or replaced, so another command may be writing here; this one stops. Wait until "
+                "no other command is writing, then run this one again to continue",
                 file=self.path,
             )
 
-    @cached_property
-    def _lines(self) -> list[OutcomeLine | None]:
-        """The outcomes in the transcripts when the directory was opened."""
-        return list(read_outcomes(self._target)) if self._target.exists() else []
+    def write(self, transcript: Transcript) -> bool:
+        """Append a finished question; False if a replay omits it: it failed and had no outcome before."""
+        assert self._file is not None, "resume() comes first"
+        self.check_lock()
+        key = (transcript.id, transcript.repeat)
+        failed_before = {line.key for line in self._lines if line and line.failed} if self._replayed else set()
+        if self._replayed and transcript.status == "failed" and key not in failed_before:
+            return False
+        try:
+            self._file.write(sealed(to_json(transcript)))
+            self._file.flush()
+        except OSError as error:
+            raise UserError(f"cannot be written: {error.strerror}", file=self._target) from None
+        self.done.add(key)
+        return True
 
-    def _recover(self, options: RunOptions, *, retry: bool) -> None:
-        """Fill :attr:`done`; rewrite the file if it holds lines to drop."""
-        keep: list[bool] = []
-        for line in self._lines:
-            kept = line is not None and line.kept(options, retry=retry) and line.key not in self.done
-            if line is not None and kept:
-                self.done.add(line.key)
-            keep.append(kept)
-        if all(keep):
+    def end(self, session: Mapping[str, Any] | None, left: Sequence[Key]) -> None:
+        """Complete the session in ``run.json``; list questions without an outcome in ``unfinished.jsonl``."""
+        if not self._writes_session:
+            return  # a replay makes no calls, and may be refused at the end
+        self.check_lock()
+        end_session(self.path, session)
+        if left:
+            with atomic_write(self.path / "unfinished.jsonl") as file:
+                file.writelines(json.dumps({"id": id_, "repeat": n}).encode() + b"\n" for id_, n in left)
+
+    def _end_replay(self, replayed: Path, *, complete: bool) -> None:
+        """Replace the transcripts by the replayed ones, unless a question has lost its outcome."""
+        lost = {line.key for line in self._lines if line and not line.failed} - self.done
+        if complete and not lost:
+            replayed.replace(self._target)
             return
-        with self._target.open("rb") as old, atomic_write(self._target) as new:
-            new.writelines(line for line, kept in zip(old, keep, strict=True) if kept)
+        replayed.unlink()
+        if complete:
+            why = f"the call store lacks calls of {count_of(len(lost), 'question')} with an outcome"
+            raise UserError(f"{why}; the transcripts are unchanged", file=self.path)
 
 
 def _refuse_other(path: Path, before: RunRecord, spec: RunRecord) -> None:
@@ -315,37 +297,26 @@ def read_outcomes(path: Path) -> Iterator[OutcomeLine | None]:
         key = (str(record["id"]), int(record["repeat"]))
         return OutcomeLine(key, record["status"] == "failed", record.get("degraded") is True)
 
+    refuse_special(path)
     return _each_line(path, outcome)
 
 
 def _each_line(path: Path, read: Callable[[bytes], T]) -> Iterator[T | None]:
     """What ``read`` makes of each line; None for an incomplete last one. UserError if a line is damaged."""
-    refuse_special(path)
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
                 found = read(unsealed(line)) if line.endswith(b"\n") else None
-            except (ValueError, OverflowError, TypeError, KeyError, AttributeError) as error:
-                why = f"is not a transcript: {_reason(error)}; delete this line, then run the same command again"
-                raise UserError(
-                    f"{why}: it debates the question anew, from stored calls", file=path, line=number
-                ) from None
+            except (ValueError, KeyError) as error:  # also pydantic's
+                why = str(error).splitlines()[0]
+                cure = (
+                    "delete this line, then run the same command again: it debates the question anew, from stored calls"
+                )
+                raise UserError(f"is not a transcript: {why}; {cure}", file=path, line=number) from None
             yield found
 
 
-def _reason(error: Exception) -> str:
-    """What is wrong with a line, in a few words."""
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False)[0]
-        return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
-    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-
-
 _SEAL = b',"checksum":"%08x"}\n'
-_FIXED = [at for at, byte in enumerate(_SEAL % 0) if byte != ord("0")]
-"""Positions in a seal whose bytes are the same in every line."""
-_SIMILAR = 12
-"""Fixed bytes of a damaged seal that are left at least. The end of a line without a seal has at most a few of them."""
 
 
 def sealed(record: bytes) -> bytes:
@@ -355,14 +326,11 @@ def sealed(record: bytes) -> bytes:
 
 
 def unsealed(line: bytes) -> bytes:
-    """The record in a line; ValueError if the line was altered. Lines of older versions have no checksum."""
-    expected = _SEAL % crc32(line[: -len(_SEAL % 0)])
-    body, seal = line[: -len(expected)], line[-len(expected) :]
-    if seal == expected:
-        return body + b"}"
-    if len(seal) == len(expected) and sum(seal[at] == expected[at] for at in _FIXED) >= _SIMILAR:
+    """The record in a line; ValueError if the line was altered."""
+    body = line[: -len(_SEAL % 0)]
+    if line != body + _SEAL % crc32(body):
         raise ValueError("its checksum does not fit its text")
-    return line
+    return body + b"}"
 
 
 RECORDS = ("run.json", "experiment.json")

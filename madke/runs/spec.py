@@ -129,29 +129,26 @@ def resolve(request: RunRequest) -> RunSpec:
     """Read and check everything that a run needs, before any call."""
     scope = Scope()
     with scope.active():
-        questions, given = questions_of(request), request.first_round is not None
+        questions, given = questions_of(request), request.first_round
         spec = spec_of(
             request,
             questions,
             data=writable(Path(request.questions).name) if isinstance(request.questions, str | Path) else "",
             dataset=name_of_dataset(request.dataset),
             task=None if request.task is None else TASKS.name_of(request.task),
-            first_round_given=given,
+            first_round_given=given is not None,
         )
-        check_needs(spec.protocol, questions, given=given, scored=request.answer_scorer is not None)
+        check_needs(spec.protocol, questions, given=given is not None, scored=request.answer_scorer is not None)
         for name in {question.task for question in questions}:
             check_task(spec.protocol, get_task(name))
         if request.answer_scorer is not None and spec.record.answer_scorer is None:
             raise UserError("--answer-scorer: this protocol asks no answer scorer; rerank and maps do")
-        if request.first_round is not None:
-            spec = with_first_rounds(spec, _first_rounds(Path(request.first_round), spec))
+        if given is not None and (path := Path(given)).is_dir():
+            rounds = first_rounds(read_transcripts(path), questions, spec.record.repeats, path)
+            spec = with_first_rounds(spec, rounds)
+        elif given is not None:
+            spec = with_first_rounds(spec, read_first_rounds(path, questions, spec.protocol))
         return replace(spec, scope=scope)
-
-
-def _first_rounds(path: Path, spec: RunSpec) -> FirstRounds:
-    if path.is_dir():
-        return first_rounds(read_transcripts(path), spec.questions, spec.record.repeats, path)
-    return read_first_rounds(path, spec.questions, spec.protocol)
 
 
 def spec_of(
@@ -169,8 +166,13 @@ def spec_of(
     variant = variant_of(protocol, prompts, request.wording)
     specs, own_sources = source_specs(request.sources, variant.protocol.sources)
     pools = None if request.pools is None else Path(request.pools)
-    if request.sources is None and pools is not None:
-        specs = dict.fromkeys(_sources_of(pools, variant.protocol.sources))
+    default_sources = variant.protocol.sources
+    if request.sources is None and pools is not None and default_sources:
+        held = list(sources_in(record for _, record in pool_records(pools)))
+        if not set(default_sources) <= set(held):
+            why = "%s lacks a source of the protocol (%s): using its own, %s"
+            _log.warning(why, pools, ", ".join(default_sources), ", ".join(held))
+            specs = dict.fromkeys(held)
     settings = {**request.settings, "first_round_given": True} if first_round_given else request.settings
     if list(specs) != list(variant.protocol.sources):
         variant = variant.with_sources(list(specs), settings)
@@ -200,8 +202,7 @@ def spec_of(
         deferring=deferring_of(request.calibration, request.error_at_most),
     )
     if record.deferring is not None:
-        tasks = [question.task for question in questions]
-        warn_of_shift(record.deferring.calibration, record.variant, tasks, record.models)
+        _warn_of_shift(record.deferring.calibration, record, [question.task for question in questions])
     own_sources = {name: source for name, source in own_sources.items() if name in specs}
     return RunSpec(
         record=record, questions=questions, variant=variant, pools=pools, own_models=own_models, own_sources=own_sources
@@ -220,16 +221,9 @@ def questions_of(request: RunRequest) -> list[Question]:
     if isinstance(data, str) and " " in data and not os.path.exists(data):
         raise UserError(f"{data!r} is not a file; to ask a question, pass a list of texts")
     if isinstance(data, str | Path):
+        selected: dict[str, Any] = {"ids": request.ids, "limit": limit, "sample_seed": seed}
         dataset = name_of_dataset(request.dataset)
-        return read_dataset(
-            Path(data),
-            dataset=dataset,
-            task=task,
-            columns=request.columns,
-            ids=request.ids,
-            limit=limit,
-            sample_seed=seed,
-        )
+        return read_dataset(Path(data), dataset=dataset, task=task, columns=request.columns, **selected)
     questions = questions_of_records(data, task=task, columns=request.columns)
     return sample_of(questions, limit, seed, lambda question: question.id)
 
@@ -241,22 +235,20 @@ def variant_of(
 
     ``wording``: in other words, see :meth:`madke.engine.variant.Variant.in_words`.
     """
-    variant = protocol if isinstance(protocol, Variant) else _loaded(protocol, prompts)
-    return variant if wording is None else variant.in_words(wording)
-
-
-def _loaded(protocol: str | Path | ProtocolFunction, prompts: Path | None) -> Variant:
     if isinstance(protocol, str) and ":" in protocol and not Path(protocol).exists():
         try:
             protocol = typing_cast(ProtocolFunction, imported(protocol))
         except Exception as error:
             raise UserError(f"protocol {protocol} cannot be imported: {type(error).__name__}: {error}") from error
-    if not isinstance(protocol, str | Path):
-        return own_variant(protocol, prompts)
-    folder = Path(protocol)
-    if prompts is None and len(folder.parts) > 1 and (folder / "protocol.yaml").is_file():
-        return load_variant(folder.name, folder.parent)
-    return load_variant(str(protocol), prompts)
+    if isinstance(protocol, Variant):
+        variant = protocol
+    elif not isinstance(protocol, str | Path):
+        variant = own_variant(protocol, prompts)
+    elif prompts is None and "/" in str(protocol) and (Path(protocol) / "protocol.yaml").is_file():
+        variant = load_variant(Path(protocol).name, Path(protocol).parent)
+    else:
+        variant = load_variant(str(protocol), prompts)
+    return variant if wording is None else variant.in_words(wording)
 
 
 def source_specs(sources: Sources | None, default: Sequence[str]) -> tuple[dict[str, str | None], dict[str, Source]]:
@@ -267,13 +259,15 @@ def source_specs(sources: Sources | None, default: Sequence[str]) -> tuple[dict[
         sources = [typing_cast(Source, sources)]
     all_of: dict[str, str | Source | None] = {}
     all_of.update(sources if isinstance(sources, Mapping) else {getattr(one, "name", str(one)): one for one in sources})
-    own = {name: source for name, source in all_of.items() if source is not None and not isinstance(source, str)}
-    for name, source in own.items():
-        for needed in ("name", "description", "search"):
-            if not hasattr(source, needed):
-                raise UserError(f"the source {name!r} has no {needed!r}; expected name, description and search")
-    specs: dict[str, str | None] = {name: spec if isinstance(spec, str) else None for name, spec in all_of.items()}
-    specs |= {name: f"object {type(source).__module__}.{type(source).__qualname__}" for name, source in own.items()}
+    specs: dict[str, str | None] = {}
+    own: dict[str, Source] = {}
+    for name, source in all_of.items():
+        if source is None or isinstance(source, str):
+            specs[name] = source
+            continue
+        if missing := [each for each in ("name", "description", "search") if not hasattr(source, each)]:
+            raise UserError(f"the source {name!r} has no {missing[0]!r}; expected name, description and search")
+        own[name], specs[name] = source, f"object {type(source).__module__}.{type(source).__qualname__}"
     return specs, own
 
 
@@ -288,18 +282,6 @@ def refuse_sample(questions: Sequence[Question], specs: Mapping[str, str | None]
             f"source {samples[0]!r} would be the shipped sample, which covers only the sample questions; give your "
             f"sources, for example --sources docs=./docs,notes=./notes, or --sources {samples[0]} for the sample"
         )
-
-
-def _sources_of(pools: Path, default: Sequence[str]) -> Sequence[str]:
-    """The protocol's ``default`` sources, or all of the pool file if it lacks one of them."""
-    if not default:
-        return default
-    held = list(sources_in(record for _, record in pool_records(pools)))
-    if set(default) <= set(held):
-        return default
-    wanted, found = ", ".join(default), ", ".join(held)
-    _log.warning("%s lacks a source of the protocol (%s): using its own, %s", pools, wanted, found)
-    return held
 
 
 def _model_name(model: Model, own: dict[str, ChatModel]) -> str:
@@ -374,21 +356,18 @@ def open_models(
 
 
 def read_calibration(path: Path) -> Calibration:
-    """The calibration in a file; UserError if it holds none, or one of another format."""
-    found = read_json(
-        path, Calibration, "is not a calibration of this version; write it anew with `madke score --calibrate`"
-    )
+    """The calibration in a file; UserError if it holds none, or one of another version."""
+    how = "is not a calibration of this version; write it anew with `madke score --calibrate`"
+    found = read_json(path, Calibration, how)
     if found.format != CALIBRATION_FORMAT:
-        raise UserError(
-            f"has format {found.format}; this version of madke reads format {CALIBRATION_FORMAT}", file=path
-        )
+        raise UserError(how, file=path)
     return found
 
 
 def level_of(text: str | float) -> float:
     """A level from ``5%`` or ``0.05``; UserError if it is not between 0 and 1."""
+    given = str(text).strip()
     try:
-        given = str(text).strip()
         level = float(given.removesuffix("%")) / (100 if given.endswith("%") else 1)
     except ValueError:
         level = math.nan
@@ -404,22 +383,17 @@ def deferring_of(path: str | Path | None, level: str | float | None) -> Deferrin
     if path is None or level is None:
         raise UserError("--error-at-most and --calibration need each other: expected a share and a file")
     found = Deferring(level=level_of(level), calibration=read_calibration(Path(path)))
-    calibration = found.calibration
-    if calibration.threshold(found.level) is None:
-        shown = f"an error of at most {100 * found.level:g} %"
-        n, least = len(calibration.points), fewest(found.level, calibration.delta)
+    made = found.calibration
+    if made.threshold(found.level) is None:
+        n, least = len(made.points), fewest(found.level, made.delta)
         why = f"{n} questions are too few, at least {least} are needed" if n < least else "too many answers were wrong"
-        raise UserError(f"cannot show {shown}: {why}", file=Path(path))
+        raise UserError(f"cannot show an error of at most {100 * found.level:g} %: {why}", file=Path(path))
     return found
 
 
-def warn_of_shift(calibration: Calibration, variant: str, tasks: Iterable[str], models: Mapping[str, str]) -> None:
-    """Warn where a run is not like the calibration's: then its bound says nothing."""
-    pairs = {
-        "protocol": (calibration.variant, variant),
-        "tasks": (", ".join(calibration.tasks), ", ".join(sorted(set(tasks)))),
-        "models": (", ".join(calibration.models), ", ".join(sorted(set(models.values())))),
-    }
-    for what, (then, now) in pairs.items():
-        if then != now:
-            _log.warning("the calibration is of other %s (%s, now %s): its bound does not hold here", what, then, now)
+def _warn_of_shift(made: Calibration, record: RunRecord, tasks: Iterable[str]) -> None:
+    """Warn where a run is not like the calibration's."""
+    now = {"variant": record.variant, "tasks": sorted(set(tasks)), "models": sorted(set(record.models.values()))}
+    then = {"variant": made.variant, "tasks": [*made.tasks], "models": [*made.models]}
+    if then != now:
+        _log.warning("the calibration is of %s, this run of %s: its bound does not hold here", then, now)

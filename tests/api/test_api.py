@@ -185,14 +185,14 @@ def test_a_larger_limit_goes_on_and_asks_only_for_what_is_new(tmp_path: Path, ca
     madke.run(questions, limit=2, **same)
     calls, kept = len(model.asked), (tmp_path / "out" / "transcripts.jsonl").read_bytes()
     run = madke.run(questions, **same)
-    assert "holds a run" not in caplog.text
+    assert "scores cover all" not in caplog.text
     assert len(model.asked) == 2 * calls
     assert source.queries == questions
     assert (tmp_path / "out" / "transcripts.jsonl").read_bytes().startswith(kept)
     assert [*run.record.questions] == [transcript.id for transcript in run.transcripts()]
     assert run.scores == {}
     madke.run(questions, limit=1, **same)
-    assert "holds a run of 4 questions, 1 are requested; scores cover all 4" in caplog.text
+    assert "scores cover all 4 questions that it holds, not 1" in caplog.text
     assert (len(model.asked), len(source.queries)) == (2 * calls, 4)
 
 

@@ -101,8 +101,7 @@ def test_predictions_of_another_system_are_an_arm(runs: Any, tmp_path: Path) -> 
 
 def test_what_cannot_be_compared(runs: Any, tmp_path: Path) -> None:
     one, two = runs(one=[BAIKAL], two=[BAIKAL])
-    other = (two / "transcripts.jsonl").read_text().replace("Which lake", "Which river")
-    (two / "transcripts.jsonl").write_text(other)
+    write_run(two, *debates([BAIKAL], question="Which river is the longest?"))
     assert "no question is in all of one, two; compare runs over the same questions" in refused("compare", one, two)
     assert "expected two or more runs, found 1" in refused("compare", one)
     assert "expected two or more runs, found 1" in refused("compare", one, one.parent / "." / one.name)

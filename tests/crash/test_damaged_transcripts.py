@@ -31,11 +31,6 @@ def test_no_byte_of_a_line_changes_unnoticed(at: int, change: int) -> None:
         unsealed(damaged)
 
 
-def test_lines_of_older_versions_are_read_unchecked(tmp_path: Path) -> None:
-    assert unsealed(RECORD + b"\n") == RECORD + b"\n"
-    assert list(read_transcripts(write_run(tmp_path, DEBATE))) == [DEBATE]
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A run of two questions, and a function that runs the same command again."""
@@ -76,23 +71,13 @@ def test_damage_is_named_with_its_line_and_its_cure_by_each_command(finished: An
     assert sorted(each.answer for each in read_transcripts(out)) == sorted(answers)
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        (b"{}\n", "it lacks 'id'"),
-        (b"\n", "EOF while parsing"),
-        (b"\x00\xff\n", "expected value"),
-        (b'{"id": "q", "repeat": "x", "status": "ok"}\n', "invalid literal for int"),
-        (b'{"id": "q", "repeat": 1e999, "status": "ok"}\n', "cannot convert float infinity"),
-    ],
-)
-def test_a_complete_line_that_cannot_be_read_is_named(tmp_path: Path, line: bytes, reason: str) -> None:
+@pytest.mark.parametrize("line", [b"{}\n", b"\n", b"\x00\xff\n", sealed(b'{"id": "q"}'), RECORD + b"\n"])
+def test_a_complete_line_that_cannot_be_read_is_named(tmp_path: Path, line: bytes) -> None:
     file = write_run(tmp_path, DEBATE, DEBATE) / "transcripts.jsonl"
     file.write_bytes(file.read_bytes() + line)
-    with pytest.raises(UserError, match=rf"transcripts.jsonl:3: is not a transcript: .*{reason}.*delete this line"):
-        list(read_outcomes(file))
-    with pytest.raises(UserError, match=r"transcripts.jsonl:3: is not a transcript: .+; delete this line"):
-        list(read_transcripts(tmp_path))
+    for read in (lambda: read_outcomes(file), lambda: read_transcripts(tmp_path)):
+        with pytest.raises(UserError, match=r"transcripts.jsonl:3: is not a transcript: .+; delete this line"):
+            list(read())
 
 
 def test_a_line_that_is_not_complete_is_dropped_by_the_next_command(tmp_path: Path) -> None:
