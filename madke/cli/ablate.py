@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,6 +63,7 @@ def command(
       madke ablate RECIPE --data questions.jsonl --plan
       madke ablate RECIPE --data questions.jsonl --out experiments/first
     """
+    from madke.cli.plans_and_results import graders_for, run_arms, show_experiment_plan
     from madke.experiments.experiment_spec import read_experiment_spec
     from madke.experiments.recipe import read_recipe, recipe_files
 
@@ -71,11 +72,11 @@ def command(
         rows = [(name, each.title, each.source) for name, each in recipes.items()]
         say_table(("recipe", "title", "source"), rows)
         return
-    if as_json and not plan:
-        raise UserError("--json prints a plan and needs --plan; `madke score --json` prints scores")
     if plan:
         refuse_unplanned(options)
-    experiment_spec = read_experiment_spec(
+    elif as_json:
+        raise UserError("--json prints a plan and needs --plan; `madke score --json` prints scores")
+    spec = read_experiment_spec(
         recipe,
         data or (),
         request,
@@ -84,7 +85,16 @@ def command(
         pools=pools or (),
         sources={} if sources is None else sources,
     )
-    plan_or_run(experiment_spec, data or (), out, options, grader, plan=plan, as_json=as_json)
+    if out is not None and not plan:
+        refuse_overwritten(out, data or (), spec, options)
+    spec.check(options)
+    graders = graders_for(grader, options)
+    if plan:
+        show_experiment_plan(spec, options, graders, as_json=as_json)
+        return
+    if out is None:
+        raise UserError("--out is missing: the folder to write the experiment to; only --plan works without it")
+    run_arms(spec, out, options, graders)
 
 
 def refuse_unplanned(options: RunOptions) -> None:
@@ -103,30 +113,3 @@ def refuse_overwritten(out: Path, data: Sequence[str], spec: ExperimentSpec, opt
     files = [file for text in data for file in question_files(Path(text.rpartition("=")[2]))]
     files += [*source_paths(spec.all_specs), *spec.pools]
     refuse_own_files(out, [*files, *filter(None, (options.prices, spec.file))])
-
-
-def plan_or_run(
-    experiment_spec: ExperimentSpec,
-    data: Sequence[str],
-    out: Path | None,
-    options: RunOptions,
-    grader: str | None,
-    *,
-    plan: bool,
-    as_json: bool = False,
-    start: Callable[[], None] = lambda: None,
-) -> None:
-    """Show the plan of an experiment, or run it into ``out`` once ``start`` has returned."""
-    from madke.cli.plans_and_results import graders_for, pace_of, run_arms, show_experiment_plan
-
-    if out is not None and not plan:
-        refuse_overwritten(out, data, experiment_spec, options)
-    experiment_spec.check(options)
-    graders = graders_for(grader, options)
-    pace = pace_of(out)
-    if plan:
-        show_experiment_plan(experiment_spec, options, pace, graders, as_json=as_json)
-        return
-    if out is None:
-        raise UserError("--out is missing: the folder to write the experiment to; only --plan works without it")
-    run_arms(experiment_spec, out, options, pace, graders, start)

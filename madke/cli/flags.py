@@ -94,7 +94,7 @@ Limit = Annotated[int | None, field_option(RunRequest, "limit")]
 SampleSeed = Annotated[int | None, field_option(RunRequest, "sample_seed")]
 _FORMATS = "Questions: CSV, TSV, XLSX, JSON, JSONL, Parquet; see --dataset."
 Questions = Annotated[Path, typer.Argument(metavar="DATA", help=_FORMATS)]
-Plan = Annotated[bool, switch("--plan", "Estimate calls, tokens, cost and time, then exit.")]
+Plan = Annotated[bool, switch("--plan", "Estimate calls, tokens and cost, then exit.")]
 PoolFiles = Annotated[
     list[Path] | None, option("Pool file. Missing sources are retrieved. Repeatable.", "FILE", KNOWLEDGE)
 ]

@@ -5,17 +5,16 @@ Scores and reports are imported when the debates are over, so that the first cal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from madke._util.terminal import say, say_json, say_table, say_wrapped
-from madke.cli.progress import duration, exit_status, listening, resumable, run_progress, show_spent, why_stopped
+from madke.cli.progress import exit_status, listening, resumable, run_progress, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
-from madke.engine.settings import Knowledge
 from madke.experiments.plan import Planned, planned_range
 from madke.models.endpoint import read_models
 from madke.models.model_names import is_unpaid
@@ -23,7 +22,6 @@ from madke.models.prices import Prices
 from madke.models.services import SERVICE_STAGES
 from madke.models.shipped_prices import elsewhere_note, shipped_note
 from madke.models.store import CallStore
-from madke.retrieval.named import is_sample
 from madke.runs.directory import read_transcripts, refuse_own_files
 from madke.runs.meter import Budget, Meter, account, planned_prices, prices_of
 from madke.runs.pools import RunPools, priced, priced_models
@@ -34,7 +32,6 @@ from madke.runs.spec import resolve
 if TYPE_CHECKING:
     from madke.experiments.experiment import Experiment
     from madke.experiments.experiment_spec import ExperimentSpec
-    from madke.experiments.plan import Load, Pace
     from madke.scoring.outside import Grader
 
 _SHOWN_REASONS = 3
@@ -55,13 +52,6 @@ def refuse_limits(options: RunOptions) -> None:
     """Refuse limits together with ``--plan``."""
     if any(limit is not None for limit in (options.max_cost, options.token_budget, options.deadline)):
         raise UserError("--plan spends nothing; leave out --max-cost, --token-budget and --deadline")
-
-
-def pace_of(out: Path | None) -> Pace:
-    """The pace for planned durations; earlier commands in ``out`` are measured."""
-    from madke.experiments.plan import Pace, measured_pace
-
-    return Pace(measured=None if out is None else measured_pace(out))
 
 
 def show_run_plan(
@@ -86,19 +76,12 @@ def show_run_plan(
     assumed = planned_prices(prices, options)
     plan = Planner(prices=assumed).plan(spec.variant.name, spec, pool_of)
     grading = planned_grading(spec.questions, plan.debates, graders, assumed, REPLY_TOKENS)
-    show_plans([plan, *grading], prices, options, pace_of(out))
-    if spec.protocol.trace.equal_vote is not None:
-        # Another planner, so that the sample shares no call with the run.
-        sample = resolve(sample_of_vote(request, knowledge))
-        pools = pool_of if knowledge else None
-        one = Planner(prices=assumed).plan("a vote", sample, pools)
-        say_wrapped(vote_of_equal_cost(plan, one))
+    show_plans([plan, *grading], prices, options)
 
 
 def show_experiment_plan(
     experiment_spec: ExperimentSpec,
     options: RunOptions,
-    pace: Pace,
     graders: Sequence[Grader],
     *,
     as_json: bool,
@@ -115,16 +98,16 @@ def show_experiment_plan(
     plans = planned(experiment_spec, Planner(prices=assumed))
     plans += _planned_grading(experiment_spec, graders, assumed)
     if as_json:
-        say_json([{**asdict(plan), "seconds": pace.seconds([plan]) if pace.is_known else None} for plan in plans])
+        say_json([asdict(plan) for plan in plans])
         return
     recipe = experiment_spec.recipe
     say(f"{recipe.title} ({recipe.source})")
     if recipe.about:
         say("\n\n".join(" ".join(part.split()) for part in recipe.about.strip().split("\n\n")))
     say(f"{count_of(len(experiment_spec.questions), 'question')} of {experiment_spec.data}")
-    if sources := [source_line(*each, experiment_spec.pool_sources) for each in experiment_spec.all_specs.items()]:
+    if sources := [f"{name} ({spec})" if spec else name for name, spec in experiment_spec.all_specs.items()]:
         say(f"sources: {', '.join(sources)}")
-    show_plans(plans, prices, options, pace)
+    show_plans(plans, prices, options)
     if (published := published_table(recipe, figures(recipe))) is not None:
         say(plain_table(published))
 
@@ -202,14 +185,9 @@ def run_arms(
     experiment_spec: ExperimentSpec,
     out: Path,
     options: RunOptions,
-    pace: Pace,
     graders: Sequence[Grader] = (),
-    start: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run all arms into an experiment's folder, with their progress, grade their answers, and show the results.
-
-    ``start`` is called between the plan and the first call.
-    """
+    """Run all arms into an experiment's folder, with their progress, grade their answers, and show the results."""
     from madke.experiments.experiment import run_experiment
 
     prices = prices_of(options, _priced_in(experiment_spec, graders))
@@ -218,8 +196,7 @@ def run_arms(
     ungraded = 0
 
     def planned(plans: Sequence[Planned]) -> None:
-        show_plans([*plans, *grading], prices, options, pace)
-        start()
+        show_plans([*plans, *grading], prices, options)
 
     with resumable():
         with listening() as listen:
@@ -319,42 +296,36 @@ def _show_unfinished(done: Experiment, options: RunOptions) -> None:
         raise typer.Exit(1)
 
 
-def source_line(name: str, spec: str | None, in_pools: Container[str]) -> str:
-    """A source in a plan: its name, and what it is if that is known. ``in_pools``: names of sources in pool files."""
-    if spec is not None:
-        return f"{name} ({spec})"
-    if name in in_pools:
-        return f"{name} (pool file)"
-    return f"{name} (the shipped sample)" if is_sample(name, spec) else name
-
-
-def show_plans(plans: Sequence[Planned], prices: Prices, options: RunOptions, pace: Pace | None = None) -> None:
-    """Print planned calls, tokens, cost and time, from the shortest to the longest debates, and their assumptions.
-
-    Without prices there is no cost, and without a pace no time.
-    """
+def show_plans(plans: Sequence[Planned], prices: Prices, options: RunOptions) -> None:
+    """Print planned calls, tokens and cost, from the shortest to the longest debates, and their assumptions."""
     from madke.experiments.plan import REPLY_TOKENS, Load
 
-    rows = [
-        (plan.name, f"{plan.debates:,}", *_cells(plan.least, plan.most, prices, bool(plan.unpriced))) for plan in plans
-    ]
     least, most = (sum((getattr(p, bound) for p in plans), Load()) for bound in ("least", "most"))
+    rows = [(plan.name, plan.debates, plan.least, plan.most, bool(plan.unpriced)) for plan in plans]
     if len(plans) > 1:
-        rows.append(("total", f"{sum(p.debates for p in plans):,}", *_cells(least, most, prices)))
-    headings = ["run", "debates", "calls", "new calls", "prompt tokens", "completion tokens"]
-    if prices:
-        headings.append("cost")
-    say_table(headings, rows, figures=headings[1:])
-    notes = [] if pace is None else [_duration_note(pace, plans)]
-    notes += [
+        rows.append(("total", sum(p.debates for p in plans), least, most, False))
+    counts = {"calls": "calls", "new calls": "paid", "prompt tokens": "prompt_tokens"}
+    counts["completion tokens"] = "completion_tokens"
+    headings = ["run", "debates", *counts, *(["cost"] if prices else [])]
+    say_table(
+        headings,
+        [
+            (
+                name,
+                f"{debates:,}",
+                *(planned_range(getattr(low, count), getattr(high, count)) for count in counts.values()),
+                *(["-" if unpriced else planned_range(low.cost, high.cost, digits=4)] if prices else []),
+            )
+            for name, debates, low, high, unpriced in rows
+        ],
+        figures=headings[1:],
+    )
+    notes = [
         "Ranges go from debates that end as early as possible to debates that use all rounds, without failed calls. "
         f"Tokens are estimates for new calls: four characters per prompt token, {REPLY_TOKENS} tokens per reply.",
     ]
     if len(plans) > 1:
-        notes.append(
-            "A call that several runs make with the same prompt and purpose is new only in the first of them. "
-            "Identical replies can make more calls shared."
-        )
+        notes.append("A call that several runs make with the same prompt and purpose is new only in the first of them.")
     if assumed := [plan.name for plan in plans if plan.assumed_passages]:
         which = "" if len(assumed) == len(plans) else f" of {', '.join(assumed)}"
         notes.append(f"Passages{which} are not retrieved yet; assumed: 100 words each.")
@@ -366,65 +337,13 @@ def show_plans(plans: Sequence[Planned], prices: Prices, options: RunOptions, pa
     unpriced = sorted({model for plan in plans for model in plan.unpriced})
     if unpriced and prices:
         notes.append(f"No price for {', '.join(unpriced)}.")
-    if most.cached_cost < most.cost:
-        cheaper = planned_range(least.cached_cost, most.cached_cost, digits=4)
-        notes.append(
-            f"Cost if beginnings of prompts are cached (prefix: on in models.yaml): {cheaper}. "
-            "The table counts none as cached."
-        )
-    for label, part in (("tier: flex in models.yaml", "flex_cost"), ("--batch", "batch_cost")):
-        ends = getattr(least, part), getattr(most, part)
-        if ends[1] < most.cost:
-            less = 100 - 100 * ends[1] / most.cost
-            notes.append(f"Cost with {label}: {planned_range(*ends, digits=4)}, {less:.0f} % less.")
-    if not prices and not all(is_unpaid(model) for plan in plans for model in plan.models):
-        notes.append("The cost is not known: give prices with --prices.")
+    cheaper = {"cached beginnings of prompts": "cached_cost", "tier: flex": "flex_cost", "--batch": "batch_cost"}
+    for label, part in cheaper.items():
+        if getattr(most, part) < most.cost:
+            notes.append(f"Cost with {label}: {planned_range(getattr(least, part), getattr(most, part), digits=4)}.")
     models = dict.fromkeys(model for plan in plans for model in plan.models)
+    if not prices and not all(map(is_unpaid, models)):
+        notes.append("The cost is not known: give prices with --prices.")
     elsewhere = None if prices else elsewhere_note(models, read_models(), options.base_url)
     notes += filter(None, [shipped_note(prices), elsewhere])
     say_wrapped("\n".join(notes))
-
-
-def _duration_note(pace: Pace, plans: Sequence[Planned]) -> str:
-    shortest, longest = map(duration, seconds := pace.seconds(plans))
-    if pace.is_known:
-        between = shortest if shortest == longest else f"{shortest} to {longest}"
-        return f"Duration: {between}, estimated from {pace.basis(plans)}. Retrieval and scoring are not counted."
-    unknown = "The speed of the model is not known before the first calls."
-    return f"Duration: at least {shortest}, from {pace.basis(plans)}. {unknown}" if any(seconds) else unknown
-
-
-def _cells(least: Load, most: Load, prices: Prices, unpriced: bool = False) -> list[str]:
-
-    figures = [
-        planned_range(getattr(least, name), getattr(most, name))
-        for name in ("calls", "paid", "prompt_tokens", "completion_tokens")
-    ]
-    cost = "-" if unpriced else planned_range(least.cost, most.cost, digits=4)
-    return [*figures, cost] if prices else figures
-
-
-def sample_of_vote(request: RunRequest, knowledge: Knowledge | None) -> RunRequest:
-    """What one sample of a vote over the same passages would be asked for."""
-    kept = {name: getattr(request, name) for name in ("questions", "dataset", "task", "ids", "limit", "sample_seed")}
-    changes: dict[str, Any] = {"debaters": 1}
-    if knowledge is not None:
-        whole = {"select": "all", "allow_search": False, "per_debater_sources": None, "query": "none", "rerank": None}
-        changes |= {**knowledge.model_dump(), **whole}
-    sources = ",".join(knowledge.sources) if knowledge else "none"
-    return RunRequest(**kept, protocol="self-consistency", settings=changes, sources=sources)
-
-
-def vote_of_equal_cost(plan: Planned, sample: Planned) -> str:
-    """The votes that make as many calls, and use as many tokens, in words."""
-
-    def samples(unit: str) -> str:
-        one = getattr(sample.most, unit)
-        return planned_range(*(max(1, round(getattr(each, unit) / one)) for each in (plan.least, plan.most)))
-
-    most = max(1, round(plan.most.calls / sample.most.calls))
-    by_calls, by_tokens = samples("calls"), samples("all_tokens")
-    return (
-        f"A vote over the same passages costs as much with {by_calls} samples by calls, {by_tokens} by tokens: "
-        f"--protocol self-consistency --set debaters={most}."
-    )

@@ -94,7 +94,7 @@ def command(
     graders = graders_for(grader, options)
     begun = any(folder.glob("arms/*/run.json"))
     if plan or not (yes or begun or as_json):
-        _show_plan(spec, folder, options, graders, margin, as_json=as_json)
+        _show_plan(spec, options, graders, margin, as_json=as_json)
     if plan:
         return
     if not (yes or begun) and sys.stdin.isatty() and sys.stderr.isatty():
@@ -132,12 +132,12 @@ def _ask_to_start() -> None:
 
 
 def _show_plan(
-    spec: ExperimentSpec, folder: Path, options: RunOptions, graders: Sequence[Grader], margin: float, *, as_json: bool
+    spec: ExperimentSpec, options: RunOptions, graders: Sequence[Grader], margin: float, *, as_json: bool
 ) -> None:
-    from madke.cli.plans_and_results import pace_of, show_experiment_plan
+    from madke.cli.plans_and_results import show_experiment_plan
     from madke.scoring.verdict import planned_questions
 
-    show_experiment_plan(spec, options, pace_of(folder), graders, as_json=as_json)
+    show_experiment_plan(spec, options, graders, as_json=as_json)
     if not as_json:
         count = count_of(planned_questions(margin / 100), "question")
         say_wrapped(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from madke.engine.settings import MAX_DEBATERS, RETRIEVER, Knowledge
 from madke.engine.simulate import WorldRoles, equal_scores, nothing_found
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.recipe import Arm
-from madke.models.endpoint import read_models
 from madke.models.model_names import has_endpoint
 from madke.models.prefixes import HOSTED_TOKENS
 from madke.models.prices import Price, Prices, cost, estimated_usage, price_of, searches_for
@@ -33,7 +32,6 @@ from madke.models.store import call_key
 from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, pool_of, read_pools
 from madke.retrieval.pools.stages import LLM, LOCAL, messages
 from madke.runs.pools import POOLS, priced_models, staged
-from madke.runs.record import sessions_of
 from madke.runs.spec import RunSpec, with_first_rounds
 from madke.scoring.outside import Grader, grading_request
 
@@ -136,65 +134,6 @@ def planned_usage(prompt: Sequence[Message], reply_tokens: int, earlier: Sequenc
     shared = max((shared_length(prompt, each) for each in earlier), default=0) // 4
     cached = min(shared, usage.prompt_tokens) if shared >= HOSTED_TOKENS else 0
     return replace(usage, cached_tokens=cached, completion_tokens=reply_tokens)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pace:
-    """What the duration is estimated from. The speed of a model is not assumed: models and machines differ too much."""
-
-    measured: tuple[float, Path] | None = None
-    """Calls per second of earlier commands, and where they ran."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the time of a call is measured."""
-        return self.measured is not None
-
-    def seconds(self, plans: Sequence[Planned]) -> tuple[float, float]:
-        """Of the shortest and of the longest debates; the runs follow each other.
-
-        If the pace is not known, this is what the rate limits take at least, or 0.
-        """
-        least, most = (sum(self._of(plan, getattr(plan, bound)) for plan in plans) for bound in ("least", "most"))
-        return least, most
-
-    def basis(self, plans: Sequence[Planned]) -> str:
-        """What the estimate rests on."""
-        rpm, tpm = self._limits({model for plan in plans for model in plan.models})
-        rates = [f"{rpm:,} calls per minute"] if rpm else []
-        rates += [f"{tpm:,} tokens per minute"] if tpm else []
-        parts = [f"at most {' and '.join(rates)}"] if rates else []
-        if self.measured is not None:
-            parts = [f"{self.measured[0]:.3g} calls/s, measured in {self.measured[1]}", *parts]
-        return ", ".join(parts)
-
-    def _of(self, plan: Planned, load: Load) -> float:
-        rpm, tpm = self._limits(plan.models)
-        calls, tokens = load.paid, load.prompt_tokens + load.completion_tokens
-        at_pace = calls / self.measured[0] if self.measured is not None else 0.0
-        return max(at_pace, calls * 60 / rpm if rpm else 0, tokens * 60 / tpm if tpm else 0)
-
-    def _limits(self, models: Iterable[str]) -> tuple[int | None, int | None]:
-        """Calls and tokens per minute: the lowest of the models' entries."""
-        known = read_models().entries
-        sources = [known[model] for model in models if model in known]
-        rpm, tpm = (
-            min((value for each in sources if (value := getattr(each, name)) is not None), default=None)
-            for name in ("rpm", "tpm")
-        )
-        return rpm, tpm
-
-
-def measured_pace(out: Path) -> tuple[float, Path] | None:
-    """Calls per second of the earlier commands of a run, or of all arms of an experiment, and the folder ``out``.
-
-    None if they made no calls.
-    """
-    runs = [run for run in (out, *sorted(out.glob("arms/*"))) if (run / "run.json").is_file()]
-    sessions = [session for run in runs for session in sessions_of(run)]
-    calls = sum(session.get("calls", 0) - session.get("failed_calls", 0) for session in sessions)
-    seconds = sum(session.get("seconds", 0) for session in sessions)
-    return (calls / seconds, out) if calls > 0 and seconds > 0 else None
 
 
 def planned_range(least: float, most: float, *, digits: int = 0) -> str:
