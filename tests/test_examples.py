@@ -14,7 +14,6 @@ SAID = {
     "own_model": ["round 1: Debater 1 says Canberra, Debater 2 says Sydney", "answer: Canberra"],
     "own_source": ["[0] lakes: Lake Baikal", "answer: 1,642 metres"],
     "own_documents": ["[0] notes: lakes.md: Lake Baikal", "answer: 1,642"],
-    "reranking": ["[0] Lake Baikal, number 2 before reranking", "calls: {'rerank': 1}", "answer: 1,642 metres"],
     "own_task": ["match: 0.00", "within_ten_years: 0.80"],
     "batch": ["correct: 0.67", "report: "],
     "streaming": ["--- round 1", "judge: they agree", "answer: carbon dioxide"],

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from madke._util.concurrency import finished
-from madke._util.yaml_file import validated
 from madke.core.errors import UserError, suggesting
 from madke.core.events import Listener
 from madke.core.knowledge import Source, SourceCounts
 from madke.core.registry import Scope
 from madke.core.transcript import Transcript
 from madke.data.formats import DatasetReader
-from madke.engine.settings import Knowledge
 from madke.retrieval.named import open_source, source_paths
 from madke.retrieval.pools.pool_file import pool_records, sources_in
 from madke.retrieval.source import close_sources
@@ -276,16 +274,11 @@ def build_pools(
     limit: int | None = None,
     sample_seed: int | None = None,
     k: int = 10,
-    query: str = "none",
-    rerank: str | Mapping[str, Any] | None = None,
-    model: str = "offline",
-    options: RunOptions = DEFAULTS,
 ) -> dict[str, SourceCounts]:
     """Retrieve a pool of passages for every question, and write a pool file.
 
     ``questions``, ``dataset``, ``columns``, ``ids``, ``limit`` and ``sample_seed`` are as for :func:`madke.run`,
-    ``sources`` as for :func:`madke.stream`; each source returns up to ``k`` passages. ``query`` and ``rerank`` are as
-    in a protocol's ``knowledge``; ``model`` is the model of the role ``retriever``.
+    ``sources`` as for :func:`madke.stream`; each source returns up to ``k`` passages.
 
     Returns:
         Source name -> for how many questions it found passages, or failed.
@@ -293,7 +286,7 @@ def build_pools(
     Raises:
         UserError: An argument is invalid, a source cannot be opened, or the file cannot be written.
     """
-    from madke.runs.pools import build_pool_file
+    from madke.retrieval.pools.building import retrieve_pools
 
     if k < 1:
         raise UserError(f"k = {k}; expected at least 1")
@@ -305,15 +298,13 @@ def build_pools(
             ids=ids,
             limit=limit,
             sample_seed=sample_seed,
-            model=model,
         )
         records = questions_of(request)
     specs, own = source_specs(sources, ())
-    knowledge = validated({"sources": tuple(specs), "query": query, "rerank": rerank}, Knowledge)
     opened: list[Source] = []
     try:
         opened += (open_source(name, own.get(name, spec)) for name, spec in specs.items())
-        return build_pool_file(records, opened, k, Path(out), knowledge, model=model, options=options)
+        return retrieve_pools(records, opened, k, Path(out))
     finally:
         close_sources(source for source in opened if source.name not in own)
 

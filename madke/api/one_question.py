@@ -15,13 +15,12 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
-from madke.engine.settings import RETRIEVER
 from madke.models.limiter import Limits
 from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer
 from madke.retrieval.pools.building import depth, retrieve
 from madke.retrieval.pools.pool_file import pool_of
-from madke.runs.pools import StageBuild, debate_services, from_thread, staged
+from madke.runs.pools import debate_services, from_thread
 from madke.runs.request import DEFAULTS, RunOptions, requested, takes_request
 from madke.runs.runner import live_search
 from madke.runs.spec import RunSpec, resolve
@@ -144,7 +143,7 @@ async def debated(
     answer_scorer = AnswerScorer(spec.record.answer_scorer) if spec.record.answer_scorer is not None else None
     limits = Limits(options.concurrency, interactive=True)
     pipeline = CallPipeline(limits=limits)
-    pool = await _pool(spec, options, models, pipeline, from_thread(tell))
+    pool = await _pool(spec, from_thread(tell))
     live = live_search(spec)
     tell(PoolReady(question=question.id, pool=pool))
     cast = {role: pipeline.model(model) for role, model in models.items()}
@@ -153,18 +152,10 @@ async def debated(
     return await hold_debate(scene)
 
 
-async def _pool(
-    spec: RunSpec, options: RunOptions, models: Mapping[str, ChatModel], pipeline: CallPipeline, listen: Listener
-) -> KnowledgePool:
+async def _pool(spec: RunSpec, listen: Listener) -> KnowledgePool:
     knowledge = spec.protocol.knowledge
     if knowledge is None:
         return EMPTY_POOL
     k = depth(knowledge)
     (record,) = await asyncio.to_thread(lambda: retrieve(spec.questions, spec.sources(listen), k))
-    if knowledge.staged:
-        model = models.get(RETRIEVER)
-        build = StageBuild(wanted=staged(knowledge), retriever=model, sources=spec.sources(), options=options)
-        async with build.open(pipeline) as stages:
-            record = await stages.add(record)
-            stages.report(1)
     return pool_of(record, knowledge)

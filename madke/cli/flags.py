@@ -114,13 +114,14 @@ def request_options(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the options of a request that this asker may set, and those of :class:`madke.RunOptions`, to a command.
 
-    It receives them as ``request`` (without questions) and ``options``. ``only``: these fields of the request;
-    ``without``: not these of the options.
+    It receives them as ``request`` (without questions) and ``options``, if it takes any. ``only``: these fields of the
+    request; ``without``: not these of the options.
     """
     names = only.split() or [name for name in askable(asker) if name not in without.split()]
-    run_names = [name for name in descriptions(RunOptions) if name not in without.split()]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        takes = "options" in signature(command).parameters
+        run_names = [name for name in descriptions(RunOptions) if takes and name not in without.split()]
         hints = get_type_hints(command, include_extras=True)
         own = [each for each in signature(command).parameters.values() if each.name not in ("request", "options")]
         parameters = [each.replace(annotation=hints[each.name], kind=Parameter.KEYWORD_ONLY) for each in own]
@@ -139,9 +140,10 @@ def request_options(
 
         @wraps(command)
         def wrapper(**values: Any) -> None:
-            options = RunOptions(**{name: values.pop(name) for name in run_names})
+            if takes:
+                values["options"] = RunOptions(**{name: values.pop(name) for name in run_names})
             asked = {name: _READ.get(name, _as_given)(values.pop(name)) for name in names}
-            command(**values, request=RunRequest(**asked), options=options)
+            command(**values, request=RunRequest(**asked))
 
         wrapper.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -124,8 +124,8 @@ class LiveDebate:
             case events.DebateStarted(pool=pool):
                 yield from debate_text.question_lines(self._spec.questions[0])
                 found = enumerate(pool.passages)
-                entries = [PoolEntry(n=n, source=p.source, key=p.key, title=p.title, before=p.before) for n, p in found]
-                yield from debate_text.pool_lines(entries, pool.partial, pool.retrieval)
+                entries = [PoolEntry(n=n, source=p.source, key=p.key, title=p.title) for n, p in found]
+                yield from debate_text.pool_lines(entries, pool.partial)
                 if self._passages:
                     yield from debate_text.passage_lines(pool.passages)
             case events.RoundStarted(n=n):

@@ -24,7 +24,7 @@ from madke.models.shipped_prices import elsewhere_note, shipped_note
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts, refuse_own_files
 from madke.runs.meter import Budget, Meter, account, planned_prices, prices_of
-from madke.runs.pools import RunPools, priced, priced_models
+from madke.runs.pools import RunPools
 from madke.runs.record import endpoints_before, read_run
 from madke.runs.request import RunOptions, RunRequest
 from madke.runs.spec import resolve
@@ -72,7 +72,7 @@ def show_run_plan(
     file = spec.pools or (own if own.exists() else None)
     knowledge = spec.protocol.knowledge
     pool_of = RunPools(file, knowledge, spec.questions).of if file and knowledge else None
-    prices = prices_of(options, [*priced(spec), *(grader.model for grader in graders)])
+    prices = prices_of(options, [*spec.record.models.values(), *(grader.model for grader in graders)])
     assumed = planned_prices(prices, options)
     plan = Planner(prices=assumed).plan(spec.variant.name, spec, pool_of)
     grading = planned_grading(spec.questions, plan.debates, graders, assumed, REPLY_TOKENS)
@@ -132,7 +132,9 @@ def show_run(request: RunRequest, out: Path, options: RunOptions, graders: Seque
     if graders:
         with resumable():
             ungraded = grade_answers([out], graders, done.meter.budget)
-    _show_scores(out, done.meter, prices_of(options, priced(done.spec)), options, done.spec.protocol.max_tokens)
+    _show_scores(
+        out, done.meter, prices_of(options, done.spec.record.models.values()), options, done.spec.protocol.max_tokens
+    )
     _show_ungraded(ungraded)
 
 
@@ -218,8 +220,7 @@ def run_arms(
 
 
 def _priced_in(experiment_spec: ExperimentSpec, graders: Sequence[Grader]) -> list[str]:
-    rerankers = priced_models(experiment_spec.staged)
-    return [*experiment_spec.models, *rerankers, *(grader.model for grader in graders)]
+    return [*experiment_spec.models, *(grader.model for grader in graders)]
 
 
 def _planned_grading(experiment_spec: ExperimentSpec, graders: Sequence[Grader], prices: Prices) -> list[Planned]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,7 @@ from madke.cli.flags import option, switch
 from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError, count_of
 from madke.runs.directory import question_files
-from madke.runs.request import KNOWLEDGE, RunOptions, RunRequest
+from madke.runs.request import RunRequest
 
 if TYPE_CHECKING:
     from madke.report.tables import Table
@@ -25,79 +25,36 @@ if TYPE_CHECKING:
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 
 
-_RERANKERS = """Rerankers: hf/NAME_OR_PATH is a cross-encoder in this process; llm is one call of --model, which orders
-all passages; otherwise an endpoint with /rerank, as NAME@URL or a name in models.yaml."""
-
-
-@app.command(epilog=flags.epilog(flags.SOURCE_NAMES, _RERANKERS, flags.MODEL_NAMES, flags.PRICES))
-@flags.request_options(
-    "run",
-    only="model limit dataset columns ids sample_seed",
-    without="batch token_budget deadline replay retry_degraded engine",
-)
+@app.command(epilog=flags.epilog(flags.SOURCE_NAMES))
+@flags.request_options("run", only="limit dataset columns ids sample_seed")
 def build(
     data: flags.Questions,
     out: Annotated[Path, option("Pool file. The same command resumes it.", "FILE")],
     request: RunRequest,
-    options: RunOptions,
     sources: Annotated[str, option("Knowledge sources, see below.", "SOURCES")] = "wiki,google",
     k: Annotated[int, option("Passages requested from each source.", "N", names="--k", min=1, max=10_000)] = 10,
-    query: Annotated[
-        Literal["none", "rewrite", "decompose"],
-        option("Also search with queries that --model writes.", panel=KNOWLEDGE),
-    ] = "none",
-    rerank: Annotated[str | None, option("Reranker, see below.", "MODEL", KNOWLEDGE)] = None,
-    rerank_from: Annotated[int, option("Passages of each source to rerank.", "N", KNOWLEDGE, min=1)] = 100,
-    plan: flags.Plan = False,
 ) -> None:
     """Search all sources for every question and write all results.
 
     A run that reads the file chooses its sources and the number of passages of each.
-    Calls of --query and --rerank are kept next to FILE, so the same command makes none of them again.
     """
-    from madke.cli.plans_and_results import refuse_limits, show_plans
     from madke.cli.progress import counter, resumable, show_counts, show_source, show_spent
-    from madke.engine.settings import Knowledge
-    from madke.experiments.plan import Planner
     from madke.retrieval.named import open_source, parse_sources, source_paths
+    from madke.retrieval.pools.building import retrieve_pools
     from madke.retrieval.source import close_sources
-    from madke.runs.meter import planned_prices, prices_of
-    from madke.runs.pools import build_pool_file, priced_models
     from madke.runs.spec import questions_of
 
     specs = parse_sources(sources, ())
     refuse_overwriting({"--out": out}, [*question_files(data), *source_paths(specs)])
-    model = str(request.model)
     questions = questions_of(replace(request, questions=data))
     if not specs:
         raise UserError("--sources none: a pool needs at least one source")
-    second = {"model": rerank, "from": rerank_from} if rerank else None
-    knowledge = Knowledge.model_validate({"sources": tuple(specs), "query": query, "rerank": second})
-    if plan:
-        refuse_limits(options)
-        retriever = model if knowledge.needs_retriever else None
-        wanted = (knowledge,) if knowledge.staged else ()
-        prices = prices_of(options, [*filter(None, [retriever]), *priced_models(wanted)])
-        planned = Planner(prices=planned_prices(prices, options)).pool_build(wanted, questions, retriever)
-        show_plans([planned], prices, options)
-        return
     opened = []
     for name, spec in specs.items():
         opened.append(open_source(name, spec))
         show_source(name, spec, opened[-1].description)
     with resumable():
-        found = build_pool_file(
-            questions,
-            opened,
-            k,
-            out,
-            knowledge,
-            model=model,
-            options=options,
-            progress=counter("retrieved"),
-            on_stage=counter("queries and ranks"),
-            signals=True,
-        )
+        found = retrieve_pools(questions, opened, k, out, progress=counter("retrieved"))
     close_sources(opened)
     show_counts(found)
     show_spent(opened)

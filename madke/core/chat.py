@@ -96,8 +96,6 @@ class Usage:
     completion_tokens: int = 0
     reasoning_tokens: int = 0
     """Of ``completion_tokens``: those of hidden reasoning."""
-    searches: int = 0
-    """Searches of a reranker that its provider bills: a question with up to a hundred passages."""
     estimated: bool = False
     """The provider sent no usage; these figures are estimates."""
     server_cut: bool = False

@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from madke.core.transcript import Retrieval, StageUsage
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Passage:
@@ -26,10 +24,6 @@ class Passage:
     """ISO 8601, UTC; set for sources whose results change over time."""
     date: str | None = None
     """When it was published, as the source writes it."""
-    query: str | None = None
-    """The query that found it; None for the question itself."""
-    before: int | None = None
-    """In a reranked pool: its 0-based rank before."""
 
     @property
     def dedup_keys(self) -> set[str]:
@@ -53,9 +47,6 @@ class KnowledgePool:
     passages: tuple[Passage, ...] = ()
     partial: Mapping[str, str] = field(default_factory=dict)
     """Source name -> why it failed for this question."""
-    retrieval: Retrieval | None = None
-    usage: Mapping[str, StageUsage] = field(default_factory=dict)
-    """Stage -> the model calls that the pool took."""
 
 
 EMPTY_POOL = KnowledgePool()

@@ -107,8 +107,6 @@ class StageUsage:
     cached_tokens: int = 0
     completion_tokens: int = 0
     reasoning_tokens: int = 0
-    searches: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
-    """Searches of rerankers that their providers bill."""
     estimated: int = 0
     """Calls whose token counts are estimates."""
     server_cut: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
@@ -313,20 +311,6 @@ class PoolEntry:
     """The debater whose search found it; None: retrieved for the question."""
     query: str | None = None
     round: int | None = None
-    before: Annotated[int | None, Field(exclude_if=lambda value: value is None)] = None
-    """Its 0-based rank before reranking, if the pool is reranked; ``n`` is the rank after it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Retrieval:
-    """What followed the search for the question, if the protocol has a query stage or a reranker."""
-
-    queries: tuple[str, ...] = ()
-    """What was searched in addition to the question."""
-    failed: Mapping[str, str] = field(default_factory=dict)
-    """Stage -> why it failed: the pool is the one without it."""
-    repaired: bool = False
-    """The reranking reply repeated or left out passages."""
 
 
 def reading(reply: Selection | Stance | Reflection | Verdict | Final) -> ParseStatus:
@@ -392,7 +376,6 @@ class Transcript:
     pool: tuple[PoolEntry, ...] = ()
     pool_partial: Mapping[str, str] = field(default_factory=dict)
     """Source -> why it failed."""
-    retrieval: Annotated[Retrieval | None, Field(exclude_if=lambda value: value is None)] = None
     usage: Mapping[str, StageUsage] = field(default_factory=dict)
     agreement: Annotated[Agreement | None, Field(exclude_if=lambda value: value is None)] = None
     """Who agrees, and what the passages say. None: nobody spoke in the last round, or an older version wrote this."""

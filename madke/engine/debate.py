@@ -65,7 +65,6 @@ async def hold_debate(scene: Scene) -> Transcript:
         prepared=scene.prepared,
         pool=scene.pool_entries(),
         pool_partial=scene.pool.partial,
-        retrieval=scene.pool.retrieval,
         usage=scene.usage_by_stage(),
         agreement=_agreement(scene, rounds, final, debate.samples),
     )

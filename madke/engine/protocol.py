@@ -13,7 +13,7 @@ from madke.core.errors import UserError, unknown
 from madke.core.registry import qualified_name
 from madke.core.transcript import Final
 from madke.engine import protocols
-from madke.engine.settings import RETRIEVER, Settings
+from madke.engine.settings import Settings
 from madke.engine.simulate import Trace, simulated
 
 ProtocolFunction = Callable[..., Awaitable[Final]]
@@ -53,9 +53,8 @@ class Protocol(Settings, frozen=True, extra="forbid"):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Names of all roles that may be called: debaters, then the others, and the retriever where needed."""
-        retriever = [RETRIEVER] if self.sources and self.needs_retriever else []
-        return (*(debater.name for debater in self.cast), *self.trace.other_roles, *retriever)
+        """Names of all roles that may be called: debaters, then the others."""
+        return (*(debater.name for debater in self.cast), *self.trace.other_roles)
 
     @property
     def samples(self) -> bool:

@@ -155,7 +155,7 @@ class Scene:
         if self.one_each:
             self.debaters = self.debaters[: max(1, len(self.pool.passages))]
         self.marker = "text" if self.task.is_prose else self.protocol.marker
-        self.usage = dict(self.pool.usage)
+        self.usage = {}
         self.shared = {
             # Without golds and metadata, so that no template can show the answer.
             "question": replace(self.question, answers=(), metadata={}),
@@ -423,7 +423,7 @@ def _keys(passage: Passage) -> list[str]:
 
 def _entry(n: int, passage: Passage, **asked: Any) -> PoolEntry:
     where: dict[str, Any] = {"source": passage.source, "key": passage.key, "title": passage.title}
-    return PoolEntry(n=n, **where, before=passage.before, **asked)
+    return PoolEntry(n=n, **where, **asked)
 
 
 def usage_with_call(total: StageUsage, completion: Completion, retries: int) -> StageUsage:

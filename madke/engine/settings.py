@@ -9,8 +9,6 @@ from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_v
 from madke.engine.parse import Marker
 
 NON_DEBATERS = ("judge", "summarizer")
-RETRIEVER = "retriever"
-"""The role that writes queries and orders passages before the debate."""
 STAGES = ("select", "speak", "reply", "reflect", "digest", "judge", "extract", "pick", "summarize")
 """The built-in stages; a debater's ``prepare`` and remarks of other roles name further ones."""
 MAX_DEBATERS = 200
@@ -43,18 +41,6 @@ def role_key(role: str) -> str:
     return re.sub(r"[\W_]+", "", role.casefold())
 
 
-class Rerank(BaseModel, frozen=True, extra="forbid", serialize_by_alias=True):
-    """A second ranking of retrieved passages by a model that reads them together with the question."""
-
-    model: Annotated[str, Field(min_length=1)]
-    """``hf/NAME_OR_PATH``: a cross-encoder in this process. ``llm``: one call of the role ``retriever`` orders all.
-    Otherwise an endpoint with ``/rerank``: a name in ``models.yaml``, or ``NAME@URL``."""
-    candidates: Count = Field(default=100, alias="from")  # "from" is a keyword of Python.
-    """How many passages of each source are ranked, after duplicates are removed."""
-    keep: Count | None = None
-    """How many passages the pool keeps, over all sources. None: the sum of ``per_source``."""
-
-
 class Knowledge(BaseModel, frozen=True, extra="forbid"):
     """How a question's pool is made, and which of its passages a debater gets."""
 
@@ -62,11 +48,6 @@ class Knowledge(BaseModel, frozen=True, extra="forbid"):
     """Names of the sources whose passages form the pool, in this order (Wang et al., Eq. 1). None: there is no pool."""
     per_source: Count | dict[str, Count] = 5
     """Passages kept from each source, after duplicates are removed: one number for all, or source -> number."""
-    query: Annotated[Literal["none", "rewrite", "decompose"], Field(exclude_if=lambda value: value == "none")] = "none"
-    """``rewrite``: the role ``retriever`` also words the question as a search query. ``decompose``: it also asks for
-    single facts. The question itself is always searched; the rankings are joined by reciprocal ranks."""
-    rerank: Annotated[Rerank | None, Field(exclude_if=lambda value: value is None)] = None
-    """A second ranking, over all sources together. ``rerank: MODEL`` is short for ``rerank: {model: MODEL}``."""
     fusion: Literal["none", "rrf", "weighted"] = "none"
     """``none``: the sources' passages one source after another (Eq. 1). ``rrf``, ``weighted``: one ranking, by
     reciprocal ranks or by scores; a passage of several sources is listed once, as the first of them returned it."""
@@ -94,31 +75,14 @@ class Knowledge(BaseModel, frozen=True, extra="forbid"):
     def _no_sources(cls, value: Any) -> Any:
         return () if value is None or value == "none" else value
 
-    @field_validator("rerank", mode="before")
-    @classmethod
-    def _short_rerank(cls, value: Any) -> Any:
-        return None if value == "none" else {"model": value} if isinstance(value, str) else value
-
-    @property
-    def needs_retriever(self) -> bool:
-        """Whether a chat model takes part in the retrieval."""
-        return self.query != "none" or (self.rerank is not None and self.rerank.model == "llm")
-
-    @property
-    def staged(self) -> bool:
-        """Whether pools need more than a search with the question."""
-        return self.query != "none" or self.rerank is not None
-
     def count(self, source: str) -> int:
-        """How many passages of a source are kept without a reranker."""
+        """How many passages of a source are kept."""
         return self.per_source if isinstance(self.per_source, int) else self.per_source[source]
 
     @property
     def pool_limit(self) -> int:
         """The largest number of passages that a pool can hold before debaters search."""
         kept = sum(map(self.count, self.sources))
-        if self.rerank is not None:
-            return self.rerank.keep or kept
         return kept if self.max_passages is None else min(kept, self.max_passages)
 
     @model_validator(mode="after")
@@ -132,8 +96,6 @@ class Knowledge(BaseModel, frozen=True, extra="forbid"):
                 raise ValueError(f"{name} needs fusion = rrf or weighted")
         if unknown := [source for source in self.weights or {} if source not in self.sources]:
             raise ValueError(f"weights: {unknown[0]!r} is not among the sources")
-        if self.fusion != "none" and self.rerank is not None:
-            raise ValueError("rerank makes one ranking over all sources; leave out fusion")
         if self.allow_search and self.select != "adaptive":
             raise ValueError("allow_search needs select = adaptive: selections request the search")
         for source in (source for sources in (self.per_debater_sources or {}).values() for source in sources):
@@ -229,8 +191,6 @@ class Settings(Knowledge, frozen=True, extra="forbid"):
         if self.sources and self.select == "one_each" and len(names) < self.pool_limit:
             found = f"a debater for each of up to {self.pool_limit} passages, found {len(names)}"
             raise ValueError(f"select = one_each needs {found}")
-        if self.needs_retriever and RETRIEVER in map(role_key, names):
-            raise ValueError(f"query and rerank call the role {RETRIEVER!r}; give the debater another name")
         for name in (name for name in self.per_debater_sources or {} if name not in names):
             raise ValueError(f"per_debater_sources: there is no debater {name!r}")
         return self

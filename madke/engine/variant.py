@@ -210,7 +210,7 @@ class Variant:
                 value = {field: value}
             elif name == "order" and isinstance(value, str):
                 value = {"by": value}
-            is_part = isinstance(value, Mapping) and name in ("reads", "order", "rerank")
+            is_part = isinstance(value, Mapping) and name in ("reads", "order")
             content[name] = {**(content.get(name) or {}), **value} if is_part else value
         variant = replace(
             self, protocol=validated(content, settings_of(function_of(content["function"])), file=where.rstrip(":"))

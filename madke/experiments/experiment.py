@@ -29,7 +29,7 @@ from madke.retrieval.pools.building import asking_folder, depth, retrieve_pools
 from madke.retrieval.pools.pool_file import MORE, merged_pools, missing_pools, record_to_json, write_pools
 from madke.runs.directory import read_outcomes, read_transcripts
 from madke.runs.meter import Account, Meter, account, planned_prices
-from madke.runs.pools import POOLS, StageBuild, pool_progress, priced_models
+from madke.runs.pools import pool_progress
 from madke.runs.record import question_hashes, read_record, read_run, write_record
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest, takes_request
 from madke.runs.runner import execute
@@ -186,25 +186,7 @@ class Experiment:
                 self.tell(PoolsReady(found=found))
                 files.append(asked)
             write_pools(more, merged_pools(files, questions, sources=specs))
-            if experiment_spec.staged:
-                self._add_stages(more, lambda done: progress(done, len(questions)))
         asked.unlink(missing_ok=True)
-
-    def _add_stages(self, file: Path, progress: Callable[[int], None]) -> None:
-        """Add the query stages and rerankings of all arms; their calls are not charged to an arm."""
-        if self.options.replay:
-            raise UserError("--replay makes no calls, and pools lack query stages or rerankings")
-        spec, own = self.experiment_spec, self.experiment_spec.own_model
-        further = any(each.query != "none" for each in spec.staged)
-        build = StageBuild(
-            wanted=spec.staged,
-            retriever=own if own is not None and own.name == spec.retriever else spec.retriever,
-            sources=self._opened(spec.all_specs if further else {}),
-            options=self.options,
-            seed=spec.request.seed,
-        )
-        account = replace(self.account, calls=self.path / CALLS, payer=POOLS)
-        asyncio.run(build.write(file, file, account, signals=self.signals, progress=progress))
 
     def _opened(self, specs: Mapping[str, str | None]) -> list[Source]:
         if self.options.replay:
@@ -472,7 +454,7 @@ def run_experiment(
     """
     experiment_spec.check(options)
     own = own or account(options)
-    own.budget.check([*experiment_spec.models, *priced_models(experiment_spec.staged)])
+    own.budget.check(experiment_spec.models)
     tell = never_raising(listen)
     experiment = Experiment(
         path=out,

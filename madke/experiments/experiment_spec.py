@@ -19,7 +19,6 @@ from madke.data import read_dataset
 from madke.data.dataset import chosen, sample_of
 from madke.data.questions import questions_of_records
 from madke.engine.debate import check_needs, check_task
-from madke.engine.settings import RETRIEVER, Knowledge
 from madke.engine.variant import Variant, load_variant
 from madke.engine.wording import refuse_unused, shared_wording
 from madke.experiments.own_choice import sources_of, with_models, with_sources
@@ -29,7 +28,6 @@ from madke.models.endpoint import read_models, refuse_two_addresses
 from madke.models.model_names import forms_with_endpoint, has_endpoint, is_loaded
 from madke.retrieval.named import open_source, parse_sources, resolve
 from madke.retrieval.pools.pool_file import read_pools, sources_in
-from madke.runs.pools import staged
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest
 from madke.runs.spec import RunSpec, refuse_sample, spec_of
 from madke.tasks import get_task
@@ -196,25 +194,6 @@ class ExperimentSpec:
                     raise UserError(f"match_cost: the unit {match.unit!r} has {count} debaters; expected one")
         self.open_all(options)
         self._check_sources()
-
-    @cached_property
-    def staged(self) -> tuple[Knowledge, ...]:
-        """The arms' knowledge settings with a query stage or a reranker, each once."""
-        wanted = (each for _, spec in self.specs for each in staged(spec.protocol.knowledge))
-        once = {(e.sources, e.query, e.rerank and (e.rerank.model, e.rerank.candidates)): e for e in wanted}
-        return tuple(once.values())
-
-    @cached_property
-    def retriever(self) -> str | None:
-        """The model of the role ``retriever``; UserError if two arms have different ones: they share pools."""
-        found: dict[str, str] = {}
-        for arm, spec in self.specs:
-            if RETRIEVER in spec.record.models:
-                found.setdefault(spec.record.models[RETRIEVER], arm.name)
-        if len(found) > 1:
-            arms = " and ".join(f"{model} in arm {arm}" for model, arm in list(found.items())[:2])
-            raise UserError(f"the arms share their pools, but the {RETRIEVER} is {arms}; give all the same with cast")
-        return next(iter(found), None)
 
     @property
     def models(self) -> set[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -21,17 +21,15 @@ from madke.data import FirstRounds
 from madke.data.first_round import planned_first_rounds
 from madke.engine.debate import run_protocol
 from madke.engine.protocol import Protocol
-from madke.engine.settings import MAX_DEBATERS, RETRIEVER, Knowledge
+from madke.engine.settings import MAX_DEBATERS, Knowledge
 from madke.engine.simulate import WorldRoles, equal_scores, nothing_found
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.recipe import Arm
 from madke.models.model_names import has_endpoint
 from madke.models.prefixes import HOSTED_TOKENS
-from madke.models.prices import Price, Prices, cost, estimated_usage, price_of, searches_for
+from madke.models.prices import Price, Prices, cost, estimated_usage, price_of
 from madke.models.store import call_key
 from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, pool_of, read_pools
-from madke.retrieval.pools.stages import LLM, LOCAL, messages
-from madke.runs.pools import POOLS, priced_models, staged
 from madke.runs.spec import RunSpec, with_first_rounds
 from madke.scoring.outside import Grader, grading_request
 
@@ -98,34 +96,6 @@ def load_of(usage: Usage, price: Price | None, times: float, paid: float) -> Loa
         flex_cost=cost(fresh, price.at(price.flex)) * paid if price else 0,
         batch_cost=cost(fresh, price.at(price.batch)) * paid if price else 0,
     )
-
-
-def stage_load(
-    wanted: Sequence[Knowledge], questions: Sequence[Question], retriever: str | None, prices: Prices, reply_tokens: int
-) -> Load:
-    """The calls for a pool of each question, by the models that cost money."""
-    calls = (call for question in questions for call in _calls(wanted, question, retriever or "", reply_tokens))
-    return sum((load_of(usage, price_of(model, prices), 1, 1) for model, usage in calls), Load())
-
-
-def _calls(
-    wanted: Sequence[Knowledge], question: Question, retriever: str, reply_tokens: int
-) -> Iterator[tuple[str, Usage]]:
-    """The model and the usage of each call; equal stages of several settings are one call."""
-    for stage in dict.fromkeys(each.query for each in wanted if each.query != "none"):
-        yield retriever, planned_usage(messages(stage, question.question), reply_tokens)
-    listed = {(each.sources, each.query, each.rerank.candidates, each.rerank.model) for each in wanted if each.rerank}
-    for sources, _, candidates, model in sorted(listed):
-        if model.startswith(LOCAL):
-            continue
-        count = candidates * len(sources)
-        if model == LLM:
-            passages = [Passage(source="", key="", title="", text=PASSAGE, score=0, rank=n) for n in range(count)]
-            yield retriever, planned_usage(messages("rerank", question.question, passages), reply_tokens)
-        else:
-            pairs = [Message(role="user", content=question.question + PASSAGE)] * count
-            usage = replace(planned_usage(pairs, 0), searches=searches_for(count))
-            yield model.partition("@")[0], usage
 
 
 def planned_usage(prompt: Sequence[Message], reply_tokens: int, earlier: Sequence[Sequence[Message]] = ()) -> Usage:
@@ -239,12 +209,6 @@ class Planner:
             least += call.load(scale, repeats, self._possible.get(call.key, 0))
         for call in longest:
             most += call.load(scale, repeats, self._known.get(call.certain_key, 0))
-        # Each debate counts the calls for its pool; the run pays for those of pools that it builds.
-        wanted, retriever = staged(protocol.knowledge), spec.record.models.get(RETRIEVER)
-        stages = stage_load(wanted, questions, retriever, self.prices, self.reply_tokens)
-        built = stages * (scale / repeats if pays_pools and pool_of is None else 0)
-        stages = replace(built, calls=stages.calls * scale, all_tokens=stages.all_tokens * scale)
-        least, most = least + stages, most + stages
         certain = [call.certain_key for call in longest if call.purpose.agent in fewer.roles]
         _record(self._known, certain, repeats)
         _record(self._possible, [call.key for call in longest + shortest], repeats)
@@ -258,21 +222,6 @@ class Planner:
             unpriced=tuple(model for model in models if price_of(model, self.prices) is None),
             assumed_passages=protocol.knowledge is not None and pool_of is None,
             debaters=None if fewest is None else (fewest, len(protocol.cast)),
-        )
-
-    def pool_build(self, wanted: Sequence[Knowledge], questions: Sequence[Question], retriever: str | None) -> Planned:
-        """The estimate for building pools, with the calls of their stages."""
-        sample = spread(questions)
-        load = stage_load(wanted, sample, retriever, self.prices, self.reply_tokens) * (len(questions) / len(sample))
-        models = ([retriever] if retriever else []) + priced_models(wanted)
-        return Planned(
-            name=POOLS,
-            debates=len(questions),
-            least=load,
-            most=load,
-            models=tuple(models),
-            unpriced=tuple(model for model in models if price_of(model, self.prices) is None),
-            assumed_passages=True,
         )
 
     async def _simulate(
@@ -336,9 +285,6 @@ def planned(
     of an arm with ``match_cost`` if it is known already.
     """
     plans: dict[str, Planned] = {}
-    if wanted := experiment_spec.staged:
-        build = planner.pool_build(wanted, experiment_spec.questions, experiment_spec.retriever)
-        plans[POOLS] = replace(build, assumed_passages=pools is None)
     records, held = _existing_pools(experiment_spec, pools)
     for arm in experiment_spec.arms:
         known = debaters(arm)
@@ -353,7 +299,7 @@ def planned(
         def pool(question: Question, knowledge: Knowledge | None = knowledge) -> KnowledgePool:
             return pool_of(records[question.id], knowledge) if knowledge is not None else EMPTY_POOL
 
-        has_pools = knowledge is not None and held.issuperset(knowledge.sources) and bool(pools or not knowledge.staged)
+        has_pools = knowledge is not None and held.issuperset(knowledge.sources)
         fewest = few if few != many else None
         plan = planner.plan(arm.name, spec, pool if has_pools else None, fewest=fewest, pays_pools=False)
         plans[arm.name] = replace(plan, least=Load()) if arm.selects else plan

@@ -17,7 +17,6 @@ from madke.runs.pools import recorded_pools
 from madke.runs.record import run_files, sessions_of
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct
-from madke.scoring.scores import RETRIEVAL_STAGES
 
 ExportRow = dict[str, Any]
 
@@ -62,7 +61,7 @@ TABLE_COLUMNS: Mapping[str, Mapping[str, str]] = {
         **_ROW_OF,
         "n": WHOLE,
         **dict.fromkeys(("source", "key", "title", "text", "asked_by", "query"), TEXT),
-        **dict.fromkeys(("round", "before"), WHOLE),
+        "round": WHOLE,
         "selected_by": TEXTS,
         "cited": FLAG,
     },
@@ -172,24 +171,18 @@ def recorded_calls(arm: Results) -> Iterator[Recorded]:
 
 
 def debates_with_calls(arm: Results) -> Iterator[tuple[Transcript, Sequence[Recorded]]]:
-    """Each debate with its own calls by round, those of its pool first. The calls of a whole run are held in memory."""
+    """Each debate with its own calls by round. The calls of a whole run are held in memory."""
     calls: dict[str, list[Recorded]] = {}
     for call in recorded_calls(arm):
         calls.setdefault(call.purpose.question, []).append(call)
     for transcript in arm.transcripts():
         own = (call for call in calls.get(transcript.id, ()) if _is_of_debate(call, transcript))
-        yield transcript, sorted(own, key=_round_of)
-
-
-def _round_of(call: Recorded) -> int:
-    return 0 if call.purpose.stage in RETRIEVAL_STAGES else call.purpose.round
+        yield transcript, sorted(own, key=lambda call: call.purpose.round)
 
 
 def _is_of_debate(call: Recorded, transcript: Transcript) -> bool:
     """Whether a stored call is one of those that the transcript counts; stores also hold searches and grades."""
-    # Repeats read one pool, and each counts the calls that it took.
-    shared = call.purpose.stage in RETRIEVAL_STAGES
-    return call.purpose.stage in transcript.usage and (shared or call.purpose.repeat == transcript.repeat)
+    return call.purpose.stage in transcript.usage and call.purpose.repeat == transcript.repeat
 
 
 def first_start(arm: Results) -> datetime:

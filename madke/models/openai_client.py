@@ -1,4 +1,4 @@
-"""Chat models and rerankers at OpenAI-compatible endpoints (OpenAI, vLLM, ...) or on Azure, through ``openai``."""
+"""Chat models at OpenAI-compatible endpoints (OpenAI, vLLM, ...) or on Azure, through ``openai``."""
 
 from __future__ import annotations
 

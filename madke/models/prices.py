@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field
 
 from madke.core.chat import Message, Usage
 
@@ -18,8 +18,6 @@ _PerMillion = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 FLEX, BATCH = "flex", "batch"
 """Service tiers at a lower price, as requests, replies and the client of batches name them."""
-_SEARCH = 100
-"""Passages that one search of a reranker may have."""
 _HALF = 0.5
 """What OpenAI, Azure and Gemini take at flex and for batches, as a part of the standard price."""
 
@@ -35,12 +33,8 @@ class TierPrice(BaseModel, extra="forbid", frozen=True):
 
 
 class Price(TierPrice):
-    """Price of a model, in any currency: per million tokens, or per thousand searches of a reranker."""
+    """Price of a model per million tokens, in any currency."""
 
-    prompt: _PerMillion = 0.0
-    completion: _PerMillion = 0.0
-    search: _PerMillion | None = None
-    """A thousand searches of a reranker; its tokens then cost nothing."""
     flex: TierPrice | None = None
     """At the tier ``flex``; None: half of the standard price."""
     batch: TierPrice | None = None
@@ -48,19 +42,8 @@ class Price(TierPrice):
     one_place: ClassVar[bool] = False
     """Whether it holds only for a model of exactly this name, not for one of the same name at another address."""
 
-    @model_validator(mode="after")
-    def _per_token_or_per_search(self) -> Self:
-        tokens = self.model_fields_set & {"prompt", "completion"}
-        if self.search is None and len(tokens) < 2:
-            raise ValueError("expected prompt and completion, or search")
-        if self.search is not None and tokens:
-            raise ValueError("expected prompt and completion, or search, not both")
-        return self
-
     def at(self, tier: TierPrice | None, otherwise: float = 1.0) -> Price:
         """The price at one of its tiers, or this part of the standard price if the tier has none."""
-        if self.search is not None:
-            return self
         cached = None if self.cached is None else self.cached * otherwise
         part = {"prompt": self.prompt * otherwise, "completion": self.completion * otherwise, "cached": cached}
         return self.model_copy(update={**(part if tier is None else dict(tier)), "flex": None, "batch": None})
@@ -110,8 +93,6 @@ def price_of(model: str, prices: Prices) -> Price | None:
 
 def cost(usage: Usage, price: Price) -> float:
     """The cost of calls of one model, in the currency of the price."""
-    if price.search is not None:
-        return usage.searches * price.search / 1000
     cached = price.prompt if price.cached is None else price.cached
     fresh = usage.prompt_tokens - usage.cached_tokens
     return (fresh * price.prompt + usage.cached_tokens * cached + usage.completion_tokens * price.completion) / 1e6
@@ -138,11 +119,6 @@ def prices_paid(prices: Prices, paid: Iterable[tuple[str, Usage]]) -> dict[str, 
 def cost_saved(usage: Usage, price: Price) -> float:
     """What cached tokens made cheaper, in the currency of the price."""
     return cost(replace(usage, cached_tokens=0), price) - cost(usage, price)
-
-
-def searches_for(passages: int) -> int:
-    """The searches that a reranker's provider bills for one question, by Cohere's rule."""
-    return math.ceil(passages / _SEARCH)
 
 
 def estimated_usage(messages: Iterable[Message], text: str) -> Usage:

@@ -11,7 +11,7 @@ import logging
 import os
 import sqlite3
 import zlib
-from collections import ChainMap, Counter
+from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
@@ -192,15 +192,8 @@ class CallStore(AbstractContextManager["CallStore"]):
         which = f"stage NOT IN ({', '.join('?' * len(without))})"
         query = f"SELECT payer, model, count(*), {sums} FROM calls WHERE {which} GROUP BY 1, 2 ORDER BY min(id)"
         with self._errors():
-            # The columns have no searches, and only this stage makes any.
-            searches: Counter[tuple[str, str]] = Counter()
-            for row in self._db.execute(f"{_SELECT} WHERE stage = 'rerank'"):
-                if record := _record(row):
-                    searches[row[2], row[3]] += _completion(record).usage.searches
             return {
-                (payer, model): Paid(
-                    calls, Usage(**dict(zip(_COUNTS, counts, strict=True)), searches=searches[payer, model])
-                )
+                (payer, model): Paid(calls, Usage(**dict(zip(_COUNTS, counts, strict=True))))
                 for payer, model, calls, *counts in self._db.execute(query, tuple(without))
             }
 
@@ -354,4 +347,6 @@ def _record(row: Sequence[Any]) -> dict[str, Any] | None:
 
 
 def _completion(record: Mapping[str, Any]) -> Completion:
-    return Completion(**{**record["completion"], "usage": Usage(**record["completion"]["usage"])})
+    # 0.4.0 also counted searches of rerankers.
+    usage = {name: count for name, count in record["completion"]["usage"].items() if name != "searches"}
+    return Completion(**{**record["completion"], "usage": Usage(**usage)})

@@ -17,7 +17,6 @@ from madke.core.transcript import (
     PoolEntry,
     Position,
     Quote,
-    Retrieval,
     Round,
     Selection,
     Transcript,
@@ -49,7 +48,7 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
     yield from question_lines(transcript)
     if transcript.oracle:
         yield f"({ORACLE})"
-    yield from pool_lines(transcript.pool, transcript.pool_partial, transcript.retrieval)
+    yield from pool_lines(transcript.pool, transcript.pool_partial)
     for agent, texts in transcript.prepared.items():
         for stage, text in texts.items():
             yield from prepared_lines(agent, stage, text)
@@ -80,13 +79,8 @@ def question_lines(asked: Transcript | Question) -> Iterator[str]:
         yield one_line(f"Gold: {' | '.join(asked.answers)}")
 
 
-def pool_lines(
-    pool: Sequence[PoolEntry], partial: Mapping[str, str], retrieval: Retrieval | None = None
-) -> Iterator[str]:
-    """The further queries, the numbered passages, and the sources and stages that failed."""
-    if retrieval is not None:
-        yield from (f"Also searched: {one_line(query)}" for query in retrieval.queries)
-        yield from (f"The {stage} failed: {one_line(why)}" for stage, why in retrieval.failed.items())
+def pool_lines(pool: Sequence[PoolEntry], partial: Mapping[str, str]) -> Iterator[str]:
+    """The numbered passages, and the sources that failed."""
     if pool:
         yield "Knowledge pool:"
         yield from (
@@ -197,8 +191,7 @@ def _figures(scores: Mapping[str, float]) -> str:
 
 
 def _found_by(entry: PoolEntry) -> str:
-    before = "" if entry.before is None else f", rank {entry.before + 1} before reranking"
-    return before + (one_line(f", found by {entry.asked_by} in round {entry.round}") if entry.asked_by else "")
+    return one_line(f", found by {entry.asked_by} in round {entry.round}") if entry.asked_by else ""
 
 
 def _actions(turn: Turn, order: Sequence[str]) -> Iterator[str]:

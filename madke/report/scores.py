@@ -29,7 +29,6 @@ from madke.report.tables import (
     table_of,
     value_cell,
 )
-from madke.runs.pools import POOLS
 from madke.scoring.arms import ArmValues, Results, of_dataset
 from madke.scoring.metrics import (
     BUILT_IN_METRICS,
@@ -400,8 +399,6 @@ def spending_table(
         "tokens are estimates for new calls. A call that several arms make is new only in the first of them. "
         "Identical replies can make more calls shared. Searches and answer scorers are not counted."
     )
-    if POOLS in {plan.name for plan in plans}:
-        note += f" {POOLS}: queries and rerankings, made once for all arms; the calls of an arm include its own."
     return table_of("Planned and made", rows, [note])
 
 

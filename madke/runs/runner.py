@@ -15,7 +15,6 @@ from madke.core.errors import UserError
 from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
 from madke.engine.debate import hold_debate
-from madke.engine.settings import RETRIEVER
 from madke.models.batches import MOST_AT_ONCE, in_batches
 from madke.models.endpoint import endpoints_of, relocations
 from madke.models.limiter import Limits, allow_connections
@@ -25,7 +24,7 @@ from madke.models.store import CallStore
 from madke.retrieval.pools.building import LiveSearch, depth
 from madke.runs.directory import RunDirectory
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, account
-from madke.runs.pools import RunPools, StageBuild, debate_services, own_pools, priced, staged
+from madke.runs.pools import RunPools, debate_services, own_pools
 from madke.runs.record import RunFiles, RunRecord, endpoints_before, read_run, tokens_of_sessions
 from madke.runs.request import RunOptions
 from madke.runs.spec import RunSpec
@@ -73,26 +72,19 @@ async def _execute(
     own = shared or account(options)
     calls = own.calls or directory.path / "calls.sqlite"
     own = replace(own, calls=calls)
-    knowledge, wanted = spec.protocol.knowledge, staged(spec.protocol.knowledge)
+    knowledge = spec.protocol.knowledge
     pending = directory.pending(spec.questions, spec.record.repeats, options)
     # A replay and a finished run need no weights and no keys.
     no_calls = options.replay or not pending
     if not options.replay:
-        own.budget.check(priced(spec))
+        own.budget.check(spec.record.models.values())
     with _models(spec, options, no_calls=no_calls) as models:
         if "human" in spec.record.models.values():
             options = replace(options, concurrency=1)  # a person follows one debate at a time
         answer_scorer = AnswerScorer(spec.record.answer_scorer, replay=no_calls) if spec.record.answer_scorer else None
         pools = None if knowledge is None else spec.pools
         if knowledge is not None and pools is None:
-
-            async def add_stages(file: Path) -> None:
-                model, seed = models.get(RETRIEVER), spec.record.seed
-                build = StageBuild(wanted=wanted, retriever=model, sources=spec.sources(), options=options, seed=seed)
-                await build.write(file, file, own, signals=signals)
-
-            stage = add_stages if wanted else None
-            pools = await own_pools(spec, directory, tell, replay=options.replay, stage=stage)
+            pools = await own_pools(spec, directory, tell, replay=options.replay)
         before = read_run(directory.path) if directory.begun else None
         found = RunPools(pools, knowledge, spec.questions, before)
         live = live_search(spec, before, tell, replay=options.replay)

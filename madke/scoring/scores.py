@@ -184,7 +184,7 @@ def score_with_values(
     readings: defaultdict[str, defaultdict[str, list[ParseStatus]]] = defaultdict(lambda: defaultdict(list))
     """Stage -> question -> the reading of each reply."""
     unread: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    """Stage -> question -> for each call before the debate, and each grade, 1 if it could not be read, else 0."""
+    """Stage -> question -> 1 for each grade that could not be read, else 0."""
     translations: list[tuple[str, tuple[str, ...]]] = []
     shadow = ShadowCounter()
     judge = JudgeCounts()
@@ -215,9 +215,6 @@ def score_with_values(
                     translations.append((transcript.answer or "", transcript.answers))
             for stage, used in transcript.usage.items():
                 usage[stage] = usage.get(stage, StageUsage()) + used
-                if (retrieval := transcript.retrieval) is not None and stage in RETRIEVAL_STAGES:
-                    failed = stage in retrieval.failed or (stage == "rerank" and retrieval.repaired)
-                    unread[stage][transcript.id].append(float(failed))
             for stage, reply in _replies(transcript):
                 if not isinstance(reply, Digest) and reply.error is None:
                     # A pick is read if it names a debater: its status is that of the debater's stance.
@@ -325,9 +322,6 @@ def corpus_scores(translations: Sequence[tuple[str, Sequence[str]]]) -> Mapping[
         for name in ("bleu", "chrf")
     }
 
-
-RETRIEVAL_STAGES = ("rewrite", "decompose", "rerank")
-"""Stages whose calls are made before the debate."""
 
 _Reply = Selection | Stance | Reflection | Verdict | Digest | Final
 

@@ -20,8 +20,6 @@ from madke.scoring.metrics import METRICS, common_metric, correct_by, metrics_of
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 
-_BEFORE = ("rewrite", "decompose", "rerank")
-"""Stages that come before round 1."""
 _CONCLUDING = {"judge", "extract", "pick", "summarize", "digest"}
 _MAJORITY = 0.5 + 1e-6
 
@@ -238,12 +236,11 @@ def _compared(transcript: Transcript) -> _Debate:
 
 def _first(transcript: Transcript) -> GateCost:
     turns = transcript.rounds[0].turns
-    before = [used for stage, used in transcript.usage.items() if stage in _BEFORE]
     used = [turn.usage for turn in turns if turn.usage is not None]
     if len(used) < len(turns):
         calls = sum(1 + (turn.selection is not None) for turn in turns if turn.stance.rule != "given")
-        return GateCost(calls=calls + sum(each.calls for each in before), tokens=None)
-    total = sum([*used, *before], StageUsage())
+        return GateCost(calls=calls, tokens=None)
+    total = sum(used, StageUsage())
     return GateCost(calls=total.calls, tokens=total.tokens)
 
 

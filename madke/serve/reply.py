@@ -85,9 +85,8 @@ def bounded(text: str, *, stops: Sequence[str], limit: int | None) -> tuple[str,
 
 
 def failures(done: Transcript) -> list[str]:
-    """What failed in a debate: sources, stages of the search, selections, turns and verdicts."""
+    """What failed in a debate: sources, selections, turns and verdicts."""
     failed = [f"source {name}: {why}" for name, why in done.pool_partial.items()]
-    failed += [f"{stage}: {why}" for stage, why in (done.retrieval.failed if done.retrieval else {}).items()]
     for each in done.rounds:
         for turn in each.turns:
             parts = (turn.selection, turn.search, turn.stance)

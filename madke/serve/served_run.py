@@ -22,19 +22,16 @@ from madke.core.stage import Stage
 from madke.core.transcript import Transcript
 from madke.data.questions import id_of
 from madke.engine.debate import hold_debate
-from madke.engine.settings import RETRIEVER
-from madke.models.chat_models import close
 from madke.models.limiter import Limits
 from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer, service_request
 from madke.models.store import CallStore
 from madke.retrieval.pools.building import LiveSearch, depth
-from madke.retrieval.pools.pool_file import PoolLines, pool_of, record_from_json, record_to_json
-from madke.retrieval.pools.stages import LLM, SEARCH, PoolStages
+from madke.retrieval.pools.pool_file import PoolLines, pool_of
 from madke.retrieval.source import served_by
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.meter import Budget, Meter
-from madke.runs.pools import debate_services, open_rerankers, stage_models, staged
+from madke.runs.pools import debate_services
 from madke.runs.record import RunFiles, question_hash, read_run
 from madke.runs.request import RunOptions
 from madke.runs.spec import RunSpec
@@ -106,14 +103,6 @@ class ServedRun:
         self._cast = {role: self._leavable(self._pipeline.model(model)) for role, model in self.models.items()}
         scorer = AnswerScorer(self.record.answer_scorer) if self.record.answer_scorer else None
         self._services = debate_services(self._service, live, scorer, self._knowledge)
-        wanted = staged(self._knowledge)
-        self._rerankers = open_rerankers(wanted, self.shared.options)
-        models = {name: self._leavable(model) for name, model in stage_models(self._rerankers, self._pipeline).items()}
-        if self._search is not None:
-            models[SEARCH] = self._service(self._search)
-        if RETRIEVER in self._cast:
-            models[LLM] = self._cast[RETRIEVER]
-        self._stages = PoolStages(wanted=wanted, models=models, seed=self.record.seed)
 
     def question(self, text: str, instructions: str) -> Question:
         """The record of a served question. Without instructions it has the id that :func:`madke.run` gives the text."""
@@ -176,8 +165,6 @@ class ServedRun:
             if self._saving is not None:
                 self._saving.cancel()
                 self._save()
-            for model in self._rerankers.values():
-                await close(model)
             self._directory.end(self.meter.session(), [])
 
     async def _pool(self, question: Question) -> KnowledgePool:
@@ -188,7 +175,7 @@ class ServedRun:
             completion = await _Leavable(self._search, self.shared.landing, waits=False).complete(request)
             if completion.outcome != "ok":
                 raise UserError(f"the search for knowledge failed: {completion.error}")
-            found = record_to_json(await self._stages.add(record_from_json(completion.text)))
+            found = completion.text.encode()
             if question.id not in self._pools.hashes:  # an equal question may have been faster
                 self._pools.append(question.id, found)
         if (record := self._pools.record(question.id)) is None:

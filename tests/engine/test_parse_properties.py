@@ -18,7 +18,6 @@ from madke.engine.parse import (
     parse_confidence,
     parse_grade,
     parse_pick,
-    parse_ranking,
     parse_searches,
     parse_selection,
     parse_side,
@@ -236,7 +235,6 @@ def read_all(text: str) -> None:
         parse_confidence(text),
         parse_searches(text, limit=1),
         parse_side(text, NAMES),
-        parse_ranking(text, size=12),
         read(text, "short_answer", cut=True, context=CONTEXT),
     ):
         assert parsed.status in ("ok", "abstained", "unmarked", "echoed", "contradictory")

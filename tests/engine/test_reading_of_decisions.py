@@ -3,8 +3,6 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from madke.core.question import Question
 from madke.core.transcript import Verdict
@@ -12,7 +10,6 @@ from madke.engine.parse import (
     parse_confidence,
     parse_grade,
     parse_pick,
-    parse_ranking,
     parse_searches,
     parse_selection,
     parse_side,
@@ -195,19 +192,6 @@ READINGS: dict[str, tuple[Any, list[tuple[str, Any]]]] = {
             ("Search for Hungary.", ()),
         ],
     ),
-    "ranking": (
-        lambda text: parse_ranking(text, size=3).value,
-        [
-            ("Ranking: [2] > [0] > [1]", (2, 0, 1)),
-            ("I read [0] first.\n**Ranking:** [1] > [0] > [2]", (1, 0, 2)),
-            ("Ranking:\n[2]\n[1]\n[0]", (2, 1, 0)),
-            ("Ranking: [0] > [1] > [2]\nBetter:\nFinal ranking: [2] > [1] > [0]", (2, 1, 0)),
-            ("Ranking: [2] > [2] > [0]", (2, 0, 1)),  # one twice, one missing
-            ("Ranking: [7] > [1] > [0] > [2]", (1, 0, 2)),  # there is no [7]
-            ("[2] > [1] > [0]", ()),  # not in the requested form: [0] may only be mentioned
-            ("Ranking: none of them helps", ()),
-        ],
-    ),
     "selection": (
         lambda text: parse_selection(text, size=10, limit=3).value.ids,
         [
@@ -271,12 +255,6 @@ def test_other_decisions(kind: str, text: str, value: Any) -> None:
 def test_numbers_that_were_not_shown_do_not_count_towards_the_limit() -> None:
     found = parse_selection("I pick [0], [1], [2] and [4].", size=5, limit=3, shown={3, 4})
     assert (found.value.ids, found.value.dropped) == ((4,), ())
-
-
-@given(st.text(alphabet="Ranking: [0123456789]>\n"), st.integers(0, 30))
-def test_any_ranking_gives_a_permutation_or_nothing(text: str, size: int) -> None:
-    order = parse_ranking(f"Ranking: {text}", size=size).value
-    assert order == () or sorted(order) == list(range(size))
 
 
 HIDDEN = [

@@ -55,15 +55,9 @@ def test_a_limit_needs_the_price_of_every_model_that_charges() -> None:
     Budget(prices={}).check(["openai/maxi"])
 
 
-def test_a_reranker_may_be_priced_by_the_search() -> None:
-    price = Price(search=2)
-    assert cost(Usage(prompt_tokens=5000, searches=3), price) == pytest.approx(0.006)
-    assert price_of("rerank#flex", {"rerank": price}) == price
-
-
 @pytest.mark.parametrize(
     "text",
-    ["{prompt: 1}", "{cached: 1}", "{search: 1, prompt: 1, completion: 1}", "{prompt: 1, completion: 1, flex: 2}"],
+    ["{prompt: 1}", "{cached: 1}", "{prompt: 1, completion: 1, flex: 2}"],
 )
 def test_a_price_is_by_the_token_or_by_the_search(text: str, tmp_path: Path) -> None:
     (tmp_path / "prices.yaml").write_text(f"m: {text}\n")

@@ -136,24 +136,6 @@ def test_a_search_that_fails_is_an_error_and_is_made_again(upstream: Upstream, t
         assert ask(server, "Who wrote book 1?") == "Author 1 [0]"
 
 
-def test_a_served_question_has_the_query_stage_and_the_reranker_of_its_protocol(
-    upstream: Upstream, tmp_path: Path
-) -> None:
-    shelf = Shelf()
-    settings = {"settings": {"query": "rewrite", "rerank": "llm"}}
-    with serving(tmp_path / "out", upstream, sources=shelf, settings=settings) as server:
-        ask(server, "Who wrote book 1?")
-    (path,) = (tmp_path / "out").glob("madke-*")
-    (transcript,) = madke.Run(path).transcripts()
-    # The endpoint answers neither prompt in its form, so the pool is that of the question.
-    assert transcript.retrieval is not None
-    assert transcript.retrieval.failed.keys() == {"rewrite", "rerank"}
-    assert [entry.key for entry in transcript.pool] == ["a", "b"]
-    assert transcript.usage["rewrite"].calls == transcript.usage["rerank"].calls == 1
-    line = json.loads((path / "pools.jsonl").read_text())
-    assert line["queries"]["rewrite"]["error"] == "the reply holds no query"
-
-
 @pytest.mark.parametrize("sources", ["none", {"a": None, "b": None, "c": None}, {"only": None}])
 def test_a_server_starts_with_any_sources_and_says_which_protocols_cannot_run(
     sources: Any, upstream: Upstream, tmp_path: Path

@@ -19,7 +19,6 @@ from madke.engine.parse.passages import (
     IDS,
     parse_citations,
     parse_quotes,
-    parse_ranking,
     parse_searches,
     parse_selection,
 )
@@ -30,6 +29,6 @@ from madke.engine.parse.verdict import parse_confidence, parse_grade, parse_pick
 __all__ = [
     "IDS", "NO_CONTEXT", "TRUNCATED", "WINDOW", "BoundReply", "Marker", "ParseContext", "Parsed", "answer_of",
     "bound_answer", "bound_selection", "bound_side", "bound_verdict", "checked", "is_copied", "marked",
-    "parse_citations", "parse_confidence", "parse_grade", "parse_pick", "parse_quotes", "parse_ranking",
+    "parse_citations", "parse_confidence", "parse_grade", "parse_pick", "parse_quotes",
     "parse_searches", "parse_selection", "parse_side", "parse_verdict", "read_bound", "without_reasoning",
 ]  # fmt: skip

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Container, Iterator
 from itertools import pairwise
-from operator import eq
 from typing import NamedTuple
 
 from madke.core.transcript import Selection
@@ -167,33 +166,6 @@ def parse_searches(reply: Reply, *, limit: int, context: ParseContext = NO_CONTE
     # The requested form is a line of its own.
     queries = list(dict.fromkeys(found[True] or found[False]))[:limit]
     return parsed_at(tuple(reversed(queries)), "marker", (0, len(reply.text))) if queries else nothing(())
-
-
-_RANKING = re.compile(r"^[^\w\n]{0,9}(?:(?:my|the|final)\s+){0,2}ranking\b[^:\n]{0,40}:", re.IGNORECASE | re.MULTILINE)
-_RANKED = re.compile(r"\[\s{0,9}(\d{1,4})\s{0,9}\]")
-
-
-@reading()
-def parse_ranking(reply: Reply, *, size: int, context: ParseContext = NO_CONTEXT) -> Parsed[tuple[int, ...]]:
-    """The numbers 0 to ``size - 1`` in the order of a reply's "Ranking: [2] > [0] > [1]".
-
-    Rule ``ranking`` if they are a permutation. Otherwise ``repaired``: unknown and repeated numbers are dropped, and
-    missing ones follow in ascending order.
-    """
-    text, found = reply.text, []
-    for line in list(_RANKING.finditer(text))[-MOST:]:
-        paragraph = text[line.end() : line.end() + NEAR * NEAR].partition("\n\n")[0]
-        listed = [int(n) for n in _RANKED.findall(paragraph)]
-        if any(n < size for n in listed):
-            is_final = "final" in line[0].lower()
-            found.append(Mark(value=listed, span=(line.end(), len(text)), rule="ranking", is_final=is_final))
-    settled = settle(text, found, eq)
-    if settled is None or settled.value is None or settled.span is None:
-        return nothing((), "none" if settled is None else "contradictory")
-    valid = [n for n in dict.fromkeys(settled.value) if n < size]
-    missing = (n for n in range(size) if n not in set(valid))
-    rule = "ranking" if len(settled.value) == len(valid) == size else "repaired"
-    return parsed_at((*valid, *missing), rule, settled.span)
 
 
 # Quotes and citations.

@@ -26,15 +26,19 @@ from madke.engine.citations import cited_sentences
 from madke.engine.parse import answer_of, marked
 from madke.models.offline.candidates import Candidate, ranked_answers
 from madke.models.offline.language import (
-    STOPWORDS,
+    STOPWORDS as STOPWORDS,
+)
+from madke.models.offline.language import (
     WordVectors,
     content,
-    lower_words,
     names_file,
     normal,
     rank_passages,
     roughly_same,
     tidy,
+)
+from madke.models.offline.language import (
+    lower_words as lower_words,
 )
 from madke.tasks.choice import lettered
 from madke.tasks.short_answer import ShortAnswer
@@ -202,12 +206,6 @@ def reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -
             return _summary(prompt)
         case "digest":
             return _account(prompt)
-        case "rewrite" | "decompose":
-            kept = (word for word in lower_words(_asked(prompt)) if word not in STOPWORDS)
-            return f"[Search: {_without_brackets(' '.join(dict.fromkeys(kept)))}]"
-        case "rerank":
-            ranked = rank_passages(_asked(prompt), prompt.passages, embed)
-            return f"Ranking: {' > '.join(f'[{passage.number}]' for passage, _ in ranked)}"
         case "condense":
             return _asked(prompt)
         case "json":

@@ -1,1 +1,1 @@
-"""Pools: what is in a pool file, building one from sources, query stages and rerankers, live search."""
+"""Pools: what is in a pool file, building one from sources, live search."""

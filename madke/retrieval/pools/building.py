@@ -1,8 +1,8 @@
 """Build pool files from sources, and search during a debate.
 
 Until a pool file is complete, the results of each source for each chunk of questions are kept in a hidden folder next
-to it; the same command resumes from there. For searches during a debate and for further queries, sources are a model,
-so that the call store keeps their results.
+to it; the same command resumes from there. For searches during a debate, sources are a model, so that the call store
+keeps their results.
 """
 
 import asyncio
@@ -49,8 +49,7 @@ its batch. FAISS is as fast as with 1,000; 200 took five times as long."""
 
 def depth(knowledge: Knowledge) -> int:
     """Number of passages to request from each source."""
-    reranked = knowledge.rerank.candidates if knowledge.rerank is not None else 0
-    return max([RETRIEVED, reranked, *(knowledge.count(source) for source in knowledge.sources)])
+    return max([RETRIEVED, *(knowledge.count(source) for source in knowledge.sources)])
 
 
 def retrieve_pools(
@@ -213,14 +212,13 @@ class LiveSearch(Batching):
 
 def searching(model: ChatModel, knowledge: Knowledge) -> Retrieve:
     """The ``retrieve`` of a debate, from a :class:`LiveSearch`; results are filtered like the pool of the debater."""
-    plain = knowledge.model_copy(update={"query": "none", "rerank": None})
 
     async def search(query: str, purpose: Purpose) -> Hits:
         completion = await model.complete(service_request(purpose, query))
         if completion.outcome != "ok":
             return Hits(error=completion.error)
         sources = (knowledge.per_debater_sources or {}).get(purpose.agent, knowledge.sources)
-        pool = pool_of(record_from_json(completion.text), plain, sources=sources)
+        pool = pool_of(record_from_json(completion.text), knowledge, sources=sources)
         failed = len(pool.partial) == len(sources)
         return Hits(error=_reasons(pool.partial)) if failed else Hits(passages=pool.passages)
 

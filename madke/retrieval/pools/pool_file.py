@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,8 +20,7 @@ from madke._util.yaml_file import validated
 from madke.core.errors import UserError, count_of
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
-from madke.core.transcript import Retrieval, StageUsage
-from madke.engine.settings import Knowledge, Rerank
+from madke.engine.settings import Knowledge
 from madke.retrieval.fusion import Method, fuse
 
 _Name = Annotated[str, Field(min_length=1)]
@@ -38,64 +36,13 @@ def _with_defaults(passages: Any) -> Any:
     count: Counter[str] = Counter()
     filled = []
     for passage in passages:
-        source = passage.get("source")
-        place = f"{source} {passage.get('query')}"
         given = {name: value for name, value in passage.items() if value is not None}
-        rank = count[place]
+        if "query" in given:  # of a query stage, which 0.4.0 had
+            continue
+        rank = count[source := str(passage.get("source"))]
         filled.append({"key": f"{source}-{rank}", "title": "", "score": 0.0, "rank": rank, **given})
-        count[place] += 1
+        count[source] += 1
     return filled
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FurtherQueries:
-    """What a query stage asks for besides the question."""
-
-    by: str
-    """Name of the model."""
-    queries: tuple[str, ...] = ()
-    error: str | None = None
-    """Why there are none, or why their search failed. The question alone counts then."""
-    usage: StageUsage = field(default_factory=StageUsage)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ranked:
-    """A passage in a reranking; ranks are 0-based, over all sources."""
-
-    source: str
-    key: str
-    score: float
-    before: int
-    after: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reranking:
-    """The passages of a question as a reranker scores them, best first."""
-
-    model: str
-    """As ``rerank.model`` names it."""
-    by: str
-    """What served it."""
-    scope: str = ""
-    """The candidates that a listwise order holds for, see :func:`scope_of`; empty for scores of single passages."""
-    passages: tuple[Ranked, ...] = ()
-    error: str | None = None
-    """Why passages have no score. They keep their order then."""
-    repaired: bool = False
-    """The reply was no permutation."""
-    usage: StageUsage = field(default_factory=StageUsage)
-
-    @property
-    def scores(self) -> dict[tuple[str, str], float]:
-        """(Source, key) -> score."""
-        return {(ranked.source, ranked.key): ranked.score for ranked in self.passages}
-
-
-def scope_of(sources: Sequence[str], query: str, candidates: int) -> str:
-    """The candidates of a listwise reranking, as text."""
-    return f"{candidates} each of {', '.join(sources)}; query: {query}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,9 +56,6 @@ class PoolRecord:
     """Source -> reason, for each source that failed."""
     sources: dict[str, str] = field(default_factory=dict)
     """Source -> what served it, for each source that was queried. Hand-written files may omit it."""
-    queries: dict[str, FurtherQueries] = field(default_factory=dict)
-    """Query stage -> its queries. Their passages have a ``query``."""
-    reranked: tuple[Reranking, ...] = ()
 
 
 class _Line(RootModel[PoolRecord]):
@@ -157,9 +101,6 @@ def record_to_json(record: PoolRecord) -> bytes:
     fields["passages"] = [
         {name: value for name, value in passage.items() if value is not None} for passage in fields["passages"]
     ]
-    for optional in ("queries", "reranked"):
-        if not fields[optional]:
-            del fields[optional]
     # Half a surrogate pair from a web page must not fail the batch.
     return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
 
@@ -229,8 +170,6 @@ def merged_record(question: Question, parts: Sequence[PoolRecord]) -> PoolRecord
         passages=tuple(passage for part in parts for passage in part.passages),
         partial={source: reason for part in parts for source, reason in part.partial.items()},
         sources={source: served_by for part in parts for source, served_by in part.sources.items()},
-        queries={stage: found for part in parts for stage, found in part.queries.items()},
-        reranked=tuple(reranking for part in parts for reranking in part.reranked),
     )
 
 
@@ -289,123 +228,39 @@ def missing_pools(file: Path, questions: Sequence[Question]) -> Iterator[tuple[l
         more.unlink()
 
 
-_Keyed = tuple[Passage, set[str]]
-"""A passage and its :attr:`madke.core.knowledge.Passage.dedup_keys`."""
-
-
 def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] | None = None) -> KnowledgePool:
     """The numbered pool of one question under a protocol's settings, optionally limited to ``sources``.
 
     Two passages are duplicates if their words or their URLs are equal; the first one is kept. In a fusion, ``rank`` and
-    ``score`` come from the fusion, the other fields from the first source that found the passage. A failed reranking
-    leaves :func:`rerank_candidates`.
-
-    Raises:
-        UserError: The record lacks the query stage or the reranking.
+    ``score`` come from the fusion, the other fields from the first source that found the passage.
     """
-    query = knowledge.query
-    if query != "none" and query not in record.queries:
-        raise UserError(f"its pool for {record.id!r} has no query stage {query!r}; build it with --query {query}")
     names = knowledge.sources if sources is None else sources
-    if knowledge.rerank is not None:
-        return _reranked(record, names, knowledge, knowledge.rerank)
-    rankings = [(ranking(record, name, query), knowledge.count(name)) for name in names]
-    if knowledge.fusion == "none":
-        seen: set[str] = set()
-        passages = [passage for found, limit in rankings for passage, _ in _top(found, limit, seen)]
-    else:
-        lists = [_top(found, limit, set()) for found, limit in rankings]
+    seen: set[str] = set()
+    lists: list[list[Passage]] = []
+    for name in names:
+        if knowledge.fusion != "none":
+            seen = set()
+        lists.append([])
+        for passage in sorted((each for each in record.passages if each.source == name), key=lambda each: each.rank):
+            if len(lists[-1]) < knowledge.count(name) and not passage.dedup_keys & seen:
+                seen |= passage.dedup_keys
+                lists[-1].append(passage)
+    passages = [passage for found in lists for passage in found]
+    if knowledge.fusion != "none":
         weights = [(knowledge.weights or {}).get(name, 1.0) for name in names]
         passages = _fused(lists, knowledge.fusion, weights)[: knowledge.max_passages]
-    return _pool(record, passages, names, query)
+    partial = {name: reason for name, reason in record.partial.items() if name in names}
+    return KnowledgePool(passages=tuple(passages), partial=partial)
 
 
-def ranking(record: PoolRecord, source: str, query: str) -> list[_Keyed]:
-    """A source's passages for the question, in order of rank.
-
-    With a query stage, the rankings of the question and of the stage's queries are joined by reciprocal ranks, without
-    duplicates; ``rank`` and ``score`` are then those of the joined ranking.
-    """
-    asked = (None, *(record.queries[query].queries if query != "none" else ()))
-    mine = sorted((passage for passage in record.passages if passage.source == source), key=lambda found: found.rank)
-    lists = [[(passage, passage.dedup_keys) for passage in mine if passage.query == one] for one in asked]
-    if len(lists) == 1:
-        return lists[0]
-    return [(passage, passage.dedup_keys) for passage in _fused(lists, "rrf", [1.0] * len(lists))]
-
-
-def rerank_candidates(record: PoolRecord, sources: Sequence[str], query: str, limit: int) -> list[Passage]:
-    """Up to ``limit`` passages of each source without duplicates: the first of every source, the second, ..."""
-    seen: set[str] = set()
-    lists = [_top(ranking(record, name, query), limit, seen) for name in sources]
-    return [each[0] for row in zip_longest(*lists) for each in row if each is not None]
-
-
-def _reranked(record: PoolRecord, sources: Sequence[str], knowledge: Knowledge, rerank: Rerank) -> KnowledgePool:
-    query = knowledge.query
-    found = rerank_candidates(record, sources, query, rerank.candidates)
-    scope = scope_of(sources, query, rerank.candidates)
-    held = [each for each in record.reranked if each.model == rerank.model]
-    entry = next((each for each in held if each.scope in ("", scope)), None)
-    scores = entry.scores if entry else {}
-    places = {(passage.source, passage.key): place for place, passage in enumerate(found)}
-    if entry is None or (entry.error is None and not scores.keys() >= places.keys()):
-        present = "; ".join(each.scope or "other passages" for each in held) or "nothing"
-        raise UserError(
-            f"its pool for {record.id!r} has no reranking by {rerank.model!r} of {scope} (it has: {present}); build "
-            f"it with --rerank {rerank.model} --rerank-from {rerank.candidates}, or the same sources and query"
-        )
-    if scores.keys() >= places.keys():
-        found.sort(key=lambda passage: -scores[passage.source, passage.key])
-    keep = rerank.keep or sum(map(knowledge.count, sources))
-    kept = [
-        replace(each, rank=rank, score=scores.get(place, each.score), before=places[place])
-        for rank, each in enumerate(found[:keep])
-        for place in [(each.source, each.key)]
-    ]
-    return _pool(record, kept, sources, query, entry)
-
-
-def _pool(
-    record: PoolRecord,
-    passages: Sequence[Passage],
-    sources: Sequence[str],
-    query: str,
-    entry: Reranking | None = None,
-) -> KnowledgePool:
-    """The pool, with what its query stage and its reranking did and used."""
-    further = None if query == "none" else record.queries[query]
-    stages = {stage: found for stage, found in ((query, further), ("rerank", entry)) if found is not None}
-    retrieval = Retrieval(
-        queries=further.queries if further else (),
-        failed={stage: found.error for stage, found in stages.items() if found.error is not None},
-        repaired=entry is not None and entry.repaired,
-    )
-    return KnowledgePool(
-        passages=tuple(passages),
-        partial={name: reason for name, reason in record.partial.items() if name in sources},
-        retrieval=retrieval if stages else None,
-        usage={stage: found.usage for stage, found in stages.items() if found.usage.calls},
-    )
-
-
-def _top(keyed: Sequence[_Keyed], limit: int, seen: set[str]) -> list[_Keyed]:
-    """The first ``limit`` passages that have no key in ``seen``; adds their keys to ``seen``."""
-    kept: list[_Keyed] = []
-    for passage, keys in keyed:
-        if len(kept) < limit and not keys & seen:
-            seen |= keys
-            kept.append((passage, keys))
-    return kept
-
-
-def _fused(lists: Sequence[Sequence[_Keyed]], method: Method, weights: Sequence[float]) -> list[Passage]:
+def _fused(lists: Sequence[Sequence[Passage]], method: Method, weights: Sequence[float]) -> list[Passage]:
     passages: list[Passage] = []
     number_of: dict[str, int] = {}
     rankings: list[dict[int, float]] = []
     for found in lists:
         rankings.append({})
-        for passage, keys in found:
+        for passage in found:
+            keys = passage.dedup_keys
             number = min((number_of[key] for key in keys if key in number_of), default=len(passages))
             if number == len(passages):
                 passages.append(passage)

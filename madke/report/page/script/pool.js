@@ -67,11 +67,7 @@ function poolPart(parts) {
   const several = parts.length > 1;
   const notes = parts.flatMap(({ run, record }) => {
     const failed = Object.entries(record.pool_partial ?? {}).map(([source, why]) => `${source} failed: ${why}`);
-    const { queries = [], failed: stages = {}, repaired } = record.retrieval ?? {};
-    const also = queries.map((query) => `Also searched: ${query}`);
-    const without = Object.entries(stages).map(([stage, why]) => `The ${stage} failed, so the pool is without it: ${why}`);
-    const mended = repaired && "The reranking reply was no permutation; it was repaired.";
-    const found = [record.pool && TEXTS[run.texts], ...failed, ...also, ...without, mended].filter(Boolean);
+    const found = [record.pool && TEXTS[run.texts], ...failed].filter(Boolean);
     return found.map((note) => el("p", { class: "note" }, several && `${run.name}: `, note));
   });
   if (passages.length === 0 && notes.length === 0) return null;
@@ -111,7 +107,6 @@ function passagePart({ entry, text, gold, held, quoted }, count, whole = false) 
     el("span", { class: "source" }, entry.source),
     link ? webLink(link) : el("span", { class: "key" }, entry.key),
     date && el("span", {}, date),
-    entry.before !== undefined && el("span", {}, `rank ${entry.before + 1} before reranking, ${entry.n + 1} after`),
     entry.asked_by &&
       el("span", {}, `found by ${entry.asked_by} in round ${entry.round}, searching for “${entry.query}”`),
   ];
