@@ -37,7 +37,7 @@ from madke.core.question import Question
 from madke.report.human_grades import kappa
 from madke.scoring.debate_rows import over_repeats
 from madke.scoring.metrics import exact_match, token_f1
-from madke.scoring.outside import NO_GRADE, Grader, Grades, grade
+from madke.scoring.scored import NO_GRADE, Grader, Grades, grade
 from madke.tasks import get_task
 from madke.tasks.answer_text import squad_normalize
 from madke.tasks.short_answer import same as same_answer

@@ -11,7 +11,7 @@ from pathlib import Path
 import madke
 from madke.core.errors import UserError
 from madke.engine.deferral import SIGNALS, signals
-from madke.scoring.calibration import fitted, judged, quality
+from madke.scoring.calibration import fitted, judged
 from madke.tasks import get_task
 
 QUESTIONS = Path(__file__).parents[1] / "eval" / "samples" / "questions.jsonl"
@@ -25,8 +25,7 @@ def main() -> None:
         print(f"{len(debates)} answers, {sum(each.wrong for each in debates)} wrong")
         spec = {"run": "dev", "variant": "madke", "tasks": ("short_answer",), "models": ("offline",)}
         calibration = Path(folder) / "calibration.json"
-        found_signals = [name for name in SIGNALS if quality(name, debates)]
-        print("signals:", ", ".join(f"{name} ({SIGNALS[name]})" for name in found_signals))
+        print("signals:", ", ".join(f"{name} ({meaning})" for name, meaning in SIGNALS.items()))
         made = fitted(debates, "agreement_last", spec)
         calibration.write_text(made.model_dump_json(), encoding="utf-8")
         try:

@@ -29,7 +29,7 @@ from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest,
 from madke.scoring.arms import Results, open_results
 from madke.scoring.debate_rows import correct
 from madke.scoring.metrics import GRADER
-from madke.scoring.outside import external_values
+from madke.scoring.scored import external_values
 from madke.scoring.statistics import Estimate, estimate
 from madke.scoring.verdict import MARGIN, Verdict, verdict_of
 
@@ -299,8 +299,7 @@ def _last(
     listen: Listener,
 ) -> Study:
     from madke.scoring.arms import open_results
-    from madke.scoring.outside import graders_of
-    from madke.scoring.scored import ask_outside
+    from madke.scoring.scored import ask_outside, graders_of
 
     graders = graders_of(grader, base_url=options.base_url) if grader else []
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from madke._util.files import write_file
 from madke._util.terminal import say, say_json
 from madke.core.errors import UserError
-from madke.engine.deferral import SIGNALS, fewest
-from madke.report.tables import count_cell, percent_cell, plain_table, score_cell, table_of
+from madke.engine.deferral import fewest
+from madke.report.tables import percent_cell, plain_table, score_cell, table_of
 from madke.runs.spec import read_calibration
-from madke.scoring.calibration import evaluated, fitted, judged, quality
+from madke.scoring.calibration import evaluated, fitted, judged
 
 if TYPE_CHECKING:
     from madke.engine.deferral import Calibration
     from madke.report.tables import Table, TableRow
     from madke.scoring.arms import Results
-    from madke.scoring.calibration import Evaluated, SignalQuality
+    from madke.scoring.calibration import Evaluated
 
 _LEVELS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 """Shares of wrong answers for which tables have thresholds."""
@@ -42,13 +42,11 @@ def learn_or_test(
             say(plain_table(_test_table(tested), details=True))
     elif out is not None:
         made = fitted(debates, signal, _described(arms))
-        qualities = [found for name in SIGNALS if (found := quality(name, debates))]
         write_file(out, made.model_dump_json(indent=1).encode() + b"\n")
         if as_json:
-            say_json({"signals": qualities, "thresholds": {level: made.threshold(level) for level in _LEVELS}})
+            say_json({"thresholds": {level: made.threshold(level) for level in _LEVELS}})
             return
-        for table in (_signal_table(qualities), _level_table(made)):
-            say(plain_table(table, details=True))
+        say(plain_table(_level_table(made), details=True))
         say(f"calibration: {out}: thresholds on {signal}, tested on {len(made.points)} questions")
 
 
@@ -65,25 +63,6 @@ def _described(arms: Sequence[Results]) -> dict[str, object]:
         "tasks": tuple(sorted(tasks)),
         "models": tuple(sorted(set(specs[0].models.values()))),
     }
-
-
-def _signal_table(found: Sequence[SignalQuality]) -> Table:
-    """The best signal first."""
-    rows: list[TableRow] = [
-        {
-            "signal": each.name,
-            "n": count_cell(each.n),
-            "wrong %": percent_cell(each.wrong),
-            "AURC %": percent_cell(each.aurc),
-            "best AURC %": percent_cell(each.best_aurc),
-        }
-        for each in sorted(found, key=lambda each: each.aurc)
-    ]
-    note = (
-        "AURC: the mean share of wrong answers over all coverages, the most trusted first; a useless signal has that "
-        "of all answers, the best possible one the next column."
-    )
-    return table_of("Signals", rows, [note])
 
 
 def _level_table(made: Calibration) -> Table:

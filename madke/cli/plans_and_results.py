@@ -32,14 +32,14 @@ from madke.runs.spec import resolve
 if TYPE_CHECKING:
     from madke.experiments.experiment import Experiment
     from madke.experiments.experiment_spec import ExperimentSpec
-    from madke.scoring.outside import Grader
+    from madke.scoring.scored import Grader
 
 _SHOWN_REASONS = 3
 
 
 def graders_for(models: str | None, options: RunOptions) -> list[Grader]:
     """The graders of ``--grader``; UserError with ``--replay``, which makes no calls."""
-    from madke.scoring.outside import graders_of
+    from madke.scoring.scored import graders_of
 
     if models is None:
         return []

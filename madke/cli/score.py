@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from madke._util.child_process import CommandScorer
     from madke.runs.meter import Budget
     from madke.scoring.arms import Results
-    from madke.scoring.outside import Grader
+    from madke.scoring.scored import Grader
     from madke.scoring.scores import Scores
 
     Rows = Mapping[str, Mapping[str | None, Scores]]
@@ -41,7 +41,7 @@ EPILOG = flags.epilog(
     "Grading: MODEL is named as for `madke run`. A COMMAND (COMET, BLEURT, ...) reads JSON lines of source, candidate "
     "and references, and answers each with a number. Grades and scores are kept in the run directory, or next to the "
     "prediction file: grades.sqlite, external.json. Finished grading calls are not repeated, "
-    "also not for the same answer in another PATH or arm. Two graders are compared by Cohen's kappa.",
+    "also not for the same answer in another PATH. Two graders are compared by Cohen's kappa.",
     "Tables mark differences from the first PATH. A .tex table has only the columns that fit in a paper.",
     flags.PRICES,
     "Exit status: 0 done, 1 calls of the grader failed, 2 bad input, 130 interrupted.",
@@ -108,8 +108,7 @@ def command(
     from madke.report.files import write_answers, write_table
     from madke.report.scores import scores_with_tests
     from madke.runs.meter import Budget
-    from madke.scoring.outside import graders_of
-    from madke.scoring.scored import score_run, scores_by_dataset
+    from madke.scoring.scored import graders_of, score_run, scores_by_dataset
     from madke.scoring.scores import scores_to_json
 
     written = _outputs(out, predictions, tables or ())  # before any grading is paid

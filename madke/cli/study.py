@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from madke.api.study import Study
     from madke.experiments.experiment import Experiment
     from madke.experiments.experiment_spec import ExperimentSpec
-    from madke.scoring.outside import Grader
+    from madke.scoring.scored import Grader
 
 EPILOG = flags.epilog(
     "Four arms answer the same questions over the same passages: one call without and one with documents, a debate, "

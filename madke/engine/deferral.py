@@ -9,13 +9,12 @@ those acted on is at most the level, for questions like those of the calibration
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
 from typing import Annotated
 
 from pydantic import BaseModel, Field
 
 from madke.core.question import Question
-from madke.core.transcript import Agreement, Deferral, Transcript
+from madke.core.transcript import Deferral, Transcript
 from madke.engine.agreement import answer_groups, matcher, recorded_agreement
 from madke.tasks.base import BaseTask
 
@@ -25,13 +24,8 @@ SIGNALS: Mapping[str, str] = {
     "agreement_first": "share of debaters in the largest group of equal answers after round 1",
     "agreement_last": "share of debaters whose last answer is the final one",
     "judge": "1 if the judge found consensus, 0 if not",
-    "quick": "1 divided by the number of rounds",
     "steady": "share of debaters who never changed their answer",
-    "margin": "votes or weights of the answer minus those of the second, as a share of all",
-    "confidence": "mean confidence that supporters of the answer stated",
     "support": "share of the passages read for the answer that contain it",
-    "rank": "1 divided by the place in the pool of the first passage that contains the answer",
-    "quotes": "share of quotes for the answer that were found",
 }
 """Signal -> what it is. Each is from 0 to 1; more speaks for the answer."""
 
@@ -41,53 +35,32 @@ def signals(transcript: Transcript, task: BaseTask) -> dict[str, float]:
     agreement = recorded_agreement(transcript, task)
     if stated_answer(transcript) is None or agreement is None:
         return {}
-    same = matcher(task, _asked(transcript))
+    question = Question(
+        id=transcript.id, question=transcript.question, task=transcript.task, choices=transcript.choices
+    )
+    groups = answer_groups(transcript.rounds[0].turns, matcher(task, question))
     agents = {turn.agent for entry in transcript.rounds for turn in entry.turns}
-    first = transcript.rounds[0].turns
     supporters = {agent for each in agreement.positions for agent in each.supporters}
     # With samples of one vote, the agreement is that of all rounds. The last one may have failed calls too.
     asked = supporters | {*agreement.silent, *(turn.agent for turn in transcript.rounds[-1].turns)}
     found = {
-        "agreement_first": max((len(group) for group in answer_groups(first, same)), default=0) / max(1, len(first)),
+        "agreement_first": max(map(len, groups), default=0) / max(1, len(transcript.rounds[0].turns)),
         "agreement_last": len(supporters - {*agreement.dissent}) / max(1, len(asked)),
-        "quick": 1 / len(transcript.rounds),
         "steady": 1 - len({change.agent for change in agreement.changes}) / max(1, len(agents)),
     }
     verdict = transcript.rounds[-1].verdict
     if verdict is not None and verdict.consensus is not None:
         found["judge"] = float(verdict.consensus)
-    weights = sorted(transcript.final.scores.values(), reverse=True)
-    if weights and sum(weights) > 0 and min(weights) >= 0:
-        found["margin"] = (weights[0] - (weights[1] if len(weights) > 1 else 0.0)) / sum(weights)
-    return found | _stated(transcript, agreement) | _looked_up(agreement)
+    right = [each for each in agreement.positions if not {*each.supporters} & {*agreement.dissent}]
+    read = {n for each in right for n in each.passages}
+    if read and any(each.containing is not None for each in right):
+        found["support"] = len({n for each in right for n in each.containing or ()}) / len(read)
+    return found
 
 
 def stated_answer(transcript: Transcript) -> str | None:
     """The final answer, also a deferred one."""
     return transcript.answer if transcript.deferral is None else transcript.deferral.answer
-
-
-def _asked(transcript: Transcript) -> Question:
-    return Question(id=transcript.id, question=transcript.question, task=transcript.task, choices=transcript.choices)
-
-
-def _stated(transcript: Transcript, agreement: Agreement) -> dict[str, float]:
-    turns = [turn for turn in transcript.rounds[-1].turns if turn.agent not in agreement.dissent]
-    stated = [turn.stance.confidence for turn in turns if turn.stance.confidence is not None]
-    return {"confidence": fmean(stated)} if stated else {}
-
-
-def _looked_up(agreement: Agreement) -> dict[str, float]:
-    right = [each for each in agreement.positions if not set(each.supporters) & set(agreement.dissent)]
-    read = {n for each in right for n in each.passages}
-    containing = {n for each in right for n in each.containing or ()}
-    quotes = [quote for each in right for quote in each.quotes]
-    found: dict[str, float] = {}
-    if read and any(each.containing is not None for each in right):
-        found |= {"support": len(containing) / len(read), "rank": 1 / (1 + min(containing)) if containing else 0.0}
-    if quotes:
-        found["quotes"] = fmean(quote.status in ("found", "approximate") for quote in quotes)
-    return found
 
 
 Settle = Callable[[Transcript], Transcript]
@@ -157,19 +130,16 @@ class Deferring(BaseModel, frozen=True, extra="forbid"):
 
     def settle(self, task: BaseTask) -> Settle:
         """Defers the debates of a task that do not reach the threshold."""
-        least = self.calibration.threshold(self.level)
+        least, signal = self.calibration.threshold(self.level), self.calibration.signal
         assert least is not None, "resolve() checks it"
 
-        return lambda transcript: self._deferred(transcript, task, least)
+        def deferred(transcript: Transcript) -> Transcript:
+            score = signals(transcript, task).get(signal, 0.0)
+            if transcript.status != "ok" or score >= least:
+                return transcript
+            bound = f"the least for an error of at most {100 * self.level:g} %"
+            reason = f"its {signal} {score:.2f} is below {least:.2f}, {bound}"
+            deferral = Deferral(reason=reason, answer=transcript.answer, score=score)
+            return replace(transcript, status="deferred", answer=None, deferral=deferral)
 
-    def _deferred(self, transcript: Transcript, task: BaseTask, least: float) -> Transcript:
-        if transcript.status != "ok":
-            return transcript
-        signal = self.calibration.signal
-        score = signals(transcript, task).get(signal, 0.0)
-        if score >= least:
-            return transcript
-        bound = f"an error of at most {100 * self.level:g} %"
-        reason = f"its {signal} {score:.2f} is below {least:.2f}, the least for {bound}"
-        deferral = Deferral(reason=reason, answer=transcript.answer, score=score)
-        return replace(transcript, status="deferred", answer=None, deferral=deferral)
+        return deferred

@@ -31,7 +31,7 @@ from madke.models.prices import Price, Prices, cost, estimated_usage, price_of
 from madke.models.store import call_key
 from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, pool_of, read_pools
 from madke.runs.spec import RunSpec, with_first_rounds
-from madke.scoring.outside import Grader, grading_request
+from madke.scoring.scored import Grader, grading_request
 
 PASSAGE = "word " * 100
 """A placeholder for passages of a missing pool: Wikipedia passages have a hundred words."""

@@ -33,7 +33,6 @@ from madke.scoring.arms import ArmValues, QuestionKey, Results, open_runs, read_
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct
 from madke.scoring.logs import Log
 from madke.scoring.metrics import heading_of, is_share, question_of
-from madke.scoring.outside import external_values
 from madke.scoring.paired import (
     PairedTest,
     compared,
@@ -43,7 +42,7 @@ from madke.scoring.paired import (
     paired_tests,
     paired_tests_by_dataset,
 )
-from madke.scoring.scored import incomplete
+from madke.scoring.scored import external_values, incomplete
 from madke.scoring.scores import Scores, scores_of
 from madke.scoring.statistics import Estimate, estimate, half_width
 from madke.tasks import get_task

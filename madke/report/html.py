@@ -34,9 +34,8 @@ from madke.report.verdict import finding
 from madke.runs.record import sessions_of
 from madke.scoring.arms import ArmValues, Results, open_runs
 from madke.scoring.metrics import METRICS, common_metric, heading_of
-from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest
-from madke.scoring.scored import scored_arm
+from madke.scoring.scored import arm_of, scored_arm
 from madke.scoring.scores import Scores
 
 _SCRIPTS = (

@@ -30,7 +30,7 @@ from madke.report.tables import Table, TableRow, count_cell, percent_cell, score
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct, over_repeats
 from madke.scoring.metrics import HUMAN, METRICS, is_binary, is_grader, metrics_of, question_of
-from madke.scoring.outside import answers_of, external_values, grader_of, keep_scores
+from madke.scoring.scored import answers_of, external_values, grader_of, keep_scores
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 from madke.tasks.base import Scale

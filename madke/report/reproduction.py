@@ -17,7 +17,7 @@ from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, ta
 from madke.runs.record import RunRecord
 from madke.scoring.arms import ArmValues, Results, of_dataset, open_results
 from madke.scoring.metrics import GRADER, heading_of, is_share
-from madke.scoring.outside import arm_of, grader_of
+from madke.scoring.scored import arm_of, grader_of
 from madke.scoring.statistics import Estimate, wilson
 
 CellVerdict = Literal["reproduced", "higher", "lower", "not comparable", "not run"]

@@ -38,8 +38,8 @@ from madke.scoring.metrics import (
     heading_of_correct,
     is_share,
 )
-from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
+from madke.scoring.scored import arm_of
 from madke.scoring.scores import Scores
 from madke.scoring.shadow import changed_note, gate_lines
 from madke.scoring.statistics import DIFFICULTY, Estimate

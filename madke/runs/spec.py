@@ -25,7 +25,7 @@ from madke.data.first_round import Draw
 from madke.data.formats import READERS, DatasetReader
 from madke.data.questions import questions_of_records
 from madke.engine.debate import check_needs, check_task
-from madke.engine.deferral import CALIBRATION_FORMAT, Calibration, Deferring, fewest
+from madke.engine.deferral import CALIBRATION_FORMAT, SIGNALS, Calibration, Deferring, fewest
 from madke.engine.protocol import Protocol, ProtocolFunction
 from madke.engine.scene import Scene
 from madke.engine.settings import role_key
@@ -359,7 +359,7 @@ def read_calibration(path: Path) -> Calibration:
     """The calibration in a file; UserError if it holds none, or one of another version."""
     how = "is not a calibration of this version; write it anew with `madke score --calibrate`"
     found = read_json(path, Calibration, how)
-    if found.format != CALIBRATION_FORMAT:
+    if found.format != CALIBRATION_FORMAT or found.signal not in SIGNALS:
         raise UserError(how, file=path)
     return found
 

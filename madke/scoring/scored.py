@@ -1,52 +1,69 @@
-"""The scores of an arm: from its transcripts, external scorers, a grader, and the cost of its calls."""
+"""Scores of runs and predictions: from their answers, from a grading model, and from external programs.
 
+The grade is the GPT-4 score of Wang et al. (MADKE, Appendix C), worded in ``prompts/grading/grade.yaml``. The grader
+sees worked examples, the question, all references and the parsed answer, never the debate; its reply ends in
+``[True]`` or ``[False]``. Quoted texts are put between tags, and a grade's marker inside them gets round brackets.
+Grades and other scores are kept in ``external.json``, the grader's calls in ``grades.sqlite``: in a run's directory, or
+next to a predictions file with its name as prefix.
+"""
+
+import asyncio
 import json
 import logging
 import os
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, FiniteFloat, RootModel, ValidationError
 
-from madke._util.child_process import CommandScorer
+from madke._util.assets import asset
+from madke._util.child_process import CommandScorer, ScorerItem
 from madke._util.files import fingerprint, write_file
-from madke._util.terminal import printable
+from madke._util.terminal import printable, without_keys
+from madke._util.yaml_file import read_json, read_yaml
 from madke._version import __version__
+from madke.core.chat import ChatRequest, Message, Purpose
 from madke.core.errors import UserError
 from madke.core.events import Watch, silent
+from madke.core.question import Question
+from madke.core.transcript import Transcript
+from madke.engine.parse import parse_grade, without_reasoning
+from madke.engine.reading import without_tags
+from madke.models.chat_models import close, open_model
+from madke.models.endpoint import refuse_unreachable
+from madke.models.limiter import Limits
+from madke.models.pipeline import CallPipeline
 from madke.models.prices import Prices, billed_as, cost, cost_saved, price_of
 from madke.models.store import CallStore
-from madke.runs.directory import is_being_written
-from madke.runs.meter import Budget
+from madke.runs.directory import Key, is_being_written
+from madke.runs.meter import Budget, Meter
 from madke.runs.record import run_files, sessions_of
-from madke.scoring.arms import ArmValues, Results, open_runs
-from madke.scoring.outside import (
-    EXTERNAL,
-    Grader,
-    external_values,
-    grade_results,
-    graders_of,
-    known_grades,
-    require_answers,
-    score_outside,
-)
+from madke.runs.stopping import drained, until_limit, until_stopped
+from madke.scoring.arms import ArmValues, Results, open_runs, read_arm
+from madke.scoring.metrics import GRADER, HUMAN, is_grader, question_of
 from madke.scoring.scores import Scores, Spending, score_with_values, scores_from_json, scores_of, scores_to_json
+from madke.tasks.choice import lettered
 
 _log = logging.getLogger(__name__)
 
-_METRICS = "metrics.json"
+_METRICS, _EXTERNAL, _GRADES = "metrics.json", "external.json", "grades.sqlite"
+
+
+# Scores of a run
 
 
 def score_run(
     run: Path | str | Results,
     *,
     prices: Prices = MappingProxyType({}),
-    grader: Grader | str | None = None,
+    grader: "Grader | str | None" = None,
     scorers: Mapping[str, CommandScorer | str] = MappingProxyType({}),
 ) -> Scores:
     """Score a run, including stored external scores and grades, and write its ``metrics.json``.
@@ -64,16 +81,13 @@ def score_run(
         UserError: The directory is no run or cannot be written, or a grader or scorer cannot be used.
     """
     (arm,) = open_runs([run])
-    is_record = arm.path.is_dir() and not arm.corrected
     ask_outside([arm], grader, scorers)
     # Before the transcripts are read, because a run may be appending to them.
     state = _state(arm.path) if arm.path.is_dir() else ""
     scores, _ = scored_arm(arm, state)
-    if not arm.path.is_dir():
-        return scores
-    if prices:
+    if prices and arm.path.is_dir():
         scores = replace(scores, spending=run_spending(arm.path, prices))
-    if not is_record:
+    if not arm.path.is_dir() or arm.corrected:
         return scores
     scores = replace(scores, scored=state)
     try:
@@ -83,34 +97,6 @@ def score_run(
             raise
         _log.warning("%s; the scores are not stored", error)
     return scores
-
-
-def ask_outside(
-    arms: Sequence[Results],
-    grader: Grader | str | Sequence[Grader] | None = None,
-    scorers: Mapping[str, CommandScorer | str] = MappingProxyType({}),
-    *,
-    budget: Budget | None = None,
-    watch: Watch = lambda: nullcontext(silent),
-) -> int:
-    """Run external scorers and graders on the answers of arms, and store their scores next to the arms.
-
-    A prompt that several arms share is graded once. ``budget`` pays for the grader's calls. ``watch`` opens a listener
-    for the calls on an arm. Returns the number of answers whose grading call failed; grading again retries them.
-    UserError if there is nothing to score, or a grader or scorer cannot be used.
-    """
-    commands = {name: CommandScorer(each) if isinstance(each, str) else each for name, each in scorers.items()}
-    if commands:
-        require_answers(arms)
-    if grader is not None:
-        require_answers(arms, references=True)
-    for arm in arms if commands else ():
-        score_outside(arm, commands)
-    if grader is None:
-        return 0
-    graders = graders_of(grader) if isinstance(grader, str) else [grader] if isinstance(grader, Grader) else [*grader]
-    known = known_grades(arms, budget)
-    return sum(grade_results(arm, each, known=known, budget=budget, watch=watch) for each in graders for arm in arms)
 
 
 def kept_scores(directory: Path, state: str = "") -> Scores | None:
@@ -133,17 +119,12 @@ def scored_arm(arm: Results, state: str = "") -> tuple[Scores, ArmValues]:
 def scores_by_dataset(arm: Results) -> dict[str | None, Scores]:
     """Dataset name -> the scores of its questions; the name is empty for questions without one."""
     external = external_values(arm)
-    datasets = {transcript.id: transcript.dataset or "" for transcript in arm.transcripts()}
-    scores = {
-        name: scores_of((t for t in arm.transcripts() if datasets[t.id] == name), external)
-        for name in sorted(set(datasets.values()))
+    scores: dict[str | None, Scores] = {
+        name: scores_of((t for t in arm.transcripts() if (t.dataset or "") == name), external)
+        for name in sorted({transcript.dataset or "" for transcript in arm.transcripts()})
     }
     done = incomplete(arm, sum(each.transcripts for each in scores.values()))
     return {name: replace(each, incomplete=done) for name, each in scores.items()}
-
-
-_ENDS = {"": "killed", "interrupted": "interrupted", "an error": "stopped by an error"}
-"""Ends of a session in ``run.json`` -> their names. Only a killed command leaves none."""
 
 
 def incomplete(arm: Results, debates: int) -> str | None:
@@ -151,9 +132,7 @@ def incomplete(arm: Results, debates: int) -> str | None:
 
     ``debates``: number of its transcripts, as in :attr:`madke.scoring.scores.Scores.transcripts`.
     """
-    if arm.config is None:
-        return None
-    total = len(arm.config.questions) * arm.config.repeats
+    total = len(arm.config.questions) * arm.config.repeats if arm.config else 0
     if debates >= total:
         return None
     sessions = sessions_of(arm.path)
@@ -161,8 +140,9 @@ def incomplete(arm: Results, debates: int) -> str | None:
     done = f"{debates:,} of {total:,}"
     if is_being_written(arm.path):
         return f"{done} (still running)"
-    # The last possible reason is the error of a model whose calls all fail, which is long.
-    why = f"stopped at {ended}" if ended.startswith("--") else _ENDS.get(ended, f"stopped: {ended.partition(': ')[0]}")
+    # Only a killed command leaves no reason. The error of a model whose calls all fail is long.
+    ends = {"": "killed", "interrupted": "interrupted", "an error": "stopped by an error"}
+    why = f"stopped at {ended}" if ended.startswith("--") else ends.get(ended, f"stopped: {ended.partition(': ')[0]}")
     how = " with a higher limit" if ended in ("--max-cost", "--token-budget") else ""
     # "finished": a later command had fewer questions.
     text = f"{done} ({'' if ended == 'finished' else f'{why}; '}the same command{how} goes on)"
@@ -171,7 +151,7 @@ def incomplete(arm: Results, debates: int) -> str | None:
 
 def _state(directory: Path) -> str:
     """A hash of the transcripts, their external scores, the sessions and the version of madke."""
-    files = [directory / "transcripts.jsonl", directory / EXTERNAL]
+    files = [directory / "transcripts.jsonl", directory / _EXTERNAL]
     calls = json.dumps(list(sessions_of(directory))) if (directory / "run.json").is_file() else ""
     parts = [__version__, calls, *(fingerprint(file) if file.exists() else "" for file in files)]
     return sha256(" ".join(parts).encode()).hexdigest()
@@ -197,3 +177,375 @@ def run_spending(directory: Path, prices: Prices) -> Spending | None:
             elif used.prompt_tokens + used.completion_tokens:
                 unpriced.add(call.model)
     return Spending(cost=dict(costs), unpriced=tuple(sorted(unpriced)), saved=cheaper) if made else None
+
+
+# Scores by graders, programs and people, kept with an arm
+
+Answers = Mapping[Key, tuple[Question, str]]
+"""(question id, repeat) -> (question with its references, answer)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _AnswerScore:
+    id: str
+    repeat: int
+    score: FiniteFloat
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Scored:
+    """The scores of an arm by one scorer: the value under its name in ``external.json``."""
+
+    command: str
+    """The scorer's command, or the grader's model."""
+    answers_sha256: str
+    scores: tuple[_AnswerScore, ...]
+    missing: Mapping[str, int] = field(default_factory=dict)
+
+
+class _File(RootModel[dict[str, _Scored]]):
+    pass
+
+
+def external_values(arm: Results) -> dict[str, dict[Key, float]]:
+    """The external scores of an arm's answers, by scorer name or :data:`madke.scoring.metrics.GRADER`.
+
+    Scores of answers that have changed since are ignored with a warning, and answers without a score cause a warning.
+    For the grader, an abstained answer to a question with references is wrong.
+    """
+    kept = _read(arm.path)
+    if not kept:
+        return {}
+    file, answers = _beside(arm.path, _EXTERNAL), _fingerprint(answers_of(arm.transcripts()))
+    found: dict[str, dict[Key, float]] = {}
+    for name, scored in kept.items():
+        if scored.answers_sha256 != answers:
+            option = "--grader MODEL" if is_grader(name) else f"--scorer {name}=..."
+            option = "madke annotate read" if name.startswith(HUMAN) else option
+            warning = "%s: the scores by %r are ignored, because the run's answers changed; score them again with %s"
+            _log.warning(warning, file, name, option)
+            continue
+        if scored.missing:
+            reasons = ", ".join(f"{count} x {reason}" for reason, count in list(scored.missing.items())[:3])
+            warning = "%s: %s has no score for %d answers, which are excluded from its mean: %s"
+            _log.warning(warning, file, name, sum(scored.missing.values()), reasons)
+        values = {(each.id, each.repeat): each.score for each in scored.scores}
+        if is_grader(name):
+            values |= {(t.id, t.repeat): 0.0 for t in arm.transcripts() if t.status == "abstained" and t.answers}
+        if values:
+            found[name] = values
+    return found
+
+
+def grader_of(arm: Results, name: str = GRADER) -> str | None:
+    """The model that graded an arm under this name; None without such grades."""
+    kept = _read(arm.path).get(name)
+    return kept.command if kept else None
+
+
+def arm_of(arm: Results) -> ArmValues:
+    """All values of an arm, including those of graders and external scorers."""
+    return read_arm(arm.name, arm.transcripts(), external_values(arm))
+
+
+def answers_of(transcripts: Iterable[Transcript]) -> dict[Key, tuple[Question, str]]:
+    """The answers to score; abstained and failed debates have none."""
+    found = {
+        (t.id, t.repeat): (question_of(t), t.answer) for t in transcripts if t.status == "ok" and t.answer is not None
+    }
+    # Transcripts are in order of completion, which a replay may change.
+    return dict(sorted(found.items(), key=lambda each: each[0]))
+
+
+def keep_scores(
+    path: Path,
+    name: str,
+    answers: Answers,
+    *,
+    command: str,
+    scores: Mapping[Key, float],
+    missing: Mapping[str, int] = MappingProxyType({}),
+) -> None:
+    """Store the scores of a run's or predictions file's answers; ``missing``: reason -> number of answers."""
+    kept = _read(path)
+    kept[name] = _Scored(
+        command=without_keys(command),
+        answers_sha256=_fingerprint(answers),
+        scores=tuple(_AnswerScore(id=id_, repeat=n, score=value) for (id_, n), value in sorted(scores.items())),
+        missing=dict(Counter(missing).most_common()),
+    )
+    write_file(_beside(path, _EXTERNAL), _File(kept).model_dump_json(indent=2).encode() + b"\n")
+
+
+def _beside(path: Path, name: str) -> Path:
+    """A file about an arm: in a run's directory, or next to a predictions file with its name as prefix."""
+    return path / name if path.is_dir() else path.with_name(f"{path.name}.{name}")
+
+
+def _fingerprint(answers: Answers) -> str:
+    """SHA-256 of the answers with their questions and references: everything that a scorer reads."""
+    read = [[*key, question.question, answer, question.answers] for key, (question, answer) in answers.items()]
+    return sha256(json.dumps(read).encode()).hexdigest()
+
+
+def _read(path: Path) -> dict[str, _Scored]:
+    file = _beside(path, _EXTERNAL)
+    wrong = "not a file that `madke score` writes with --scorer or --grader; remove it and score again"
+    return read_json(file, _File, wrong).root if file.exists() else {}
+
+
+def ask_outside(
+    arms: Sequence[Results],
+    grader: "Grader | str | Sequence[Grader] | None" = None,
+    scorers: Mapping[str, CommandScorer | str] = MappingProxyType({}),
+    *,
+    budget: Budget | None = None,
+    watch: Watch = lambda: nullcontext(silent),
+) -> int:
+    """Run external scorers and graders on the answers of arms, and store their scores next to the arms.
+
+    A prompt that several of these arms share is graded once. ``budget`` pays for the grader's calls. ``watch`` opens a
+    listener for the calls on an arm. Returns the number of answers whose grading call failed; grading again retries
+    them. UserError if there is nothing to score, or a grader or scorer cannot be used.
+    """
+    answers = [answers_of(arm.transcripts()) for arm in arms] if scorers or grader is not None else []
+    one = arms[0].path if len(arms) == 1 else None
+    none = "no answer" if one else f"none of the {len(arms)} runs has an answer"
+    if answers and not any(answers):
+        raise UserError(f"{none} to score", file=one)
+    for name, command in scorers.items():
+        scorer = CommandScorer(command) if isinstance(command, str) else command
+        for arm, held in zip(arms, answers, strict=True):
+            items = [ScorerItem(source=q.question, candidate=text, references=q.answers) for q, text in held.values()]
+            found = dict(zip(held, scorer.scores(items), strict=True))
+            keep_scores(arm.path, name, held, command=scorer.command, scores=found)
+    if grader is None:
+        return 0
+    if not any(question.answers for held in answers for question, _ in held.values()):
+        raise UserError(f"{none} with a reference, so there is nothing to grade", file=one)
+    graders = graders_of(grader) if isinstance(grader, str) else [grader] if isinstance(grader, Grader) else [*grader]
+    known: KnownGrades = {}
+    for file in (_beside(arm.path, _GRADES) for arm in arms):
+        if file.is_file():
+            with CallStore(file) as calls:
+                if budget is not None:
+                    budget.pay_stored(calls)
+                for call in calls.recorded():
+                    found_grade = read_grade(call.completion.text) if call.completion.outcome == "ok" else None
+                    if found_grade is not None:
+                        known[call.model, _prompt_key(call.messages)] = found_grade
+    return sum(grade_results(arm, each, known=known, budget=budget, watch=watch) for each in graders for arm in arms)
+
+
+# The grading model
+
+KnownGrades = dict[tuple[str, str], bool]
+"""(grader, hash of the prompt) -> whether the answer is right."""
+NO_GRADE = "no grade in the reply"
+"""The reason for a missing grade if the grader replied."""
+_NO_REFERENCE = "no reference"
+_MAX_TOKENS = 1024
+_MARK = re.compile(r"\[\W{0,9}(?:true|false)\W{0,9}\]", re.IGNORECASE)
+
+
+class GradingExample(BaseModel, extra="forbid", frozen=True):
+    """One graded answer."""
+
+    question: str
+    choices: tuple[str, ...] = ()
+    references: tuple[str, ...] = Field(min_length=1)
+    answer: str
+    reasoning: str
+    """The steps that lead to the grade, without the grade itself."""
+    right: bool
+
+
+class GradingPrompt(BaseModel, extra="forbid", frozen=True):
+    """The wording of the grading prompt."""
+
+    system: str
+    instruction: str
+    closing: str
+    examples: Mapping[str, tuple[GradingExample, ...]]
+    """Task -> graded answers, right and wrong ones."""
+
+    def messages(self, question: Question, answer: str) -> tuple[Message, ...]:
+        """The prompt for one answer; the part that all answers of a task share comes first."""
+        if question.task not in self.examples:
+            raise UserError(f"task {question.task!r}: the grading prompt has no examples for it")
+        examples = (
+            f"{_shown(example.question, example.choices, example.references, example.answer)}\n\n"
+            f"{example.reasoning}\n[{example.right}]"
+            for example in self.examples[question.task]
+        )
+        task = _shown(question.question, question.choices, question.answers, answer)
+        parts = (self.instruction, "Worked examples:", *examples, "(end of the examples)", task, self.closing)
+        return Message(role="system", content=self.system), Message(role="user", content="\n\n".join(parts))
+
+
+def _shown(question: str, choices: tuple[str, ...], references: tuple[str, ...], answer: str) -> str:
+    def quoted(text: str, *, one_line: bool = True) -> str:
+        text = without_tags(" ".join(text.split()) if one_line else text, ("task", "reference", "answer"))
+        return _MARK.sub(lambda mark: mark.group().translate(str.maketrans("[]", "()")), text)
+
+    task = [quoted(question, one_line=False), *(f"({letter}) {quoted(choice)}" for letter, choice in lettered(choices))]
+    golds = (f"<reference>{quoted(reference)}</reference>" for reference in references)
+    return "\n".join(["<task>", *task, "</task>", *golds, f"<answer>{quoted(answer)}</answer>"])
+
+
+def read_grade(reply: str) -> bool | None:
+    """Parse the grade in a reply: True (right), False, or None if it contains no ``[True]`` or ``[False]``."""
+    text = without_reasoning(reply)
+    parsed = parse_grade(text)
+    return parsed.value if parsed.span and _MARK.search(text[slice(*parsed.span)]) else None
+
+
+def grading_request(question: Question, answer: str) -> ChatRequest:
+    """The call that grades an answer."""
+    return ChatRequest(
+        messages=_prompt().messages(question, answer),
+        purpose=Purpose(question=question.id, stage="grade", agent="grader", round=1),
+        temperature=0.0,
+        max_tokens=_MAX_TOKENS,
+    )
+
+
+@cache
+def _prompt() -> GradingPrompt:
+    return read_yaml(Path(asset("prompts", "grading", "grade.yaml")), GradingPrompt)
+
+
+def _prompt_key(messages: Sequence[Message]) -> str:
+    return sha256("\0".join(f"{each.role}\0{each.content}" for each in messages).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grader:
+    """The grading model and its settings."""
+
+    model: str
+    """A model name as for ``--model``."""
+    name: str = GRADER
+    """The name of its grades: :data:`~madke.scoring.metrics.GRADER`, or for a second opinion ``grader:MODEL``."""
+    base_url: str | None = None
+    """The endpoint of an ``openai/`` or ``azure/`` model."""
+    concurrency: int = 16
+
+
+def graders_of(models: str, *, base_url: str | None = None, concurrency: int = 16) -> list[Grader]:
+    """The graders of ``A,B``: the first one's grades are the score, the others are second opinions."""
+    names = [name.strip() for name in models.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise UserError(f"--grader {models!r}: expected MODEL,... with a different model each")
+    return [
+        Grader(model=each, name=f"{GRADER}:{each}" if n else GRADER, base_url=base_url, concurrency=concurrency)
+        for n, each in enumerate(names)
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grades:
+    """The grades of some answers."""
+
+    model: str
+    right: Mapping[tuple[str, str], bool]
+    """(Question id, answer) -> whether it is right."""
+    missing: Mapping[tuple[str, str], str]
+    """Answers without a grade -> reason: :data:`NO_GRADE`, or the error of the call."""
+
+
+def grade(
+    answers: Iterable[tuple[Question, str]],
+    grader: Grader,
+    store: Path,
+    *,
+    known: KnownGrades | None = None,
+    budget: Budget | None = None,
+    watch: Watch = lambda: nullcontext(silent),
+) -> Grades:
+    """Grade answers at temperature 0; each distinct prompt is asked once.
+
+    Args:
+        answers: Questions with their references, and an answer to each; question ids must be unique.
+        grader: The grading model.
+        store: The call store; created if missing. Failed calls are retried.
+        known: Grades that need no call; new ones are added.
+        budget: Pays for the calls; no call starts once its limit is reached.
+        watch: Opens a listener for the calls, which gets :class:`madke.core.events.RunProgress` of prompts.
+
+    Raises:
+        UserError: The model or the store cannot be used, a task has no worked grading examples, or a cost limit lacks
+            the price of the model.
+        Interrupted: A signal stopped the grading; finished calls are stored.
+    """
+    if budget is not None:
+        budget.check([grader.model])
+    model = open_model(grader.model, base_url=grader.base_url)
+    refuse_unreachable([model])
+    known = {} if known is None else known
+    prompts: dict[tuple[str, str], tuple[str, str]] = {}
+    requests: dict[tuple[str, str], ChatRequest] = {}
+    for question, answer in answers:
+        request = grading_request(question, answer)
+        prompt = prompts[question.id, answer] = (model.name, _prompt_key(request.messages))
+        if prompt not in known:
+            requests.setdefault(prompt, request)
+    limits = Limits(grader.concurrency)
+    meter = Meter(total=len(requests), limits=limits, budget=budget)
+    failed: dict[tuple[str, str], str] = {}
+    with CallStore(store) as calls, watch() as listen:
+        piped = CallPipeline(limits=limits, store=calls, meter=meter).model(model)
+
+        async def work(asked: tuple[tuple[str, str], ChatRequest]) -> None:
+            prompt, request = asked
+            completion = await piped.complete(request)
+            found = read_grade(completion.text) if completion.outcome == "ok" else None
+            if found is not None:
+                known[prompt] = found
+            else:
+                failure = " ".join((completion.error or completion.outcome).split())
+                failed[prompt] = NO_GRADE if completion.outcome == "ok" else failure
+            meter.done += 1
+
+        async def watched() -> None:
+            batch = until_limit(meter, requests.items(), work, workers=grader.concurrency)
+            try:
+                async with meter.told_to(listen):
+                    await until_stopped(batch, partial(drained, limits), seconds=None)
+            finally:
+                await close(model)
+
+        asyncio.run(watched())
+    right = {pair: known[prompt] for pair, prompt in prompts.items() if prompt in known}
+    missing = {pair: failed.get(prompt, str(meter.stopped)) for pair, prompt in prompts.items() if prompt not in known}
+    return Grades(model=model.name, right=right, missing=missing)
+
+
+def grade_results(
+    results: Results,
+    grader: Grader,
+    *,
+    known: KnownGrades | None = None,
+    budget: Budget | None = None,
+    watch: Watch = lambda: nullcontext(silent),
+) -> int:
+    """Grade the answers of an arm and store the grades with it for scores, comparisons and reports.
+
+    An abstained answer is wrong without a call; a failed question has no grade. Returns the number of answers whose
+    call failed; grading again retries them. UserError as in :func:`grade`, and if no answer was graded: then earlier
+    grades are kept.
+    """
+    held = answers_of(results.transcripts())
+    pairs = {key: (question.id, answer) for key, (question, answer) in held.items() if question.answers}
+    grades = Grades(model=grader.model, right={}, missing={})
+    if pairs:
+        store = _beside(results.path, _GRADES)
+        grades = grade((held[key] for key in pairs), grader, store, known=known, budget=budget, watch=watch)
+    missing = Counter(grades.missing[pair] for pair in pairs.values() if pair in grades.missing)
+    if pairs and not grades.right:
+        raise UserError(f"{grades.model} graded no answer: {missing.most_common(1)[0][0]}", file=results.path)
+    if without := len(held) - len(pairs):
+        missing[_NO_REFERENCE] = without
+    scores = {key: float(grades.right[pair]) for key, pair in pairs.items() if pair in grades.right}
+    keep_scores(results.path, grader.name, held, command=grades.model, scores=scores, missing=missing)
+    return sum(count for reason, count in missing.items() if reason not in (NO_GRADE, _NO_REFERENCE))

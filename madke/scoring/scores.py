@@ -32,7 +32,7 @@ from madke.scoring.debate_rows import (
     over_rounds,
 )
 from madke.scoring.metrics import BUILT_IN_METRICS, GRADER, METRICS, has_corpus_metric
-from madke.scoring.shadow import Shadow, ShadowCounter
+from madke.scoring.shadow import GatedDebate, Shadow, gated, shadow_of
 from madke.scoring.statistics import Estimate, effective_votes
 from madke.tasks import get_task
 
@@ -186,7 +186,7 @@ def score_with_values(
     unread: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     """Stage -> question -> 1 for each grade that could not be read, else 0."""
     translations: list[tuple[str, tuple[str, ...]]] = []
-    shadow = ShadowCounter()
+    shadows: list[GatedDebate | None] = []
     judge = JudgeCounts()
     votes: dict[tuple[QuestionKey, int], list[float]] = {}
     words: list[int] = []
@@ -203,7 +203,7 @@ def score_with_values(
             counts["shortened"] += is_shortened(transcript)
             counts["read_golds"] += transcript.oracle
             stops[transcript.stop_reason] += 1
-            shadow.add(transcript)
+            shadows.append(gated(transcript))
             if transcript.status == "failed":
                 failures[transcript.final.error or "unknown"] += 1
                 lost[key] += bool(transcript.answers)
@@ -259,7 +259,7 @@ def score_with_values(
         debate={name: mean for name, mean in means.items() if name not in own},
         by_round=over_rounds(list(arm.rounds.values())),
         corpus=corpus_scores(translations),
-        shadow=shadow.found(),
+        shadow=shadow_of(shadows),
         judge=judge,
         votes=effective_votes([*votes.values()]),
         answer_words=median(words) if words else None,

@@ -8,8 +8,8 @@ calls gives the same figures, if its debate cannot end early for another reason 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from madke.core.errors import count_of
@@ -24,19 +24,13 @@ _CONCLUDING = {"judge", "extract", "pick", "summarize", "digest"}
 _MAJORITY = 0.5 + 1e-6
 
 
-GATES: Mapping[str, Callable[[tuple[Turn, ...], Same], bool]] = {
+GATES: Mapping[str, Callable[[Sequence[Turn], Same], bool]] = {
     "agreement": agreed,
     "majority": lambda turns, same: agreed(turns, same, _MAJORITY),
     "vote": lambda turns, same: True,
 }
 """Gate -> its rule. ``agreement``: all answers are the same (``early_stop``). ``majority``: more than half of them
 (``agreement_share``); with two debaters the same as ``agreement``. ``vote``: no debate at all."""
-
-
-_CHANGED_NOTE = (
-    "Changed: another answer under the task's matcher. Corrected, spoiled and the percentages are by the measure of "
-    "`correct`, which may differ between answers that the matcher takes for the same."
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +44,13 @@ class GateCost:
     def __add__(self, other: GateCost) -> GateCost:
         tokens = None if self.tokens is None or other.tokens is None else self.tokens + other.tokens
         return GateCost(calls=self.calls + other.calls, tokens=tokens)
+
+    def shares_of(self, whole: GateCost) -> list[str]:
+        """The share of the calls, and of the tokens where they are known."""
+        shares = [f"{100 * self.calls / max(1, whole.calls):.0f} % of the calls"]
+        if self.tokens is not None and whole.tokens:
+            shares.append(f"{100 * self.tokens / whole.tokens:.0f} % of the tokens")
+        return shares
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,59 +102,34 @@ class Shadow:
 
 def changed_note(shadows: Iterable[Shadow | None]) -> str | None:
     """Footnote of :attr:`Shadow.sentence`; None if no debate has a gold answer."""
-    return _CHANGED_NOTE if any(each is not None and each.judged for each in shadows) else None
+    if not any(each is not None and each.judged for each in shadows):
+        return None
+    return (
+        "Changed: another answer under the task's matcher. Corrected, spoiled and the percentages are by the measure "
+        "of `correct`, which may differ between answers that the matcher takes for the same."
+    )
 
 
-@dataclass(kw_only=True)
-class ShadowCounter:
-    """Collects debates one by one."""
-
-    _held: list[_Debate] = field(default_factory=list)
-    _debated: bool = False
-
-    def add(self, transcript: Transcript) -> None:
-        """Count a debate."""
-        if (
-            transcript.status not in ("failed", "deferred")
-            and transcript.rounds
-            and len(transcript.rounds[0].turns) > 1
-        ):
-            self._debated |= _is_debate(transcript)
-            self._held.append(_compared(transcript))
-
-    def found(self) -> Shadow | None:
-        """The figures; None if no debate went beyond the answers of several debaters in round 1."""
-        if not self._debated:
-            return None
-        held = self._held
-        wide = max(each.debaters for each in held) > 2
-        gates = [name for name in GATES if wide or name != "majority"]
-        shadow = Shadow(
-            debates=len(held),
-            changed=sum(each.changed for each in held),
-            corrected=sum(each.changed and each.gain > 0 for each in held),
-            spoiled=sum(each.changed and each.gain < 0 for each in held),
-            judged=sum(each.score is not None for each in held),
-            correct=_mean(held, lambda each: each.score),
-            spent=sum((each.whole for each in held), GateCost()),
-            measure=common_metric(each.measure for each in held),
-            gates={name: _figures(held, name) for name in gates},
-        )
-        return replace(shadow, sentence=_sentence(shadow))
-
-
-def shadow_of(transcripts: Iterable[Transcript]) -> Shadow | None:
-    """The figures of a run's debates."""
-    counter = ShadowCounter()
-    for transcript in transcripts:
-        counter.add(transcript)
-    return counter.found()
+def gate_lines(shadow: Shadow) -> Iterator[str]:
+    """Each gate in a line: what it skips, what it costs, and what it gains or loses."""
+    for name, found in shadow.gates.items():
+        shares = ", ".join(found.spent.shares_of(shadow.spent))
+        line = f"gate {name}: skips {found.skipped:,} of {count_of(shadow.debates, 'debate')}, {shares}"
+        if found.correct is not None and (change := found.difference) is not None:
+            value, low, high = (100 * each for each in (change.value, change.low, change.high))
+            by = f"{value:+.1f}, 95 % {low:+.1f} to {high:+.1f}" if low < high else "no question differs"
+            line += f"; {correct_by(shadow.measure)} {100 * found.correct.value:.1f} % ({by})"
+        yield line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Debate:
+class GatedDebate:
+    """One debate and what gates make of it."""
+
     id: str
     debaters: int
+    is_debate: bool
+    """Whether anything but samples of one vote came after round 1: replies, or a judge or summarizer."""
     changed: bool
     measure: str
     score: float | None
@@ -163,108 +139,94 @@ class _Debate:
     first: GateCost
     skips: Mapping[str, bool]
 
-    @property
-    def gain(self) -> float:
-        return (self.score or 0) - (self.voted or 0)
 
-
-def _is_debate(transcript: Transcript) -> bool:
-    """Whether anything but samples of one vote came after round 1: replies, or a judge or summarizer."""
-    replies = any(turn.stance.stage == "reply" for entry in transcript.rounds[1:] for turn in entry.turns)
-    return replies or bool(_CONCLUDING & transcript.usage.keys())
-
-
-def _sentence(shadow: Shadow) -> str:
-    debates = count_of(shadow.debates, "answer")
-    told = f"Debate changed {shadow.changed:,} of {debates}"
-    vote = shadow.gates["vote"]
-    paid = [*_shares(vote.spent, shadow.spent)][-1]
-    if vote.correct is None or shadow.correct is None:
-        return f"{told}; voting on round 1 takes {paid}."
-    told += f": {shadow.corrected:,} corrected, {shadow.spoiled:,} spoiled"
-    figures = f"{100 * vote.correct.value:.1f} instead of {100 * shadow.correct.value:.1f} %"
-    figures += f" {correct_by(shadow.measure)}"
-    return f"{told}; voting on round 1 gives {figures} for {paid}."
-
-
-def _shares(part: GateCost, whole: GateCost) -> Iterator[str]:
-    """The share of the calls, and of the tokens where they are known."""
-    yield f"{100 * part.calls / max(1, whole.calls):.0f} % of the calls"
-    if part.tokens is not None and whole.tokens:
-        yield f"{100 * part.tokens / whole.tokens:.0f} % of the tokens"
-
-
-def gate_lines(shadow: Shadow) -> Iterator[str]:
-    """Each gate in a line: what it skips, what it costs, and what it gains or loses."""
-    for name, found in shadow.gates.items():
-        shares = ", ".join(_shares(found.spent, shadow.spent))
-        line = f"gate {name}: skips {found.skipped:,} of {count_of(shadow.debates, 'debate')}, {shares}"
-        if found.correct is not None and (change := found.difference) is not None:
-            value, low, high = (100 * each for each in (change.value, change.low, change.high))
-            by = f"{value:+.1f}, 95 % {low:+.1f} to {high:+.1f}" if low < high else "no question differs"
-            line += f"; {correct_by(shadow.measure)} {100 * found.correct.value:.1f} % ({by})"
-        yield line
-
-
-def _compared(transcript: Transcript) -> _Debate:
+def gated(transcript: Transcript) -> GatedDebate | None:
+    """A debate as gates see it; None if it failed, was deferred, or had no round of several debaters."""
+    turns = transcript.rounds[0].turns if transcript.rounds else ()
+    if transcript.status in ("failed", "deferred") or len(turns) < 2:
+        return None
     task, question = get_task(transcript.task), question_of(transcript)
     same = cache(matcher(task, question))
     measure = metrics_of(task)[0]
-    metric = METRICS[measure]
-    turns = tuple(turn for turn in transcript.rounds[0].turns if turn.stance.status != "failed")
-    groups = answer_groups(turns, same)
+    spoke = [turn for turn in turns if turn.stance.status != "failed"]
+    groups = answer_groups(spoke, same)
     # As in a vote; a tie goes to the earliest debater.
-    voted = max(groups, key=len)[0].stance.answer if groups else None
-    answer = transcript.answer
+    voted, answer = max(groups, key=len)[0].stance.answer if groups else None, transcript.answer
 
     def score(found: str | None) -> float | None:
-        return None if not transcript.answers else 0.0 if found is None else metric(found, question)
+        return None if not transcript.answers else 0.0 if found is None else METRICS[measure](found, question)
 
     kept = voted == answer or (voted is not None and answer is not None and same(voted, answer))
-    return _Debate(
+    replied = any(turn.stance.stage == "reply" for entry in transcript.rounds[1:] for turn in entry.turns)
+    used = [turn.usage for turn in turns if turn.usage is not None]
+    if len(used) == len(turns):
+        total = sum(used, StageUsage())
+        first = GateCost(calls=total.calls, tokens=total.tokens)
+    else:
+        calls = sum(1 + (turn.selection is not None) for turn in turns if turn.stance.rule != "given")
+        first = GateCost(calls=calls, tokens=None)
+    return GatedDebate(
         id=transcript.id,
-        debaters=len(transcript.rounds[0].turns),
+        debaters=len(turns),
+        is_debate=replied or bool(_CONCLUDING & transcript.usage.keys()),
         changed=not kept,
         measure=measure,
         score=score(answer),
         voted=score(voted),
         whole=GateCost(calls=transcript.total.calls, tokens=transcript.total.tokens),
-        first=_first(transcript),
-        skips={name: rule(turns, same) for name, rule in GATES.items()},
+        first=first,
+        skips={name: rule(spoke, same) for name, rule in GATES.items()},
     )
 
 
-def _first(transcript: Transcript) -> GateCost:
-    turns = transcript.rounds[0].turns
-    used = [turn.usage for turn in turns if turn.usage is not None]
-    if len(used) < len(turns):
-        calls = sum(1 + (turn.selection is not None) for turn in turns if turn.stance.rule != "given")
-        return GateCost(calls=calls, tokens=None)
-    total = sum(used, StageUsage())
-    return GateCost(calls=total.calls, tokens=total.tokens)
+def shadow_of(debates: Iterable[Transcript | GatedDebate | None]) -> Shadow | None:
+    """The figures of a run's debates; None if no debate went beyond the answers of several debaters in round 1."""
+    each_gated = (gated(each) if isinstance(each, Transcript) else each for each in debates)
+    held = [each for each in each_gated if each is not None]
+    if not any(each.is_debate for each in held):
+        return None
 
+    def mean(value: Callable[[GatedDebate], float | None], *, shares: bool = True) -> Estimate | None:
+        """Over questions, of the mean over repeats."""
+        values: defaultdict[str, list[float]] = defaultdict(list)
+        for each in held:
+            if (found := value(each)) is not None:
+                values[each.id].append(found)
+        return over_repeats([*values.values()], shares=shares)
 
-def _figures(held: list[_Debate], gate: str) -> GateFigures:
-    def score(each: _Debate) -> float | None:
-        return each.voted if each.skips[gate] else each.score
+    def figures(gate: str) -> GateFigures:
+        def score(each: GatedDebate) -> float | None:
+            return each.voted if each.skips[gate] else each.score
 
-    def difference(each: _Debate) -> float | None:
-        gated = score(each)
-        return None if gated is None or each.score is None else gated - each.score
+        return GateFigures(
+            skipped=sum(each.skips[gate] for each in held),
+            spent=sum((each.first if each.skips[gate] else each.whole for each in held), GateCost()),
+            correct=mean(score),
+            difference=mean(lambda each: None if each.score is None else (score(each) or 0) - each.score, shares=False),
+        )
 
-    return GateFigures(
-        skipped=sum(each.skips[gate] for each in held),
-        spent=sum((each.first if each.skips[gate] else each.whole for each in held), GateCost()),
-        correct=_mean(held, score),
-        difference=_mean(held, difference, shares=False),
+    wide = max(each.debaters for each in held) > 2
+    gates = {name: figures(name) for name in GATES if wide or name != "majority"}
+    gains = [(each.score or 0) - (each.voted or 0) for each in held if each.changed]
+    corrected, spoiled = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+    correct, measure = mean(lambda each: each.score), common_metric(each.measure for each in held)
+    spent, vote = sum((each.whole for each in held), GateCost()), gates["vote"]
+    told, paid = f"Debate changed {len(gains):,} of {count_of(len(held), 'answer')}", vote.spent.shares_of(spent)[-1]
+    if vote.correct is None or correct is None:
+        sentence = f"{told}; voting on round 1 takes {paid}."
+    else:
+        figures_of = f"{100 * vote.correct.value:.1f} instead of {100 * correct.value:.1f} % {correct_by(measure)}"
+        told += f": {corrected:,} corrected, {spoiled:,} spoiled"
+        sentence = f"{told}; voting on round 1 gives {figures_of} for {paid}."
+    return Shadow(
+        debates=len(held),
+        changed=len(gains),
+        corrected=corrected,
+        spoiled=spoiled,
+        judged=sum(each.score is not None for each in held),
+        correct=correct,
+        spent=spent,
+        measure=measure,
+        gates=gates,
+        sentence=sentence,
     )
-
-
-def _mean(held: list[_Debate], value: Callable[[_Debate], float | None], *, shares: bool = True) -> Estimate | None:
-    """The mean over questions of the mean over repeats."""
-    values: defaultdict[str, list[float]] = defaultdict(list)
-    for each in held:
-        found = value(each)
-        if found is not None:
-            values[each.id].append(found)
-    return over_repeats([*values.values()], shares=shares)

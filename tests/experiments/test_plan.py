@@ -11,7 +11,7 @@ from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import Planner, planned, planned_grading
 from madke.experiments.recipe import Recipe
 from madke.models.prices import Price
-from madke.scoring.outside import graders_of
+from madke.scoring.scored import graders_of
 
 
 def setting_of(recipe: Any, questions: Any, pools: Any = ()) -> Any:

@@ -23,8 +23,7 @@ from madke.report.human_grades import (
 )
 from madke.report.reproduction import figures, published_table
 from madke.scoring.arms import open_results
-from madke.scoring.outside import arm_of, external_values
-from madke.scoring.scored import score_run
+from madke.scoring.scored import arm_of, external_values, score_run
 from madke.scoring.statistics import estimate
 from tests.report.run_folders import debate
 from tests.support.cli import madke

@@ -11,7 +11,7 @@ from madke.experiments.recipe import Recipe, read_recipe, recipe_files
 from madke.report.reproduction import Figure, figures, published_table
 from madke.report.tables import interval
 from madke.scoring.metrics import GRADER
-from madke.scoring.outside import answers_of, keep_scores
+from madke.scoring.scored import answers_of, keep_scores
 from madke.scoring.statistics import estimate, wilson
 from tests.report.run_folders import debate
 from tests.support.run_folder import write_run

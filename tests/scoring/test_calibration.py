@@ -1,4 +1,4 @@
-"""Signals, risk and coverage, calibrations: the bound holds on synthetic questions, and is refused where it cannot."""
+"""Signals and calibrations: the bound holds on synthetic questions, and is refused where it cannot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.engine.deferral import SIGNALS, Calibration, Deferring, binomial_tail, fewest, signals, threshold
 from madke.runs.spec import deferring_of, level_of
-from madke.scoring.calibration import JudgedDebate, aurc, evaluated, fitted, judged, quality, risk_coverage
+from madke.scoring.calibration import JudgedDebate, evaluated, fitted, judged
 from madke.tasks import get_task
 from tests.support.transcripts import transcript
 
@@ -31,29 +31,14 @@ def questions(draw: random.Random, n: int, error: float = 0.3) -> list[JudgedDeb
     return found
 
 
-def test_risk_and_coverage_by_hand() -> None:
-    points = [(0.9, False), (0.8, True), (0.7, False), (0.6, True)]
-    assert risk_coverage(points) == [(0.25, 0), (0.5, 0.5), (0.75, pytest.approx(1 / 3)), (1.0, 0.5)]
-    assert aurc(points) == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
-
-
-def test_equal_values_have_no_order() -> None:
-    points = [(1.0, True), (1.0, False), (1.0, False), (1.0, False)]
-    assert [risk for _, risk in risk_coverage(points)] == [0.25] * 4
-    assert aurc(points) == aurc(points[::-1]) == 0.25
-
-
-def test_a_signal_is_measured_where_it_differs() -> None:
-    found = [
-        JudgedDebate(id=f"q{n}", found={"judge": n % 2, "steady": 1}, wrong=n % 2 == 0, consensus=True)
-        for n in (1, 2, 3)
-    ]
-    judge = quality("judge", found)
-    assert judge is not None
-    assert (judge.n, judge.wrong.value, judge.aurc) == (3, pytest.approx(1 / 3), judge.best_aurc)
-    assert quality("steady", found) is quality("rank", found) is None
-    with pytest.raises(UserError, match="signal 'rank': 3 of 3 debates do not have it"):
+def test_a_signal_that_is_unknown_or_missing_and_too_few_questions_are_refused() -> None:
+    found = questions(random.Random(2), 20)
+    with pytest.raises(UserError, match="signal 'judge': 20 of 20 debates do not have it"):
+        fitted(found, "judge", DESCRIBED)
+    with pytest.raises(UserError, match="unknown signal 'rank'; expected agreement_first"):
         fitted(found, "rank", DESCRIBED)
+    with pytest.raises(UserError, match="19 questions .* are too few"):
+        fitted(found[1:], "steady", DESCRIBED)
 
 
 def test_the_tail_of_the_binomial_distribution_is_scipys() -> None:

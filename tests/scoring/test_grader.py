@@ -11,7 +11,7 @@ from madke._util.assets import asset
 from madke._util.yaml_file import read_yaml
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.scoring.outside import GradingPrompt, read_grade
+from madke.scoring.scored import GradingPrompt, read_grade
 from madke.tasks import TASKS
 
 PROMPT = read_yaml(Path(asset("prompts", "grading", "grade.yaml")), GradingPrompt)

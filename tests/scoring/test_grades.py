@@ -13,8 +13,7 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.models.store import CallStore
 from madke.scoring.arms import Results, open_results
-from madke.scoring.outside import NO_GRADE, Grader, external_values, grade_results
-from madke.scoring.scored import scored_arm, scores_by_dataset
+from madke.scoring.scored import NO_GRADE, Grader, external_values, grade_results, scored_arm, scores_by_dataset
 from tests.support.openai_server import chat, error, openai_server
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript

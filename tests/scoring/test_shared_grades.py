@@ -12,8 +12,7 @@ from madke.core.transcript import Transcript
 from madke.models.store import CallStore
 from madke.report.human_grades import grader_agreement
 from madke.scoring.arms import Results, open_results
-from madke.scoring.outside import Grader, external_values, graders_of
-from madke.scoring.scored import ask_outside
+from madke.scoring.scored import Grader, ask_outside, external_values, graders_of
 from tests.scoring.test_grades import answer_in
 from tests.support.cli import madke, refused
 from tests.support.dataset import write_dataset
@@ -52,18 +51,8 @@ def test_an_answer_that_arms_share_is_one_call(tmp_path: Path) -> None:
         assert external_values(one)["grader"] == {("q0", 0): 1.0, ("q1", 0): 0.0}
         ask_outside([one, two], grader)
         assert len(server.requests) == 2
-
-
-def test_arms_of_an_experiment_share_grades_whenever_they_are_graded(tmp_path: Path) -> None:
-    (tmp_path / "experiment.json").write_text("{}")
-    one, two = arms(tmp_path / "arms", one={"q0": BAIKAL}, two={"q0": BAIKAL, "q1": TANGANYIKA})
-    with openai_server(grading) as server:
-        grader = Grader(model="openai/gpt-4o", base_url=server.url)
-        ask_outside([one], grader)
-        ask_outside([two], grader)
-        assert len(server.requests) == 2
         ask_outside([two], Grader(model="openai/other", base_url=server.url))
-        assert len(server.requests) == 4  # another grader has grades of its own
+        assert len(server.requests) == 3  # another grader has grades of its own
 
 
 def test_grading_stops_at_the_cost_limit_and_goes_on_with_a_higher_one(tmp_path: Path) -> None:
