@@ -268,8 +268,8 @@ def _recording(
 
 BY_DATASET = "Paired tests by dataset"
 
-NOT_ON_TERMINALS = ("p", "effect")
-"""Columns of the test table that terminals leave out: uncorrected p values and effect sizes."""
+NOT_ON_TERMINALS = ("p",)
+"""Columns of the test table that terminals leave out: uncorrected p values."""
 
 
 def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Table:
@@ -287,7 +287,6 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
         "difference: second minus first, with its 95 % interval.",
         f"{MARK}: p < 0.05 after Holm's correction {family}.",
         "detectable: the smallest difference that these n pairs detect with 80 % power at alpha 0.05.",
-        "effect: Cohen's g (share of discordant pairs in favour of the second, minus 0.5) or Cohen's d.",
         *(f"{kind}: {', '.join(heading_of(name) for name in metrics)}." for kind, metrics in kinds.items()),
     ]
     if left_out := max((test.left_out for test in tests), default=0):
@@ -329,11 +328,7 @@ def _test_cells(test: PairedTest) -> TableRow:
     }
     if (pairs := test.discordant) is not None:
         cells |= {"only first": count_cell(pairs.only_left), "only second": count_cell(pairs.only_right)}
-    cells |= {"effect": NO_FIGURE, "detectable": value_cell(test.metric, test.detectable)}
-    if (effect := test.effect) is not None:
-        text = f"{effect.name[-1]} {effect.value:+z.2f}"
-        cells["effect"] = Cell(text=text, value=effect.value, low=effect.low, high=effect.high)
-    return cells
+    return cells | {"detectable": value_cell(test.metric, test.detectable)}
 
 
 # Tables of questions and pairs

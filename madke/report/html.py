@@ -327,7 +327,7 @@ _BEHIND = {
     "failed": "failed",
     "abst.": "abstained",
     "unread": "unread",
-    **dict.fromkeys(("difference", "p", "p (Holm)", "effect"), "differ"),
+    **dict.fromkeys(("difference", "p", "p (Holm)"), "differ"),
 }
 """Heading -> outcome of the debates that its figures lead to. The others lead to all debates."""
 

@@ -527,30 +527,16 @@ def readable_difference(scores: Mapping[str, Scores]) -> str:
 
 
 def judge_notes(name: str, scores: Scores) -> Iterator[str]:
-    """How often the judge and the summarizer of an arm are wrong by the task's matcher."""
-    found = scores.judge
-    verdicts = {"SAME": (found.same, found.same_of_different + found.same_of_missing, "false_same")}
-    verdicts["DIFFERENT"] = (found.different, found.different_of_same, "false_different")
-    said = [
-        f"{verdict} {count_of(count, 'time')}, {wrong:,} of them wrong{_per_question(scores, share)}"
-        for verdict, (count, wrong, share) in verdicts.items()
-        if count
-    ]
-    if said:
-        yield f"{name}: by the task's matcher, the judge said {'; '.join(said)}."
-    if found.new_summaries:
-        new = (
-            f"in {found.new_summaries:,} of {found.summaries:,} summaries the final answer is one that no debater gave"
-        )
-        yield f"{name}: {new}{_per_question(scores, 'new_summary')}."
-
-
-def _per_question(scores: Scores, name: str) -> str:
-    """The share over questions with its interval."""
-    if (share := scores.debate.get(name)) is None:
-        return ""
-    cell = percent_cell(share)
-    return f" ({cell.text} % per question, 95 % {cell.interval})"
+    """How often the judge and the summarizer of an arm are wrong by the task's matcher, over questions."""
+    wrong = {
+        "false_same": "of the judge's verdicts SAME are wrong by the task's matcher",
+        "false_different": "of the judge's verdicts DIFFERENT are wrong by the task's matcher",
+        "new_summary": "of the summaries give an answer that no debater gave",
+    }
+    found = {what: share for value, what in wrong.items() if (share := scores.debate.get(value)) is not None}
+    for what, share in found.items():
+        cell = percent_cell(share)
+        yield f"{name}: {cell.text} % {what} (95 % {cell.interval}; {count_of(share.n, 'question')})."
 
 
 _SENTENCES = 0.1, 0.8

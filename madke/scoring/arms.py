@@ -139,8 +139,6 @@ def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalSco
     questions: dict[QuestionKey, str | None] = {}
     firsts: dict[str | None, set[str]] = {}
     failed = set()
-    # Most rows of rounds, and most values, are equal to others. Equal ones are one object, which saves half the memory.
-    same: dict[tuple[tuple[str, float], ...], DebateRow] = {}
     for transcript in transcripts:
         key = (transcript.id, transcript.question)
         questions[key] = transcript.dataset
@@ -151,18 +149,13 @@ def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalSco
         if transcript.status == "deferred":
             continue
         finished.append((key, transcript.repeat))
-        of_rounds = [same.setdefault(tuple(found.items()), found) for found in round_rows(transcript)]
+        of_rounds = round_rows(transcript)
         rounds.setdefault(key, []).append(of_rounds)
         rows.append(with_external(row(transcript, of_rounds), transcript, external))
     values: dict[str, dict[QuestionKey, dict[int, float]]] = {}
-    single: dict[tuple[int, float], dict[int, float]] = {}
     for (key, repeat), found in zip(finished, of_one_arm(rows), strict=True):
         for value, number in found.items():
-            held, one = values.setdefault(value, {}), (repeat, number)
-            if key in held:
-                held[key] = {**held[key], repeat: number}
-            else:
-                held[key] = single.get(one) or single.setdefault(one, {repeat: number})
+            values.setdefault(value, {}).setdefault(key, {})[repeat] = number
     first_metric = common_metric(set().union(*firsts.values()))
     metrics = [first_metric, *METRICS.used()]
     return ArmValues(

@@ -9,12 +9,10 @@ debater.
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import log2
 from statistics import fmean
 from types import MappingProxyType
-from typing import Self
 
 from madke.core.transcript import PoolEntry, Transcript, Turn
 from madke.engine.agreement import Same, agreed, answer_groups, matcher, same_answers
@@ -32,7 +30,6 @@ from madke.scoring.metrics import (
     metrics_of,
     question_of,
     sentence_bleu,
-    with_units,
 )
 from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task
@@ -96,7 +93,7 @@ def round_rows(transcript: Transcript) -> list[DebateRow]:
         row |= {"self_disagreement": sum(changed.values()) / len(changed)} if changed else {}
         row |= {f"{_CHANGED}{agent}": value for agent, value in changed.items()}
         before = {turn.agent: turn.stance.answer for turn in entry.turns}
-        rows.append(with_units(row))
+        rows.append(row)
     return rows
 
 
@@ -203,7 +200,7 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
     if copied := [stance.copied for stance in replies if stance.status != "failed"]:
         values["copied"] = fmean(copied)
     values |= sides(transcript) | changes_of_mind(transcript) | judge_values(transcript)
-    return with_units(values | selection_values(transcript) | diversity(transcript))
+    return values | selection_values(transcript) | diversity(transcript)
 
 
 def correct(transcript: Transcript) -> float | None:
@@ -397,71 +394,31 @@ def gold_of(transcript: Transcript) -> tuple[frozenset[str], Callable[[PoolEntry
     return frozenset(map(title, listed(transcript.metadata, "gold_titles"))), lambda entry: title(entry.title)
 
 
-# The judge and the summarizer, judged: how often their word differs from what the task's matcher finds
+def judge_values(transcript: Transcript) -> DebateRow:
+    """How often the word of the judge and the summarizer differs from what the task's matcher finds.
 
+    ``false_same``: of the judge's verdicts SAME, the share where the matcher finds different or missing answers.
+    ``false_different``: of its verdicts DIFFERENT, the share where the matcher finds the same answer.
+    ``new_summary``: whether the summarizer's answer differs from every debater's answer.
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgeCounts:
-    """Numbers of verdicts and summaries, over all debates of an arm."""
-
-    same: int = 0
-    """Verdicts SAME."""
-    same_of_different: int = 0
-    """Verdicts SAME about answers that the matcher takes for different ones."""
-    same_of_missing: int = 0
-    """Verdicts SAME where a debater has no answer."""
-    different: int = 0
-    """Verdicts DIFFERENT."""
-    different_of_same: int = 0
-    """Verdicts DIFFERENT about answers that the matcher takes for the same."""
-    summaries: int = 0
-    """Final answers of a summarizer."""
-    new_summaries: int = 0
-    """Those that the matcher finds in no debater's answers."""
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in self.__slots__})
-
-
-def judge_counts(transcript: Transcript) -> JudgeCounts:
-    """The counts of one debate. Verdicts without a call, and texts, which no matcher compares, are left out."""
+    Verdicts without a call, and texts, which no matcher compares, are left out.
+    """
     task = get_task(transcript.task)
     if task.is_prose:
-        return JudgeCounts()
+        return {}
     same = matcher(task, question_of(transcript))
-    verdicts: Counter[tuple[bool, str]] = Counter()
+    wrong: dict[str, list[bool]] = {"false_same": [], "false_different": [], "new_summary": []}
     # A judge that takes the answer itself was not asked for consensus.
     for entry in transcript.rounds if transcript.final.by != "judge" else ():
         verdict = entry.verdict
         if verdict is not None and verdict.consensus is not None and verdict.text:
             spoke = [turn for turn in entry.turns if turn.stance.status != "failed"]
-            missing = any(turn.stance.answer is None for turn in spoke)
-            said = verdict.consensus or verdict.rule == "no_answer"
-            verdicts[said, "missing" if missing else "same" if agreed(spoke, same) else "different"] += 1
-    summary = transcript.final.answer if transcript.final.by == "summarizer" else None
-    answers = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns}
-    return JudgeCounts(
-        same=sum(count for (said, _), count in verdicts.items() if said),
-        same_of_different=verdicts[True, "different"],
-        same_of_missing=verdicts[True, "missing"],
-        different=sum(count for (said, _), count in verdicts.items() if not said),
-        different_of_same=verdicts[False, "same"],
-        summaries=int(summary is not None),
-        new_summaries=int(summary is not None and not any(same(summary, answer) for answer in answers if answer)),
-    )
-
-
-def judge_values(transcript: Transcript) -> DebateRow:
-    """The same as shares of one debate.
-
-    ``false_same``: of the judge's verdicts SAME, the share where the matcher finds different or missing answers.
-    ``false_different``: of its verdicts DIFFERENT, the share where the matcher finds the same answer.
-    ``new_summary``: whether the summarizer's answer differs from every debater's answer.
-    """
-    counts = judge_counts(transcript)
-    shares = {
-        "false_same": (counts.same_of_different + counts.same_of_missing, counts.same),
-        "false_different": (counts.different_of_same, counts.different),
-        "new_summary": (counts.new_summaries, counts.summaries),
-    }
-    return {name: part / whole for name, (part, whole) in shares.items() if whole}
+            alike = agreed(spoke, same)
+            if verdict.consensus or verdict.rule == "no_answer":
+                wrong["false_same"].append(not alike)
+            else:
+                wrong["false_different"].append(alike)
+    if transcript.final.by == "summarizer" and (summary := transcript.final.answer) is not None:
+        answers = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns}
+        wrong["new_summary"].append(not any(same(summary, answer) for answer in answers if answer))
+    return {name: fmean(found) for name, found in wrong.items() if found}

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -75,11 +75,13 @@ def read_log(path: Path, name: str = "") -> Log:
     if not path.exists():
         raise UserError("no such file or run", file=path)
     if path.is_dir():
-        rows = _run(path)
-    elif path.suffix == ".eval" or path.suffix == ".json":
-        rows = _inspect(path)
+        rows: Iterable[_Row] = (
+            (each.id, right, {"calls": each.total.calls, "tokens": each.total.tokens})
+            for each in read_transcripts(path)
+            if (right := correct(each)) is not None
+        )
     else:
-        rows = _lines(path)
+        rows = _inspect(path) if path.suffix in (".eval", ".json") else _lines(path)
     answers: dict[str, list[float]] = {}
     cost: dict[str, float] = {}
     for id_, right, spent in rows:
@@ -95,22 +97,14 @@ _Row = tuple[str, float, Mapping[str, float]]
 """Question, share right, cost."""
 
 
-def _run(path: Path) -> Iterator[_Row]:
-    for transcript in read_transcripts(path):
-        used, right = transcript.total, correct(transcript)
-        if right is not None:
-            yield transcript.id, right, {"calls": used.calls, "tokens": used.tokens}
-
-
 def _inspect(path: Path) -> Iterator[_Row]:
     for sample in _inspect_samples(path):
         scores = sample.get("scores") or {}
         usage = (sample.get("model_usage") or {}).values()
         tokens = sum(each.get("total_tokens") or 0 for each in usage if isinstance(each, dict))
         first = next(iter(scores.values()), None) if isinstance(scores, dict) else None
-        if not isinstance(first, dict):
-            continue  # an error, or a sample that was not scored
-        yield str(sample["id"]), _share(first.get("value"), path), {"tokens": tokens} if tokens else {}
+        if isinstance(first, dict):  # else an error, or a sample that was not scored
+            yield str(sample["id"]), _share(first.get("value"), path), {"tokens": tokens} if tokens else {}
 
 
 def _inspect_samples(path: Path) -> Iterator[dict[str, Any]]:
@@ -137,46 +131,37 @@ def _inspect_samples(path: Path) -> Iterator[dict[str, Any]]:
 def _lines(path: Path) -> Iterator[_Row]:
     chosen: object = None
     for number, item in read_jsonl(path):
-        if "doc_id" in item:
-            if chosen is None:
-                chosen = item.get("filter")
-            if item.get("filter") == chosen:  # the other filters read the same reply in another way
-                yield _lm_eval_id(item), _share(_lm_eval_value(item, path, number), path, number), {}
+        found = ", ".join(map(repr, item))
+        if "doc_id" in item:  # lm-eval's; the other filters read the same reply in another way
+            chosen = item.get("filter") if chosen is None else chosen
+            # Older versions do not name the metrics.
+            known = [item[name] for name in item.get("metrics", _METRICS) if name in item]
+            if not known:
+                raise UserError("expected 'metrics', and a value for the first of them", file=path, line=number)
+            document = item.get("doc")
+            id_ = document.get("id") if isinstance(document, dict) else None
+            if item.get("filter") == chosen:
+                yield str(id_ if isinstance(id_, str | int) else item["doc_id"]), _share(known[0], path, number), {}
             continue
         if "id" not in item:
-            found = ", ".join(map(repr, item))
             raise UserError(f"expected 'id' or lm-eval's 'doc_id', found {found}", file=path, line=number)
-        cost = {what: float(item[what]) for what in _COSTS if isinstance(item.get(what), int | float)}
-        yield str(item["id"]), _right(item, path, number), cost
-
-
-def _lm_eval_id(item: Mapping[str, Any]) -> str:
-    document = item.get("doc")
-    id_ = document.get("id") if isinstance(document, dict) else None
-    return str(id_ if isinstance(id_, str | int) else item["doc_id"])
-
-
-def _lm_eval_value(item: Mapping[str, Any], path: Path, number: int) -> object:
-    names = item.get("metrics", _METRICS)  # older versions do not name them
-    known = [name for name in names if name in item]
-    if not known:
-        raise UserError("expected 'metrics', and a value for the first of them", file=path, line=number)
-    return item[known[0]]
-
-
-def _right(item: Mapping[str, Any], path: Path, number: int) -> float:
-    if "right" in item:
-        return _share(item["right"], path, number)
-    if "answer" not in item or "gold" not in item:
-        found = ", ".join(map(repr, item))
-        hint = "; for predictions, give the questions with --data" if "answer" in item or "output" in item else ""
-        raise UserError(f"expected 'right', or 'answer' and 'gold', found {found}{hint}", file=path, line=number)
-    golds = item["gold"] if isinstance(item["gold"], list) else [item["gold"]]
-    if item["answer"] is None or not str(item["answer"]).strip():
-        return 0.0
-    text = str(item.get("question") or "")
-    question = Question(id=str(item["id"]), question=text or "?", answers=tuple(map(str, golds)))
-    return float(get_task("short_answer").accepts(str(item["answer"]), question))
+        if "right" in item:
+            right = _share(item["right"], path, number)
+        elif "answer" in item and "gold" in item:
+            answer = str("" if item["answer"] is None else item["answer"])
+            golds = item["gold"] if isinstance(item["gold"], list) else [item["gold"]]
+            question = Question(
+                id=str(item["id"]), question=str(item.get("question") or "?"), answers=tuple(map(str, golds))
+            )
+            right = float(bool(answer.strip()) and get_task("short_answer").accepts(answer, question))
+        else:
+            hint = "; for predictions, give the questions with --data" if {"answer", "output"} & item.keys() else ""
+            raise UserError(f"expected 'right', or 'answer' and 'gold', found {found}{hint}", file=path, line=number)
+        yield (
+            str(item["id"]),
+            right,
+            {what: float(item[what]) for what in _COSTS if isinstance(item.get(what), int | float)},
+        )
 
 
 def _share(value: object, path: Path, number: int | None = None) -> float:

@@ -349,9 +349,9 @@ NAMED_SHARES: Mapping[str, str] = MappingProxyType(
 
 def unit_of(name: str) -> str | None:
     """The unit of a value; metrics are shares. None for an external scorer, which has its own scale."""
-    if name in VALUE_UNITS:
-        return VALUE_UNITS[name]
-    return SHARE if name in METRICS or name == GRADER or name.startswith(tuple(NAMED_SHARES)) else None
+    if name in METRICS or name == GRADER or name.startswith(tuple(NAMED_SHARES)):
+        return SHARE
+    return VALUE_UNITS.get(name)
 
 
 def is_share(name: str) -> bool:
@@ -367,11 +367,3 @@ def may_be_rate(name: str) -> bool:
 def is_grader(name: str) -> bool:
     """Whether external scores of this name are a model's grades: those of the first grader or of a further one."""
     return name == GRADER or name.startswith(f"{GRADER}:")
-
-
-def with_units(values: dict[str, float]) -> dict[str, float]:
-    """The values of a debate or round, unchanged; KeyError for one without a unit, which would be taken for a rate."""
-    for name in values:
-        if unit_of(name) is None:
-            raise KeyError(f"the value {name!r} has no unit; add it to VALUE_UNITS in madke/scoring/metrics.py")
-    return values

@@ -1,4 +1,4 @@
-"""Compare two arms on their shared questions: paired tests, effect sizes, and the smallest detectable differences."""
+"""Compare two arms on their shared questions: paired tests, and the smallest detectable differences."""
 
 import math
 from collections import Counter
@@ -16,7 +16,6 @@ from madke.scoring.statistics import (
     detectable_mean,
     detectable_rate,
     fair_coin_p,
-    wilson,
 )
 
 _ALPHA = 0.05
@@ -37,19 +36,6 @@ class Discordant:
     only_left: int
     only_right: int
     neither: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Effect:
-    """A standardised effect size; positive in favour of the right arm."""
-
-    name: str
-    """``Cohen's g``: the share of discordant pairs in favour, minus one half (0.05 small, 0.15 medium, 0.25 large;
-    Cohen, 1988, chapter 5). ``Cohen's d``: the mean of the differences divided by their standard deviation."""
-    value: float
-    low: float | None = None
-    high: float | None = None
-    """95 % interval of g, from Wilson's score interval of the share."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,8 +60,6 @@ class PairedTest:
     p_holm: float = 1.0
     """Holm-corrected (Holm, 1979) over all pairs of arms, and datasets, that are tested on this value."""
     test: str
-    effect: Effect | None
-    """None if no value differs."""
     detectable: float | None
     """The smallest difference detectable with n, 80 % power and alpha 0.05, given how often (or how much) the arms
     differ; None if no difference is detectable."""
@@ -196,11 +180,6 @@ def compared(one: Sequence[float], two: Sequence[float]) -> PairedTest:
 def _mcnemar(found: Discordant) -> PairedTest:
     """McNemar's exact conditional test: under the null hypothesis, discordant pairs are tosses of a fair coin."""
     n, tosses = found.both + found.only_left + found.only_right + found.neither, found.only_left + found.only_right
-    effect = None
-    if tosses:
-        low, high = wilson(found.only_right, tosses)
-        value = found.only_right / tosses - 0.5
-        effect = Effect(name="Cohen's g", value=value, low=low - 0.5, high=high - 0.5)
     return PairedTest(
         n=n,
         left_value=(found.both + found.only_left) / n,
@@ -208,7 +187,6 @@ def _mcnemar(found: Discordant) -> PairedTest:
         difference=_bonett_price(found, n),
         p=fair_coin_p(found.only_right, tosses),
         test="McNemar, exact",
-        effect=effect,
         detectable=detectable_rate(n, tosses / n),
         discordant=found,
     )
@@ -260,6 +238,7 @@ def _permutation_test(one: Sequence[float], two: Sequence[float]) -> PairedTest:
     differences = [b - a for a, b in zip(one, two, strict=True)]
     different = [each for each in differences if abs(each) > _TOLERANCE]
     low, high = bootstrap(differences, _RESAMPLES)
+    sd = stdev(differences) if len(different) > _NEVER_SIGNIFICANT else 0.0
     return PairedTest(
         n=len(differences),
         left_value=fmean(one),
@@ -267,8 +246,7 @@ def _permutation_test(one: Sequence[float], two: Sequence[float]) -> PairedTest:
         difference=Estimate(value=fmean(differences), low=low, high=high, n=len(differences)),
         p=_permuted(different),
         test="paired permutation",
-        effect=_cohen_d(differences),
-        detectable=detectable_mean(len(differences), _sd(differences)) if len(different) > _NEVER_SIGNIFICANT else None,
+        detectable=detectable_mean(len(differences), sd if sd > _TOLERANCE else 0.0),
     )
 
 
@@ -291,14 +269,3 @@ def _permuted(differences: Sequence[float]) -> float:
     # A sum that equals the observed one up to rounding counts as extreme.
     extreme = int((abs(swapped) >= abs(total) - _TOLERANCE * n).sum())
     return extreme / 2**n if n <= _MAX_EXACT else (extreme + 1) / (_RESAMPLES + 1)
-
-
-def _cohen_d(differences: Sequence[float]) -> Effect | None:
-    sd = _sd(differences)
-    return Effect(name="Cohen's d", value=fmean(differences) / sd) if sd else None
-
-
-def _sd(values: Sequence[float]) -> float:
-    """The sample standard deviation; 0 for one value, and for values that are equal up to rounding."""
-    found = stdev(values) if len(values) > 1 else 0.0
-    return found if found > _TOLERANCE else 0.0

@@ -1,6 +1,6 @@
-"""How well rankings find the judged passages: relevance judgements, hit@k, recall@k, nDCG@k, MRR, fitted fusions."""
+"""How well rankings find the judged passages: relevance judgements, hit@k, recall@k, nDCG@k, MRR."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,10 +29,6 @@ Rankings = Mapping[str, Ranking]
 RECIPROCAL = "rank fusion"
 """Name of the reciprocal rank fusion of all parts."""
 
-_FOLDS = 5
-_FEWEST = 20
-"""The fewest questions that weights are fitted on."""
-
 
 def read_qrels(path: Path) -> Mapping[str, Judged]:
     """Question id -> judged passages, from a file in TREC's form or a table with headings; also from ``.gz``.
@@ -41,14 +37,26 @@ def read_qrels(path: Path) -> Mapping[str, Judged]:
     """
     qrels: dict[str, dict[str, int]] = {}
     line_of: dict[tuple[str, str], int] = {}
-    for number, question, passage, relevance in _rows(path):
+    columns: Sequence[int] = ()
+    for number, line in enumerate(text_lines(path), start=1):
+        text = line.rstrip("\r\n")
+        cells = text.split("\t")
+        if number == 1:
+            found = [[cells.index(name) for name in names if name in cells] for names in _HEADINGS]
+            columns = [places[0] for places in found] if all(found) else ()
+        if not text.strip() or (number == 1 and columns):
+            continue
+        cells = cells if columns else text.split()
+        if len(cells) <= max(columns) if columns else len(cells) != 4:
+            raise UserError(f"found {len(cells)} columns; {_EXPECTED}", file=path, line=number)
+        question, passage, relevance = (cells[place].strip() for place in columns or _TREC)
         what = f"passage {passage!r} of question {question!r}"
         refuse_repeated(line_of, (question, passage), number, file=path, what=what)
         try:
             qrels.setdefault(question, {})[passage] = int(relevance)
         except ValueError:
-            found = f"found relevance {relevance!r}, expected a whole number"
-            raise UserError(found, file=path, line=number) from None
+            wrong = f"found relevance {relevance!r}, expected a whole number"
+            raise UserError(wrong, file=path, line=number) from None
     if not qrels:
         raise UserError(f"holds no judgements; {_EXPECTED}", file=path)
     return qrels
@@ -57,28 +65,6 @@ def read_qrels(path: Path) -> Mapping[str, Judged]:
 def judged_of(qrels: Mapping[str, Judged], question: str) -> Judged:
     """The judged passages of a question. For ``NAME/ID`` (two datasets share an ID) those of ``ID`` count, too."""
     return qrels.get(question) or qrels.get(question.partition("/")[2], {})
-
-
-def _rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
-    """(1-based line, question, passage, relevance) of each line that is not blank."""
-    columns: Sequence[int] | None = None
-    for number, line in enumerate(text_lines(path), start=1):
-        text = line.rstrip("\r\n")
-        if number == 1 and (columns := _columns(text.split("\t"))):
-            continue
-        cells = text.split("\t") if columns else text.split()
-        if not text.strip():
-            continue
-        if len(cells) <= max(columns) if columns else len(cells) != 4:
-            raise UserError(f"found {len(cells)} columns; {_EXPECTED}", file=path, line=number)
-        question, passage, relevance = (cells[place].strip() for place in columns or _TREC)
-        yield number, question, passage, relevance
-
-
-def _columns(headings: Sequence[str]) -> Sequence[int] | None:
-    """The places of question, passage and relevance; None if one has no heading."""
-    found = [[headings.index(name) for name in names if name in headings] for names in _HEADINGS]
-    return [places[0] for places in found] if all(found) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,7 +109,11 @@ def retrieval(
         name=name,
         n=len(asked),
         depth=max(len(rankings[question]) for question in asked),
-        measures={heading: _mean(values[str(measure)]) for heading, measure in measures.items()},
+        measures={
+            heading: mean
+            for heading, measure in measures.items()
+            if (mean := estimate(values[str(measure)])) is not None
+        },
     )
 
 
@@ -166,9 +156,3 @@ def with_fusions(parts: Mapping[str, Rankings]) -> dict[str, Rankings]:
         name: {question: fuse([part[question] for part in parts.values()], method) for question in shared}
         for name, method in fusions.items()
     }
-
-
-def _mean(values: Sequence[float], *, shares: bool = True) -> Estimate:
-    found = estimate(values, shares=shares)
-    assert found is not None
-    return found

@@ -25,9 +25,7 @@ from madke.scoring.arms import ArmValues, QuestionKey, read_arm
 from madke.scoring.debate_rows import (
     NO_EXTERNAL_SCORES,
     ExternalScores,
-    JudgeCounts,
     correct_votes,
-    judge_counts,
     over_repeats,
     over_rounds,
 )
@@ -121,9 +119,6 @@ class Scores:
     """Answers with a gold answer for which the grader gave no grade. Its mean excludes them."""
     shadow: Shadow | None = None
     """What gates on the answers of round 1 would have saved; None for protocols without a debate."""
-    judge: JudgeCounts = field(default_factory=JudgeCounts)
-    """How often the judge and the summarizer differ from the task's matcher, in numbers. As shares of a debate they are
-    in ``debate``: ``false_same``, ``false_different``, ``new_summary``."""
     votes: Estimate | None = None
     """How many independent votes the votes for the final answers were worth
     (:func:`madke.scoring.statistics.effective_votes`); None for other answers, for measures that are not binary, and
@@ -187,12 +182,10 @@ def score_with_values(
     """Stage -> question -> 1 for each grade that could not be read, else 0."""
     translations: list[tuple[str, tuple[str, ...]]] = []
     shadows: list[GatedDebate | None] = []
-    judge = JudgeCounts()
     votes: dict[tuple[QuestionKey, int], list[float]] = {}
     words: list[int] = []
 
     def counted() -> Iterator[Transcript]:
-        nonlocal judge
         for transcript in transcripts:
             yield transcript
             key = (transcript.id, transcript.question)
@@ -208,7 +201,6 @@ def score_with_values(
                 failures[transcript.final.error or "unknown"] += 1
                 lost[key] += bool(transcript.answers)
             if finished:
-                judge += judge_counts(transcript)
                 votes[key, transcript.repeat] = correct_votes(transcript)
                 words.extend([len(transcript.answer.split())] if transcript.answer else [])
                 if transcript.answers and has_corpus_metric(get_task(transcript.task)):
@@ -260,7 +252,6 @@ def score_with_values(
         by_round=over_rounds(list(arm.rounds.values())),
         corpus=corpus_scores(translations),
         shadow=shadow_of(shadows),
-        judge=judge,
         votes=effective_votes([*votes.values()]),
         answer_words=median(words) if words else None,
         ungraded=int(sum(map(sum, unread["grade"].values()))) if GRADER in metrics else 0,

@@ -14,6 +14,7 @@ has probability alpha at most, by Ville's inequality. The interval depends on th
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -84,11 +85,7 @@ def questions_needed(differences: Sequence[float], than: float) -> int | None:
     mean = (1 + sign * than) / 2
     if not excludes(MOST_QUESTIONS):
         return None
-    low, high = 0, MOST_QUESTIONS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if excludes(middle) else (middle, high)
-    return high
+    return bisect_left(range(MOST_QUESTIONS), True, key=excludes)
 
 
 def planned_questions(margin: float, differing: float = 0.3) -> int:
@@ -170,40 +167,33 @@ def verdict_of(
     def differences(one: str, other: str) -> list[float]:
         return [value - right[other][id_] for id_, value in right[one].items() if id_ in right[other]]
 
-    def contrast(other: str) -> Contrast:
+    both = []
+    for other in (vote, call):
         found = differences(debate, other)
-        return Contrast(
-            over=other,
-            gain=confidence_sequence(found),
-            margin=margin,
-            for_win=questions_needed(found, 0.0) if found and fmean(found) > 0 else None,
-            for_exclusion=questions_needed(found, margin) if found and fmean(found) < margin else None,
-        )
-
-    against_vote, against_call = contrast(vote), contrast(call)
-    both = (against_vote, against_call)
+        for_win = questions_needed(found, 0.0) if found and fmean(found) > 0 else None
+        for_exclusion = questions_needed(found, margin) if found and fmean(found) < margin else None
+        gain = confidence_sequence(found)
+        both.append(Contrast(over=other, gain=gain, margin=margin, for_win=for_win, for_exclusion=for_exclusion))
+    outcome: Outcome = "open"
+    more = None
     if all(each.won for each in both):
-        outcome: Outcome = "yes"
-    else:
-        outcome = "no" if any(each.excluded for each in both) else "open"
+        outcome = "yes"
+    elif any(each.excluded for each in both):
+        outcome = "no"
+    else:  # until both are won, or the gain of one is below the margin
+        wins = [each.for_win for each in both if not each.won]
+        ends = [] if None in wins else [max(count for count in wins if count is not None)]
+        ends += [each.for_exclusion for each in both if each.for_exclusion is not None]
+        more = max(1, min(ends) - min(each.gain.n for each in both)) if ends else None
     return Verdict(
         outcome=outcome,
         margin=margin,
-        vote=against_vote,
-        call=against_call,
+        vote=both[0],
+        call=both[1],
         adds={
             "documents": confidence_sequence(differences(call, alone)),
             "vote": confidence_sequence(differences(vote, call)),
-            "talking": against_vote.gain,
+            "talking": both[0].gain,
         },
-        more=_more(both) if outcome == "open" else None,
+        more=more,
     )
-
-
-def _more(both: Sequence[Contrast]) -> int | None:
-    """Further questions until both contrasts are won, or the gain of one is below the margin."""
-    wins = [each.for_win for each in both if not each.won]
-    ends = [max(known)] if len(known := [each for each in wins if each is not None]) == len(wins) else []
-    ends += [each.for_exclusion for each in both if each.for_exclusion is not None]
-    n = min(each.gain.n for each in both)
-    return max(1, min(ends) - n) if ends else None

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from madke.scoring.arms import ArmValues
+from madke.scoring.debate_rows import round_rows, row
 from madke.scoring.metrics import (
     BUILT_IN_METRICS,
     GRADER,
@@ -14,17 +15,22 @@ from madke.scoring.metrics import (
     VALUE_UNITS,
     may_be_rate,
     unit_of,
-    with_units,
 )
 from madke.scoring.paired import paired_test
+from tests.scoring.hand_made import RIGHT, WRONG, debate, pool
 
 DOCS = Path(__file__).parents[2] / "docs" / "evaluation.md"
 
 
-def test_a_value_without_a_unit_is_refused() -> None:
-    assert with_units({"rounds": 2.0, "share_wiki": 0.5, "em": 1.0})
-    with pytest.raises(KeyError, match=r"'seconds' has no unit; add it to VALUE_UNITS"):
-        with_units({"rounds": 2.0, "seconds": 1.5})
+def test_all_values_of_debates_and_rounds_have_a_unit() -> None:
+    debates = [
+        debate([WRONG, RIGHT], [RIGHT, RIGHT], selected=[[(0,), ()], [(0,), (0,)]], pool=pool(("wiki", "w", "Baikal"))),
+        debate([WRONG, RIGHT], [RIGHT, RIGHT], first_round_given=True, metadata={"wrong_answers": [WRONG]}),
+        debate(["a lake"], ["the lake"], answer="the lake", task="translation"),
+    ]
+    names = {name for each in debates for found in (row(each), *round_rows(each)) for name in found}
+    assert len(names) > 20
+    assert {name for name in names if unit_of(name) is None} == set()
 
 
 def arm(name: str, metric: str, values: list[float], *, failed: bool = False) -> ArmValues:
