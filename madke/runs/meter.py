@@ -3,9 +3,10 @@
 import asyncio
 import re
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,7 @@ unreachable server would otherwise fail every remaining question, each after all
 limit is twice the concurrency, since one short outage can fail all calls in flight."""
 
 MAX_TRUNCATED_IN_A_ROW = 3
-"""Number of consecutive calls of one model that reach ``max_tokens`` without visible text, after which no further
-question starts: its reasoning exceeds the limit, and would for every remaining question."""
+"""The same for calls that reach ``max_tokens`` without visible text: reasoning that exceeds the limit always will."""
 
 _PROGRESS_SECONDS = 0.5
 
@@ -65,17 +65,18 @@ class Budget:
 
     def pay(self, model: str, usage: Usage) -> float:
         """Count the usage of one or more calls of a model, named as billed; returns their cost, 0 without a price."""
-        price = price_of(model, self.prices)
-        charged = cost(usage, price) if price else 0.0
-        self.tokens += usage.prompt_tokens + usage.completion_tokens
+        charged, tokens = self._bill(model, usage)
+        self.tokens += tokens
         self.cost += charged
         return charged
 
+    def _bill(self, model: str, usage: Usage) -> tuple[float, int]:
+        price = price_of(model, self.prices)
+        return cost(usage, price) if price else 0.0, usage.prompt_tokens + usage.completion_tokens
+
     def allow_batch(self, model: str, usage: Usage) -> None:
         """UserError if a batch of calls with this usage may exceed a limit."""
-        price = price_of(billed_as(model, BATCH), self.prices)
-        charged = cost(usage, price) if price else 0.0
-        tokens = usage.prompt_tokens + usage.completion_tokens
+        charged, tokens = self._bill(billed_as(model, BATCH), usage)
         again = "raise it, and the same command goes on; everything so far is kept"
         if self.max_cost is not None and self.cost + charged > self.max_cost:
             spent = f"{self.cost:.4f} is spent, and the next batch may cost {charged:.4f}"
@@ -100,9 +101,7 @@ class Budget:
         """The option whose limit is reached, or None."""
         if self.max_cost is not None and not self.cost < self.max_cost:  # reached at once if it is NaN
             return "--max-cost"
-        if self.max_tokens is not None and self.tokens >= self.max_tokens:
-            return "--token-budget"
-        return None
+        return "--token-budget" if self.max_tokens is not None and self.tokens >= self.max_tokens else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,12 +162,13 @@ def account(options: RunOptions) -> Account:
 
 @dataclass(kw_only=True, slots=True)
 class Meter:
-    """Counters of one run, from its start in this process. Calls answered by the store are not counted."""
+    """Counters of one run, from its start in this process; see :class:`madke.core.events.RunProgress`.
+
+    Calls answered by the store are not counted. ``total``: questions times repeats, also those done before.
+    """
 
     total: int
-    """Questions times repeats, including those done before."""
     resumed: int = 0
-    """Those of them that were done before this process started."""
     done: int = 0
     failed: int = 0
     calls: int = 0
@@ -190,10 +190,8 @@ class Meter:
     """What stopped the run: ``--deadline``, ``interrupted``, an error, or a model whose calls all fail."""
     max_failed: int = MAX_FAILED_IN_A_ROW
     """Number of consecutive failed calls of one model that stops the run."""
-    in_a_row: dict[str, int] = field(default_factory=dict)
-    """Model -> number of consecutive failed calls."""
-    truncated_in_a_row: dict[str, int] = field(default_factory=dict)
-    """Model -> number of consecutive calls truncated without text."""
+    in_a_row: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    """(model, whether only those without text count) -> number of consecutive failed calls."""
     clock: Callable[[], float] = time.monotonic
     started: float = 0.0
 
@@ -202,22 +200,24 @@ class Meter:
 
     def count(self, model: str, completion: Completion, *, service: bool = False) -> None:
         """Count a finished call. A ``service`` is a search or an answer scorer; its failures do not stop the run."""
+        usage, outcome = completion.usage, completion.outcome
         if self.budget is not None:
-            self.cost += self.budget.pay(billed_as(model, completion.tier), completion.usage)
+            self.cost += self.budget.pay(billed_as(model, completion.tier), usage)
         self.calls += 1
-        self.too_long += completion.outcome == "too_long"
-        failed = completion.outcome not in ("ok", "too_long")
-        self.failed_calls += failed
+        self.too_long += outcome == "too_long"
+        self.failed_calls += outcome not in ("ok", "too_long")
+        self.prompt_tokens += usage.prompt_tokens
+        self.cached_tokens += usage.cached_tokens
+        self.completion_tokens += usage.completion_tokens
         # Count only failures of the endpoint: refusals and filters concern one prompt.
-        row = self.in_a_row.get(model, 0) + 1 if completion.outcome in ("failed", "empty") else 0
-        self.in_a_row[model] = row
-        cut = completion.outcome == "empty" and completion.finish_reason.casefold() in TRUNCATED
-        cuts = self.truncated_in_a_row[model] = self.truncated_in_a_row.get(model, 0) + 1 if cut else 0
-        if (row >= self.max_failed or cuts >= MAX_TRUNCATED_IN_A_ROW) and not service and not self.ended:
-            self.ended = f"the last {cuts or row} calls of {model} all failed: {completion.error}"
-        self.prompt_tokens += completion.usage.prompt_tokens
-        self.cached_tokens += completion.usage.cached_tokens
-        self.completion_tokens += completion.usage.completion_tokens
+        cut = outcome == "empty" and completion.finish_reason.casefold() in TRUNCATED
+        for kind, failed, most in (
+            (False, outcome in ("failed", "empty"), self.max_failed),
+            (True, cut, MAX_TRUNCATED_IN_A_ROW),
+        ):
+            row = self.in_a_row[model, kind] = self.in_a_row[model, kind] + 1 if failed else 0
+            if row >= most and not service and not self.ended:
+                self.ended = f"the last {row} calls of {model} all failed: {completion.error}"
 
     def count_retry(self) -> None:
         """Count an attempt that is followed by another one."""
@@ -228,22 +228,12 @@ class Meter:
         """Why no further question may start, or None."""
         return self.ended or (self.budget.reached if self.budget is not None else None)
 
-    def _counts(self) -> dict[str, Any]:
-        """What both events and ``run.json`` hold."""
-        return {name: getattr(self, name) for name in _COUNTED}
-
     def progress(self) -> RunProgress:
         """The counts so far, for listeners."""
-        return RunProgress(
-            at=self.clock() - self.started,
-            done=self.done,
-            total=self.total,
-            resumed=self.resumed,
-            too_long=self.too_long,
-            cost=self.budget.cost if self.budget is not None and self.budget.prices else None,
-            in_flight=self.limits.state().in_flight if self.limits is not None else 0,
-            **self._counts(),
-        )
+        own = {each.name: getattr(self, each.name) for each in fields(RunProgress) if hasattr(self, each.name)}
+        in_flight = self.limits.state().in_flight if self.limits is not None else 0
+        cost = self.budget.cost if self.budget is not None and self.budget.prices else None
+        return RunProgress(**{**own, "at": self.clock() - self.started, "cost": cost, "in_flight": in_flight})
 
     @asynccontextmanager
     async def told_to(self, listen: Listener) -> AsyncIterator[None]:
@@ -270,7 +260,7 @@ class Meter:
             "left_over": self.left_over,
             "cost": self.cost if self.budget is not None and self.budget.prices else None,
             "concurrency": asdict(self.limits.state()) if self.limits is not None else None,
-            **self._counts(),
+            **{name: getattr(self, name) for name in _COUNTED},
         }
 
 
