@@ -1,22 +1,22 @@
 """Estimate the calls, tokens and cost of runs by simulating their debates with a model that only counts.
 
-Each debate is simulated with the real prompts, pools and call keys, twice: all debaters always agree, or they never do.
-The number of calls is exact for both and for existing pools, unless calls fail. Tokens are estimates: four characters
-per token, and replies of an assumed length.
+Each debate is simulated with the real prompts, pools and call keys in two worlds: all debaters always agree, or they
+never do. The number of calls is exact for both and for existing pools, unless calls fail. Tokens are estimates: four
+characters per token, and replies of an assumed length. Costs are those of a server that keeps no prompts.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import NamedTuple
 
-from madke.core.chat import ChatRequest, Completion, Message, Purpose, Usage, shared_length
+from madke.core.chat import ChatRequest, Completion, Message, Usage
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
 from madke.core.question import Question
-from madke.core.transcript import Round, Turn
+from madke.core.transcript import Round
 from madke.data import FirstRounds
 from madke.data.first_round import planned_first_rounds
 from madke.engine.debate import run_protocol
@@ -26,7 +26,6 @@ from madke.engine.simulate import WorldRoles, equal_scores, nothing_found
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.recipe import Arm
 from madke.models.model_names import has_endpoint
-from madke.models.prefixes import HOSTED_TOKENS
 from madke.models.prices import Price, Prices, cost, estimated_usage, price_of
 from madke.models.store import call_key
 from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, pool_of, read_pools
@@ -36,25 +35,30 @@ from madke.scoring.scored import Grader, grading_request
 PASSAGE = "word " * 100
 """A placeholder for passages of a missing pool: Wikipedia passages have a hundred words."""
 
+REPLY_TOKENS = 150
+"""Default assumed tokens per reply."""
+
+GRADING_PLAN = "grading"
+"""The name of the plan of graders."""
+
+_SIMULATED = 30
+"""Simulated questions of a run, evenly spread; the others are assumed to be similar."""
+
+PoolOf = Callable[[Question], KnowledgePool]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Load:
     """Calls and tokens."""
 
     calls: float = 0
+    all_tokens: float = 0
+    """Tokens of all calls, paid or not."""
     paid: float = 0
-    """Calls that no earlier run makes (in ``Planned.least``: can make); the tokens and cost below are for these."""
+    """Calls that no earlier run makes in the same world; the tokens and cost below are for these."""
     prompt_tokens: float = 0
     completion_tokens: float = 0
     cost: float = 0
-    """As if the server kept nothing."""
-    cached_cost: float = 0
-    """If it keeps every beginning of at least 1,024 tokens within a debate."""
-    flex_cost: float = 0
-    """As ``cost``, at the tier ``flex`` where the price has one; ``batch_cost``: in a batch API."""
-    batch_cost: float = 0
-    all_tokens: float = 0
-    """Tokens of all calls, paid or not."""
 
     def __add__(self, other: Load) -> Load:
         return Load(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Load)})
@@ -82,62 +86,34 @@ class Planned:
     """Minimum and maximum number of debaters, if it depends on the cost of other runs."""
 
 
-def load_of(usage: Usage, price: Price | None, times: float, paid: float) -> Load:
-    """A call that is made ``times`` times, and paid ``paid`` times."""
-    fresh = replace(usage, cached_tokens=0)
-    return Load(
-        calls=times,
-        all_tokens=(usage.prompt_tokens + usage.completion_tokens) * times,
-        paid=paid,
-        prompt_tokens=usage.prompt_tokens * paid,
-        completion_tokens=usage.completion_tokens * paid,
-        cost=cost(fresh, price) * paid if price else 0,
-        cached_cost=cost(usage, price) * paid if price else 0,
-        flex_cost=cost(fresh, price.at(price.flex)) * paid if price else 0,
-        batch_cost=cost(fresh, price.at(price.batch)) * paid if price else 0,
-    )
-
-
-def planned_usage(prompt: Sequence[Message], reply_tokens: int, earlier: Sequence[Sequence[Message]] = ()) -> Usage:
-    """The estimated usage of a call after ``earlier`` prompts."""
-    usage = estimated_usage(prompt, "")
-    shared = max((shared_length(prompt, each) for each in earlier), default=0) // 4
-    cached = min(shared, usage.prompt_tokens) if shared >= HOSTED_TOKENS else 0
-    return replace(usage, cached_tokens=cached, completion_tokens=reply_tokens)
-
-
 def planned_range(least: float, most: float, *, digits: int = 0) -> str:
     """A range of figures, or one figure if both ends are printed the same."""
     low, high = f"{least:,.{digits}f}", f"{most:,.{digits}f}"
     return low if low == high else f"{low} to {high}"
 
 
-REPLY_TOKENS = 150
-"""Default assumed tokens per reply."""
+def _load(usage: Usage, price: Price | None, times: float, paid: float) -> Load:
+    """A call that is made ``times`` times, and paid ``paid`` times."""
+    return Load(
+        calls=times,
+        all_tokens=(usage.prompt_tokens + usage.completion_tokens) * times,
+        paid=paid,
+        prompt_tokens=usage.prompt_tokens * paid,
+        completion_tokens=usage.completion_tokens * paid,
+        cost=cost(usage, price) * paid if price else 0,
+    )
 
-GRADING_PLAN = "grading"
-"""The name of the plan of graders."""
 
-_SIMULATED = 30
-"""Simulated questions of a run, evenly spread; the others are assumed to be similar."""
-
-PoolOf = Callable[[Question], KnowledgePool]
+def _usage(prompt: Sequence[Message], reply_tokens: int) -> Usage:
+    return replace(estimated_usage(prompt, ""), completion_tokens=reply_tokens)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Call:
+class _Call(NamedTuple):
     """A call of a debate, in the first repeat."""
 
-    purpose: Purpose
     key: str
-    certain_key: str
-    """Like ``key``, but distinct for each order rule: only arms with the same rule are certain to share the call."""
     usage: Usage
     price: Price | None
-
-    def load(self, times: float, repeats: int, known: int) -> Load:
-        """Cost of a call made ``times`` times, cached in ``known`` repeats."""
-        return load_of(self.usage, self.price, times, times * (1 - min(known, repeats) / repeats))
 
 
 @dataclass(kw_only=True, slots=True)
@@ -145,22 +121,16 @@ class _Counting:
     """A model that records its requests. What it replies is not read (:class:`WorldRoles`)."""
 
     name: str
-    protocol: Protocol
     reply_tokens: int
     price: Price | None
     calls: list[_Call]
     takes_schemas: bool = False
     """Arms that differ in ``structured`` share no bound call."""
-    earlier: list[tuple[Message, ...]]
-    """The model's prompts of this debate so far."""
 
     async def complete(self, request: ChatRequest) -> Completion:
-        usage = planned_usage(request.messages, min(self.reply_tokens, request.max_tokens), self.earlier)
-        self.earlier.append(request.messages)
-        purpose, key = request.purpose, call_key(self.name, request)
-        order = getattr(self.protocol, "order", None)
-        certain_key = f"{key} {order.by}" if order and purpose.round > 1 else key
-        self.calls.append(_Call(purpose=purpose, key=key, certain_key=certain_key, usage=usage, price=self.price))
+        usage = _usage(request.messages, min(self.reply_tokens, request.max_tokens))
+        key = call_key(self.name, request)
+        self.calls.append(_Call(key, usage, self.price))
         # Distinct replies to distinct prompts, so that later calls do not look shared.
         text = f"The answer is {key[:16]} "
         return Completion(text=text.ljust(4 * usage.completion_tokens, "."), usage=usage)
@@ -175,43 +145,39 @@ class Planner:
     """Assumed tokens per reply, at most the protocol's maximum."""
     first_rounds: dict[str, FirstRounds] = field(default_factory=dict)
     """Name of a planned run -> its simulated first rounds, for runs that reuse them."""
-    _known: dict[str, int] = field(default_factory=dict)
-    """``certain_key`` of a call -> number of repeats in which earlier runs make it, if no debate ends early."""
-    _possible: dict[str, int] = field(default_factory=dict)
-    """``key`` of a call -> number of repeats in which earlier runs may make it."""
+    _known: dict[tuple[bool, str], int] = field(default_factory=dict)
+    """World, and key of a call -> number of repeats in which earlier runs make it there."""
 
-    def plan(
-        self, name: str, spec: RunSpec, pool_of: PoolOf | None, *, fewest: int | None = None, pays_pools: bool = True
-    ) -> Planned:
+    def plan(self, name: str, spec: RunSpec, pool_of: PoolOf | None, *, fewest: int | None = None) -> Planned:
         """Estimate a run, under this name in the plan.
 
         ``pool_of`` is None if its pools do not exist yet, or it has no knowledge. ``fewest`` is the minimum number of
-        debaters, if ``spec`` has the maximum. ``pays_pools``: whether missing pools are built by this run.
+        debaters, if ``spec`` has the maximum.
         """
-        questions = spread(spec.questions)
+        questions = _spread(spec.questions)
         protocol, repeats = spec.protocol, spec.record.repeats
         fewer = protocol if fewest is None else spec.variant.with_settings({"debaters": fewest}).protocol
-        longest, shortest = list[_Call](), list[_Call]()
-        given: dict[str, dict[int, tuple[Turn, ...]]] = {}
-
-        async def simulate() -> None:
-            for question in questions:
-                rounds = await self._simulate(question, spec, protocol, pool_of, longest, agree=False)
-                given[question.id] = {0: rounds[0].turns}
-                await self._simulate(question, spec, fewer, pool_of, shortest, agree=True)
-
-        asyncio.run(simulate())
-        self.first_rounds[name] = FirstRounds(rounds=given)
         debates = len(spec.questions) * repeats
         scale = debates / len(questions)
-        least, most = Load(), Load()
-        for call in shortest:
-            least += call.load(scale, repeats, self._possible.get(call.key, 0))
-        for call in longest:
-            most += call.load(scale, repeats, self._known.get(call.certain_key, 0))
-        certain = [call.certain_key for call in longest if call.purpose.agent in fewer.roles]
-        _record(self._known, certain, repeats)
-        _record(self._possible, [call.key for call in longest + shortest], repeats)
+
+        async def simulated(protocol: Protocol, *, agree: bool) -> tuple[Load, FirstRounds]:
+            calls: list[_Call] = []
+            rounds = [await self._rounds(each, spec, protocol, pool_of, calls, agree=agree) for each in questions]
+            load = Load()
+            for call in calls:
+                known = min(self._known.get((agree, call.key), 0), repeats)
+                load += _load(call.usage, call.price, scale, scale * (1 - known / repeats))
+            for call in calls:
+                self._known[agree, call.key] = max(repeats, self._known.get((agree, call.key), 0))
+            given = {each.id: {0: past[0].turns} for each, past in zip(questions, rounds, strict=True)}
+            return load, FirstRounds(rounds=given)
+
+        async def worlds() -> tuple[Load, Load]:
+            most, self.first_rounds[name] = await simulated(protocol, agree=False)
+            least, _ = await simulated(fewer, agree=True)
+            return least, most
+
+        least, most = asyncio.run(worlds())
         models = sorted(set(spec.record.models.values()))
         return Planned(
             name=name,
@@ -224,7 +190,7 @@ class Planner:
             debaters=None if fewest is None else (fewest, len(protocol.cast)),
         )
 
-    async def _simulate(
+    async def _rounds(
         self,
         question: Question,
         spec: RunSpec,
@@ -235,35 +201,25 @@ class Planner:
         agree: bool,
     ) -> Sequence[Round]:
         """The rounds of a debate in which all always agree, or never; its calls are added to ``calls``."""
-        earlier: dict[str, list[tuple[Message, ...]]] = defaultdict(list)
         cast = {
             role: _Counting(
                 name=model,
-                protocol=protocol,
                 reply_tokens=self.reply_tokens,
                 price=price_of(model, self.prices),
                 calls=calls,
                 takes_schemas=has_endpoint(model),
-                earlier=earlier[model],
             )
             for role, model in spec.record.models.items()
         }
-        pool = _pool(question, protocol.knowledge, pool_of)
+        knowledge = protocol.knowledge
+        pool = EMPTY_POOL if knowledge is None else pool_of(question) if pool_of else _placeholders(knowledge)
         scene = spec.scene(question, cast, pool, retrieve=nothing_found, score_answers=equal_scores)
         scene = replace(scene, protocol=protocol)
         debate, _ = await run_protocol(scene, WorldRoles(scene=scene, agree=agree))
         return debate.past
 
 
-def _record(known: dict[str, int], keys: Sequence[str], repeats: int) -> None:
-    known.update((key, max(repeats, known.get(key, 0))) for key in keys)
-
-
-def _pool(question: Question, knowledge: Knowledge | None, pool_of: PoolOf | None) -> KnowledgePool:
-    if knowledge is None:
-        return EMPTY_POOL
-    if pool_of is not None:
-        return pool_of(question)
+def _placeholders(knowledge: Knowledge) -> KnowledgePool:
     kept = [(source, n) for source in knowledge.sources for n in range(knowledge.count(source))]
     passages = [
         Passage(source=source, key=f"{source}-{n}", title="A title", text=f"{source} {n} {PASSAGE}", score=0, rank=n)
@@ -300,8 +256,7 @@ def planned(
             return pool_of(records[question.id], knowledge) if knowledge is not None else EMPTY_POOL
 
         has_pools = knowledge is not None and held.issuperset(knowledge.sources)
-        fewest = few if few != many else None
-        plan = planner.plan(arm.name, spec, pool if has_pools else None, fewest=fewest, pays_pools=False)
+        plan = planner.plan(arm.name, spec, pool if has_pools else None, fewest=few if few != many else None)
         plans[arm.name] = replace(plan, least=Load()) if arm.selects else plan
     return list(plans.values())
 
@@ -309,7 +264,7 @@ def planned(
 def _existing_pools(experiment_spec: ExperimentSpec, frozen: Path | None) -> tuple[Mapping[str, PoolRecord], set[str]]:
     """Question id -> existing pool, and the sources that all of them hold."""
     if frozen is not None:
-        ids = {question.id for question in spread(experiment_spec.questions)}
+        ids = {question.id for question in _spread(experiment_spec.questions)}
         return read_pools(frozen, only=ids), set(experiment_spec.all_specs)
     held = experiment_spec.pool_sources.keys() & experiment_spec.all_specs.keys()
     merged = merged_pools(experiment_spec.pools, experiment_spec.questions, sources=sorted(held)) if held else []
@@ -330,7 +285,7 @@ def _debaters(arm: Arm, plans: Mapping[str, Planned]) -> tuple[int, int] | tuple
     return few, max(few, min(many, MAX_DEBATERS))
 
 
-def spread(questions: Sequence[Question]) -> list[Question]:
+def _spread(questions: Sequence[Question]) -> list[Question]:
     """The questions to simulate, evenly spread over all datasets."""
     count = min(_SIMULATED, len(questions))
     return [questions[n * len(questions) // count] for n in range(count)]
@@ -347,18 +302,15 @@ def planned_grading(
     asked = [question for question in questions if question.answers]
     if not asked:
         return []
-    each = debates / len(questions)
-    sample = spread(asked)
+    each, sample = debates / len(questions), _spread(asked)
     plans = []
     for grader in graders:
         price = price_of(grader.model, prices)
-        usages = [
-            planned_usage(grading_request(question, question.answers[0]).messages, reply_tokens) for question in sample
-        ]
-        once = sum((load_of(usage, price, 1, 1) for usage in usages), Load()) * (len(asked) / len(sample))
-        name = GRADING_PLAN if len(graders) == 1 else f"{GRADING_PLAN} by {grader.model}"
+        requests = [grading_request(question, question.answers[0]) for question in sample]
+        once = sum((_load(_usage(request.messages, reply_tokens), price, 1, 1) for request in requests), Load())
+        once *= len(asked) / len(sample)
         plan = Planned(
-            name=name,
+            name=GRADING_PLAN if len(graders) == 1 else f"{GRADING_PLAN} by {grader.model}",
             debates=round(each * len(asked)),
             least=once,
             most=once * each,
