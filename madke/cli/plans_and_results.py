@@ -338,10 +338,6 @@ def show_plans(plans: Sequence[Planned], prices: Prices, options: RunOptions) ->
     unpriced = sorted({model for plan in plans for model in plan.unpriced})
     if unpriced and prices:
         notes.append(f"No price for {', '.join(unpriced)}.")
-    cheaper = {"cached beginnings of prompts": "cached_cost", "tier: flex": "flex_cost", "--batch": "batch_cost"}
-    for label, part in cheaper.items():
-        if getattr(most, part) < most.cost:
-            notes.append(f"Cost with {label}: {planned_range(getattr(least, part), getattr(most, part), digits=4)}.")
     models = dict.fromkeys(model for plan in plans for model in plan.models)
     if not prices and not all(map(is_unpaid, models)):
         notes.append("The cost is not known: give prices with --prices.")

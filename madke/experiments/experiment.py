@@ -21,7 +21,7 @@ from madke.core.transcript import Transcript
 from madke.data import FirstRounds, first_rounds
 from madke.data.first_round import drawn_first_rounds
 from madke.experiments.experiment_spec import ExperimentSpec, QuestionSets, debaters_at_cost, read_experiment_spec
-from madke.experiments.plan import REPLY_TOKENS, Planned, Planner, planned
+from madke.experiments.plan import Planned, Planner, planned
 from madke.experiments.recipe import Arm, FirstRoundOf, Recipe
 from madke.models.model_names import has_endpoint
 from madke.retrieval.named import open_source
@@ -49,9 +49,6 @@ _EARLY_FILES |= {CALLS, f"{CALLS}-wal", f"{CALLS}-shm"}
 
 _SHARED = ("data", "sample_seed", "repeats", "seed")
 """Settings that all arms share; they cannot change once an arm has started."""
-
-_SET_AT_START = ("sources", "pools", "searched", "first_round", "first_round_draw")
-"""Fields of a run's spec that are set when the run starts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +99,7 @@ class Experiment:
         Models, pool files and source names are checked before anything is written. If the experiment does not start,
         the folder is left unchanged. UserError if the folder is in use or holds something else, or a check fails.
         """
-        path, replay, experiment_spec = self.path, self.options.replay, self.experiment_spec
+        path, replay, spec = self.path, self.options.replay, self.experiment_spec
         others = unexpected_files(path, _EARLY_FILES, {FILE, *_EARLY_FILES})
         written = is_written(path, {FILE, *_EARLY_FILES})
         exists = is_experiment(path)  # after them: another process may begin the experiment in between
@@ -112,76 +109,66 @@ class Experiment:
             raise UserError("this folder holds no experiment to replay", file=path)
         if others and not exists:
             raise UserError(f"this folder holds no experiment, but {others[0]!r}; choose another --out", file=path)
-        asking = []
-        for arm in experiment_spec.arms:
-            done, failed = _outcomes(path, arm)
-            if not replay and done - failed < self.debates(arm):
-                asking.append(arm.name)
-        models = experiment_spec.open_all(self.options, asking)
-        experiment_spec.pool_sources  # noqa: B018 - refuses an invalid pool file before anything is written
-        if not exists and (wrong := experiment_spec.unknown_sources()):
+        spec.check_models(self.options, [] if replay else [arm.name for arm in spec.arms if self._asks(arm)])
+        if not exists and (wrong := spec.unknown_sources()):
             raise wrong[0]
         made = not path.exists()
         busy = UserError("another process is running this experiment; wait until it finishes", file=path)
         with file_lock(path / "lock", busy):
             try:
                 (path / "arms").mkdir(exist_ok=True)
-                if is_experiment(path):
-                    _refuse_other(path, experiment_spec, models)
                 self._begin()
                 yield
             finally:
                 _tidy(path, made=made)
 
-    def _begin(self) -> None:
-        """Freeze the pools of all questions and arms, then write the experiment's record.
+    def _asks(self, arm: Arm) -> bool:
+        done, failed = _outcomes(self.path, arm)
+        return done - failed < self.debates(arm)
 
-        Passages missing from the given pool files are retrieved once for all arms. Once an arm has started, its pools
-        do not change; only new questions get pools. A lost pool file is rebuilt from the same given files.
+    def _begin(self) -> None:
+        """Refuse another experiment, freeze the pools of all questions and arms, and write the experiment's record.
+
+        Passages missing from the given pool files are retrieved once for all arms. Pools do not change; only new
+        questions get pools. A lost pool file is rebuilt from the same given files.
         """
-        sources: Mapping[str, str | None] = self.experiment_spec.all_specs
-        files = self.experiment_spec.pools if sources else ()
-        given = merged_pools(files, self.experiment_spec.questions) if files else []
+        spec, sources = self.experiment_spec, self.experiment_spec.all_specs
+        given = merged_pools(spec.pools, spec.questions) if spec.pools and sources else []
         hashes = {record.id: short_hash(record_to_json(record)) for record in given}
         before = _read_record(self.path) if is_experiment(self.path) else None
-        same = before is not None and (before["sources"], before["pools"]) == (sources, hashes) and self.pools.exists()
-        runs = arm_folder(self.path, "").glob("*/run.json")  # including arms that were removed from the recipe
-        if before is None or not (same or any(read_run(run.parent).pools for run in runs)):
+        if before is not None:
+            _refuse_other(self.path, before, spec)
+        if before is None or not before["sources"]:
             # Pools without a record are from a stopped experiment; their inputs are unknown.
             self.pools.unlink(missing_ok=True)
         else:
-            self._refuse_other_pools(before, sources, hashes)
-            sources = before["sources"]
+            frozen: dict[str, str | None] = before["sources"]
+            remedy = f"choose another --out (reuse the retrieved passages there with --pools {self.pools})"
+            if before["pools"] != {id_: hashes[id_] for id_ in before["questions"] if id_ in hashes}:
+                raise UserError(f"this folder holds another experiment: --pools differs; {remedy}", file=self.path)
+            if lacking := [name for name, each in sources.items() if name not in frozen or frozen[name] != each]:
+                why = f"arms have started with pools in which source {lacking[0]!r} is missing or different"
+                raise UserError(f"{why}; {remedy}", file=self.path)
+            asked = [name for name in frozen if name not in spec.pool_sources]
+            if asked and not self.pools.exists():
+                why = f"the pool file is missing, and source {asked[0]!r} may return other passages today"
+                raise UserError(f"{why}; restore the file, or choose another --out", file=self.pools)
+            sources = frozen
         if sources:
             self._add_pools(sources)
-        record = {**_record_of(self.experiment_spec), "pools": hashes, "sources": sources}
+        record = {**_record_of(spec), "pools": hashes, "sources": sources}
         if before != record:
             write_record(self.path / FILE, record)
 
-    def _refuse_other_pools(
-        self, before: Mapping[str, Any], sources: Mapping[str, str | None], hashes: Mapping[str, str]
-    ) -> None:
-        """UserError if the pools of started arms are missing, would change, or lack a source."""
-        frozen: Mapping[str, str | None] = before["sources"]
-        remedy = f"choose another --out (reuse the retrieved passages there with --pools {self.pools})"
-        if before["pools"] != {id_: hashes[id_] for id_ in before["questions"] if id_ in hashes}:
-            raise UserError(f"this folder holds another experiment: --pools differs; {remedy}", file=self.path)
-        if lacking := [name for name, spec in sources.items() if name not in frozen or frozen[name] != spec]:
-            why = f"arms have started with pools in which source {lacking[0]!r} is missing or different"
-            raise UserError(f"{why}; {remedy}", file=self.path)
-        asked = [name for name in frozen if name not in self.experiment_spec.pool_sources]
-        if asked and not self.pools.exists():
-            why = f"the pool file is missing, and source {asked[0]!r} may return other passages today"
-            raise UserError(f"{why}; restore the file, or choose another --out", file=self.pools)
-
     def _add_pools(self, specs: Mapping[str, str | None]) -> None:
-        experiment_spec, asked = self.experiment_spec, self.path / _ASKED
-        with missing_pools(self.pools, experiment_spec.questions) as (questions, more):
+        spec, asked = self.experiment_spec, self.path / _ASKED
+        with missing_pools(self.pools, spec.questions) as (questions, more):
             if not questions:
                 return
-            files, progress = list(experiment_spec.pools), partial(pool_progress, self.tell)
-            if wanted := {name: spec for name, spec in specs.items() if name not in experiment_spec.pool_sources}:
-                k = max(depth(spec.protocol.knowledge) for _, spec in experiment_spec.specs if spec.protocol.knowledge)
+            files = list(spec.pools)
+            if wanted := {name: each for name, each in specs.items() if name not in spec.pool_sources}:
+                k = max(depth(run.protocol.knowledge) for _, run in spec.specs if run.protocol.knowledge)
+                progress = partial(pool_progress, self.tell)
                 found = retrieve_pools(questions, self._opened(wanted), k, asked, progress=progress)
                 self.tell(PoolsReady(found=found))
                 files.append(asked)
@@ -217,27 +204,20 @@ class Experiment:
     def _first_rounds(self, of: FirstRoundOf, spec: RunSpec) -> FirstRounds:
         """The first rounds of another, finished arm, for the questions and repeats of a run."""
         folder, repeats = arm_folder(self.path, of.arm), spec.record.repeats
-        if of.draw is not None:
-            read, seed = self._transcripts(of.arm), spec.record.seed or 0
-            return drawn_first_rounds(read, spec.questions, of.draw, repeats=repeats, seed=seed)
-        return first_rounds(read_transcripts(folder), spec.questions, repeats, folder).reordered(of.order)
-
-    def _transcripts(self, name: str) -> Sequence[Transcript]:
-        """The transcripts of a finished arm, read once."""
-        if name not in self._read:
-            self._read[name] = list(read_transcripts(arm_folder(self.path, name)))
-        return self._read[name]
+        if of.draw is None:
+            return first_rounds(read_transcripts(folder), spec.questions, repeats, folder).reordered(of.order)
+        if of.arm not in self._read:
+            self._read[of.arm] = list(read_transcripts(folder))
+        seed = spec.record.seed or 0
+        return drawn_first_rounds(self._read[of.arm], spec.questions, of.draw, repeats=repeats, seed=seed)
 
     def questions(self, arm: Arm) -> Sequence[Question]:
-        """The questions of an arm: all, or those that the arms which it needs leave to it, once they are finished."""
+        """The questions of an arm: all, or those that have enough stances to draw, once these are known."""
         questions = self.experiment_spec.questions
-        if not arm.selects or self._unfinished_before(arm):
+        if arm.first_round is None or not arm.selects or self._unfinished_before(arm):
             return questions
-        if arm.first_round is not None and arm.first_round.draw is not None:
-            spec = with_questions(self.experiment_spec.spec(arm), questions)
-            drawn = self._first_rounds(arm.first_round, spec).rounds
-            questions = [question for question in questions if question.id in drawn]
-        return questions
+        drawn = self._first_rounds(arm.first_round, self.experiment_spec.spec(arm)).rounds
+        return [question for question in questions if question.id in drawn]
 
     def debates(self, arm: Arm) -> int:
         """The number of debates of an arm, as far as it is known."""
@@ -260,7 +240,7 @@ class Experiment:
             done, failed = _outcomes(self.path, needed)
             if not done or done < self.debates(needed):
                 return f"it needs arm {needed.name}, which is not finished"
-            if failed and (arm.first_round is not None or arm.selects):
+            if failed and arm.first_round is not None:
                 why = f"it needs arm {needed.name}, in which {count_of(failed, 'debate')} failed"
                 return f"{why}; if they fail again, remove their questions from --data and choose another --out"
         return None
@@ -351,13 +331,13 @@ def _recipe_in(record: Mapping[str, Any], path: Path) -> Recipe:
     return validated(record["recipe"], Recipe, file=path / FILE, within=("recipe",))
 
 
-def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[str, Mapping[str, str]]) -> None:
+def _refuse_other(path: Path, before: Mapping[str, Any], experiment_spec: ExperimentSpec) -> None:
     """UserError if the folder's results belong to a different experiment.
 
-    Descriptive fields of the recipe may change, questions may be added, and arms that have not started may be added,
-    removed or changed. ``models``: arm -> role -> the model's own name.
+    Questions may be added, and arms that have not started may be added, removed or changed. An arm that has started
+    also checks its own run directory, before any call.
     """
-    before, now = _read_record(path), _record_of(experiment_spec)
+    now = _record_of(experiment_spec)
     old, new = before["questions"], now["questions"]
     kept = len(old.keys() & new.keys())
     different = [f"{count_of(len(old), 'question')}, not {kept} (--limit, or the data)"] if kept < len(old) else []
@@ -365,19 +345,14 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
     different += [f"its question {id_!r} differs" for id_ in old if id_ in new and old[id_] != new[id_]]
     if different:
         raise UserError(f"this folder holds another experiment: {different[0]}; choose another --out", file=path)
-    arms_before = {arm.name: arm for arm in _recipe_in(before, path).all_arms()}
-    for arm, spec in experiment_spec.specs:
-        folder = arm_folder(path, arm.name)
-        if not (folder / "run.json").is_file():
-            continue
-        record = read_run(folder)
-        # With match_cost, the number of debaters is known only after the other arm has run.
-        later = (*_SET_AT_START, "protocol", "models") if arm.match_cost is not None else _SET_AT_START
-        known = {"models": models[arm.name]} | {name: getattr(record, name) for name in later}
-        found = record.differences(spec.record.model_copy(update=known))
+    recipe_before = _recipe_in(before, path)
+    arms_before = {arm.name: arm for arm in recipe_before.all_arms()}
+    for arm in experiment_spec.arms:
         old_arm = arms_before.get(arm.name, arm)
-        found += [name for name in ("first_round", "match_cost") if getattr(old_arm, name) != getattr(arm, name)]
-        if found:
+        found = [name for name in Arm.model_fields if getattr(old_arm, name) != getattr(arm, name)]
+        if (old_arm.model or recipe_before.model) != (arm.model or experiment_spec.recipe.model):
+            found.append("model")
+        if found and (arm_folder(path, arm.name) / "run.json").is_file():
             changed = f"arm {arm.name!r} has already started with another setting ({found[0]})"
             raise UserError(f"{changed}; give the arm another name, or choose another --out", file=path)
 
@@ -440,7 +415,6 @@ def run_experiment(
     listen: Listener = silent,
     on_plans: Callable[[Sequence[Planned]], None] | None = None,
     on_arm: Callable[[int, Arm], None] = lambda number, arm: None,
-    reply_tokens: int = REPLY_TOKENS,
     own: Account | None = None,
     sources: dict[str, Source] | None = None,
     signals: bool = False,
@@ -448,9 +422,9 @@ def run_experiment(
     """Run or resume every arm that can run; see :func:`ablate`.
 
     ``on_plans`` gets the plans of all arms before the first arm starts; without it nothing is planned. ``on_arm`` gets
-    each arm before it runs, with its number from 1. Plans assume ``reply_tokens`` per reply. ``own``: the account of
-    several experiments. ``sources``: the sources that an earlier one has opened, and new ones. With ``signals``,
-    SIGINT, SIGTERM and SIGHUP end the experiment without losing paid calls.
+    each arm before it runs, with its number from 1. ``own``: the account of several experiments. ``sources``: those
+    that an earlier one has opened, and new ones. With ``signals``, SIGINT, SIGTERM and SIGHUP end the experiment
+    without losing paid calls.
     """
     experiment_spec.check(options)
     own = own or account(options)
@@ -468,7 +442,7 @@ def run_experiment(
     with experiment.opened():
         if on_plans is not None:
             pools = experiment.pools if experiment.pools.exists() else None
-            planner = Planner(prices=planned_prices(own.budget.prices, options), reply_tokens=reply_tokens)
+            planner = Planner(prices=planned_prices(own.budget.prices, options))
             experiment.plans.extend(planned(experiment_spec, planner, pools, debaters=experiment.debaters))
             on_plans(experiment.plans)
         wrong: list[UserError] = []

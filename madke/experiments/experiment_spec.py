@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -192,7 +192,7 @@ class ExperimentSpec:
             if (match := arm.match_cost) and (count := debaters[match.unit]) != 1:
                 with self._at(arm):
                     raise UserError(f"match_cost: the unit {match.unit!r} has {count} debaters; expected one")
-        self.open_all(options)
+        self.check_models(options)
         self._check_sources()
 
     @property
@@ -200,30 +200,25 @@ class ExperimentSpec:
         """All model names, without models given as objects."""
         return {name for _, spec in self.specs for name in spec.record.models.values() if name not in spec.own_models}
 
-    def open_all(self, options: RunOptions = DEFAULTS, asking: Collection[str] = ()) -> dict[str, Mapping[str, str]]:
+    def check_models(self, options: RunOptions = DEFAULTS, asking: Collection[str] = ()) -> None:
         """Open and close every model of every arm, without network requests and without loading weights.
 
-        Only the models of the arms in ``asking`` need a key. Returns arm -> role -> the model's own name.
+        Only the models of the arms in ``asking`` need a key.
         """
         entries = read_models()
         opened: dict[tuple[str, bool], ChatModel] = {}
-        found: dict[str, Mapping[str, str]] = {}
         try:
             for arm, spec in self.specs:
-                own = {name: model.name for name, model in spec.own_models.items()}
-                for name in spec.record.models.values():
+                for name in {*spec.record.models.values()} - spec.own_models.keys():
                     asked = arm.name in asking and not is_loaded(name)
-                    if name not in own and (name, asked) not in opened:
+                    if (name, asked) not in opened:
                         at = options.base_url if has_endpoint(name) else None
-                        with self._at(arm) if name in (arm.model, *arm.cast.values()) else nullcontext():
+                        with self._at(arm):
                             opened[name, asked] = open_model(name, base_url=at, replay=not asked, models=entries)
-                names = own | {name: model.name for (name, _), model in opened.items()}
-                found[arm.name] = {role: names[name] for role, name in spec.record.models.items()}
             refuse_two_addresses(opened.values())
         finally:
             for model in opened.values():
                 asyncio.run(close(model))
-        return found
 
     @contextmanager
     def _at(self, arm: Arm) -> Iterator[None]:
