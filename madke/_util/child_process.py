@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 import os
 import shlex
 import signal
@@ -11,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from madke._util.terminal import without_keys
 from madke.core.errors import UserError
@@ -98,12 +98,11 @@ class ScorerItem:
 
 
 class CommandScorer:
-    """A scorer that runs a command.
+    """A scorer that runs a command once per batch, without a shell.
 
-    The command is started once per batch, without a shell. It reads one JSON object per line from standard input,
-    ``{"source": ..., "candidate": ..., "references": [...]}``, and prints one line per object, in order: a JSON number,
-    or ``{"score": number}``. Blank lines are skipped. The command and its process group end with this process, also
-    when this process is killed.
+    The command reads one JSON object per line from standard input, ``{"source": ..., "candidate": ..., "references":
+    [...]}``, and prints one line per object, in order: a JSON number, or ``{"score": number}``. Blank lines are
+    skipped. The command and its process group end with this process, also when this process is killed.
 
     Args:
         command: The command line, quoted as for a shell. UserError if it cannot be parsed.
@@ -113,13 +112,13 @@ class CommandScorer:
 
     def __init__(self, command: str, *, timeout: float | None = None) -> None:
         self.command = command
+        self._timeout = timeout
         try:
             self._arguments = shlex.split(command)
         except ValueError as error:
             raise self._error(f"{error}; expected a command line") from None
         if not self._arguments:
             raise self._error("expected a command line, found an empty string")
-        self._timeout = timeout
 
     def scores(self, items: Sequence[ScorerItem]) -> list[float]:
         """One finite number per item, in order; UserError if the command fails, is too slow or prints anything else."""
@@ -156,17 +155,17 @@ class CommandScorer:
         answers = [line for line in out.decode(errors="replace").split("\n") if line.strip()]
         if len(answers) != len(items):
             raise self._error(f"printed {len(answers)} lines for {len(items)} items; expected one number per item")
-        return [self._number(line, n) for n, line in enumerate(answers, start=1)]
-
-    def _number(self, line: str, n: int) -> float:
-        with suppress(ValueError, RecursionError, OverflowError):
-            found = json.loads(line)
-            found = found.get("score") if isinstance(found, dict) else found
-            if isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found):
-                return float(found)
-        raise self._error(
-            f'line {n} of its output is {quoted_output(line)}; expected a finite number or {{"score": number}}'
-        )
+        found: list[float] = []
+        for n, line in enumerate(answers, start=1):
+            number: Any = None
+            with suppress(ValueError, RecursionError):
+                number = json.loads(line)
+                number = number.get("score") if isinstance(number, dict) else number
+            if type(number) not in (int, float) or abs(number) > sys.float_info.max or number != number:
+                expected = 'expected a finite number or {"score": number}'
+                raise self._error(f"line {n} of its output is {quoted_output(line)}; {expected}")
+            found.append(float(number))
+        return found
 
     def _error(self, what: str) -> UserError:
         return UserError(f"scorer {quoted_output(self.command)}: {what}")

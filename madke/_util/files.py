@@ -5,7 +5,6 @@ import errno
 import fcntl
 import gzip
 import hashlib
-import io
 import json
 import logging
 import os
@@ -13,7 +12,7 @@ import re
 import stat
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import IO, Any, cast
@@ -131,33 +130,23 @@ def cells_of(path: Path, delimiter: str = ",", *, strict: bool = False) -> Itera
             line, begins = begins, reader.line_num + 1
             yield line, cells
     except csv.Error as error:
-        raise _no_csv(error, path, begins) from None
+        raise UserError(f"is not CSV: {error}; is a quote not closed?", file=path, line=begins) from None
 
 
 def sheet_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """(1-based line, column -> cell) of each row of a sheet that people fill in; UserError for any other file.
 
-    Columns are in any order, separated by commas, semicolons or tabs. A missing cell is empty. The line is the last one
-    of the row.
+    Columns are in any order, separated by commas, semicolons or tabs. A missing cell is empty.
     """
-    text = "".join(text_lines(path))
-    # An open quote would swallow the rows below it; without ``strict`` only the process-wide limit of a cell ends it.
-    delimiter = max(",;\t", key=text.partition("\n")[0].count)
-    table = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    begins = 1
-    try:
-        if missing := [name for name in needed if name not in (table.fieldnames or ())]:
-            raise UserError(f"column {missing[0]!r} is missing; expected {', '.join(needed)}", file=path, line=1)
-        begins = table.line_num + 1
-        for row in table:
-            begins = table.line_num + 1
-            yield table.line_num, {name: row[name] or "" for name in needed}
-    except csv.Error as error:
-        raise _no_csv(error, path, begins) from None
-
-
-def _no_csv(error: csv.Error, path: Path, line: int) -> UserError:
-    return UserError(f"is not CSV: {error}; is a quote not closed?", file=path, line=line)
+    first = next(text_lines(path), "")
+    # An open quote would swallow the rows below it; without ``strict`` only the limit of a cell ends it.
+    rows = cells_of(path, max(",;\t", key=first.count), strict=True)
+    _, headings = next(rows, (1, []))
+    if missing := [name for name in needed if name not in headings]:
+        raise UserError(f"column {missing[0]!r} is missing; expected {', '.join(needed)}", file=path, line=1)
+    for line, cells in rows:
+        found = dict(zip(headings, cells, strict=False))
+        yield line, {name: found.get(name, "") for name in needed}
 
 
 def refuse_repeated(seen: dict[Any, int], key: Any, line: int, *, file: Path, what: str) -> None:
@@ -166,40 +155,13 @@ def refuse_repeated(seen: dict[Any, int], key: Any, line: int, *, file: Path, wh
         raise UserError(f"{what} is already on line {seen[key]}; expected each once", file=file, line=line)
 
 
-_PART = re.compile(r"\.(.+)\.(\d+)\.part")
+def _parts(folder: Path, names: Collection[str]) -> list[tuple[Path, bool]]:
+    """The files that :func:`atomic_write` makes for these names, and whether the process of each runs."""
+    found = [(path, _PART.fullmatch(path.name)) for path in (folder.iterdir() if folder.is_dir() else ())]
+    return [(path, _is_running(int(part[2]))) for path, part in found if part and part[1] in names]
 
 
-def unfinished_parts(folder: Path, names: Collection[str]) -> list[Path]:
-    """Parts of files with these names that killed processes left in :func:`atomic_write`."""
-    return [path for path, process in _parts(folder, names) if not _is_running(process)]
-
-
-def is_written(folder: Path, names: Collection[str]) -> bool:
-    """Whether a running process is writing files with these names by :func:`atomic_write`."""
-    return folder.is_dir() and any(_is_running(process) for _, process in _parts(folder, names))
-
-
-def writing_here(folder: Path) -> UserError:
-    """The error for a folder in which :func:`is_written` finds a process."""
-    return UserError("another process is writing into this folder; wait for it or choose another --out", file=folder)
-
-
-def _parts(folder: Path, names: Collection[str]) -> Iterator[tuple[Path, int]]:
-    """The part of each file with one of these names, and the process that made it."""
-    for path in folder.iterdir():
-        if (part := _PART.fullmatch(path.name)) and part[1] in names and path.is_file():
-            yield path, int(part[2])
-
-
-def unexpected_files(folder: Path, made: Collection[str], replaced: Collection[str]) -> list[str]:
-    """Sorted names in a folder that no command of ours can have made; none if the folder is missing.
-
-    Such a command creates the names ``made``, and parts of :func:`atomic_write` for the names ``replaced``.
-    """
-    if not folder.is_dir():
-        return []
-    parts = {path.name for path, _ in _parts(folder, replaced)}
-    return sorted({entry.name for entry in folder.iterdir()}.difference(made, parts))
+_PART = re.compile(r"\.(.+)\.(\d{1,9})\.part")
 
 
 def _is_running(process: int) -> bool:
@@ -207,20 +169,33 @@ def _is_running(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except (PermissionError, OverflowError):
+    except PermissionError:
         pass
     return True
 
 
-def _is_of_the_system(path: Path) -> bool:
-    """Whether a path leads to a device, a pipe or a socket, or, like ``/dev/stdout``, stands in a folder of those.
+def unfinished_parts(folder: Path, names: Collection[str]) -> list[Path]:
+    """Parts of files with these names that killed processes left in :func:`atomic_write`."""
+    return [path for path, running in _parts(folder, names) if not running]
 
-    Renaming a file to its name would replace it for every program of the machine.
+
+def is_written(folder: Path, names: Collection[str]) -> bool:
+    """Whether a running process is writing files with these names by :func:`atomic_write`."""
+    return any(running for _, running in _parts(folder, names))
+
+
+def writing_here(folder: Path) -> UserError:
+    """The error for a folder in which :func:`is_written` finds a process."""
+    return UserError("another process is writing into this folder; wait for it or choose another --out", file=folder)
+
+
+def unexpected_files(folder: Path, made: Collection[str], replaced: Collection[str]) -> list[str]:
+    """Sorted names in a folder that no command of ours can have made; none if the folder is missing.
+
+    Such a command creates the names ``made``, and parts of :func:`atomic_write` for the names ``replaced``.
     """
-    if path.exists() and not path.is_file():
-        return True
-    folder = path.parent.resolve()
-    return folder == Path("/dev") or folder.is_relative_to("/proc")
+    parts = {path.name for path, _ in _parts(folder, replaced)}
+    return sorted({entry.name for entry in (folder.iterdir() if folder.is_dir() else ())}.difference(made, parts))
 
 
 @contextmanager
@@ -228,10 +203,10 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """A file that replaces ``path`` if the block succeeds, else vanishes; UserError if it cannot be written."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "it is a folder")
-        if _is_of_the_system(path):
-            raise OSError(errno.EINVAL, "it is a device, a pipe or a socket; expected a regular file")
+        parent = path.parent.resolve()
+        # Renaming a file to the name of a device, such as /dev/stdout, would replace it for every program.
+        if (path.exists() and not path.is_file()) or parent == Path("/dev") or parent.is_relative_to("/proc"):
+            raise OSError(errno.EINVAL, "it is a folder, a device, a pipe or a socket; expected a regular file")
         path.parent.mkdir(parents=True, exist_ok=True)
         file = part.open("wb")
     except OSError as error:
@@ -269,7 +244,7 @@ def disk_full(path: Path) -> UserError:
 @contextmanager
 def dir_lock(folder: Path) -> Iterator[None]:
     """Create and lock a folder. If another process holds the lock, log a warning and wait."""
-    with _held(folder, folder, os.O_RDONLY, None):
+    with _locked(folder, folder, os.O_RDONLY, None):
         yield
 
 
@@ -279,26 +254,24 @@ def file_lock(file: Path, busy: UserError) -> Iterator[IO[bytes]]:
 
     The kernel releases the lock when the process ends, also after a kill.
     """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
     with (
-        _held(file, file.parent, os.O_RDWR | os.O_APPEND | os.O_CREAT, busy) as handle,
+        _locked(file, file.parent, flags, busy) as handle,
         open(handle, "a+b", buffering=0, closefd=False) as opened,
     ):
         yield opened
 
 
-def is_held(file: Path, opened: IO[bytes]) -> bool:
-    """Whether the file that :func:`file_lock` opened still has that name.
-
-    If it was removed or replaced, another process can lock a new file of that name.
-    """
+def is_held(file: Path, opened: int | IO[bytes]) -> bool:
+    """Whether an opened file still has that name. If not, another process can lock a new file of that name."""
     try:
-        return os.path.samestat(os.fstat(opened.fileno()), file.stat())
+        return os.path.samestat(os.fstat(opened if isinstance(opened, int) else opened.fileno()), file.stat())
     except OSError:
         return False
 
 
 @contextmanager
-def _held(path: Path, folder: Path, flags: int, busy: UserError | None) -> Iterator[int]:
+def _locked(path: Path, folder: Path, flags: int, busy: UserError | None) -> Iterator[int]:
     """Create the folder, then open and lock the path. Without ``busy``, wait for the lock."""
     while True:
         try:
@@ -314,8 +287,7 @@ def _held(path: Path, folder: Path, flags: int, busy: UserError | None) -> Itera
                     raise busy from None
                 _log.warning("another process is working in %s; waiting for it", path)
                 fcntl.flock(handle, fcntl.LOCK_EX)
-            # The previous holder may have renamed or removed the path, and the lock with it.
-            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+            if is_held(path, handle):  # the previous holder may have renamed or removed the path, and the lock with it
                 yield handle
                 return
         finally:
@@ -382,11 +354,10 @@ def mark_finished(path: Path, inputs: Inputs) -> None:
 
 
 def _record(path: Path) -> dict[str, Any]:
-    try:
+    with suppress(OSError, ValueError):
         record = json.loads(_record_path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}
+        return record if isinstance(record, dict) else {}
+    return {}
 
 
 def _record_path(path: Path) -> Path:

@@ -109,11 +109,11 @@ def read_mapping(path: Path, text: str | None = None) -> dict[str, Any]:
 
 def read_entries(path: Path) -> dict[str, tuple[int, Any]]:
     """Name -> (1-based line, value) of the mapping in a YAML file."""
-    content, top = read_mapping(path), _composed(path)
-    line = {key: _line(top, (key,)) or 1 for key in content}
+    content = read_mapping(path)
+    lines = {key: line_of(path, (key,)) or 1 for key in content}
     if wrong := [key for key in content if not isinstance(key, str)]:
-        raise UserError(f"expected a name, found {wrong[0]!r}", file=path, line=line[wrong[0]])
-    return {key: (line[key], value) for key, value in content.items()}
+        raise UserError(f"expected a name, found {wrong[0]!r}", file=path, line=lines[wrong[0]])
+    return {key: (lines[key], value) for key, value in content.items()}
 
 
 def validated(content: Any, model: type[M], *, file: Path | str | None = None, within: Sequence[str | int] = ()) -> M:
@@ -131,10 +131,12 @@ def validated(content: Any, model: type[M], *, file: Path | str | None = None, w
         )
         line = line_of(file, (*within, *first["loc"])) if isinstance(file, Path) else None
         label = "".join(f"{part}: " for part in within)
-        place = _short(".".join(str(part) for part in first["loc"] if not _UNION_MEMBER.search(str(part))), plain=True)
+        place = ".".join(str(part) for part in first["loc"] if not _UNION_MEMBER.search(str(part)))[:_QUOTED]
         if first["type"] == "extra_forbidden":
-            hint = _suggestion(str(first["loc"][-1]), model, first["loc"][:-1])
-            raise UserError(f"{label}unknown key {place!r}{hint}", file=file, line=line) from None
+            known = [*_keys(model)]
+            near = nearest(str(first["loc"][-1]), known)
+            hint = f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
+            raise UserError(f"{label}unknown key {place!r}; {hint}", file=file, line=line) from None
         message = first["msg"].removeprefix("Value error, ")
         found = "" if first["type"] in ("missing", "value_error") else f", found {_short(first['input'])}"
         raise UserError(f"{label}{place + ': ' if place else ''}{message}{found}", file=file, line=line) from None
@@ -146,60 +148,32 @@ def line_of(file: Path, keys: Sequence[str | int]) -> int | None:
     ``keys`` is the path from the top: keys of mappings and positions in lists. Missing parts are skipped, such as the
     names of union members in pydantic's ``loc``.
     """
-    return _line(_composed(file), keys)
-
-
-def _composed(file: Path) -> yaml.Node | None:
     try:
-        return yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
         return None
-
-
-def _line(node: yaml.Node | None, keys: Sequence[str | int]) -> int | None:
     line = None
     for key in keys:
-        if (found := _child(node, key)) is not None:
-            mark, node = found
-            line = mark.line + 1
+        if isinstance(node, yaml.SequenceNode):
+            parts = {n: (value, value) for n, value in enumerate(node.value)}
+        else:
+            mapping = node.value if isinstance(node, yaml.MappingNode) else []
+            parts = {name.value: (name, value) for name, value in mapping}
+        if (found := parts.get(key)) is not None:
+            line, node = found[0].start_mark.line + 1, found[1]
     return line
 
 
-def _child(node: yaml.Node | None, key: str | int) -> tuple[yaml.Mark, yaml.Node] | None:
-    """Start and node of one part of a list or mapping. Merged mappings (<<) are searched, too."""
-    if isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
-        return node.value[key].start_mark, node.value[key]
-    if not isinstance(node, yaml.MappingNode):
-        return None
-    for name, value in node.value:
-        if isinstance(name, yaml.ScalarNode) and name.value == str(key):
-            return name.start_mark, value
-    merged = [value for name, value in node.value if name.tag == "tag:yaml.org,2002:merge"]
-    others = [other for value in merged for other in (value.value if isinstance(value, yaml.SequenceNode) else [value])]
-    return next(filter(None, (_child(other, key) for other in others)), None)
-
-
-def _suggestion(key: str, model: type[BaseModel], place: Sequence[str | int]) -> str:
-    """A hint for an unknown key: the nearest known key, or all of them."""
-    models = _models(model)
-    for part in place:
-        inner = [field for each in models if (field := each.model_fields.get(str(part)))]
-        models = [found for field in inner for found in _models(field.annotation)] or models
-    known = list(dict.fromkeys(field.alias or name for each in models for name, field in each.model_fields.items()))
-    if near := nearest(key, known):
-        return f"; did you mean {near!r}?"
-    return f"; known: {', '.join(known)}" if known else ""
-
-
-def _models(annotation: Any) -> list[type[BaseModel]]:
-    """The models in a type. A root model counts as the models of its root."""
-    if isclass(annotation) and issubclass(annotation, RootModel):
-        return _models(annotation.model_fields["root"].annotation)
+def _keys(annotation: Any) -> dict[str, None]:
+    """All keys that the models in a type have, at any depth: those at the top first."""
     if isclass(annotation) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [found for part in get_args(annotation) for found in _models(part)]
+        items = annotation.model_fields.items()
+        inner = [key for _, field in items for key in _keys(field.annotation)]
+        own = [] if issubclass(annotation, RootModel) else [field.alias or name for name, field in items]
+        return dict.fromkeys([*own, *inner])
+    return dict.fromkeys(key for part in get_args(annotation) for key in _keys(part))
 
 
-def _short(value: object, *, plain: bool = False) -> str:
-    text = str(value) if plain else repr(value)
+def _short(value: object) -> str:
+    text = repr(value)
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
