@@ -1,12 +1,9 @@
 """Certificates are checked wherever something is asked over HTTPS, and no redirect leaves TLS or takes a key along."""
 
 import hashlib
-import ssl
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -18,6 +15,7 @@ from madke.core.knowledge import Hits
 from madke.retrieval.fetch import download
 from madke.retrieval.services import SerperOptions
 from madke.retrieval.web import WebSource
+from tests.support.loopback import QuietHandler, serving
 
 CONTENT = b"the published file"
 
@@ -41,40 +39,15 @@ def server(certificate: Any = None, send_on: Any = None) -> Iterator[Any]:
     """Gives ``CONTENT``, or sends on to another address; over TLS where there is a certificate."""
     asked = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             asked.append(dict(self.headers))
-            self.send_response(302 if send_on else 200)
-            if send_on:
-                self.send_header("Location", send_on)
-            self.send_header("Content-Length", "0" if send_on else str(len(CONTENT)))
-            self.end_headers()
-            self.wfile.write(b"" if send_on else CONTENT)
+            self.answer(*((302, {"Location": send_on}, b"") if send_on else (200, {}, CONTENT)))
 
         do_POST = do_GET
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_: Any) -> None:  # a client that refuses the certificate
-            pass
-
-    httpd = Server(("127.0.0.1", 0), Handler)
-    if certificate:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        httpd.socket = context.wrap_socket(httpd.socket, server_side=True)
-    thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http{'s' if certificate else ''}://127.0.0.1:{httpd.server_port}", asked
-    finally:
-        httpd.shutdown()
-        httpd.server_close()
-        thread.join()
+    with serving(Handler, certificate=certificate) as address:
+        yield address, asked
 
 
 def fetched(url: Any, folder: Any) -> Any:

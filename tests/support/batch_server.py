@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.support.loopback import QuietHandler, serving
 from tests.support.openai_server import chat
 
 Answers = Callable[[int, list[dict[str, Any]]], list[dict[str, Any]]]
@@ -61,11 +61,9 @@ def batch_server(answers: Answers = all_answers, **fields: Any) -> Iterator[Batc
                 "input_file_id": f"file-{n}", "completion_window": "24h", "created_at": 0, "request_counts": counts,
                 "output_file_id": f"out-{n}" if over else None, "metadata": server.metadata[n - 1]}  # fmt: skip
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
-            raw = self.rfile.read(int(self.headers["Content-Length"]))
+            raw = self.content()
             with lock:
                 if self.path == "/v1/files":
                     part = next(each for each in raw.split(b"\r\n--") if b"filename=" in each)
@@ -98,29 +96,11 @@ def batch_server(answers: Answers = all_answers, **fields: Any) -> Iterator[Batc
                 else:
                     n = int(path.split("/")[-2].partition("-")[2])
                     rows = answers(n, server.batches[n - 1])
-                    self.send("\n".join(map(json.dumps, rows)).encode())
+                    self.answer(200, {}, "\n".join(map(json.dumps, rows)).encode())
 
         def reply(self, body: Any) -> None:
-            self.send(json.dumps(body).encode())
+            self.answer(200, {"Content-Type": "application/json"}, json.dumps(body).encode())
 
-        def send(self, content: bytes) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    httpd.daemon_threads = True
-    server.url = f"http://127.0.0.1:{httpd.server_port}/v1"
-    thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with serving(Handler) as address:
+        server.url = f"{address}/v1"
         yield server
-    finally:
-        httpd.shutdown()
-        httpd.server_close()
-        thread.join()

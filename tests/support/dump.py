@@ -5,7 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,51 +96,33 @@ def write_dump(path: Path, pages: Iterable[Page], *, streams_of: int | None = No
     return path
 
 
-_SYLLABLES = ("ba", "ce", "di", "fo", "gu", "ha", "ki", "le", "mo", "nu", "pa", "ri", "so", "ta", "vu", "wy")
-
-
 def articles(count: int, *, paragraphs: int = 8, seed: int = 1) -> Iterator[Page]:
-    """Made-up articles with the markup real ones have, about 900 characters a paragraph; every seventh page is none.
-
-    Roughly half of the characters are prose, as in the English Wikipedia's articles.
-    """
+    """Made-up articles with the markup real ones have, about 900 characters a paragraph; every seventh page is none."""
     rng = random.Random(seed)
-    words = ["".join(rng.choices(_SYLLABLES, k=rng.randint(1, 4))) for _ in range(2_000)]
+    letters = "bacedifoguhakilemonuparisotavuwy"
+    vocabulary = ["".join(rng.choices(letters, k=rng.randint(2, 8))) for _ in range(2_000)]
+
+    def words(n: int) -> str:
+        return " ".join(rng.choices(vocabulary, k=n))
+
     for number in range(count):
-        title = " ".join(rng.choices(words, k=2)).capitalize() + f" {number}"
+        title = f"{words(2).capitalize()} {number}"
         if number % 7 == 3:
             yield Page(title=title, text="#REDIRECT [[Elsewhere]]", redirect="Elsewhere")
-        else:
-            yield Page(title=title, text=_article(rng, words, title, paragraphs))
-
-
-def _article(rng: random.Random, words: Sequence[str], title: str, paragraphs: int) -> str:
-    parts = [
-        "{{Short description|" + " ".join(rng.choices(words, k=4)) + "}}\n{{Infobox place\n| name = " + title + "\n",
-        *(
-            f"| {rng.choice(words)} = {' '.join(rng.choices(words, k=3))}{{{{small|({rng.random():.3f})}}}}\n"
-            for _ in range(8)
-        ),
-        "}}\n[[File:" + title + ".jpg|thumb|The [[" + rng.choice(words) + "]] of " + title + "]]\n",
-    ]
-    for number in range(paragraphs):
-        if number % 3 == 2:
-            parts.append(f"\n== {rng.choice(words).capitalize()} ==\n")
-        parts.append(_paragraph(rng, words, title if number == 0 else "") + "\n\n")
-    rows = "".join(f"|-\n| {' || '.join(rng.choices(words, k=4))}\n" for _ in range(5))
-    parts.append('{| class="wikitable"\n! a !! b\n' + rows + "|}\n\n== References ==\n{{Reflist}}\n")
-    parts.append("".join(f"* [[{' '.join(rng.choices(words, k=2))}]]\n" for _ in range(5)))
-    parts.append(f"[[Category:{rng.choice(words)}]]\n[[Category:{rng.choice(words)}]]\n")
-    return "".join(parts)
-
-
-def _paragraph(rng: random.Random, words: Sequence[str], subject: str) -> str:
-    pieces = [f"'''{subject}''' ({{{{lang|la|''{rng.choice(words)}''}}}}) is"] if subject else []
-    for _ in range(5):
-        pieces += rng.choices(words, k=9)
-        pieces.append(f"[[{rng.choice(words)}]] [[{rng.choice(words)}|{' '.join(rng.choices(words, k=2))}]]")
-        pieces.append(f"''{rng.choice(words)}'' {rng.randint(2, 99)}&nbsp;km.")
-        url = f"https://{rng.choice(words)}.example/{rng.choice(words)}"
-        cited = " ".join(rng.choices(words, k=5))
-        pieces[-1] += f"<ref>{{{{cite web|url={url}|title={cited}|date=2020}}}}</ref>"
-    return " ".join(pieces)
+            continue
+        parts = [
+            f"{{{{Short description|{words(4)}}}}}\n{{{{Infobox place\n| name = {title}\n",
+            *(f"| {words(1)} = {words(3)}{{{{small|({rng.random():.3f})}}}}\n" for _ in range(8)),
+            f"}}}}\n[[File:{title}.jpg|thumb|The [[{words(1)}]] of {title}]]\n'''{title}''' ({{{{lang|la|x}}}}) is ",
+        ]
+        for paragraph in range(paragraphs):
+            parts += [f"\n== {words(1).capitalize()} ==\n"] if paragraph % 3 == 2 else []
+            parts += [
+                f"{words(9)} [[{words(1)}]] [[{words(1)}|{words(2)}]] ''{words(1)}'' {rng.randint(2, 99)}&nbsp;km."
+                f"<ref>{{{{cite web|url=https://{words(1)}.example|title={words(5)}|date=2020}}}}</ref> "
+                for _ in range(5)
+            ]
+            parts.append("\n\n")
+        parts.append('{| class="wikitable"\n! a !! b\n|-\n| c || d\n|}\n\n== References ==\n{{Reflist}}\n')
+        parts.append(f"* [[{words(2)}]]\n[[Category:{words(1)}]]\n")
+        yield Page(title=title, text="".join(parts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +17,26 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, *_: Any) -> None:  # a client that went away is no news
         pass
+
+
+class QuietHandler(BaseHTTPRequestHandler):
+    """A handler that logs nothing."""
+
+    protocol_version = "HTTP/1.1"
+
+    def content(self) -> bytes:
+        """The body of the request."""
+        return self.rfile.read(int(self.headers["Content-Length"] or 0))
+
+    def answer(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
+        """Send a whole reply."""
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(content)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None: ...
 
 
 @contextmanager

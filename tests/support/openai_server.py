@@ -9,11 +9,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from tests.support.loopback import serving
+from tests.support.loopback import QuietHandler, serving
 
 Reply = tuple[int, Mapping[str, str], Any]
 """Status, extra headers, body: bytes, text, pieces of bytes (written one by one), or anything that is JSON."""
@@ -80,12 +79,11 @@ def openai_server(
     """
     lock = threading.Lock()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    class Handler(QuietHandler):
         wbufsize = 1 << 16  # head and body in one packet
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.loads(self.content())
             headers = {name.lower(): value for name, value in self.headers.items()}
             with lock:
                 server.requests.append(Seen(path=self.path, headers=headers, port=self.client_address[1], body=body))
@@ -136,9 +134,6 @@ def openai_server(
                 super().finish()
             except OSError:
                 self.rfile.close()
-
-        def log_message(self, *_: Any) -> None:
-            pass
 
     with serving(Handler, certificate=certificate) as address:
         server = OpenAIServer(url=f"{address}/v1")

@@ -8,9 +8,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+from tests.support.loopback import QuietHandler, serving
 
 Reply = tuple[int, dict[str, str], bytes]
 
@@ -33,14 +34,17 @@ class SearchServer:
         self.requests: list[Seen] = []
         self.reply = reply
         self.most_at_once = 0
+        self.url = ""
+
+    @contextmanager
+    def running(self) -> Iterator[SearchServer]:
         outer, lock = self, threading.Lock()
         at_once = 0
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_GET(self) -> None:
                 nonlocal at_once
-                address = urlsplit(self.path)
-                content = self.rfile.read(int(self.headers["Content-Length"] or 0))
+                address, content = urlsplit(self.path), self.content()
                 seen = Seen(
                     method=self.command,
                     path=address.path,
@@ -53,30 +57,15 @@ class SearchServer:
                     outer.most_at_once = max(outer.most_at_once, at_once)
                     outer.requests.append(seen)
                     before = len(outer.requests) - 1
-                status, headers, content = outer.reply(seen, before)
+                reply = outer.reply(seen, before)
                 with lock:
                     at_once -= 1
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(content)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(content)
+                self.answer(*reply)
 
             do_POST = do_GET
 
-            def log_message(self, *_: object) -> None: ...
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    @contextmanager
-    def running(self) -> Iterator[SearchServer]:
-        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield self
-        self._server.shutdown()
-        self._server.server_close()
-        thread.join()
+        with serving(Handler) as self.url:
+            yield self
 
 
 def ok(value: Any) -> Reply:
