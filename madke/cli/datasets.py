@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,7 @@ from madke.core.errors import UserError, count_of
 from madke.runs.directory import question_files
 
 if TYPE_CHECKING:
-    from madke.data.dataset import Card, DatasetEntry
+    from madke.data.dataset import Card
 
 app = typer.Typer(help=__doc__)
 
@@ -38,8 +37,7 @@ def _list(
     known = [(name, FORMATS[name].task, card) for name, card in cards().items()]
     if as_json:
         for name, task, card in known:
-            record = {"name": name, "title": card.title, "task": task, "licence": card.licence, "splits": card.splits}
-            say_json(record)
+            say_json({"name": name, "title": card.title, "task": task, "licence": card.licence, "splits": card.splits})
         return
     rows = [(name, card.title, task, _sizes(card), card.licence) for name, task, card in known]
     rows += [(name, f"reader of {READERS.code(name)}", "", "", "") for name in READERS if name not in FORMATS]
@@ -57,34 +55,20 @@ def show(
 
     shown, task = card(name), get_task(FORMATS[name].task)
     if as_json:
-        record = {"name": name, "task": task.name, "metrics": task.metrics, **shown.model_dump(mode="json")}
-        say_json(record)
+        say_json({"name": name, "task": task.name, "metrics": task.metrics, **shown.model_dump(mode="json")})
         return
-    lines = _lines(name, shown, task.name, task.metrics)
-    indent = max(len(label) for label, _ in lines) + 2
-    for label, text in lines:
-        say_wrapped(text, label=label, indent=indent)
-
-
-def _lines(name: str, card: Card, task: str, metrics: Sequence[str]) -> list[tuple[str, str]]:
-    hub = card.hugging_face
-    lines = [
-        (name, f"{card.title}. {card.about}"),
-        *((field, getattr(card, field)) for field in ("paper", "owner", "licence", "get", "files")),
-        ("splits", _sizes(card)),
-        ("task", f"{task} ({', '.join(metrics)})"),
-        ("scored", card.scored),
-        *(("papers", text) for text in card.papers),
-    ]
-    if card.knowledge:
-        lines.append(("knowledge", card.knowledge))
-    lines += [("fault", text) for text in card.faults]
+    hub, fields = shown.hugging_face, ("paper", "owner", "licence", "get", "files")
+    lines = [(name, f"{shown.title}. {shown.about}"), *((each, getattr(shown, each)) for each in fields)]
+    lines += [("splits", _sizes(shown)), ("task", f"{task.name} ({', '.join(task.metrics)})")]
+    lines += [("scored", shown.scored), *(("papers", text) for text in shown.papers)]
+    lines += [("knowledge", shown.knowledge)] if shown.knowledge else []
+    lines += [("fault", text) for text in shown.faults]
     if hub:
-        configs = ", ".join(config for config in hub.configs if config)
+        configs = "".join(f", {config}" for config in hub.configs if config)
         whose = "the owner's" if hub.owner else "a copy by others"
-        repository = f"{hub.repository} ({configs})" if configs else hub.repository
-        lines.append(("hugging face", f"{repository}, split {hub.split}; {whose}"))
-    return lines
+        lines.append(("hugging face", f"{hub.repository}{configs}, split {hub.split}; {whose}"))
+    for label, text in lines:
+        say_wrapped(text, label=label, indent=max(len(label) for label, _ in lines) + 2)
 
 
 def _sizes(card: Card) -> str:
@@ -116,6 +100,7 @@ def convert(
     from madke.data.dataset import chosen, ids_fingerprint, read_published
     from madke.data.formats import READERS
     from madke.data.questions import question_to_json
+    from madke.retrieval.pools.pool_file import PoolRecord, write_pools
 
     READERS[name]
     refuse_overwriting({"--out": out, "--pools": pools}, [path] if hugging_face else question_files(path))
@@ -132,29 +117,21 @@ def convert(
     file = path or Path(name)
     entries = chosen(entries, lambda entry: entry.question.id, file, ids=ids, limit=limit, seed=sample_seed)
     if pools is not None:
-        passages = _write_pools(name, entries, pools)
+        if not any(entry.passages for entry in entries):
+            raise UserError(f"--pools: these questions of {name} have no passages")
+        sources = {"gold": f"{name}: passages with evidence", "context": f"{name}: all passages of the question"}
+        records = (
+            PoolRecord(
+                id=entry.question.id,
+                question=entry.question.question,
+                passages=tuple(passage for source in sources for passage in entry.passages.get(source, ())),
+                sources=sources,
+            )
+            for entry in entries
+        )
+        write_pools(pools, records)
     with atomic_write(out) as made:
         made.writelines(question_to_json(entry.question) + b"\n" for entry in entries)
     say(f"{out}: {count_of(len(entries), 'question')}, ids {ids_fingerprint(entry.question.id for entry in entries)}")
     if pools is not None:
-        say(f"{pools}: {count_of(passages, 'passage')}")
-
-
-def _write_pools(name: str, entries: Sequence[DatasetEntry], out: Path) -> int:
-    """Write the passages of the entries. Return their number, without duplicates."""
-    from madke.retrieval.pools.pool_file import PoolRecord, write_pools
-
-    if not any(entry.passages for entry in entries):
-        raise UserError(f"--pools: these questions of {name} have no passages")
-    sources = {"gold": f"{name}: passages with evidence", "context": f"{name}: all passages of the question"}
-    records = (
-        PoolRecord(
-            id=entry.question.id,
-            question=entry.question.question,
-            passages=tuple(passage for source in sources for passage in entry.passages.get(source, ())),
-            sources=sources,
-        )
-        for entry in entries
-    )
-    write_pools(out, records)
-    return sum(len(entry.passages.get("context", ())) for entry in entries)
+        say(f"{pools}: {count_of(sum(len(entry.passages.get('context', ())) for entry in entries), 'passage')}")

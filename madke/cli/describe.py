@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -43,20 +44,43 @@ def commands(group: Any, context: typer.Context) -> Iterator[tuple[Any, typer.Co
 def _offered(root: typer.Context) -> dict[str, Any]:
     from madke import __version__
     from madke.data.dataset import cards
-    from madke.engine.protocol import shipped_functions
+    from madke.engine.protocol import help_of, settings_of, shipped_functions
     from madke.engine.settings import Settings
     from madke.engine.variant import read_protocol, variant_folders
     from madke.experiments.recipe import recipe_files
     from madke.models.model_names import MODEL_KINDS
+    from madke.report.protocol_text import changed_settings
     from madke.retrieval.named import known_sources
     from madke.tasks import TASKS
 
+    protocols = {name: read_protocol(folder) for name, folder in variant_folders().items()}
+    functions = {}
+    for name, function in shipped_functions().items():
+        record, texts = settings_of(function), help_of(function)
+        schema = record.model_json_schema()
+        functions[name] = {
+            "about": inspect.cleandoc(function.__doc__ or "").splitlines()[0],
+            "parameters": {
+                each: {**schema["properties"][each], "description": texts.get(each, "")}
+                for each in record.own_parameters
+            },
+            "$defs": schema.get("$defs", {}),
+        }
     return {
         "version": __version__,
         "guide": str(PACKAGE / "SKILL.md"),
         "verbs": [_verb(*each) for each in commands(root.command, root)],
-        "protocols": [_protocol(name, read_protocol(folder)) for name, folder in variant_folders().items()],
-        "functions": {name: _function(function) for name, function in shipped_functions().items()},
+        "protocols": [
+            {
+                "name": name,
+                "source": protocol.source,
+                "function": protocol.function,
+                "calls": dict(zip(("fewest", "most"), protocol.trace.calls, strict=True)),
+                "set": changed_settings(protocol),
+            }
+            for name, protocol in protocols.items()
+        ],
+        "functions": functions,
         "settings": Settings.model_json_schema(),
         "sources": known_sources(),
         "models": {form: text for kind in MODEL_KINDS.values() for form, text in kind.definitions.items()},
@@ -68,44 +92,14 @@ def _offered(root: typer.Context) -> dict[str, Any]:
 
 def _verb(verb: Any, context: typer.Context) -> dict[str, Any]:
     shown = [param for param in verb.get_params(context) if not param.hidden and param.name != "help"]
+    records = [(param, *param.get_help_record(context)) for param in shown]
     return {
         "name": context.command_path,
         "usage": verb.get_usage(context).removeprefix("Usage: "),
         "help": verb.help,
-        "parameters": [_parameter(param, context) for param in shown],
+        "parameters": [
+            {"usage": usage, "help": text, "names": param.opts, "required": param.required, "default": param.default}
+            for param, usage, text in records
+        ],
         "notes": verb.epilog,
     }
-
-
-def _parameter(param: Any, context: typer.Context) -> dict[str, Any]:
-    usage, text = param.get_help_record(context)
-    about = {"usage": usage, "help": text, "kind": param.param_type_name, "names": param.opts}
-    return {**about, "required": param.required, "default": param.default}
-
-
-def _protocol(name: str, protocol: Any) -> dict[str, Any]:
-    from madke.report.protocol_text import changed_settings
-
-    fewest, most = protocol.trace.calls
-    return {
-        "name": name,
-        "source": protocol.source,
-        "function": protocol.function,
-        "calls": {"fewest": fewest, "most": most},
-        "set": changed_settings(protocol),
-    }
-
-
-def _function(function: Any) -> dict[str, Any]:
-    """The parameters of a protocol's function as a JSON schema."""
-    import inspect
-
-    from madke.engine.protocol import help_of, settings_of
-
-    record, texts = settings_of(function), help_of(function)
-    schema = record.model_json_schema()
-    parameters = {
-        name: {**schema["properties"][name], "description": texts.get(name, "")} for name in record.own_parameters
-    }
-    about = inspect.cleandoc(function.__doc__ or "").splitlines()[0]
-    return {"about": about, "parameters": parameters, "$defs": schema.get("$defs", {})}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from madke._util.terminal import say, show_status
 from madke.api.one_question import events_of
@@ -28,10 +29,14 @@ _REAL_MODEL = (
 )
 
 
-def model_line(roles: Mapping[str, Sequence[str]]) -> str:
-    """Which models answer. ``roles``: model -> the roles that it plays, named where models are several."""
-    by_role = [f"{model} ({', '.join(played)})" if played else model for model, played in roles.items()]
-    named = ", ".join(by_role if len(roles) > 1 else roles)
+def model_line(models: Mapping[str, Any]) -> str:
+    """Which models answer. ``models``: role -> its model; "" stands for the other roles."""
+    roles: dict[str, list[str]] = {}
+    for role, model in models.items():
+        roles.setdefault(str(model), []).extend([role] if role else [])
+    named = ", ".join(
+        f"{model} ({', '.join(played)})" if played and len(roles) > 1 else model for model, played in roles.items()
+    )
     if "offline" in roles:
         which = "; offline is" if len(roles) > 1 else ","
         named += f"{which} a built-in reader that quotes passages, not a language model"
@@ -50,11 +55,8 @@ def knowledge_lines(specs: Mapping[str, object]) -> Iterator[str]:
 
 def _header(spec: RunSpec) -> Iterator[str]:
     """Which model and which knowledge answer, and how to take others."""
-    roles: dict[str, list[str]] = {}
-    for role, model in spec.record.models.items():
-        roles.setdefault(model, []).append(role)
-    yield model_line(roles)
-    if "offline" in roles:
+    yield model_line(spec.record.models)
+    if "offline" in spec.record.models.values():
         yield f"  {_REAL_MODEL}"
     lines = [*knowledge_lines(spec.record.source_specs)]
     yield from lines

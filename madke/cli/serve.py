@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,9 +15,6 @@ from madke.cli import flags
 from madke.cli.flags import SERVER, option, switch
 from madke.core.errors import UserError
 from madke.runs.request import COST, RunOptions, RunRequest
-
-if TYPE_CHECKING:
-    from madke.serve.offers import Offers
 
 _NOT_FOR_SERVERS = "batch deadline engine replay retry_degraded"
 _HTTP = ("alias", "host", "port", "no_auth", "cors", "queue", "grace")
@@ -70,13 +66,17 @@ def command(
     from madke.serve.debates import Debates
     from madke.serve.offers import ServeOptions
 
-    if mcp and (given := [name for name in _HTTP if _is_given(context, name)]):
+    sources = {name: context.get_parameter_source(name) for name in _HTTP}
+    if mcp and (given := [name for name, source in sources.items() if source and source.name != "DEFAULT"]):
         raise UserError(f"--mcp serves no HTTP; leave out --{given[0].replace('_', '-')}")
     keys = [] if mcp else _keys(host, no_auth=no_auth)
+    aliases = dict(text.partition("=")[::2] for text in alias or ())
+    if not all(map(all, aliases.items())):
+        raise UserError("--alias: expected NAME=PROTOCOL, for instance --alias gpt-4o=madke")
     offered = ServeOptions(
         out=out,
         protocols=tuple(name.strip() for name in protocols.split(",")) if protocols else (),
-        aliases=_aliases(alias or ()),
+        aliases=aliases,
         request=request,
         run=options,
         queue=queue,
@@ -92,6 +92,7 @@ def command(
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         asyncio.run(serve_stdio(debates))
         return
+    from madke.cli.live import knowledge_lines, model_line
     from madke.serve.gate import Access
     from madke.serve.server import create_app, listening_socket, serve
 
@@ -101,26 +102,11 @@ def command(
 
     def tell_started() -> None:
         say(f"madke: serving {', '.join(debates.offers.variants)} at {place}/v1", err=True)
-        say("\n".join([*_answered_by(request, debates.offers), f"Page: {place}/"]), err=True)
+        knowledge = "; ".join(line.strip() for line in knowledge_lines(debates.offers.sources))
+        say(f"{model_line({'': request.model, **request.cast})}\n{knowledge}\nPage: {place}/", err=True)
 
     asyncio.run(serve(app, debates, listening, grace=grace, ready=tell_started))
     say(f"served debates: {out}; score and report them: madke score {out}/*", err=True)
-
-
-def _answered_by(request: RunRequest, offers: Offers) -> Iterator[str]:
-    """Which models and which knowledge answer."""
-    from madke.cli.live import knowledge_lines, model_line
-
-    roles: dict[str, list[str]] = {str(request.model): []}
-    for role, model in request.cast.items():
-        roles.setdefault(str(model), []).append(role)
-    yield model_line(roles)
-    yield "; ".join(line.strip() for line in knowledge_lines(offers.sources))
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
 
 
 def _keys(host: str, *, no_auth: bool) -> list[str]:
@@ -133,12 +119,3 @@ def _keys(host: str, *, no_auth: bool) -> list[str]:
     if no_auth and keys:
         raise UserError(f"--no-auth is for servers without keys, but {KEYS} is set")
     return keys
-
-
-def _aliases(given: Sequence[str]) -> dict[str, str]:
-    """Further name -> protocol, from ``--alias NAME=PROTOCOL``."""
-    pairs = [text.partition("=") for text in given]
-    for name, _, protocol in pairs:
-        if not name or not protocol:
-            raise UserError(f"--alias {name}: expected NAME=PROTOCOL, for instance --alias gpt-4o=madke")
-    return {name: protocol for name, _, protocol in pairs}
