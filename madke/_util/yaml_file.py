@@ -155,7 +155,7 @@ def line_of(file: Path, keys: Sequence[str | int]) -> int | None:
     line = None
     for key in keys:
         if isinstance(node, yaml.SequenceNode):
-            parts = {n: (value, value) for n, value in enumerate(node.value)}
+            parts: dict[Any, Any] = {n: (value, value) for n, value in enumerate(node.value)}
         else:
             mapping = node.value if isinstance(node, yaml.MappingNode) else []
             parts = {name.value: (name, value) for name, value in mapping}
