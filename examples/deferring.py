@@ -11,7 +11,8 @@ from pathlib import Path
 import madke
 from madke.core.errors import UserError
 from madke.engine.deferral import SIGNALS, signals
-from madke.scoring.calibration import fitted, judged
+from madke.scoring.arms import open_results
+from madke.scoring.calibration import calibrated
 from madke.tasks import get_task
 
 QUESTIONS = Path(__file__).parents[1] / "eval" / "samples" / "questions.jsonl"
@@ -21,12 +22,10 @@ def main() -> None:
     """Debate, calibrate, debate again."""
     with tempfile.TemporaryDirectory() as folder:
         run = madke.run(QUESTIONS, limit=60, out=Path(folder) / "dev")
-        debates = judged(run.transcripts())
-        print(f"{len(debates)} answers, {sum(each.wrong for each in debates)} wrong")
-        spec = {"run": "dev", "variant": "madke", "tasks": ("short_answer",), "models": ("offline",)}
+        made = calibrated(open_results([run.path]), "agreement_last")
+        print(f"{len(made.points)} answers, {sum(wrong for _, wrong in made.points)} wrong")
         calibration = Path(folder) / "calibration.json"
         print("signals:", ", ".join(f"{name} ({meaning})" for name, meaning in SIGNALS.items()))
-        made = fitted(debates, "agreement_last", spec)
         calibration.write_text(made.model_dump_json(), encoding="utf-8")
         try:
             debate = madke.ask("Which lake is the deepest?", error_at_most="40%", calibration=calibration)

@@ -25,6 +25,7 @@ from madke.runs.directory import question_files
 
 if TYPE_CHECKING:
     from madke._util.child_process import CommandScorer
+    from madke.report.tables import TableRow
     from madke.runs.meter import Budget
     from madke.scoring.arms import Results
     from madke.scoring.scored import Grader
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 _CONCURRENCY = 16
+_LEVELS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+"""Shares of wrong answers for which a calibration shows thresholds."""
 
 EPILOG = flags.epilog(
     PREDICTION_FILES,
@@ -86,7 +89,6 @@ def command(
     signal: Annotated[
         str, option("Signal that --calibrate sets thresholds on.", "NAME", CALIBRATION)
     ] = "agreement_last",
-    calibration: Annotated[Path | None, option("Only test this calibration.", "FILE", CALIBRATION)] = None,
     as_json: Annotated[bool, switch("--json", "Print one JSON object per PATH.")] = False,
 ) -> None:
     """Compute and print the scores of runs or prediction files. Update metrics.json of each run.
@@ -96,12 +98,9 @@ def command(
       madke score predictions.jsonl --data questions.jsonl --out scores.json
       madke score runs/dev --calibrate calibration.json
     """
-    if calibrate or calibration:
-        from madke.cli.calibration import learn_or_test
-
-        refuse_overwriting({"--calibrate": calibrate}, [*paths, calibration])
-        arms = open_arms(paths, data, dataset, task, corrections, columns=columns)
-        learn_or_test(arms, calibrate, calibration, signal, as_json=as_json)
+    if calibrate:
+        refuse_overwriting({"--calibrate": calibrate}, paths)
+        _calibrate(open_arms(paths, data, dataset, task, corrections, columns=columns), calibrate, signal)
         return
     from madke._util.files import write_file
     from madke.models.prices import read_prices
@@ -145,6 +144,33 @@ def command(
             f"madke: {count_of(failed, 'answer has', 'answers have')} no grade; the same command retries them", err=True
         )
         raise typer.Exit(1)
+
+
+def _calibrate(arms: Sequence[Results], out: Path, signal: str) -> None:
+    """Write a calibration, and print what could be acted on at each level, on its own questions."""
+    from madke._util.files import write_file
+    from madke.engine.deferral import fewest
+    from madke.report.tables import percent_cell, plain_table, score_cell, table_of
+    from madke.scoring.calibration import calibrated
+
+    made = calibrated(arms, signal)
+    write_file(out, made.model_dump_json(indent=1).encode() + b"\n")
+    rows: list[TableRow] = []
+    for level in _LEVELS:
+        least, needed = made.threshold(level), fewest(level, made.delta)
+        few = f"too few questions: {len(made.points)} of at least {needed}" if len(made.points) < needed else ""
+        acted = 0 if least is None else sum(score >= least for score, _ in made.points)
+        rows.append(
+            {
+                "error at most %": percent_cell(level),
+                "threshold": score_cell(least, digits=".3f"),
+                "acted on %": percent_cell(acted / len(made.points)),
+                "why none": "" if least is not None else few or "too many wrong answers",
+            }
+        )
+    note = f"With probability {1 - made.delta:g}, at most this share of the answers acted on are wrong."
+    say(plain_table(table_of("Thresholds", rows, [note]), details=True))
+    say(f"calibration: {out}: thresholds on {signal}, tested on {len(made.points)} questions")
 
 
 def _outputs(out: Path | None, predictions: Path | None, tables: Sequence[Path]) -> dict[str, Path | None]:

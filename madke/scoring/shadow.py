@@ -34,33 +34,13 @@ GATES: Mapping[str, Callable[[Sequence[Turn], Same], bool]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GateCost:
-    """Calls and tokens."""
-
-    calls: int = 0
-    tokens: int | None = 0
-    """None: a turn does not say what it used, such as one of a given first round."""
-
-    def __add__(self, other: GateCost) -> GateCost:
-        tokens = None if self.tokens is None or other.tokens is None else self.tokens + other.tokens
-        return GateCost(calls=self.calls + other.calls, tokens=tokens)
-
-    def shares_of(self, whole: GateCost) -> list[str]:
-        """The share of the calls, and of the tokens where they are known."""
-        shares = [f"{100 * self.calls / max(1, whole.calls):.0f} % of the calls"]
-        if self.tokens is not None and whole.tokens:
-            shares.append(f"{100 * self.tokens / whole.tokens:.0f} % of the tokens")
-        return shares
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class GateFigures:
     """What one gate would have done."""
 
     skipped: int
     """Debates that it skips."""
-    spent: GateCost
-    """What all debates cost with it."""
+    spent: StageUsage
+    """What all debates cost with it; without tokens where transcripts do not have those of each turn."""
     correct: Estimate | None
     """Accuracy with it, by the shadow's measure; None without gold answers."""
     difference: Estimate | None
@@ -80,7 +60,7 @@ class Shadow:
     judged: int
     """Debates with gold answers."""
     correct: Estimate | None
-    spent: GateCost
+    spent: StageUsage
     gates: Mapping[str, GateFigures]
     measure: str = "correct"
     """The metric that ``correct`` is, as in the scores of the run."""
@@ -113,13 +93,19 @@ def changed_note(shadows: Iterable[Shadow | None]) -> str | None:
 def gate_lines(shadow: Shadow) -> Iterator[str]:
     """Each gate in a line: what it skips, what it costs, and what it gains or loses."""
     for name, found in shadow.gates.items():
-        shares = ", ".join(found.spent.shares_of(shadow.spent))
+        shares = ", ".join(_shares(found.spent, shadow.spent))
         line = f"gate {name}: skips {found.skipped:,} of {count_of(shadow.debates, 'debate')}, {shares}"
         if found.correct is not None and (change := found.difference) is not None:
             value, low, high = (100 * each for each in (change.value, change.low, change.high))
             by = f"{value:+.1f}, 95 % {low:+.1f} to {high:+.1f}" if low < high else "no question differs"
             line += f"; {correct_by(shadow.measure)} {100 * found.correct.value:.1f} % ({by})"
         yield line
+
+
+def _shares(part: StageUsage, whole: StageUsage) -> list[str]:
+    """The share of the calls, and of the tokens where they are known."""
+    shares = [f"{100 * part.calls / max(1, whole.calls):.0f} % of the calls"]
+    return [*shares, f"{100 * part.tokens / whole.tokens:.0f} % of the tokens"] if part.tokens else shares
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,8 +121,8 @@ class GatedDebate:
     score: float | None
     voted: float | None
     """The score of the most frequent answer of round 1."""
-    whole: GateCost
-    first: GateCost
+    whole: StageUsage
+    first: StageUsage
     skips: Mapping[str, bool]
 
 
@@ -158,13 +144,9 @@ def gated(transcript: Transcript) -> GatedDebate | None:
 
     kept = voted == answer or (voted is not None and answer is not None and same(voted, answer))
     replied = any(turn.stance.stage == "reply" for entry in transcript.rounds[1:] for turn in entry.turns)
-    used = [turn.usage for turn in turns if turn.usage is not None]
-    if len(used) == len(turns):
-        total = sum(used, StageUsage())
-        first = GateCost(calls=total.calls, tokens=total.tokens)
-    else:
-        calls = sum(1 + (turn.selection is not None) for turn in turns if turn.stance.rule != "given")
-        first = GateCost(calls=calls, tokens=None)
+    # Old transcripts lack the usage of turns.
+    calls = [StageUsage(calls=(turn.stance.rule != "given") * (1 + (turn.selection is not None))) for turn in turns]
+    first = sum((turn.usage or estimated for turn, estimated in zip(turns, calls, strict=True)), StageUsage())
     return GatedDebate(
         id=transcript.id,
         debaters=len(turns),
@@ -173,7 +155,7 @@ def gated(transcript: Transcript) -> GatedDebate | None:
         measure=measure,
         score=score(answer),
         voted=score(voted),
-        whole=GateCost(calls=transcript.total.calls, tokens=transcript.total.tokens),
+        whole=transcript.total,
         first=first,
         skips={name: rule(spoke, same) for name, rule in GATES.items()},
     )
@@ -200,7 +182,7 @@ def shadow_of(debates: Iterable[Transcript | GatedDebate | None]) -> Shadow | No
 
         return GateFigures(
             skipped=sum(each.skips[gate] for each in held),
-            spent=sum((each.first if each.skips[gate] else each.whole for each in held), GateCost()),
+            spent=sum((each.first if each.skips[gate] else each.whole for each in held), StageUsage()),
             correct=mean(score),
             difference=mean(lambda each: None if each.score is None else (score(each) or 0) - each.score, shares=False),
         )
@@ -210,8 +192,8 @@ def shadow_of(debates: Iterable[Transcript | GatedDebate | None]) -> Shadow | No
     gains = [(each.score or 0) - (each.voted or 0) for each in held if each.changed]
     corrected, spoiled = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
     correct, measure = mean(lambda each: each.score), common_metric(each.measure for each in held)
-    spent, vote = sum((each.whole for each in held), GateCost()), gates["vote"]
-    told, paid = f"Debate changed {len(gains):,} of {count_of(len(held), 'answer')}", vote.spent.shares_of(spent)[-1]
+    spent, vote = sum((each.whole for each in held), StageUsage()), gates["vote"]
+    told, paid = f"Debate changed {len(gains):,} of {count_of(len(held), 'answer')}", _shares(vote.spent, spent)[-1]
     if vote.correct is None or correct is None:
         sentence = f"{told}; voting on round 1 takes {paid}."
     else:

@@ -11,34 +11,38 @@ import pytest
 from madke.core.errors import UserError
 from madke.engine.deferral import SIGNALS, Calibration, Deferring, binomial_tail, fewest, signals, threshold
 from madke.runs.spec import deferring_of, level_of
-from madke.scoring.calibration import JudgedDebate, evaluated, fitted, judged
+from madke.scoring.arms import open_results
+from madke.scoring.calibration import calibrated
 from madke.tasks import get_task
+from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
 
 TASK = get_task("short_answer")
 DESCRIBED: dict[str, Any] = {"run": "r", "variant": "madke", "tasks": ("short_answer",), "models": ("offline",)}
 
 
-def questions(draw: random.Random, n: int, error: float = 0.3) -> list[JudgedDebate]:
-    """Debates whose agreement tells something of whether they are right."""
-    found = []
-    for k in range(n):
-        wrong = draw.random() < error
-        agreement = min(1.0, max(0.0, draw.gauss(0.35 if wrong else 0.75, 0.2)))
-        noise = draw.random()
-        values = {"agreement_last": agreement, "steady": noise, "support": min(1.0, max(0.0, agreement + noise - 0.5))}
-        found.append(JudgedDebate(id=f"q{k}", found=values, wrong=wrong, consensus=agreement > 0.5))
-    return found
+def points(draw: random.Random, n: int, error: float = 0.3) -> list[tuple[float, bool]]:
+    """Values of a signal that tells something of whether answers are right, and whether each is wrong."""
+    wrong = [draw.random() < error for _ in range(n)]
+    return [(min(1.0, max(0.0, draw.gauss(0.35 if each else 0.75, 0.2))), each) for each in wrong]
 
 
-def test_a_signal_that_is_unknown_or_missing_and_too_few_questions_are_refused() -> None:
-    found = questions(random.Random(2), 20)
-    with pytest.raises(UserError, match="signal 'judge': 20 of 20 debates do not have it"):
-        fitted(found, "judge", DESCRIBED)
+def test_runs_are_calibrated_on_a_signal_that_all_debates_have(tmp_path: Path) -> None:
+    debates = [
+        transcript(f"q{n}", said=["Lake Baikal", "Lake Baikal" if n % 3 else "x"], consensus=None, answer="Lake Baikal")
+        for n in range(20)
+    ]
+    arms = open_results([write_run(tmp_path / "run", *debates)])
+    made = calibrated(arms, "agreement_last")
+    assert (made.run, made.tasks, made.signal) == ("run", ("short_answer",), "agreement_last")
+    assert made.points == (*[(0.5, False)] * 7, *[(1.0, False)] * 13)
+    with pytest.raises(UserError, match="signal 'support': 20 of 20 debates do not have it"):
+        calibrated(arms, "support")
     with pytest.raises(UserError, match="unknown signal 'rank'; expected agreement_first"):
-        fitted(found, "rank", DESCRIBED)
+        calibrated(arms, "rank")
+    few = open_results([write_run(tmp_path / "few", *debates[1:])])
     with pytest.raises(UserError, match="19 questions with an answer"):
-        fitted(found[1:], "steady", DESCRIBED)
+        calibrated(few, "agreement_last")
 
 
 def test_the_tail_of_the_binomial_distribution_is_scipys() -> None:
@@ -58,12 +62,12 @@ def test_too_few_questions_pass_no_threshold() -> None:
 def test_the_error_among_acted_answers_is_at_most_the_level_with_the_stated_probability() -> None:
     """Over many calibrations, the true error exceeds the level in at most about delta of them."""
     draw, level, delta, exceeded, acted = random.Random(1), 0.1, 0.1, 0, 0
-    world = questions(draw, 20_000)
+    world = points(draw, 20_000)
     for _ in range(100):
-        made = fitted(draw.sample(world, 200), "agreement_last", DESCRIBED, delta=delta)
-        found = evaluated(made, world, level)
-        acted += found.threshold is not None
-        exceeded += found.error is not None and found.error.value > level
+        if (least := threshold(draw.sample(world, 200), level, delta)) is not None:
+            wrong = [each for value, each in world if value >= least]
+            acted += 1
+            exceeded += sum(wrong) > level * len(wrong)
     assert acted > 80, "the bound is of use"
     assert exceeded <= 100 * delta + 2 * 3  # two standard deviations
 
@@ -91,7 +95,6 @@ def test_an_answer_below_the_threshold_is_deferred_with_its_reason() -> None:
     assert "at most 5 %" in deferred.deferral.reason
     assert "agreement_last 0.50" in deferred.deferral.reason
     assert settle(deferred) == deferred
-    assert [each.wrong for each in judged([deferred])] == [False], "its answer still counts for a calibration"
 
 
 @pytest.mark.parametrize("text", ["5", "0%", "x", "-1%", "1.0", ""])
@@ -102,7 +105,7 @@ def test_a_level_is_a_share(text: str) -> None:
 
 
 def test_a_level_that_cannot_be_shown_is_refused_before_any_call(tmp_path: Path) -> None:
-    made = fitted(questions(random.Random(4), 40), "agreement_last", DESCRIBED)
+    made = Calibration(**DESCRIBED, signal="agreement_last", points=tuple(points(random.Random(4), 40)))
     file = tmp_path / "calibration.json"
     file.write_text(made.model_dump_json(), encoding="utf-8")
     with pytest.raises(UserError, match="40 questions are too few, at least 45 are needed"):

@@ -116,7 +116,7 @@ def _without_turn_usage(transcript: Transcript) -> Transcript:
 def test_turns_without_usage_count_calls(tmp_path: Path) -> None:
     old = [_without_turn_usage(each) for each in debated(tmp_path).transcripts()]
     shadow = scores_of(old).shadow
-    assert shadow.gates["vote"].spent.tokens is None
+    assert shadow.gates["vote"].spent.tokens == 0
     assert shadow.gates["vote"].spent.calls == 3 * 7
     assert shadow.sentence.endswith("for 50 % of the calls.")
 
