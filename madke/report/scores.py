@@ -284,9 +284,6 @@ def stage_table(scores: Mapping[str, Scores]) -> Table:
     columns: list[tuple[str, list[Cell]]] = []
     lost = [each.parse_failures.get(stage) for _, stage, each in stages]
     columns.append(("readable %", [NO_FIGURE if each is None else percent_cell(1 - each.value) for each in lost]))
-    for status in dict.fromkeys(status for _, stage, each in stages for status in each.readings.get(stage, ())):
-        shares = [each.readings.get(stage, {}).get(status) for _, stage, each in stages]
-        columns.append((f"{status} %", [percent_cell(each.value if each else None) for each in shares]))
     for heading, name in _USAGE.items():
         counts = [getattr(each.usage.get(stage, StageUsage()), name) for _, stage, each in stages]
         columns.append((heading, [count_cell(each) if each or heading == "calls" else NO_FIGURE for each in counts]))
@@ -350,8 +347,6 @@ def _other_measures(scores: Scores) -> Iterator[str]:
     def joined(values: Mapping[str, str]) -> str:
         return ", ".join(f"{printable(name.replace('_', ' '))} {value}" for name, value in values.items())
 
-    if scores.corpus:
-        yield f"as one corpus: {joined({name: f'{100 * value:.1f}' for name, value in scores.corpus.items()})}"
     if scores.debate:
         yield f"of the debates: {joined({name: amount(name, found) for name, found in scores.debate.items()})}"
     by_round = {

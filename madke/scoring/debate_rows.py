@@ -23,7 +23,6 @@ from madke.scoring.metrics import (
     GRADER,
     HUMAN,
     METRICS,
-    has_corpus_metric,
     is_binary,
     listed,
     may_be_rate,
@@ -307,7 +306,7 @@ def diversity(transcript: Transcript) -> DebateRow:
     first, last = transcript.rounds[0].turns[0], transcript.rounds[-1].turns[-1]
     base, current = first.stance.answer, last.stance.answer
     follows = len(transcript.rounds) > 1 or last.reads or last.reflection is not None
-    if not follows or base is None or current is None or not has_corpus_metric(get_task(transcript.task)):
+    if not follows or base is None or current is None or "bleu" not in metrics_of(get_task(transcript.task)):
         return {}
     if base == current:
         return {"diversity": 0.0}

@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any
 
@@ -21,10 +20,6 @@ Score = Callable[[str, Question], float]
 """(answer, question) -> a number from 0 to 1. It is called only for questions with gold answers."""
 
 
-Corpus = Callable[[Sequence[str], Sequence[Sequence[str]]], float]
-"""(answers of a run, references of each) -> the value of the whole run, from 0 to 1."""
-
-
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A named measure of an answer. Create one from a function with :func:`metric`."""
@@ -39,8 +34,6 @@ class Metric:
     """What it measures, in one sentence for readers of the report; empty: a general one."""
     source: str = ""
     """The paper or program that it follows, for ``docs/evaluation.md``."""
-    corpus: Corpus | None = None
-    """Its value of a whole run, if that is more than the mean over questions."""
 
     def __call__(self, answer: str, question: Question) -> float:
         """The value of an answer in canonical form; UserError if the function fails or returns no such value."""
@@ -194,24 +187,11 @@ def named(answer: str, question: Question) -> float:
     return sum(has_words(answer, gold) for gold in golds) / len(golds) if golds else 0.0
 
 
-def _corpus(name: str, **options: Any) -> Corpus:
-    """``corpus_bleu`` or ``corpus_chrf`` of sacrebleu: n-grams are counted over all answers of a run."""
-
-    def computed(answers: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-        import sacrebleu
-
-        # As sacrebleu takes them: the first reference of every answer, the second, ...; None for a missing one.
-        return float(getattr(sacrebleu, name)(list(answers), [*zip_longest(*references)], **options).score) / 100
-
-    return computed
-
-
 @_built_in(
     "chrf",
     "sentence chrF, character 6-grams, beta 2, the best reference",
     heading="chrF",
     source="Popović, 2015, by sacrebleu",
-    corpus=_corpus("corpus_chrf"),
 )
 def chrf(answer: str, question: Question) -> float:
     """Sentence-level chrF (Popovic, 2015) as sacrebleu computes it: character 6-grams, beta 2, the best reference."""
@@ -225,7 +205,6 @@ def chrf(answer: str, question: Question) -> float:
     "sentence BLEU over all references, exponential smoothing",
     heading="BLEU",
     source="Papineni et al., 2002, by sacrebleu",
-    corpus=_corpus("corpus_bleu", force=True),
 )
 def bleu(answer: str, question: Question) -> float:
     """:func:`sentence_bleu` against all gold answers together."""
@@ -258,11 +237,6 @@ METRICS: Registry[Metric] = Registry("metric", BUILT_IN_METRICS, "madke.metrics"
 def metrics_of(task: BaseTask) -> tuple[str, ...]:
     """The names of a task's metrics in scores; UserError if one is unknown or has the name of a built-in one."""
     return tuple(_named(each) for each in task.metrics)
-
-
-def has_corpus_metric(task: BaseTask) -> bool:
-    """Whether a metric of the task has a value of a whole run, as those of translations do."""
-    return any(METRICS[name].corpus is not None for name in metrics_of(task))
 
 
 def common_metric(firsts: Iterable[str]) -> str:

@@ -69,16 +69,9 @@ def score_run(
     """Score a run, including stored external scores and grades, and write its ``metrics.json``.
 
     In a read-only directory the scores are not stored, with a warning. For predictions from elsewhere and for corrected
-    results, only external scores and grades are stored.
-
-    Args:
-        run: A run directory, or :class:`~madke.scoring.arms.Results`.
-        prices: Model -> price, for the cost of the run's own calls; optional.
-        grader: A model that grades each answer first: its name, or a :class:`Grader`. Its calls are stored.
-        scorers: Name -> command that scores the answers first, such as COMET or BLEURT.
-
-    Raises:
-        UserError: The directory is no run or cannot be written, or a grader or scorer cannot be used.
+    results, only external scores and grades are stored. ``prices`` are for the cost of the run's own calls. A
+    ``grader`` (a model's name) and ``scorers`` (name -> command, such as COMET or BLEURT) score the answers first.
+    UserError if the directory is no run or cannot be written, or a grader or scorer cannot be used.
     """
     (arm,) = open_runs([run])
     ask_outside([arm], grader, scorers)
@@ -465,26 +458,17 @@ def grade(
 ) -> Grades:
     """Grade answers at temperature 0; each distinct prompt is asked once.
 
-    Args:
-        answers: Questions with their references, and an answer to each; question ids must be unique.
-        grader: The grading model.
-        store: The call store; created if missing. Failed calls are retried.
-        known: Grades that need no call; new ones are added.
-        budget: Pays for the calls; no call starts once its limit is reached.
-        watch: Opens a listener for the calls, which gets :class:`madke.core.events.RunProgress` of prompts.
-
-    Raises:
-        UserError: The model or the store cannot be used, a task has no worked grading examples, or a cost limit lacks
-            the price of the model.
-        Interrupted: A signal stopped the grading; finished calls are stored.
+    ``answers``: questions with their references, and an answer to each; question ids must be unique. ``store``: the
+    call store; created if missing. ``known``: grades that need no call; new ones are added. No call starts once the
+    limit of the ``budget`` is reached. UserError if the model or the store cannot be used, a task has no worked grading
+    examples, or a cost limit lacks the price of the model.
     """
     if budget is not None:
         budget.check([grader.model])
     model = open_model(grader.model, base_url=grader.base_url)
     refuse_unreachable([model])
     known = {} if known is None else known
-    prompts: dict[tuple[str, str], tuple[str, str]] = {}
-    requests: dict[tuple[str, str], ChatRequest] = {}
+    prompts, requests = dict[tuple[str, str], tuple[str, str]](), dict[tuple[str, str], ChatRequest]()
     for question, answer in answers:
         request = grading_request(question, answer)
         prompt = prompts[question.id, answer] = (model.name, _prompt_key(request.messages))

@@ -29,10 +29,9 @@ from madke.scoring.debate_rows import (
     over_repeats,
     over_rounds,
 )
-from madke.scoring.metrics import BUILT_IN_METRICS, GRADER, METRICS, has_corpus_metric
+from madke.scoring.metrics import GRADER, METRICS
 from madke.scoring.shadow import GatedDebate, Shadow, gated, shadow_of
 from madke.scoring.statistics import Estimate, effective_votes
-from madke.tasks import get_task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +51,7 @@ class Scores:
     """The scores of one run. Means are over questions (repeats are averaged first), without failed and deferred ones.
 
     "Correct" is the first metric of a question's task on the final answer: ``match`` for short answers. Abstained
-    answers count as wrong.
+    answers count as wrong. Values that no question has are None, or missing from mappings.
     """
 
     questions: int
@@ -62,8 +61,12 @@ class Scores:
     """Questions times repeats."""
     abstained: int
     """Transcripts without an answer whose final text declines to give one."""
+    unread: Mapping[str, int] = field(default_factory=dict)
+    """Status -> number of transcripts without an answer whose final text cannot be read."""
     failed: int
     """Transcripts without an outcome because calls failed. Means exclude them; see ``correct_if_failed``."""
+    deferred: int = 0
+    """Transcripts whose answer is left to a person. Means exclude them."""
     degraded: int
     """Transcripts in which a call failed but the debate continued."""
     partial_pools: int
@@ -88,8 +91,25 @@ class Scores:
     cons_matcher: Estimate | None
     """Cons, consistent if all last stances were parsed and agree under the task's matcher."""
     co2_matcher: Estimate | None
+    co2_judge_grader: Estimate | None = None
+    """Co2 as Wang et al. report it: consistent by the judge's last verdict and right by a grader."""
+    co2_matcher_grader: Estimate | None = None
+    ungraded: int = 0
+    """Answers with a gold answer for which the grader gave no grade. Its mean excludes them."""
     mean_rounds: Estimate | None
     """None for predictions from elsewhere, which have no calls."""
+    votes: Estimate | None = None
+    """How many independent votes the votes for the final answers were worth
+    (:func:`madke.scoring.statistics.effective_votes`); None for other answers, for measures that are not binary, and
+    where all votes are equally right."""
+    debate: Mapping[str, Estimate] = field(default_factory=dict)
+    """The other values of :func:`madke.scoring.debate_rows.row`, each over the questions that it applies to."""
+    by_round: Mapping[str, tuple[Estimate | None, ...]] = field(default_factory=dict)
+    """Name of ``debate_rows.round_rows`` -> value after round 1, 2, ...; None if no debate has one."""
+    shadow: Shadow | None = None
+    """What gates on the answers of round 1 would have saved; None for protocols without a debate."""
+    answer_words: float | None = None
+    """The median length of the final answers in words."""
     stop_reasons: Mapping[str, int]
     failures: Mapping[str, int]
     """Reason -> number of failed transcripts, most frequent first."""
@@ -97,36 +117,10 @@ class Scores:
     """By stage: share of a question's replies that cannot be read (``unmarked``, ``echoed``, ``contradictory``,
     ``cut``; not those that decline), averaged over questions. ``grade``: share of answers with a gold answer that have
     no grade."""
-    usage: Mapping[str, StageUsage]
-    """By stage, over all transcripts, including failed ones."""
-    readings: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
-    """By stage and status (:data:`madke.core.transcript.ParseStatus`): share of a question's replies, averaged over
-    questions. Only statuses that occur besides ``ok``."""
-    unread: Mapping[str, int] = field(default_factory=dict)
-    """Status -> number of transcripts without an answer whose final text cannot be read."""
     cut: Mapping[str, int] = field(default_factory=dict)
     """Stage -> number of replies that were stopped at ``max_tokens`` before they said anything that can be read."""
-    debate: Mapping[str, Estimate] = field(default_factory=dict)
-    """The other values of :func:`madke.scoring.debate_rows.row`, each over the questions that it applies to."""
-    by_round: Mapping[str, tuple[Estimate | None, ...]] = field(default_factory=dict)
-    """Name of ``debate_rows.round_rows`` -> value after round 1, 2, ...; None if no debate has one."""
-    corpus: Mapping[str, float] = field(default_factory=dict)
-    """``bleu`` and ``chrf`` of all translations as one corpus: :func:`corpus_scores`."""
-    co2_judge_grader: Estimate | None = None
-    """Co2 as Wang et al. report it: consistent by the judge's last verdict and right by a grader; None without one."""
-    co2_matcher_grader: Estimate | None = None
-    ungraded: int = 0
-    """Answers with a gold answer for which the grader gave no grade. Its mean excludes them."""
-    shadow: Shadow | None = None
-    """What gates on the answers of round 1 would have saved; None for protocols without a debate."""
-    votes: Estimate | None = None
-    """How many independent votes the votes for the final answers were worth
-    (:func:`madke.scoring.statistics.effective_votes`); None for other answers, for measures that are not binary, and
-    where all votes are equally right."""
-    answer_words: float | None = None
-    """The median length of the final answers in words; None without answers."""
-    deferred: int = 0
-    """Transcripts whose answer is left to a person. Means exclude them."""
+    usage: Mapping[str, StageUsage]
+    """By stage, over all transcripts, including failed ones."""
     spending: Spending | None = None
     """Only for a run directory with its call store, scored with prices; transcripts do not contain it."""
     scored: str = ""
@@ -178,9 +172,8 @@ def score_with_values(
     usage: dict[str, StageUsage] = {}
     readings: defaultdict[str, defaultdict[str, list[ParseStatus]]] = defaultdict(lambda: defaultdict(list))
     """Stage -> question -> the reading of each reply."""
-    unread: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    """Stage -> question -> 1 for each grade that could not be read, else 0."""
-    translations: list[tuple[str, tuple[str, ...]]] = []
+    ungraded: defaultdict[str, list[bool]] = defaultdict(list)
+    """Question -> whether each answer lacks a grade."""
     shadows: list[GatedDebate | None] = []
     votes: dict[tuple[QuestionKey, int], list[float]] = {}
     words: list[int] = []
@@ -189,7 +182,6 @@ def score_with_values(
         for transcript in transcripts:
             yield transcript
             key = (transcript.id, transcript.question)
-            finished = transcript.status not in ("failed", "deferred")
             counts.update(["transcripts", transcript.reading])
             counts["degraded"] += transcript.degraded
             counts["partial_pools"] += bool(transcript.pool_partial)
@@ -200,11 +192,9 @@ def score_with_values(
             if transcript.status == "failed":
                 failures[transcript.final.error or "unknown"] += 1
                 lost[key] += bool(transcript.answers)
-            if finished:
+            elif transcript.status != "deferred":
                 votes[key, transcript.repeat] = correct_votes(transcript)
                 words.extend([len(transcript.answer.split())] if transcript.answer else [])
-                if transcript.answers and has_corpus_metric(get_task(transcript.task)):
-                    translations.append((transcript.answer or "", transcript.answers))
             for stage, used in transcript.usage.items():
                 usage[stage] = usage.get(stage, StageUsage()) + used
             for stage, reply in _replies(transcript):
@@ -215,23 +205,15 @@ def score_with_values(
                     readings[stage][transcript.id].append(status)
                     cut[stage] += status == "cut"
             if GRADER in external and transcript.answers and transcript.status == "ok":
-                ungraded = (transcript.id, transcript.repeat) not in external[GRADER]
-                unread["grade"][transcript.id].append(float(ungraded))
+                ungraded[transcript.id].append((transcript.id, transcript.repeat) not in external[GRADER])
 
     arm = read_arm(name, counted(), external)
     means = {name: mean for name in arm.values if (mean := arm.mean(name))}
     metrics = {name: means[name] for name in dict.fromkeys((*METRICS.used(), *external)) if name in means}
     own = {"correct", "rounds", *_CONSISTENT, *metrics}
     fields: dict[str, Any] = {name: counts[name] for name in _COUNTS} | {name: means.get(name) for name in _CONSISTENT}
-    shares = {
-        stage: {
-            status: _share(replies, (status,))
-            for status in sorted({str(status) for each in replies.values() for status in each} - {"ok"})
-        }
-        for stage, replies in readings.items()
-    }
     failed_parses = {stage: _share(replies, UNREAD_STATUSES) for stage, replies in readings.items()}
-    failed_parses |= {stage: _share(replies, (1.0,)) for stage, replies in unread.items()}
+    failed_parses |= {"grade": _share(ungraded, (True,))} if ungraded else {}
     scores = Scores(
         questions=len(arm.questions),
         datasets=len(set(arm.questions.values())),
@@ -244,17 +226,15 @@ def score_with_values(
         stop_reasons=dict(stops.most_common()),
         failures=dict(failures.most_common()),
         parse_failures=failed_parses,
-        readings={stage: found for stage, found in shares.items() if found},
         unread={status: counts[status] for status in UNREAD_STATUSES if counts[status]},
         cut=dict(+cut),
         usage=usage,
         debate={name: mean for name, mean in means.items() if name not in own},
         by_round=over_rounds(list(arm.rounds.values())),
-        corpus=corpus_scores(translations),
         shadow=shadow_of(shadows),
         votes=effective_votes([*votes.values()]),
         answer_words=median(words) if words else None,
-        ungraded=int(sum(map(sum, unread["grade"].values()))) if GRADER in metrics else 0,
+        ungraded=sum(map(sum, ungraded.values())) if GRADER in metrics else 0,
     )
     return scores, arm
 
@@ -297,21 +277,6 @@ def _if_failed(arm: ArmValues, lost: Mapping[QuestionKey, int]) -> tuple[float, 
         return None
     low, high = (fmean(fmean([*each, *[end] * lost[key]]) for key, each in held.items()) for end in (0.0, 1.0))
     return low, high
-
-
-def corpus_scores(translations: Sequence[tuple[str, Sequence[str]]]) -> Mapping[str, float]:
-    """Corpus BLEU and chrF of a run, from 0 to 1, as sacrebleu computes them with its defaults.
-
-    N-grams are counted over the whole run, so these are not means of sentence scores. ``translations``: each answer
-    (empty if missing) with at least one reference.
-    """
-    if not translations:
-        return {}
-    answers, references = zip(*translations, strict=True)
-    return {
-        name: BUILT_IN_METRICS[name].corpus(answers, references)  # type: ignore[misc]
-        for name in ("bleu", "chrf")
-    }
 
 
 _Reply = Selection | Stance | Reflection | Verdict | Digest | Final

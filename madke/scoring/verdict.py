@@ -104,10 +104,6 @@ class Contrast:
     gain: Estimate
     """Right answers of the debate minus those of the other, per question, with its confidence sequence."""
     margin: float
-    for_win: int | None
-    """Questions that would show a gain above 0, if all are like these; None if they would not."""
-    for_exclusion: int | None
-    """Questions that would show a gain below the margin."""
 
     @property
     def won(self) -> bool:
@@ -167,13 +163,8 @@ def verdict_of(
     def differences(one: str, other: str) -> list[float]:
         return [value - right[other][id_] for id_, value in right[one].items() if id_ in right[other]]
 
-    both = []
-    for other in (vote, call):
-        found = differences(debate, other)
-        for_win = questions_needed(found, 0.0) if found and fmean(found) > 0 else None
-        for_exclusion = questions_needed(found, margin) if found and fmean(found) < margin else None
-        gain = confidence_sequence(found)
-        both.append(Contrast(over=other, gain=gain, margin=margin, for_win=for_win, for_exclusion=for_exclusion))
+    gains = {other: differences(debate, other) for other in (vote, call)}
+    both = [Contrast(over=name, gain=confidence_sequence(found), margin=margin) for name, found in gains.items()]
     outcome: Outcome = "open"
     more = None
     if all(each.won for each in both):
@@ -181,10 +172,13 @@ def verdict_of(
     elif any(each.excluded for each in both):
         outcome = "no"
     else:  # until both are won, or the gain of one is below the margin
-        wins = [each.for_win for each in both if not each.won]
-        ends = [] if None in wins else [max(count for count in wins if count is not None)]
-        ends += [each.for_exclusion for each in both if each.for_exclusion is not None]
-        more = max(1, min(ends) - min(each.gain.n for each in both)) if ends else None
+        wins = [
+            questions_needed(gains[each.over], 0.0) if each.gain.value > 0 else None for each in both if not each.won
+        ]
+        ends = [None if None in wins else max(filter(None, wins))]
+        ends += [questions_needed(found, margin) for found in gains.values() if found and fmean(found) < margin]
+        known = [each for each in ends if each is not None]
+        more = max(1, min(known) - min(each.gain.n for each in both)) if known else None
     return Verdict(
         outcome=outcome,
         margin=margin,

@@ -1,4 +1,4 @@
-"""Diversity, and BLEU and chrF of a whole run, against the formulas."""
+"""Diversity of the translations of a debate, against the formula."""
 
 import math
 from dataclasses import replace
@@ -8,7 +8,6 @@ import pytest
 
 from madke.core.transcript import Reflection, Transcript
 from madke.scoring.debate_rows import diversity, row
-from madke.scoring.scores import corpus_scores, scores_of, scores_to_json
 from tests.scoring.hand_made import debate
 
 SHORT, LONG = "a b c d", "a b c d e f"
@@ -53,30 +52,3 @@ def test_a_translation_that_its_author_is_satisfied_with_did_not_move() -> None:
 )
 def test_two_translations_are_needed(finished: Transcript) -> None:
     assert "diversity" not in row(finished)
-
-
-def test_a_corpus_counts_n_grams_before_it_divides() -> None:
-    found = corpus_scores([("a b c d", ["a b c d"]), ("e f g h", ["e f g x"])])
-    assert found["bleu"] == pytest.approx((7 / 8 * 5 / 6 * 3 / 4 * 1 / 2) ** 0.25)
-    assert 0 < found["chrf"] < 1
-
-
-def test_answers_may_have_different_numbers_of_references() -> None:
-    several = corpus_scores([("a b c d", ["x y z w", "a b c d"]), ("e f g h", ["e f g h"])])
-    assert several == {"bleu": pytest.approx(1), "chrf": pytest.approx(1)}
-
-
-def test_a_run_of_translations_is_a_corpus_and_what_has_no_answer_is_empty() -> None:
-    perfect = scores_of(
-        [translated([SHORT, SHORT], id_="1"), translated([LONG, LONG], answer=LONG, golds=(LONG,), id_="2")]
-    )
-    assert perfect.corpus == {"bleu": pytest.approx(1), "chrf": pytest.approx(1)}
-    half = scores_of([translated([SHORT, SHORT], id_="1"), translated([None, None], answer=None, id_="2")])
-    # All n-grams right, four words of eight.
-    assert half.corpus["bleu"] == pytest.approx(math.exp(1 - 8 / 4))
-    assert half.metrics["bleu"].value == 0.5
-    assert b'"corpus": {' in scores_to_json(half)
-
-
-def test_other_runs_and_translations_without_references_are_no_corpus() -> None:
-    assert scores_of([debate([SHORT, SHORT]), translated([SHORT, SHORT], golds=(), id_="2")]).corpus == {}
