@@ -200,15 +200,12 @@ def _show_agreement(arms: Sequence[Results]) -> None:
 def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:
     from madke.report.scores import row_name, score_details, scores_on_terminal, stage_table
     from madke.report.tables import plain_table
-    from madke.scoring.shadow import changed_note
 
     named = {row_name(arm, dataset): found for arm, each in rows.items() for dataset, found in each.items()}
     say(scores_on_terminal(named, details=details))
     for name, found in () if details else named.items():
         if found.shadow is not None:
             say_wrapped(f"{name}: {found.shadow.sentence}" if len(named) > 1 else found.shadow.sentence)
-    if not details and (note := changed_note(found.shadow for found in named.values())) is not None:
-        say_wrapped(note)
     for told in sorted({arm.corrected for arm in arms if arm.corrected}):
         say_wrapped(f"{told}. metrics.json keeps the scores without them.")
     if details:

@@ -286,7 +286,7 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
     notes = [
         "difference: second minus first, with its 95 % interval.",
         f"{MARK}: p < 0.05 after Holm's correction {family}.",
-        "detectable: the smallest difference that these n pairs detect with 80 % power at alpha 0.05.",
+        "more n: further questions like these that would show a difference of this size with 80 % power at alpha 0.05.",
         *(f"{kind}: {', '.join(heading_of(name) for name in metrics)}." for kind, metrics in kinds.items()),
     ]
     if left_out := max((test.left_out for test in tests), default=0):
@@ -328,7 +328,8 @@ def _test_cells(test: PairedTest) -> TableRow:
     }
     if (pairs := test.discordant) is not None:
         cells |= {"only first": count_cell(pairs.only_left), "only second": count_cell(pairs.only_right)}
-    return cells | {"detectable": value_cell(test.metric, test.detectable)}
+    more = further_questions(test)
+    return cells | {"more n": NO_FIGURE if more is None else count_cell(more)}
 
 
 # Tables of questions and pairs

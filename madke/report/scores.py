@@ -41,7 +41,7 @@ from madke.scoring.metrics import (
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scored import arm_of
 from madke.scoring.scores import Scores
-from madke.scoring.shadow import changed_note, gate_lines
+from madke.scoring.shadow import gate_lines
 from madke.scoring.statistics import DIFFICULTY, Estimate
 
 # One row per arm
@@ -327,7 +327,6 @@ def score_details(scores: Scores) -> str:
     ]
     if scores.shadow is not None:
         lines += [scores.shadow.sentence, *filter(None, [scores.shadow.price]), *gate_lines(scores.shadow)]
-        lines += filter(None, [changed_note([scores.shadow])])
     if scores.read_golds:
         lines.insert(0, f"{ORACLE} ({scores.read_golds} of {scores.transcripts} debates)")
     if scores.failed and scores.correct_if_failed:

@@ -1,10 +1,10 @@
-"""Compare two arms on their shared questions: paired tests, and the smallest detectable differences."""
+"""Compare two arms on their shared questions: paired tests, and the number of questions that would decide."""
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist, fmean, stdev
+from statistics import NormalDist, fmean
 
 from madke.scoring.arms import ArmValues, QuestionKey, Values, of_dataset
 from madke.scoring.metrics import may_be_rate
@@ -13,8 +13,6 @@ from madke.scoring.statistics import (
     RESAMPLES_AT_ONCE,
     Estimate,
     bootstrap,
-    detectable_mean,
-    detectable_rate,
     fair_coin_p,
 )
 
@@ -22,8 +20,6 @@ _ALPHA = 0.05
 _RESAMPLES = 9999
 _MAX_EXACT = 15
 """With at most 15 differing questions, all 2 ** n permutations are computed."""
-_NEVER_SIGNIFICANT = 5
-"""With at most 5 differing questions, no permutation test has p < 0.05: at least 2 of 2 ** 5 are as extreme."""
 _TOLERANCE = 1e-12
 """Smaller differences are rounding errors of 0."""
 
@@ -60,9 +56,6 @@ class PairedTest:
     p_holm: float = 1.0
     """Holm-corrected (Holm, 1979) over all pairs of arms, and datasets, that are tested on this value."""
     test: str
-    detectable: float | None
-    """The smallest difference detectable with n, 80 % power and alpha 0.05, given how often (or how much) the arms
-    differ; None if no difference is detectable."""
     discordant: Discordant | None = None
     if_failed: tuple[float, float] | None = None
     """The difference if debates that failed in only one arm all count against the right arm, and if all count for it;
@@ -187,7 +180,6 @@ def _mcnemar(found: Discordant) -> PairedTest:
         difference=_bonett_price(found, n),
         p=fair_coin_p(found.only_right, tosses),
         test="McNemar, exact",
-        detectable=detectable_rate(n, tosses / n),
         discordant=found,
     )
 
@@ -238,7 +230,6 @@ def _permutation_test(one: Sequence[float], two: Sequence[float]) -> PairedTest:
     differences = [b - a for a, b in zip(one, two, strict=True)]
     different = [each for each in differences if abs(each) > _TOLERANCE]
     low, high = bootstrap(differences, _RESAMPLES)
-    sd = stdev(differences) if len(different) > _NEVER_SIGNIFICANT else 0.0
     return PairedTest(
         n=len(differences),
         left_value=fmean(one),
@@ -246,7 +237,6 @@ def _permutation_test(one: Sequence[float], two: Sequence[float]) -> PairedTest:
         difference=Estimate(value=fmean(differences), low=low, high=high, n=len(differences)),
         p=_permuted(different),
         test="paired permutation",
-        detectable=detectable_mean(len(differences), sd if sd > _TOLERANCE else 0.0),
     )
 
 

@@ -80,16 +80,6 @@ class Shadow:
         return f"{count_of(gained, 'answer')} gained for {spent}: {calls / gained:,.3g} calls for each."
 
 
-def changed_note(shadows: Iterable[Shadow | None]) -> str | None:
-    """Footnote of :attr:`Shadow.sentence`; None if no debate has a gold answer."""
-    if not any(each is not None and each.judged for each in shadows):
-        return None
-    return (
-        "Changed: another answer under the task's matcher. Corrected, spoiled and the percentages are by the measure "
-        "of `correct`, which may differ between answers that the matcher takes for the same."
-    )
-
-
 def gate_lines(shadow: Shadow) -> Iterator[str]:
     """Each gate in a line: what it skips, what it costs, and what it gains or loses."""
     for name, found in shadow.gates.items():

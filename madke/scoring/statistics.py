@@ -1,4 +1,4 @@
-"""Confidence intervals of means, effective votes, detectable differences and the sign test."""
+"""Confidence intervals of means, effective votes and the sign test."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ RESAMPLES_AT_ONCE = 100
 """Resamples in memory at the same time: at most about 50 MB for 20,000 questions."""
 BOOTSTRAP_SEED = 20240517
 
-_Z, _Z_POWER = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
-"""Normal quantiles of a two-sided alpha of 0.05, and of a power of 80 %."""
+_Z = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,29 +135,6 @@ def _of_sums(sums: Any) -> Any:
         inflation = 1 + (n - 1) * icc
         found = numpy.where(inflation <= 0, n, n / inflation)
     return numpy.clip(found, 1, n)
-
-
-def detectable_rate(n: int, discordance: float) -> float | None:
-    """The smallest difference of two paired rates that McNemar's test on n questions detects with 80 % power.
-
-    Solves ``n d^2 = (z_a sqrt(D) + z_b sqrt(D - d^2))^2`` for d (Connor, 1987, Biometrics 43, 207-211; Miettinen,
-    1968), where D is the share of questions on which the arms differ. The result is between 0 and D; None if not even
-    D is detectable.
-    """
-    if n * discordance < _Z**2 or discordance <= 0:
-        return None
-    scale = n + _Z_POWER**2
-    found = math.sqrt(discordance) * (_Z * math.sqrt(n) + _Z_POWER * math.sqrt(scale - _Z**2)) / scale
-    return found if found <= discordance else None
-
-
-def detectable_mean(n: int, sd: float) -> float | None:
-    """The smallest detectable mean of n paired differences: ``(z_a + z_b) sd / sqrt(n)``.
-
-    As in Miller (2024, "Adding Error Bars to Evals"), with the variance of the differences. ``sd`` is that of the
-    differences; None is returned if it is 0.
-    """
-    return (_Z + _Z_POWER) * sd / math.sqrt(n) if sd > 0 else None
 
 
 def half_width(n: int) -> float:

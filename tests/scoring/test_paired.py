@@ -7,8 +7,7 @@ import pytest
 
 from madke.core.transcript import Transcript
 from madke.scoring.arms import ArmValues, read_arm, restricted_to
-from madke.scoring.paired import holm, paired_test, paired_tests, paired_tests_by_dataset
-from madke.scoring.statistics import detectable_mean, detectable_rate
+from madke.scoring.paired import further_questions, holm, paired_test, paired_tests, paired_tests_by_dataset
 from madke.tasks import get_task
 from tests.support.transcripts import transcript
 
@@ -62,7 +61,7 @@ def test_the_interval_of_a_paired_difference_of_rates() -> None:
 
 def test_arms_that_never_differ() -> None:
     found = paired_test(*two(5, 0, 0, 5), "em")
-    assert (found.p, found.detectable, found.difference.value) == (1.0, None, 0.0)
+    assert (found.p, found.difference.value) == (1.0, 0.0)
     assert found.difference.low < 0 < found.difference.high
 
 
@@ -80,24 +79,12 @@ def test_holm(ps: list[float], expected: list[float]) -> None:
     assert holm(ps) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    ("n", "discordance", "difference"),
-    # Connor (1987): sample sizes 23 and 155 for 80 % power at a two-sided alpha of 0.05.
-    [(23, 0.50, 0.40), (155, 0.45, 0.15)],
-)
-def test_the_smallest_difference_that_mcnemars_test_could_show(n: int, discordance: float, difference: float) -> None:
-    assert detectable_rate(n, discordance) <= difference < detectable_rate(n - 1, discordance)
-
-
-def test_nothing_can_be_shown_where_arms_hardly_differ() -> None:
-    assert detectable_rate(500, 0.0) is None
-    assert detectable_rate(500, 2 / 500) is None
-    assert detectable_mean(500, 0.0) is None
-
-
-def test_the_smallest_mean_difference() -> None:
-    # By hand: (1.95996 + 0.84162)^2 / 9 / 0.03^2 = 969.
-    assert detectable_mean(969, 1 / 3) == pytest.approx(0.03, abs=5e-5)
+def test_the_further_questions_that_would_show_a_difference() -> None:
+    # By hand: (1.95996 + 0.84162)^2 ((5 + 20) / 100 - 0.15^2) / 0.15^2 = 79.4.
+    assert further_questions(paired_test(*two(40, 5, 20, 35), "em")) == 0
+    # (1.95996 + 0.84162)^2 ((5 + 10) / 100 - 0.05^2) / 0.05^2 = 463.1.
+    assert further_questions(paired_test(*two(40, 5, 10, 45), "em")) == 464 - 100
+    assert further_questions(paired_test(*two(5, 0, 0, 5), "em")) is None
 
 
 def test_graded_values_are_permuted_and_have_the_bootstraps_interval() -> None:
