@@ -116,18 +116,19 @@ class Run:
 
         Columns: ``id``, ``repeat``, ``dataset``, ``question``, ``task``, ``choices``, ``gold``, ``answer``, ``status``,
         ``reading``, ``correct`` (by the task's first metric; missing for failed questions and those without golds),
-        ``stop_reason``, ``final_by``, ``rounds``, calls, tokens and ``seconds``; see docs/extend.md.
+        ``agreement`` and who it is of, ``stop_reason``, ``final_by``, ``rounds``, calls, tokens and ``seconds``; see
+        docs/extend.md.
         UserError without pandas.
         """
         from madke._util.assets import require
-        from madke.export.tables import question_rows
+        from madke.report.answers import answer_rows
         from madke.scoring.arms import open_runs
 
         require("Run.to_pandas needs", "report", "pandas")
         import pandas
 
         with self.scope.active():
-            return pandas.DataFrame(question_rows(open_runs([self.path])[0])).drop(columns="run")
+            return pandas.DataFrame(answer_rows(open_runs([self.path])[0])).drop(columns="run")
 
     @cached_property
     def _scored(self) -> Scores:

@@ -29,7 +29,7 @@ _PANELS = {
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 _MOVED = {
     "calibrate": "madke score PATH --calibrate FILE",
-    "export": "madke report PATH --parquet FOLDER, --trec FOLDER or --inspect FOLDER",
+    "export": "madke report PATH --answers FILE, --trec FOLDER or --inspect FOLDER",
     "mcp": "madke serve --mcp --out DIR",
     "prompts": "madke protocols prompt NAME STAGE, and madke protocols copy NAME DIR",
 }

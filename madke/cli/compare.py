@@ -74,11 +74,11 @@ def command(
     sentence = finding(comparison.arms, comparison.scores, tests)
     if as_json:
         found: dict[str, object] = {
-            "questions": [row.record() for row in shown],
+            "questions": shown,
             "unshared": comparison.unshared,
             "scores": comparison.scores,
         }
-        found |= {"pairs": comparison.pairs, "tests": tests, "notes": comparison.notes}
+        found |= {"tests": tests, "notes": comparison.notes}
         found |= {"dataset_tests": within} if within else {}
         incomplete = {name: each.incomplete for name, each in comparison.scores.items() if each.incomplete}
         warnings = [*oddities(comparison.scores)]
@@ -110,7 +110,7 @@ def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> Non
 
 
 def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, within: Tests, *, details: bool) -> None:
-    from madke.report.comparison import BY_DATASET, NOT_ON_TERMINALS, pair_table, paired_table, question_table
+    from madke.report.comparison import BY_DATASET, NOT_ON_TERMINALS, paired_table, question_table
     from madke.report.scores import scores_on_terminal
     from madke.report.tables import plain_table
 
@@ -121,7 +121,6 @@ def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, within: Tes
     say("; ".join(f"{what}: {count}" for what, count in counts.items()))
     without = () if details else NOT_ON_TERMINALS
     say(scores_on_terminal(comparison.scores, details=details))
-    say(plain_table(pair_table(comparison.pairs), details=details))
     say(plain_table(paired_table(tests), without, details=details))
     if within:
         say(plain_table(paired_table(within, BY_DATASET), without, details=details))

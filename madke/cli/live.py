@@ -7,19 +7,21 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from madke._util.terminal import say, show_status
 from madke.api.one_question import events_of
 from madke.cli.progress import show_source
 from madke.core import events
 from madke.core.chat import Purpose
-from madke.core.transcript import PoolEntry, Round, Search, Selection, Transcript, Turn
-from madke.engine.parse import without_reasoning
+from madke.core.transcript import Transcript
 from madke.retrieval.named import is_sample
 from madke.runs.request import RunOptions
 from madke.runs.runner import execute
 from madke.runs.spec import RunSpec
+
+if TYPE_CHECKING:
+    from madke.report.debate_text import DebateLines
 
 _WIDTH = 96
 _DOING = {"select": "chooses passages", "speak": "speaks", "reply": "speaks", "judge": "compares the answers"}
@@ -82,9 +84,7 @@ class LiveDebate:
         self._calls: list[Purpose] = []
         """In flight."""
         self._headed = False
-        self._chosen: dict[str, Selection] = {}
-        self._searched: dict[str, Search] = {}
-        self._before: Round | None = None
+        self._shown: DebateLines | None = None
 
     def hear(self, event: events.Event) -> None:
         """Show what an event tells."""
@@ -102,10 +102,6 @@ class LiveDebate:
                 self._calls.append(purpose)
             case events.CallFinished(purpose=purpose):
                 self._calls.remove(purpose)
-            case events.SelectionMade(agent=agent, selection=selection):
-                self._chosen[agent] = selection
-            case events.SearchMade(agent=agent, search=search):
-                self._searched[agent] = search
         if not self._person:
             doing = (f"{each.agent} {_DOING.get(each.stage, each.stage)}" for each in self._calls)
             show_status("" if isinstance(event, events.DebateFinished) else ", ".join(doing) or "searching")
@@ -119,38 +115,17 @@ class LiveDebate:
 
     def _lines(self, event: events.Event) -> Iterator[str]:
         """The lines of the debate that an event completes."""
-        from madke.report import debate_text  # slow to import: the header comes first
+        from madke.report.debate_text import DebateLines, closing_lines  # slow to import: the header comes first
 
         protocol = self._spec.protocol
-        match event:
-            case events.DebateStarted(pool=pool):
-                yield from debate_text.question_lines(self._spec.questions[0])
-                found = enumerate(pool.passages)
-                entries = [PoolEntry(n=n, source=p.source, key=p.key, title=p.title) for n, p in found]
-                yield from debate_text.pool_lines(entries, pool.partial)
-                if self._passages:
-                    yield from debate_text.passage_lines(pool.passages)
-            case events.RoundStarted(n=n):
-                if not sys.stderr.isatty():
-                    say(f"madke: round {n} of at most {protocol.trace.differ.rounds}", err=True)
-                yield from ("", f"--- round {n} ---")
-            case events.CallFinished(purpose=purpose, completion=completion):
-                if purpose.stage in {stage for debater in protocol.cast for stage in debater.prepare}:
-                    text = completion.error or without_reasoning(completion.text)
-                    yield from debate_text.prepared_lines(purpose.agent, purpose.stage, text)
-            case events.StanceGiven(agent=agent, stance=stance):
-                chosen, searched = self._chosen.pop(agent, None), self._searched.pop(agent, None)
-                turn = Turn(agent=agent, stance=stance, selection=chosen, search=searched)
-                yield from debate_text.turn_lines(turn, before=self._before)
-            case events.RoundEnded(round=entry):
-                yield from debate_text.order_lines(entry)
-                for turn in entry.turns:
-                    yield from debate_text.reflection_lines(turn)
-                yield from debate_text.verdict_lines(entry, self._before)
-                self._before = entry
-            case events.DebateFinished(transcript=transcript):
-                yield from debate_text.final_lines(transcript)
-                yield from debate_text.closing_lines(transcript)
+        if self._shown is None:
+            prepared = {stage for debater in protocol.cast for stage in debater.prepare}
+            self._shown = DebateLines(self._spec.questions[0], prepared, passages=self._passages)
+        if isinstance(event, events.RoundStarted) and not sys.stderr.isatty():
+            say(f"madke: round {event.n} of at most {protocol.trace.differ.rounds}", err=True)
+        yield from self._shown.hear(event)
+        if isinstance(event, events.DebateFinished):
+            yield from closing_lines(event.transcript)
 
     async def transcript(self, options: RunOptions, run: Path | None = None) -> Transcript:
         """Debate and show it. ``run``: an empty folder that keeps it as a run."""

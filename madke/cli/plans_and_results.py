@@ -19,13 +19,11 @@ from madke.experiments.plan import Planned, planned_range
 from madke.models.endpoint import read_models
 from madke.models.model_names import is_unpaid
 from madke.models.prices import Prices
-from madke.models.services import SERVICE_STAGES
 from madke.models.shipped_prices import elsewhere_note, shipped_note
-from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts, refuse_own_files
 from madke.runs.meter import Budget, Meter, account, planned_prices, prices_of
 from madke.runs.pools import RunPools
-from madke.runs.record import endpoints_before, read_run
+from madke.runs.record import read_run
 from madke.runs.request import RunOptions, RunRequest
 from madke.runs.spec import resolve
 
@@ -147,7 +145,7 @@ def _how_far(out: Path) -> str:
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, max_tokens: int) -> None:
     from madke.report.html import write_report
-    from madke.report.scores import all_failed, cut_note, prefix_advice, prompt_line, scores_on_terminal
+    from madke.report.scores import all_failed, cut_note, scores_on_terminal
     from madke.scoring.scored import kept_scores, score_run
 
     page, metrics = out / "report.html", out / "metrics.json"
@@ -157,8 +155,6 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
         scores = score_run(out, prices=prices)
         write_report([out], page, scores=[scores])
     say(scores_on_terminal({out.name or str(out): scores}, cut_notes=False))
-    if (prompts := prompt_line(scores)) is not None:
-        say(prompts)
     if (note := shipped_note(prices)) is not None:
         say_wrapped(note)
     say(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
@@ -173,9 +169,6 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
         say(f"madke: {lost}; --retry-degraded retries them", err=True)
     if (cut := cut_note(scores, max_tokens)) is not None:
         say(f"madke: {cut}", err=True)
-    slots = [name for name, each in endpoints_before(out).items() if each["dialect"].get("slots")]
-    if (advice := prefix_advice(scores.total, slots)) is not None:
-        say(f"madke: {advice}", err=True)
     if meter.left_over:
         say(f"madke: stopped: {why_stopped(meter)}", err=True)
         say(f"unfinished questions: {out / 'unfinished.jsonl'}", err=True)
@@ -250,22 +243,20 @@ def _show_results(done: Experiment) -> None:
     from madke.experiments.recipe import read_claims
     from madke.report.html import write_report
     from madke.report.reproduction import claims_table, figures, published_table
-    from madke.report.scores import scores_on_terminal, spending_table
+    from madke.report.scores import scores_on_terminal
     from madke.report.tables import plain_table
     from madke.scoring.arms import open_results
 
     recipe, folders = done.experiment_spec.recipe, [*done.arms.values()]
     arms = open_results(folders)
     named, prices = done.scores, done.account.budget.prices
-    with CallStore(done.path / "calls.sqlite") as store:
-        spent = spending_table(done.plans, named, store.paid(without=SERVICE_STAGES), prices)
     published = figures(recipe, folders)
     measured = {(each.arm, each.dataset, each.metric) for each in published if each.ours}
     # A terminal has no room for the others.
     next_to_ours = [each for each in published if (each.arm, each.dataset, each.metric) in measured]
-    further = [table for table in (claims_table(read_claims(), published), spent) if table]
+    claims = claims_table(read_claims(), published)
     on_page, on_terminal = (
-        [*filter(None, [published_table(recipe, each)]), *further] for each in (published, next_to_ours)
+        [*filter(None, [published_table(recipe, each), claims])] for each in (published, next_to_ours)
     )
     # Tests compare each arm with the first one, so the reference comes first.
     arms.sort(key=lambda arm: arm.name != recipe.reference)

@@ -70,7 +70,7 @@ def score(
     qrels: flags.Qrels,
     k: flags.Depths = "5,20",
     least: flags.Relevance = 1,
-    tables: Annotated[list[Path] | None, option("Write the table: .csv, .parquet or .tex. Repeatable.", "FILE")] = None,
+    tables: Annotated[list[Path] | None, option("Write the table: .csv or .tex. Repeatable.", "FILE")] = None,
     as_json: Annotated[bool, switch("--json", "Print JSON.")] = False,
 ) -> None:
     """Measure how well each source, and the fusions of all, find the relevant passages.
@@ -78,8 +78,7 @@ def score(
     Example:
       madke pool score pools.jsonl --qrels qrels.tsv --k 5,20
     """
-    from madke.report.files import write_table
-    from madke.report.tables import plain_table
+    from madke.report.tables import plain_table, write_table
     from madke.retrieval.pools.pool_file import pool_records
     from madke.scoring.retrieval import of_pools, read_qrels, retrieval, with_fusions
 

@@ -32,7 +32,6 @@ class TableForm(StrEnum):
     """Forms of table files."""
 
     csv = "csv"
-    parquet = "parquet"
     tex = "tex"
 
 
@@ -40,17 +39,13 @@ EPILOG = flags.epilog(
     PREDICTION_FILES,
     flags.TASK_NAMES,
     flags.QRELS_FORM,
-    "A tex table has only the columns that fit in a paper. Parquet tables hold prompts, replies and passages as text; "
-    "docs/extend.md explains their columns.",
+    "docs/extend.md explains the columns of --answers.",
 )
 
 
 def command(
     paths: Paths,
     question: Annotated[str | None, option("Only print this question's debates as text.", "ID")] = None,
-    parquet: Annotated[
-        Path | None, option("Only write questions, turns, calls and passages as Parquet tables.", "FOLDER", OUTPUT)
-    ] = None,
     trec: Annotated[
         Path | None, option("Only write pools as TREC runs, gold passages as qrels.", "FOLDER", OUTPUT)
     ] = None,
@@ -79,22 +74,23 @@ def command(
     Examples:
       madke report runs/first runs/second --out comparison.html
       madke report runs/first --question q-7
-      madke report runs/first runs/second --trec trec --parquet tables
+      madke report runs/first runs/second --trec trec --inspect logs
     """
-    exports = any((parquet, trec, inspect))
+    exports = trec or inspect
     if (exports or question is not None) and any((out, figures, tables, answers)):
         why = "an export writes no page" if exports else "--question writes no files"
         raise UserError(f"{why}; leave out --out, --figures, --tables and --answers")
     if exports:
-        _export(open_arms(paths, data, dataset, task, columns=columns), paths, parquet, trec, inspect)
+        _export(open_arms(paths, data, dataset, task, columns=columns), paths, trec, inspect)
         return
     if question is not None:
         _show_debates(open_arms(paths, data, dataset, task, columns=columns), question)
         return
     from madke.cli.pool import pools_table
+    from madke.report.answers import write_answers
     from madke.report.figures import write_figures
-    from madke.report.files import write_answers, write_table
     from madke.report.html import write_report
+    from madke.report.tables import write_table
 
     if figures is not None:
         require("figures need", "report", "matplotlib")
@@ -103,7 +99,7 @@ def command(
         raise UserError("is read-only; give the page another place: --out FILE", file=folder)
     page = out or folder / "report.html"
     written = {"the page" if out is None else "--out": page, "--answers": answers}
-    names = ["scores", "stages", "datasets", "tests", "tests_by_dataset", "wrong_answers", "published", "retrieval"]
+    names = ["scores", "stages", "datasets", "tests", "tests_by_dataset", "published", "retrieval"]
     forms = tables or ()
     paths_of_tables = [page.parent / "tables" / f"{name}.{form}" for name in names for form in forms]
     written |= {f"--tables {path.name}": path for path in paths_of_tables}
@@ -139,15 +135,13 @@ def _experiment(paths: Sequence[Path]) -> tuple[str | None, str | None, dict[str
     return recipe.title, recipe.source, {"published": table} if table else {}
 
 
-def _export(
-    arms: Sequence[Results], paths: Sequence[Path], parquet: Path | None, trec: Path | None, inspect: Path | None
-) -> None:
+def _export(arms: Sequence[Results], paths: Sequence[Path], trec: Path | None, inspect: Path | None) -> None:
     """Write runs in the formats of other tools."""
     from madke.export.inspect_log import log_file, write_inspect
-    from madke.export.tables import FILES, write_tables
     from madke.export.trec import QRELS, run_file, write_trec
 
-    written = {f"--parquet {name}": parquet / name for name in FILES} if parquet else {}
+    written: dict[str, Path | None] = {}
+    counts: dict[Path, int] = {}
     if trec:
         # Two runs whose names differ only in characters that no file name has would be one file.
         written |= {f"the TREC run of {arm.name}": trec / run_file(arm) for arm in arms}
@@ -155,7 +149,6 @@ def _export(
     if inspect:
         written |= {f"the Inspect log of {arm.name}": inspect / log_file(arm) for arm in arms}
     refuse_overwriting(written, paths)
-    counts = {parquet / f"{name}.parquet": n for name, n in write_tables(arms, parquet).items()} if parquet else {}
     if trec:
         counts |= {trec / name: n for name, n in write_trec(arms, trec).items()}
     if inspect:

@@ -45,7 +45,6 @@ EPILOG = flags.epilog(
     "and references, and answers each with a number. Grades and scores are kept in the run directory, or next to the "
     "prediction file: grades.sqlite, external.json. Finished grading calls are not repeated, "
     "also not for the same answer in another PATH. Two graders are compared by Cohen's kappa.",
-    "Tables mark differences from the first PATH. A .tex table has only the columns that fit in a paper.",
     flags.PRICES,
     "Exit status: 0 done, 1 calls of the grader failed, 2 bad input, 130 interrupted.",
 )
@@ -80,7 +79,7 @@ def command(
     ] = False,
     out: Annotated[Path | None, option("Also write the scores of the one PATH, as JSON.", "FILE", OUTPUT)] = None,
     tables: Annotated[
-        list[Path] | None, option("Write the score table: .csv, .parquet or .tex. Repeatable.", "FILE", OUTPUT)
+        list[Path] | None, option("Write the score table: .csv or .tex. Repeatable.", "FILE", OUTPUT)
     ] = None,
     predictions: Annotated[Path | None, option("Write all answers: .jsonl, .csv or .parquet.", "FILE", OUTPUT)] = None,
     calibrate: Annotated[
@@ -104,8 +103,9 @@ def command(
         return
     from madke._util.files import write_file
     from madke.models.prices import read_prices
-    from madke.report.files import write_answers, write_table
-    from madke.report.scores import scores_with_tests
+    from madke.report.answers import write_answers
+    from madke.report.scores import row_name, score_table
+    from madke.report.tables import write_table
     from madke.runs.meter import Budget
     from madke.scoring.scored import graders_of, score_run, scores_by_dataset
     from madke.scoring.scores import scores_to_json
@@ -128,7 +128,7 @@ def command(
     if out is not None:
         write_file(out, scores_to_json(scores[arms[0].name]))
     if tables:
-        table = scores_with_tests(arms, rows)
+        table = score_table({row_name(arm, name): each for arm, of in rows.items() for name, each in of.items()})
         for path in tables:
             write_table(table, path)
     if predictions is not None:
@@ -175,7 +175,8 @@ def _calibrate(arms: Sequence[Results], out: Path, signal: str) -> None:
 
 def _outputs(out: Path | None, predictions: Path | None, tables: Sequence[Path]) -> dict[str, Path | None]:
     """Option -> file to write; UserError for an ending that no table or file of answers has."""
-    from madke.report.files import ANSWER_FILES, TABLE_FILES, check_ending
+    from madke.report.answers import ANSWER_FILES
+    from madke.report.tables import TABLE_FILES, check_ending
 
     for path in tables:
         check_ending(path, TABLE_FILES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,10 +12,10 @@ from madke._util.assets import require
 from madke._util.files import short_hash
 from madke._version import __version__
 from madke.core.transcript import Transcript
-from madke.export.tables import debates_with_calls, first_start
 from madke.export.trec import file_stem
 from madke.models.model_names import split_address
-from madke.models.store import Recorded
+from madke.models.store import CallStore, Recorded
+from madke.runs.record import run_files, sessions_of
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import row
 from madke.scoring.metrics import metrics_of
@@ -52,8 +52,8 @@ def write_inspect(arms: Sequence[Results], folder: Path) -> dict[str, int]:
 def _log_of(arm: Results) -> Any:
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSpec, EvalStats
 
-    start, spec = first_start(arm), arm.config
-    samples = [_sample(transcript, calls, start) for transcript, calls in debates_with_calls(arm)]
+    start, spec = _first_start(arm), arm.config
+    samples = [_sample(transcript, calls, start) for transcript, calls in _debates_with_calls(arm)]
     began = start.isoformat()
     models = {} if spec is None else {role: split_address(name)[0] for role, name in spec.models.items()}
     ids = list(dict.fromkeys(sample.id for sample in samples))
@@ -110,8 +110,11 @@ def _sample(t: Transcript, calls: Sequence[Recorded], began: datetime) -> Any:
 
     output = ModelOutput.from_content(model="madke", content=t.answer or "")
     scored = t.answers and t.status not in ("failed", "deferred")
-    values = row(t) if scored else {}
-    seconds = sum(call.completion.seconds for call in calls)
+    values, metrics = row(t) if scored else {}, metrics_of(get_task(t.task))
+    events, now = [], began  # runs record no times: calls follow each other
+    for call in calls:
+        events.append(_event(call, now))
+        now += timedelta(seconds=call.completion.seconds)
     failed = t.final.error or "all calls of a round failed"
     return EvalSample(
         id=t.id,
@@ -121,7 +124,7 @@ def _sample(t: Transcript, calls: Sequence[Recorded], began: datetime) -> Any:
         target=list(t.answers),
         messages=[ChatMessageUser(content=t.question), output.message],
         output=output,
-        scores={name: Score(value=values[name], answer=t.answer) for name in _metrics(t) if name in values},
+        scores={name: Score(value=value, answer=t.answer) for name, value in values.items() if name in metrics},
         metadata={
             **t.metadata,
             "madke_status": t.status,
@@ -129,25 +132,13 @@ def _sample(t: Transcript, calls: Sequence[Recorded], began: datetime) -> Any:
             "madke_rounds": len(t.rounds),
             "madke_calls": t.total.calls,
         },
-        events=list(_events(calls, began)),
+        events=events,
         model_usage=_summed({_model(call): _usage(call)} for call in calls),
         started_at=began.isoformat(),
-        completed_at=(began + timedelta(seconds=seconds)).isoformat(),
-        total_time=seconds,
+        completed_at=now.isoformat(),
+        total_time=(now - began).total_seconds(),
         error=EvalError(message=failed, traceback="", traceback_ansi="") if t.status == "failed" else None,
     )
-
-
-def _metrics(t: Transcript) -> Sequence[str]:
-    return metrics_of(get_task(t.task))
-
-
-def _events(calls: Sequence[Recorded], began: datetime) -> Iterator[Any]:
-    """The calls. Runs record no times: calls follow each other."""
-    now = began
-    for call in calls:
-        yield _event(call, now)
-        now += timedelta(seconds=call.completion.seconds)
 
 
 def _event(call: Recorded, began: datetime) -> Any:
@@ -212,3 +203,36 @@ def _summed(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         for model, usage in part.items():
             total[model] = total[model] + usage if model in total else usage
     return total
+
+
+# Recorded calls
+
+
+def _recorded_calls(arm: Results) -> Iterator[Recorded]:
+    """In the order of writing; none if the call store is gone, or for predictions."""
+    if not arm.path.is_dir() or not (file := run_files(arm.path).calls).is_file():
+        return
+    # In the store that the arms of an experiment share, calls carry the name of their arm.
+    shared = file.resolve().parent != arm.path.resolve()
+    with CallStore(file) as store:
+        yield from store.recorded(payer=arm.path.resolve().name if shared else "")
+
+
+def _debates_with_calls(arm: Results) -> Iterator[tuple[Transcript, Sequence[Recorded]]]:
+    """Each debate with its own calls by round. The calls of a whole run are held in memory."""
+    calls: dict[str, list[Recorded]] = {}
+    for call in _recorded_calls(arm):
+        calls.setdefault(call.purpose.question, []).append(call)
+    for t in arm.transcripts():
+        mine = (call for call in calls.get(t.id, ()) if call.purpose.repeat == t.repeat)
+        # Stores also hold searches and grades.
+        yield t, sorted((c for c in mine if c.purpose.stage in t.usage), key=lambda call: call.purpose.round)
+
+
+def _first_start(arm: Results) -> datetime:
+    """The start of the run's first command; the beginning of 1970 if it is not known."""
+    sessions = sessions_of(arm.path) if arm.path.is_dir() else ()
+    try:
+        return datetime.fromisoformat(str(sessions[0]["started"])).astimezone(UTC)
+    except (IndexError, KeyError, ValueError):
+        return datetime.fromtimestamp(0, UTC)

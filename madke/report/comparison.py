@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from statistics import NormalDist, fmean, pvariance
 from textwrap import shorten
-from typing import Literal
+from typing import Literal, TypeVar
 
 from madke.core.errors import UserError, count_of
-from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Transcript
 from madke.report.tables import (
     MARK,
@@ -23,6 +19,7 @@ from madke.report.tables import (
     Table,
     TableRow,
     count_cell,
+    equals,
     one_line,
     p_value,
     percent_cell,
@@ -44,14 +41,16 @@ from madke.scoring.paired import (
 )
 from madke.scoring.scored import external_values, incomplete
 from madke.scoring.scores import Scores, scores_of
-from madke.scoring.statistics import Estimate, estimate, half_width
+from madke.scoring.statistics import estimate, half_width
 from madke.tasks import get_task
+
+T = TypeVar("T")
 
 _PAPERS = 500
 """Questions per dataset in the papers."""
 
 _ALL_PAIRS = 6
-"""Number of runs of which every pair is tested."""
+"""Number of runs or logs of which every pair is compared; of more, each with the first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +64,6 @@ class QuestionResult:
     """The task's first metric, in 0 .. 1; None for a failed question or one without gold answers."""
     rounds: int | None
     """None for predictions from files, as calls and tokens."""
-    stop_reason: str
     calls: int | None
     tokens: int | None
     oracle: bool
@@ -83,25 +81,8 @@ class ComparedQuestion:
     task: str
     answers: tuple[str, ...]
     runs: tuple[QuestionResult, ...]
-    same: Callable[[str, str], bool] = field(repr=False)
-    """Whether two answers are the same under the task's matcher."""
-
-    def record(self) -> dict[str, object]:
-        """Its fields for JSON."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "same"}
-
-    @property
-    def differs(self) -> bool:
-        """Whether answers differ under the task's matcher, or scores or statuses differ."""
-        first, *others = self.runs
-        outcomes = {(each.correct, each.status) for each in self.runs}
-        return len(outcomes) > 1 or any(self.other_answer(first, other) for other in others)
-
-    def other_answer(self, left: QuestionResult, right: QuestionResult) -> bool:
-        """Whether two final answers differ under the task's matcher. Two missing answers are equal."""
-        if left.answer is None or right.answer is None:
-            return left.answer != right.answer
-        return not self.same(left.answer, right.answer)
+    differs: bool
+    """Whether answers differ under the task's matcher, or scores or statuses differ."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,11 +103,11 @@ class Comparison:
 
         Tests every pair of up to six runs. Of more runs, tests each against the first, unless ``all_pairs``.
         """
-        return paired_tests(_pairs_to_test(self.arms, all_pairs), self._known(metrics))
+        return paired_tests(_pairs_of(self.arms, all_pairs=all_pairs), self._known(metrics))
 
     def dataset_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
         """Like :meth:`tests`, within each dataset: see :func:`madke.scoring.paired.paired_tests_by_dataset`."""
-        return paired_tests_by_dataset(_pairs_to_test(self.arms, all_pairs), self._known(metrics))
+        return paired_tests_by_dataset(_pairs_of(self.arms, all_pairs=all_pairs), self._known(metrics))
 
     @property
     def notes(self) -> list[str]:
@@ -148,28 +129,6 @@ class Comparison:
             raise UserError(f"no run has the metric {unknown[0]!r}; available: {', '.join(held) or 'none'}")
         return metrics
 
-    @property
-    def pairs(self) -> tuple[RunPair, ...]:
-        """All pairs of runs, in the given order."""
-        flips: dict[tuple[str, str], list[float]] = {two: [] for two in combinations(self.unshared, 2)}
-        for row in self.questions:
-            for one, other in combinations(row.runs, 2):
-                if "failed" not in (one.status, other.status):
-                    flips[one.run, other.run].append(float(row.other_answer(one, other)))
-        return tuple(
-            RunPair(first=one, second=other, other_answer=estimate(each)) for (one, other), each in flips.items()
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunPair:
-    """How far the answers of two runs differ, in their first repeats."""
-
-    first: str
-    second: str
-    other_answer: Estimate | None
-    """Flip rate: share of questions with different final answers, among those that failed in neither run."""
-
 
 def family(arms: Sequence[ArmValues]) -> tuple[list[PairedTest], list[PairedTest]]:
     """Paired tests on shared questions, over all of them and within each of several datasets.
@@ -177,14 +136,14 @@ def family(arms: Sequence[ArmValues]) -> tuple[list[PairedTest], list[PairedTest
     Tests every pair of up to six arms, or each arm against the first.
     """
     shared = shared_questions(arms)
-    pairs = _pairs_to_test([restricted_to(arm, shared) for arm in arms], all_pairs=False)
+    pairs = _pairs_of([restricted_to(arm, shared) for arm in arms])
     return paired_tests(pairs), paired_tests_by_dataset(pairs)
 
 
-def _pairs_to_test(arms: Sequence[ArmValues], all_pairs: bool) -> list[tuple[ArmValues, ArmValues]]:
-    if all_pairs or len(arms) <= _ALL_PAIRS:  # with more pairs, the correction would remove all power
-        return list(combinations(arms, 2))
-    return [(arms[0], other) for other in arms[1:]]
+def _pairs_of(items: Sequence[T], *, all_pairs: bool = False) -> list[tuple[T, T]]:
+    if all_pairs or len(items) <= _ALL_PAIRS:  # with more pairs, the correction would remove all power
+        return list(combinations(items, 2))
+    return [(items[0], other) for other in items[1:]]
 
 
 def comparison_of(
@@ -195,32 +154,45 @@ def comparison_of(
     ``runs`` maps at least two names to transcripts, ``external`` maps runs to the scores of graders and scorers.
     UserError if no question is shared.
     """
-    asked: dict[QuestionKey, Question] = {}
+    first: dict[QuestionKey, Transcript] = {}
     columns: dict[str, dict[QuestionKey, QuestionResult]] = {name: {} for name in runs}
     arms: list[ArmValues] = []
     for name, transcripts in runs.items():
         outside = (external or {}).get(name, NO_EXTERNAL_SCORES)
-        arms.append(read_arm(name, _recording(transcripts, name, columns[name], asked), outside))
+        arms.append(read_arm(name, _recording(transcripts, name, columns[name], first), outside))
     shared = shared_questions(arms)
     if not shared:
         raise UserError(f"no question is in all of {', '.join(runs)}; compare runs over the same questions")
-    questions = tuple(
-        ComparedQuestion(
-            id=key[0],
-            question=key[1],
-            task=asked[key].task,
-            answers=asked[key].answers,
-            same=partial(get_task(asked[key].task).same, question=asked[key]),
-            runs=tuple(column[key] for column in columns.values()),
+    questions = []
+    for key in shared:
+        results = tuple(column[key] for column in columns.values())
+        asked = first[key]
+        question = ComparedQuestion(
+            id=asked.id,
+            question=asked.question,
+            task=asked.task,
+            answers=asked.answers,
+            runs=results,
+            differs=_differ(asked, results),
         )
-        for key in shared
-    )
+        questions.append(question)
     return Comparison(
-        questions=questions,
+        questions=tuple(questions),
         unshared={name: len(column) - len(shared) for name, column in columns.items()},
         arms=tuple(restricted_to(arm, shared) for arm in arms),
         debates={name: sum(kept.repeats for kept in column.values()) for name, column in columns.items()},
     )
+
+
+def _differ(asked: Transcript, results: Sequence[QuestionResult]) -> bool:
+    if len({(each.correct, each.status) for each in results}) > 1:
+        return True
+    answers = dict.fromkeys(each.answer for each in results)
+    if len(answers) < 2:
+        return False
+    first, *others = answers
+    task, question = get_task(asked.task), question_of(asked)
+    return any(first is None or other is None or not task.same(first, other, question=question) for other in others)
 
 
 def compare_runs(runs: Sequence[Path | str | Results]) -> Comparison:
@@ -240,12 +212,12 @@ def _recording(
     transcripts: Iterable[Transcript],
     run: str,
     column: dict[QuestionKey, QuestionResult],
-    asked: dict[QuestionKey, Question],
+    first: dict[QuestionKey, Transcript],
 ) -> Iterator[Transcript]:
     """Yield the transcripts, and record the first repeat of each question in ``column``."""
     for transcript in transcripts:
         key = (transcript.id, transcript.question)
-        asked.setdefault(key, question_of(transcript))
+        first.setdefault(key, transcript)
         kept = column.get(key)
         used = transcript.total if transcript.usage else None
         own = QuestionResult(
@@ -254,17 +226,18 @@ def _recording(
             status=transcript.status,
             correct=correct(transcript),
             rounds=len(transcript.rounds) if used else None,
-            stop_reason=transcript.stop_reason,
             calls=used.calls if used else None,
             tokens=used.tokens if used else None,
             oracle=transcript.oracle,
             repeat=transcript.repeat,
             repeats=1,
         )
-        first = kept if kept and kept.repeat < transcript.repeat else own
-        column[key] = replace(first, repeats=kept.repeats + 1 if kept else 1)
+        earlier = kept if kept and kept.repeat < transcript.repeat else own
+        column[key] = replace(earlier, repeats=kept.repeats + 1 if kept else 1)
         yield transcript
 
+
+# Tables of tests and questions
 
 BY_DATASET = "Paired tests by dataset"
 
@@ -276,9 +249,8 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
     """Paired tests, one row each. Differences are second minus first."""
     if not tests:
         return Table(title=title, columns=("first", "second", "value"), rows=())
-    by_dataset = any(test.dataset is not None for test in tests)
     family = "over the tests of the same value in this table"
-    if by_dataset:
+    if any(test.dataset is not None for test in tests):
         family = "over all datasets and pairs in this table (the first metrics of the tasks together)"
     kinds: dict[str, dict[str, None]] = {}
     for test in tests:
@@ -289,11 +261,10 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
         "more n: further questions like these that would show a difference of this size with 80 % power at alpha 0.05.",
         *(f"{kind}: {', '.join(heading_of(name) for name in metrics)}." for kind, metrics in kinds.items()),
     ]
-    if left_out := max((test.left_out for test in tests), default=0):
+    if left_out := max(test.left_out for test in tests):
         lost = count_of(left_out, "question is", "questions are")
         notes.append(f"Up to {lost} excluded from a test, because one arm has no value for them.")
-    notes += if_failed_notes(tests)
-    return table_of(title, [_test_cells(test) for test in tests], notes)
+    return table_of(title, [_test_cells(test) for test in tests], [*notes, *if_failed_notes(tests)])
 
 
 def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
@@ -303,9 +274,9 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
         if test.if_failed is not None:
             low, high = (value_cell(test.metric, each, sign="+").text for each in test.if_failed)
             withheld = ", so no mark" if test.p_holm < 0.05 and not test.significant else ""
-            name = heading_of(test.metric)
             of = f" on {test.dataset}" if test.dataset else ""
-            pairs.setdefault((test.left, test.right), []).append(f"{name}{of} {low} and {high}{withheld}")
+            said = f"{heading_of(test.metric)}{of} {low} and {high}{withheld}"
+            pairs.setdefault((test.left, test.right), []).append(said)
     for (left, right), found in pairs.items():
         yield (
             f"{left} and {right}: difference if questions that failed in only one run count against and for {right}: "
@@ -332,9 +303,6 @@ def _test_cells(test: PairedTest) -> TableRow:
     return cells | {"more n": NO_FIGURE if more is None else count_cell(more)}
 
 
-# Tables of questions and pairs
-
-
 def question_table(compared: Sequence[ComparedQuestion]) -> Table:
     """One row per question: each run's answer with a mark and its number of rounds, and the gold answers.
 
@@ -342,8 +310,7 @@ def question_table(compared: Sequence[ComparedQuestion]) -> Table:
     """
     most_repeats = {run.run: run for row in compared for run in sorted(row.runs, key=lambda run: run.repeats)}
     headings = {}
-    for name in dict.fromkeys(run.run for row in compared for run in row.runs):
-        run = most_repeats[name]
+    for name, run in most_repeats.items():
         marks = [ORACLE] if run.oracle else []
         marks += [f"first of {run.repeats} repeats"] if run.repeats > 1 else []
         headings[name] = f"{name} ({'; '.join(marks)})" if marks else name
@@ -370,20 +337,7 @@ def _short(text: str) -> str:
     return shorten(one_line(text), 60, placeholder="\u2026")
 
 
-def pair_table(pairs: Sequence[RunPair]) -> Table:
-    """The flip rate of each pair of runs."""
-    rows: list[TableRow] = [
-        {"first": pair.first, "second": pair.second, "answer differs %": percent_cell(pair.other_answer)}
-        for pair in pairs
-    ]
-    note = "answer differs: share of questions with different answers, in the first repeats."
-    return table_of("", rows, [note])
-
-
 # Logs
-
-_ALL_PAIRS = 6
-"""Number of logs of which every pair is compared; of more, each with the first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -392,8 +346,6 @@ class LogPair:
 
     test: PairedTest
     """``left`` and ``right`` are the names; ``p_holm`` is corrected over all pairs."""
-    unpaired_p: float
-    """p of the z-test of two means, which ignores that the questions are the same; for comparison."""
     equal: bool
     """Whether the two are equal within the margin, by an equivalence test."""
     margin: float
@@ -408,14 +360,13 @@ class LogPair:
         better, worse = test.right, test.left
         if found.value < 0:
             better, worse, found = worse, better, -found
-        shown = f"95 % {100 * found.low:+.1f} to {100 * found.high:+.1f}, p {_equal(test.p_holm)}, n = {test.n:,}"
+        shown = f"95 % {100 * found.low:+.1f} to {100 * found.high:+.1f}, p {equals(test.p_holm)}, n = {test.n:,}"
         points, margin = f"{100 * found.value:.1f} points", f"{100 * self.margin:g} points"
-        equal = f"{better} and {worse} are equal within {margin}"
         if test.p_holm < 0.05:
             within = f" They are equal within {margin}." if self.equal else ""
             return f"{better} is better than {worse} by {points} ({shown}).{within}"
         if self.equal:
-            return f"{equal} ({shown})."
+            return f"{better} and {worse} are equal within {margin} ({shown})."
         if self.more is None:
             return f"No difference was found between {better} and {worse} ({shown})."
         return (
@@ -426,85 +377,57 @@ class LogPair:
 
 def compare_logs(logs: Sequence[Log], margin: float) -> list[LogPair]:
     """The pairs of logs: all of up to six, else each with the first. UserError if two share no question."""
-    pairs = list(combinations(logs, 2)) if len(logs) <= _ALL_PAIRS else [(logs[0], each) for each in logs[1:]]
-    found = [_pair(left, right, margin) for left, right in pairs]
+    found = []
+    for left, right in _pairs_of(logs):
+        shared = [id_ for id_ in left.right if id_ in right.right]
+        if not shared:
+            here, there = next(iter(right.right)), next(iter(left.right))
+            why = f"shares no question with {left.path}: its first id is {here!r}, there it is {there!r}"
+            raise UserError(why, file=right.path)
+        test = compared(*([log.right[id_] for id_ in shared] for log in (left, right)))
+        pair = LogPair(
+            test=replace(test, left=left.name, right=right.name),
+            equal=equal_within(test.difference, margin),
+            margin=margin,
+            more=further_questions(test),
+            unshared=len(left.right) + len(right.right) - 2 * len(shared),
+        )
+        found.append(pair)
     corrected = holm([each.test.p for each in found])
     return [replace(each, test=replace(each.test, p_holm=p)) for each, p in zip(found, corrected, strict=True)]
-
-
-def _pair(left: Log, right: Log, margin: float) -> LogPair:
-    shared = [id_ for id_ in left.right if id_ in right.right]
-    if not shared:
-        here, there = next(iter(right.right)), next(iter(left.right))
-        why = f"shares no question with {left.path}: its first id is {here!r}, there it is {there!r}"
-        raise UserError(why, file=right.path)
-    one, two = ([log.right[id_] for id_ in shared] for log in (left, right))
-    test = replace(compared(one, two), left=left.name, right=right.name)
-    return LogPair(
-        test=test,
-        unpaired_p=_unpaired(one, two),
-        equal=equal_within(test.difference, margin),
-        margin=margin,
-        more=further_questions(test),
-        unshared=len(left.right) + len(right.right) - 2 * len(shared),
-    )
-
-
-def _unpaired(one: Sequence[float], two: Sequence[float]) -> float:
-    """Two-sided p of the z-test with the standard errors of two independent means (n - 1), as lm-eval reports them."""
-    if len(one) < 2:
-        return 1.0
-    error = math.sqrt(sum(pvariance(each) / (len(each) - 1) for each in (one, two)))
-    size = abs(fmean(two) - fmean(one))
-    return 2 * NormalDist().cdf(-size / error) if error else float(size == 0)
 
 
 def logs_table(logs: Sequence[Log]) -> Table:
     """One row per log: right answers, questions, and what the log tells of its cost."""
     rows: list[TableRow] = []
     for log in logs:
-        row: TableRow = {
-            "log": log.name,
-            "right %": percent_cell(estimate([*log.right.values()])),
-            "questions": count_cell(len(log.right)),
-        }
-        for what in ("calls", "tokens"):
+        row: TableRow = {"log": log.name, "right %": percent_cell(estimate([*log.right.values()]))}
+        row["questions"] = count_cell(len(log.right))
+        for what in ("calls", "tokens", "cost"):
             if any(what in each.cost for each in logs):
-                row[what] = count_cell(round(log.cost[what])) if what in log.cost else NO_FIGURE
-        if any("cost" in each.cost for each in logs):
-            spent = log.cost.get("cost")
-            row["cost"] = NO_FIGURE if spent is None else Cell(text=f"{spent:,.4g}", value=spent)
+                spent, form = log.cost.get(what), ",.4g" if what == "cost" else ",.0f"
+                row[what] = NO_FIGURE if spent is None else Cell(text=f"{spent:{form}}", value=spent)
         rows.append(row)
     return table_of("", rows)
 
 
 def pairs_table(pairs: Sequence[LogPair]) -> Table:
     """One row per pair: the difference with its interval, the test, and how many questions more would show it."""
-    rows: list[TableRow] = []
-    for pair in pairs:
-        test = pair.test
-        rows.append(
-            {
-                "pair": f"{test.right} - {test.left}",
-                "points": percent_cell(test.difference, sign="+"),
-                "n": count_cell(test.n),
-                "p": Cell(text=p_value(test.p_holm), value=test.p_holm),
-                "unpaired p": Cell(text=p_value(pair.unpaired_p), value=pair.unpaired_p),
-                "more": NO_FIGURE if pair.more is None or test.p_holm < 0.05 else count_cell(pair.more),
-                f"equal within {100 * pair.margin:g}": "yes" if pair.equal else "not shown",
-            }
-        )
+    rows: list[TableRow] = [
+        {
+            "pair": f"{pair.test.right} - {pair.test.left}",
+            "points": percent_cell(pair.test.difference, sign="+"),
+            "n": count_cell(pair.test.n),
+            "p": Cell(text=p_value(pair.test.p_holm), value=pair.test.p_holm),
+            "more": NO_FIGURE if pair.more is None or pair.test.p_holm < 0.05 else count_cell(pair.more),
+            f"equal within {100 * pair.margin:g}": "yes" if pair.equal else "not shown",
+        }
+        for pair in pairs
+    ]
     notes = [
         "p: McNemar's exact test for right or wrong, else a paired permutation test; Holm-corrected.",
-        "unpaired p: the z-test of two means, which ignores that both answered the same questions.",
         "more: further questions that would show a difference of this size (80 % power).",
     ]
-    left_out = sum(pair.unshared for pair in pairs)
-    if left_out:
+    if left_out := sum(pair.unshared for pair in pairs):
         notes.append(f"{count_of(left_out, 'question')} in only one log of a pair, not compared.")
     return table_of("", rows, notes)
-
-
-def _equal(p: float) -> str:
-    shown = p_value(p)
-    return shown if shown.startswith("<") else f"= {shown}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from textwrap import shorten
+from typing import Any
 
 from madke._util.terminal import printable
+from madke.core import events
 from madke.core.errors import UserError, count_of
-from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.core.transcript import (
     UNREAD_STATUSES,
@@ -25,6 +26,7 @@ from madke.core.transcript import (
 )
 from madke.engine.agreement import recorded_agreement
 from madke.engine.conflicts import ConflictMap, conflicts_of
+from madke.engine.parse import without_reasoning
 from madke.report.tables import ORACLE, one_line
 from madke.retrieval.pools.pool_file import PoolRecord
 from madke.runs.pools import recorded_pools
@@ -52,19 +54,63 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
     for agent, texts in transcript.prepared.items():
         for stage, text in texts.items():
             yield from prepared_lines(agent, stage, text)
-    for before, entry in zip((None, *transcript.rounds), transcript.rounds, strict=False):
-        yield ""
-        yield from _round_lines(entry, before, given=transcript.first_round_given and before is None)
+    before = None
+    for entry in transcript.rounds:
+        given = ", from a file" if transcript.first_round_given and before is None else ""
+        yield from ("", f"--- round {entry.n}{given} ---", *order_lines(entry))
+        for turn in entry.turns:
+            yield from turn_lines(turn, entry.order, before)
+            yield from reflection_lines(turn)
+        yield from verdict_lines(entry, before)
+        before = entry
     yield from final_lines(transcript)
 
 
-def _round_lines(entry: Round, before: Round | None, *, given: bool) -> Iterator[str]:
-    yield f"--- round {entry.n}{', from a file' if given else ''} ---"
-    yield from order_lines(entry)
-    for turn in entry.turns:
-        yield from turn_lines(turn, entry.order, before)
-        yield from reflection_lines(turn)
-    yield from verdict_lines(entry, before)
+class DebateLines:
+    """The lines of a debate as it happens, from its events.
+
+    Args:
+        asked: The question, whose lines come first.
+        prepared: Stages whose replies debaters prepare before their first turn.
+        passages: Whether the texts of the pool are shown too.
+    """
+
+    def __init__(self, asked: Question, prepared: Container[str] = (), *, passages: bool = False) -> None:
+        self._asked, self._prepared, self._passages = asked, prepared, passages
+        self._done: dict[str, dict[str, Any]] = {}
+        """Debater -> what it has selected and searched for its next turn."""
+        self._before: Round | None = None
+
+    def hear(self, event: events.Event) -> Iterator[str]:
+        """The lines that an event completes."""
+        match event:
+            case events.DebateStarted(pool=pool):
+                yield from question_lines(self._asked)
+                found = enumerate(pool.passages)
+                entries = [PoolEntry(n=n, source=p.source, key=p.key, title=p.title) for n, p in found]
+                yield from pool_lines(entries, pool.partial)
+                for n, passage in enumerate(pool.passages if self._passages else ()):
+                    yield from ("", f"[{n}] {one_line(passage.title)}", *_indented(passage.text))
+            case events.RoundStarted(n=n):
+                yield from ("", f"--- round {n} ---")
+            case events.CallFinished(purpose=purpose, completion=completion) if purpose.stage in self._prepared:
+                text = completion.error or without_reasoning(completion.text)
+                yield from prepared_lines(purpose.agent, purpose.stage, text)
+            case events.SelectionMade(agent=agent, selection=selection):
+                self._done.setdefault(agent, {})["selection"] = selection
+            case events.SearchMade(agent=agent, search=search):
+                self._done.setdefault(agent, {})["search"] = search
+            case events.StanceGiven(agent=agent, stance=stance):
+                turn = Turn(agent=agent, stance=stance, **self._done.pop(agent, {}))
+                yield from turn_lines(turn, before=self._before)
+            case events.RoundEnded(round=entry):
+                yield from order_lines(entry)
+                for turn in entry.turns:
+                    yield from reflection_lines(turn)
+                yield from verdict_lines(entry, self._before)
+                self._before = entry
+            case events.DebateFinished(transcript=transcript):
+                yield from final_lines(transcript)
 
 
 def question_lines(asked: Transcript | Question) -> Iterator[str]:
@@ -87,14 +133,6 @@ def pool_lines(pool: Sequence[PoolEntry], partial: Mapping[str, str]) -> Iterato
             f"  [{p.n}] {one_line(p.source):<8} {one_line(p.title)}  ({one_line(p.key)}){_found_by(p)}" for p in pool
         )
     yield from (f"  {source} failed: {one_line(why)}" for source, why in partial.items())
-
-
-def passage_lines(passages: Sequence[Passage]) -> Iterator[str]:
-    """The texts of a pool, each below its number and title."""
-    for n, passage in enumerate(passages):
-        yield ""
-        yield f"[{n}] {one_line(passage.title)}"
-        yield from _indented(passage.text)
 
 
 def prepared_lines(agent: str, stage: str, text: str) -> Iterator[str]:

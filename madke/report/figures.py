@@ -23,7 +23,6 @@ from madke._util.files import write_file
 from madke._util.terminal import printable
 from madke.engine.protocol import Protocol
 from madke.engine.settings import Knowledge
-from madke.report.chart import cost_per_question
 from madke.report.tables import ORACLE
 from madke.runs.record import RunRecord
 from madke.scoring.arms import ArmValues, Results
@@ -111,17 +110,14 @@ def draw(results: Sequence[Results], scores: Mapping[str, Scores], values: Seque
     if len(results) < 2:
         return []
     arms = arms_of(results, scores, values)
-    graded = [
-        replace(arm, scores=replace(arm.scores, correct=arm.scores.metrics[GRADER]))
-        for arm in arms
-        if GRADER in arm.scores.metrics
-    ]
-    is_graded = len(graded) == len(arms)
-    compared = graded if is_graded else arms
+    note = ""
+    compared = arms
+    if all(GRADER in arm.scores.metrics for arm in arms):
+        compared = [replace(arm, scores=replace(arm.scores, correct=arm.scores.metrics[GRADER])) for arm in arms]
+        note = " The grader says which answers are right."
     with style():
         drawings = [accuracy_by_cost(compared, "calls"), accuracy_by_cost(compared, "tokens")]
         drawings += [by_setting(compared, setting) for setting in SETTINGS]
-        note = " The grader says which answers are right." if is_graded else ""
         noted = [replace(each, caption=each.caption + note) for each in drawings if each is not None]
         step = gain_by_step(arms)
     return noted if step is None else [*noted, step]
@@ -132,22 +128,22 @@ def arms_of(results: Sequence[Results], scores: Mapping[str, Scores], values: Se
     seen: Counter[str] = Counter()
     drawn = []
     for n, (one, held) in enumerate(zip(results, values, strict=True)):
-        label = short_line(one.name)
+        label, own = short_line(one.name), scores[one.name]
         seen[label] += 1
         number = f" ({seen[label]})" if seen[label] > 1 else ""
-        arm = DrawnArm(
-            config=one.config,
-            scores=scores[one.name],
-            values=held,
-            label=f"{label}{number}{'*' if scores[one.name].read_golds else ''}",
-            colour=COLOURS[n % len(COLOURS)],
-            marker=MARKERS[n % len(MARKERS)],
-        )
-        drawn.append(arm)
+        label = f"{label}{number}{'*' if own.read_golds else ''}"
+        look = {"colour": COLOURS[n % len(COLOURS)], "marker": MARKERS[n % len(MARKERS)]}
+        drawn.append(DrawnArm(config=one.config, scores=own, values=held, label=label, **look))
     return drawn
 
 
 # By arm
+
+
+def cost_per_question(scores: Scores, unit: Literal["calls", "tokens"]) -> float:
+    """Mean calls or tokens of a debate; 0 if unknown, as for predictions from files."""
+    total = scores.total.calls if unit == "calls" else scores.total.tokens
+    return total / max(1, scores.transcripts)
 
 
 def accuracy_by_cost(arms: Sequence[DrawnArm], cost: Literal["calls", "tokens"]) -> Drawing | None:
@@ -203,23 +199,11 @@ def _stances(config: RunRecord) -> str | None:
 
 
 SETTINGS = (
-    Setting(
-        "source-ablation",
-        "Sources of knowledge",
-        _BY_SOURCE,
-        lambda spec: " + ".join(spec.protocol.sources) or _BASELINE,
-    ),
-    Setting(
-        "selection-ablation",
-        "Selection of knowledge",
-        ("protocol.select", "protocol.max_selected"),
-        _selection,
-    ),
-    Setting("models", "Models", ("models.",), lambda spec: " + ".join(sorted(set(spec.models.values())))),
-    Setting("agents", "Number of debaters", ("protocol.debaters",), lambda spec: str(len(spec.protocol.cast))),
-    Setting(
-        "rounds", "Maximum number of rounds", ("protocol.rounds",), lambda spec: str(spec.protocol.trace.differ.rounds)
-    ),
+    Setting("source-ablation", "Sources", _BY_SOURCE, lambda run: " + ".join(run.protocol.sources) or _BASELINE),
+    Setting("selection-ablation", "Selection", ("protocol.select", "protocol.max_selected"), _selection),
+    Setting("models", "Models", ("models.",), lambda run: " + ".join(sorted(set(run.models.values())))),
+    Setting("agents", "Number of debaters", ("protocol.debaters",), lambda run: str(len(run.protocol.cast))),
+    Setting("rounds", "Most rounds", ("protocol.rounds",), lambda run: str(run.protocol.trace.differ.rounds)),
     Setting("stances", "Stances read", ("questions", "first_round.", "first_round_draw.read"), _stances),
 )
 
@@ -230,51 +214,44 @@ _IGNORED = {"prompts_sha256", "sources", "source_specs", "pools", "searched", "r
 def by_setting(arms: Sequence[DrawnArm], setting: Setting) -> Drawing | None:
     """Accuracy by one setting, a block for each group of arms that differ only in it (Wang et al., Figures 4 to 6)."""
     groups = [[each for each in group if each[1].scores.correct] for group in _groups(arms, setting)]
-    blocks = [group for group in groups if len({label for label, _ in group}) > 1]
-    if not blocks:
+    groups = [group for group in groups if len({label for label, _ in group}) > 1]
+    if not groups:
         return None
-    labels = list(dict.fromkeys(label for block in blocks for label, _ in block))
-    figure = new_figure(1)
-    axis = figure.add_subplot()
-    # A single block needs no names of arms, because its rows differ in nothing else.
-    names = [[label if len(blocks) == 1 else f"{label} ({arm.label})" for label, arm in block] for block in blocks]
-    heights = _rows_in_blocks(figure, axis, [("", each) for each in names])
-    shown: list[tuple[DrawnArm, Estimate]] = []
-    for ys, block in zip(heights, blocks, strict=True):
-        for y, (label, arm) in zip(ys, block, strict=True):
-            found = arm.scores.correct
-            assert found is not None
-            axis.barh(y, found.value, height=0.66, color=COLOURS[labels.index(label) % len(COLOURS)], linewidth=0)
-            interval_line(axis, y, found, across=True)
-            text, end = f"{100 * found.value:.1f}", (max(found.value, found.high), y)
-            axis.annotate(text, end, (4, 0), textcoords="offset points", va="center_baseline", fontsize=8)
-            shown.append((arm, found))
-    percent_axis(axis, [found for _, found in shown], "x")
+    labels = list(dict.fromkeys(label for group in groups for label, _ in group))
+    blocks = []
+    for group in groups:
+        # A single block needs no names of arms, because its rows differ in nothing else.
+        names = [label if len(groups) == 1 else f"{label} ({arm.label})" for label, arm in group]
+        colours = [COLOURS[labels.index(label) % len(COLOURS)] for label, _ in group]
+        blocks.append(("", [*zip(names, (arm.scores.correct for _, arm in group), colours, strict=True)]))
+    figure, axis, found = _bars(blocks)
+    percent_axis(axis, found, "x")
     axis.set_xlabel("Accuracy (%)")
-    notes = _notes([arm for arm, _ in shown], [found for _, found in shown])
-    return Drawing(setting.name, setting.title, f"Accuracy of the final answers, all else equal.{notes}", figure)
+    caption = f"Accuracy of the final answers, all else equal.{_notes([arm for g in groups for _, arm in g], found)}"
+    return Drawing(setting.name, setting.title, caption, figure)
 
 
 def _groups(arms: Sequence[DrawnArm], setting: Setting) -> Iterator[list[tuple[str, DrawnArm]]]:
-    """Groups of arms that are equal in all other settings: values of the setting and arms, the baseline first."""
+    """Groups of arms that are equal in all other settings: values of the setting and arms, the baseline first.
+
+    An arm without knowledge is the baseline of every selection of sources.
+    """
     found: dict[tuple[tuple[str, str], ...], list[tuple[str, DrawnArm]]] = {}
     baselines: list[tuple[dict[str, str], tuple[str, DrawnArm]]] = []
+
+    def without_knowledge(shared: Mapping[str, str]) -> dict[str, str]:
+        return {path: value for path, value in shared.items() if not path.startswith(_POOL)}
+
     for arm in arms:
         if arm.config is None or (label := setting.label(arm.config)) is None:
             continue
         shared = {path: value for path, value in _facts(arm.config).items() if not path.startswith(setting.paths)}
         if label == _BASELINE:
-            baselines.append((_without_knowledge(shared), (label, arm)))
+            baselines.append((without_knowledge(shared), (label, arm)))
         else:
             found.setdefault(tuple(sorted(shared.items())), []).append((short_line(label), arm))
     for settings, members in found.items():
-        # An arm without knowledge is the baseline of every selection.
-        base = [each for shared, each in baselines if shared == _without_knowledge(dict(settings))]
-        yield [*base, *members]
-
-
-def _without_knowledge(shared: Mapping[str, str]) -> dict[str, str]:
-    return {path: value for path, value in shared.items() if not path.startswith(_POOL)}
+        yield [*(each for shared, each in baselines if shared == without_knowledge(dict(settings))), *members]
 
 
 def _facts(config: RunRecord) -> dict[str, str]:
@@ -331,53 +308,43 @@ def gains(arms: Sequence[DrawnArm]) -> list[Gain]:
 
     Empty unless retrieval, further calls and talk are all there.
     """
-    kinds = [(arm, step_of(arm.config.protocol)) for arm in arms if arm.config]
+    kinds = [(arm, arm.config, step_of(arm.config.protocol)) for arm in arms if arm.config]
     found: list[Gain] = []
     for before, after in pairwise(STEPS):
-        for right, kind in kinds:
-            for left, other in kinds:
-                if (kind, other) != (after, before) or not _alike(left, right, same_pool=before != "one agent"):
-                    continue
-                if test := paired_test(left.values, right.values, "correct"):
+        for right, one, kind in kinds:
+            for left, other, earlier in kinds:
+                same = (one.data, one.task, {*one.models.values()}) == (
+                    other.data,
+                    other.task,
+                    {*other.models.values()},
+                )
+                same_pool = before == "one agent" or one.protocol.sources == other.protocol.sources
+                compared = (kind, earlier) == (after, before) and same and same_pool
+                if compared and (test := paired_test(left.values, right.values, "correct")):
                     found.append(Gain(after, left, right, test))
     return found if {"further calls", "talk"} <= {gain.step for gain in found} else []
 
 
-def _alike(left: DrawnArm, right: DrawnArm, *, same_pool: bool) -> bool:
-    one, other = left.config, right.config
-    assert one is not None
-    assert other is not None
-    if (one.data, one.task, {*one.models.values()}) != (other.data, other.task, {*other.models.values()}):
-        return False
-    return not same_pool or one.protocol.sources == other.protocol.sources
-
-
 def gain_by_step(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Paired differences: retrieval, then further calls over the same pool, then talk."""
-    found = gains(arms)
-    if not found or len(found) > _MOST_ROWS:
+    gained = gains(arms)
+    if not gained or len(gained) > _MOST_ROWS:
         return None
-    blocks = [(step, of_step) for step in STEPS if (of_step := [each for each in found if each.step == step])]
-    figure = new_figure(1)
-    axis = figure.add_subplot()
-    rows = [(step.capitalize(), [f"{g.left.label} → {g.right.label}" for g in of_step]) for step, of_step in blocks]
-    heights = _rows_in_blocks(figure, axis, rows)
-    for ys, (_, of_step), colour in zip(heights, blocks, COLOURS, strict=False):
-        for y, gain in zip(ys, of_step, strict=True):
-            difference = gain.test.difference
-            axis.barh(y, difference.value, height=0.6, color=colour, linewidth=0)
-            interval_line(axis, y, difference, across=True)
-            text = f"{100 * difference.value:+.1f}"
-            axis.text(1.01, y, text, transform=axis.get_yaxis_transform(), va="center_baseline", fontsize=8)
+    blocks = []
+    for step, colour in zip(STEPS[1:], COLOURS, strict=False):
+        rows = [(f"{g.left.label} → {g.right.label}", g.test.difference, colour) for g in gained if g.step == step]
+        blocks.append((step.capitalize(), rows))
+    figure, axis, found = _bars([block for block in blocks if block[1]], sign="+")
     axis.axvline(0, color=INK, linewidth=0.7)
     axis.xaxis.set_major_formatter(lambda value, _: f"{100 * value:+.0f}" if value else "0")
+    axis.margins(x=0.12)
     axis.grid(True, axis="x")
     axis.set_xlabel("Change of accuracy (points)")
     caption = (
         "What each step adds, paired by question: retrieval for one agent, further answers over the same pool with a "
         "vote, and debaters who read each other."
     )
-    notes = _notes([arm for gain in found for arm in (gain.left, gain.right)], [gain.test.difference for gain in found])
+    notes = _notes([arm for gain in gained for arm in (gain.left, gain.right)], found)
     return Drawing("gain-by-step", "What the gain consists of", caption + notes, figure)
 
 
@@ -469,10 +436,14 @@ def line_key(figure: Figure, lines: Sequence[tuple[str, str, str]]) -> None:
     figure.set_figheight(figure.get_figheight() + 0.19 * rows)
 
 
-def _rows_in_blocks(figure: Figure, axis: Axes, blocks: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:
-    """Lay out labelled rows in blocks with headings; returns the heights of the rows of each block."""
+def _bars(
+    blocks: Sequence[tuple[str, Sequence[tuple[str, Any, str]]]], sign: str = ""
+) -> tuple[Figure, Axes, list[Estimate]]:
+    """Horizontal bars with their intervals, in blocks with headings: (label, estimate, colour) of each."""
+    figure = new_figure(1)
+    axis = figure.add_subplot()
     names: dict[float, str] = {}
-    heights: list[list[float]] = []
+    found: list[Estimate] = []
     y = 0.0
     for place, (heading, rows) in enumerate(blocks):
         y += 0.4 if place else 0
@@ -480,15 +451,20 @@ def _rows_in_blocks(figure: Figure, axis: Axes, blocks: Sequence[tuple[str, Sequ
             bold: dict[str, Any] = {"va": "center_baseline", "fontsize": 8, "fontweight": "bold"}
             axis.text(0, y, heading, transform=axis.get_yaxis_transform(), **bold)
             y += 1
-        heights.append([y + row for row in range(len(rows))])
-        names |= dict(zip(heights[-1], rows, strict=True))
-        y += len(rows)
+        for label, value, colour in rows:
+            axis.barh(y, value.value, height=0.66, color=colour, linewidth=0)
+            interval_line(axis, y, value, across=True)
+            text, end = f"{100 * value.value:{sign}.1f}", (max(value.value, value.high), y)
+            axis.annotate(text, end, (4, 0), textcoords="offset points", va="center_baseline", fontsize=8)
+            names[y] = label
+            found.append(value)
+            y += 1
     axis.set_yticks(list(names), labels=list(names.values()))
     axis.set_ylim(y - 0.4, -0.6)  # row 0 is at the top
     axis.tick_params(axis="y", length=0)
     axis.spines["left"].set_visible(False)
     figure.set_figheight(0.6 + 0.25 * y)
-    return heights
+    return figure, axis, found
 
 
 def _notes(arms: Iterable[DrawnArm], found: Iterable[Estimate]) -> str:

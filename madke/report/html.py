@@ -3,13 +3,13 @@
 import re
 from base64 import b64encode
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from itertools import takewhile
 from pathlib import Path
-from urllib.parse import urlencode
+from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
@@ -17,7 +17,6 @@ from madke._util.files import atomic_write
 from madke._util.terminal import printable
 from madke.core.errors import count_of
 from madke.report import figures
-from madke.report.chart import charts, key_of
 from madke.report.comparison import BY_DATASET, family, paired_table
 from madke.report.page_data import page_data
 from madke.report.protocol_text import changed_settings
@@ -29,7 +28,7 @@ from madke.report.scores import (
     score_details,
     stage_table,
 )
-from madke.report.tables import NO_FIGURE, ORACLE, Cell, Table
+from madke.report.tables import NO_FIGURE, ORACLE, Table, TableRow, table_of
 from madke.report.verdict import finding
 from madke.runs.record import sessions_of
 from madke.scoring.arms import ArmValues, Results, open_runs
@@ -39,8 +38,7 @@ from madke.scoring.scored import arm_of, scored_arm
 from madke.scoring.scores import Scores
 
 _SCRIPTS = (
-    "dom", "data", "search", "list", "matrix", "quotes", "pool", "agreement", "calls", "debate", "beside", "summary",
-    "theme", "app",
+    "dom", "data", "search", "list", "matrix", "pool", "agreement", "calls", "debate", "beside", "summary", "app",
 )  # fmt: skip
 """Joined to one script in this order."""
 
@@ -75,19 +73,18 @@ def write_report(
     read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
     named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
     tests, within = family(arms) if tested else ([], [])
-    own = {"scores": marked_scores(named, tests), "stages": stage_table(named)}
-    own |= {"tests": paired_table(tests)} if tests else {}
     further = {
         "datasets": dataset_table(arms, within),
         "tests_by_dataset": paired_table(within, BY_DATASET) if within else None,
     }
-    own |= {name: table for name, table in further.items() if table is not None}
+    known = {name: table for name, table in further.items() if table is not None}
+    own = {"scores": marked_scores(named, tests), "stages": stage_table(named)}
+    own |= {"tests": paired_table(tests)} if tests else {}
     drawings = figures.draw(results, named, arms) if figures.available() else []
     shared, different = _settings(results)
     script = _asset(*(f"script/{name}.js" for name in _SCRIPTS))
     sentence = finding(arms, named, tests)
-    key = key_of(named)
-    pieces = _template(arms, named).generate(
+    pieces = _template([*named]).generate(
         title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
         source=source,
         verdict=verdict or [sentence],
@@ -100,13 +97,11 @@ def write_report(
         reader=_reader(results),
         alerts=[*_alerts(named), *dict.fromkeys(f"{arm.corrected}." for arm in results if arm.corrected)],
         incomplete=any(each.incomplete for each in named.values()),
-        key=key,
-        charts=[*charts(named, key)],
         scores=None if all(map(all_failed, named.values())) else own["scores"],
         stages=own["stages"],
         tests=_by_value(arms, tests),
         against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
-        tables=[*(own[name] for name in further if name in own), *tables],
+        tables=[*known.values(), *tables],
         figures=drawings,
         shared=shared,
         different=different,
@@ -118,18 +113,15 @@ def write_report(
     )
     with atomic_write(Path(out)) as file:
         file.writelines(piece.encode("utf-8", "replace") for piece in pieces)
-    return own, drawings, sentence
+    return own | known, drawings, sentence
 
 
-def _template(arms: Sequence[ArmValues], scores: Mapping[str, Scores]) -> Template:
+def _template(runs: Sequence[str]) -> Template:
     templates = PackageLoader("madke.report", "templates")
     environment = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
-    first = common_metric(arm.first_metric for arm in arms)
-    of_page = partial(page_table, runs=[*scores], first=heading_of(first))
-    filters = {"printable": printable, "page_table": of_page, "image": _image, "unbroken": unbroken}
-    environment.filters.update(filters)
-    environment.globals["debates_link"] = debates_link
+    of_page = partial(page_table, runs=runs)
+    environment.filters.update(printable=printable, page_table=of_page, image=_image, unbroken=unbroken)
     return environment.get_template("report.html.j2")
 
 
@@ -198,16 +190,17 @@ def _alerts(scores: Mapping[str, Scores]) -> Iterator[str]:
 
 
 def _settings(results: Sequence[Results]) -> tuple[dict[str, str], Table | None]:
+    """The settings that all runs share, and a table of the others."""
     each = [_settings_of(arm) for arm in results]
-    names = list(dict.fromkeys(name for settings in each for name in settings))
-    values = {name: [settings.get(name, "") for settings in each] for name in names}
+    values = {name: [settings.get(name, "") for settings in each] for name in {k: None for s in each for k in s}}
     shared = {name: found[0] for name, found in values.items() if len(set(found)) == 1}
-    different = [name for name in names if name not in shared]
-    if not different:
+    if len(shared) == len(values):
         return shared, None
-    words = ((arm.name, *(values[name][n] for name in different)) for n, arm in enumerate(results))
-    rows = tuple(tuple(Cell(text=text) for text in row) for row in words)
-    return shared, Table(title="Settings that differ", columns=("run", *different), rows=rows)
+    rows: list[TableRow] = [
+        {"run": arm.name, **{name: found[n] for name, found in values.items() if name not in shared}}
+        for n, arm in enumerate(results)
+    ]
+    return shared, table_of("Settings that differ", rows)
 
 
 def _settings_of(arm: Results) -> dict[str, str]:
@@ -245,124 +238,11 @@ def without_folders(text: str) -> str:
 
 # Tables of the page
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PageCell:
-    """A cell of a table on the page. Its texts may be untrusted."""
-
-    text: str
-    interval: str = ""
-    mark: str = ""
-    best: bool = False
-    href: str = ""
-    """Address of the debates behind the figure; empty if there are none."""
-    order: float | None = None
-    """Figure that the table is sorted by. Words are sorted by their text."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PageColumn:
-    """A heading of a table on the page."""
-
-    heading: str
-    meaning: str
-    """Empty if the heading says it."""
-    words: bool
-    """Whether the column has no figures."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PageTable:
-    """A table of the page. The first column names the row."""
-
-    title: str
-    columns: tuple[PageColumn, ...]
-    rows: tuple[tuple[PageCell, ...], ...]
-    notes: tuple[str, ...]
-
-    @property
-    def stacked(self) -> bool:
-        """Whether a phone shows each row as a list, because a table of words has no narrow columns."""
-        return all(column.words for column in self.columns)
-
-
-def page_table(table: Table, runs: Collection[str], first: str) -> PageTable:
-    """A table for the page. The words that a row starts with are one name, so that no figure loses its name.
-
-    ``first``: heading of the metric that decides which debates are right.
-    """
-    table = table.visible()
-    places = range(len(table.columns))
-    words = [not table.has_figures(n) and any(row[n] != NO_FIGURE for row in table.rows) for n in places]
-    named = 1 if all(words) else max(1, sum(1 for _ in takewhile(bool, words)))
-    joined = " \N{MIDDLE DOT} ".join
-    columns = [PageColumn(heading=joined(table.columns[:named]), meaning="", words=True)]
-    for heading, only_words in [*zip(table.columns, words, strict=True)][named:]:
-        columns.append(PageColumn(heading=heading, meaning=meaning(heading, table.notes), words=only_words))
-    best = [table.best(n) if named == 1 else "" for n in places]
-    rows = []
-    for row in table.rows:
-        texts = [cell.text for cell in row[:named]]
-        of_row = [text for text in texts if text in runs]
-        decisive = f"{first} %" in texts or "correct %" in texts
-        name = PageCell(text=joined(texts).replace(" %", "\N{NO-BREAK SPACE}%"), mark=row[0].mark)
-        cells = []
-        for heading, cell, top in [*zip(table.columns, row, best, strict=True)][named:]:
-            href = _debates(heading, cell, of_row, decisive) if of_row and cell.value is not None else ""
-            order = cell.low if cell.value is None else cell.value
-            is_best = bool(top) and cell.text == top
-            shown = PageCell(text=cell.text, interval=cell.interval, mark=cell.mark, best=is_best)
-            cells.append(replace(shown, href=href, order=order))
-        rows.append((name, *cells))
-    notes = [*table.notes]
-    if any(cell.href for row in rows for cell in row):
-        notes.append(f"Each figure opens its debates.{' Bold: the highest value of the column.' if any(best) else ''}")
-    return PageTable(title=table.title, columns=tuple(columns), rows=tuple(rows), notes=tuple(notes))
-
-
-_BEHIND = {
-    "correct": "right",
-    "Co2": "right",
-    "Cons": "divided",
-    "failed": "failed",
-    "abst.": "abstained",
-    "unread": "unread",
-    **dict.fromkeys(("difference", "p", "p (Holm)"), "differ"),
-}
-"""Heading -> outcome of the debates that its figures lead to. The others lead to all debates."""
-
-
-def _debates(heading: str, cell: Cell, runs: Sequence[str], decisive: bool) -> str:
-    """Address of the debates behind a figure of one run or of a pair."""
-    if heading == "published":
-        return ""
-    outcome = _BEHIND.get(name_of(heading), "")
-    if heading == "of second":
-        return debates_link(runs[1])
-    if heading in ("only first", "only second"):
-        if not cell.value:
-            return ""
-        if not decisive:  # the list knows which debates are right by the first metric only
-            return debates_link(*runs, outcome="differ")
-        right, other = runs if heading == "only first" else reversed(runs)
-        return f"#debates?{urlencode([('show', 'all'), ('cell', f'right:{right}'), ('cell', f'missed:{other}')])}"
-    if outcome and cell.value == (100 if outcome == "divided" else 0):  # no debate has this outcome
-        return debates_link(*runs) if cell.low is not None else ""
-    return debates_link(*runs, outcome=outcome)
-
-
-def debates_link(run: str, other: str = "", *, outcome: str = "") -> str:
-    """Address of a run's debates in the list, next to those of another run."""
-    parts = {"run": run, "with": other, "outcome": outcome}
-    return f"#debates?{urlencode({name: part for name, part in parts.items() if part})}"
-
-
 _MEANINGS: Mapping[str, str] = {
     "correct": "Share of questions with a right final answer, by the metric in parentheses, the task's first.",
     "grader": "A model that reads the gold answer says that the answer is right.",
     "Cons": "Consistency: debaters give the same last answer, right or wrong.",
     "Co2": "Consistent and correct: debaters give the same last answer, and the final answer is right.",
-    "Co2 by grader": "As Co2, but a grading model says what is right.",
     "rounds": "Mean number of rounds of a debate.",
     "calls": "Calls of models and services in the whole run, also those answered by the call store.",
     "paid": "Calls that were sent to a model. The others were answered by the call store.",
@@ -370,33 +250,39 @@ _MEANINGS: Mapping[str, str] = {
     "abst.": "Abstained: debates whose final text declines to answer. They count as wrong.",
     "deferred": "Debates whose answer is left to a person. No mean includes them.",
     "failed": "Debates without a result, because calls failed. No mean includes them.",
-    "hit": "Share of questions with a relevant passage among the first k.",
-    "recall": "Mean share of a question's relevant passages that are among the first k.",
-    "nDCG": "Discounted gain of the first k passages, by relevance and rank, as a share of the best order's.",
-    "MRR": "Mean of 1 / rank of the first relevant passage; 0 if there is none.",
-    "of first": "Mean of the first run on the compared questions.",
-    "of second": "Mean of the second run on the compared questions.",
-    "only first": "Questions that only the first run has right.",
-    "only second": "Questions that only the second run has right.",
     "p": "Chance of such a difference if the runs were equally good, for this test alone.",
     "p (Holm)": "p, corrected for the number of pairs that are tested on this value. Below 0.05: marked with *.",
 }
-"""Heading without its unit -> meaning, for headings that no note of their table explains."""
+"""Heading without its unit -> meaning."""
 
 
-def meaning(heading: str, notes: Sequence[str]) -> str:
-    """The meaning of a heading: the part of a note that explains it, or else ours, or that of its metric."""
-    name = name_of(heading)
-    for note in notes:
-        for sentence in note.split(". "):
-            names, colon, text = sentence.partition(": ")
-            if colon and name in (each.strip() for each in names.replace(" and ", ",").split(",")):
-                return f"{text[:1].upper()}{text[1:].rstrip('.')}."
-    own = next((METRICS[each].explanation for each in METRICS.used() if heading_of(each) == name), "")
-    own = own.replace("`", "").rstrip(".")
-    return _MEANINGS.get(name) or (f"{own[:1].upper()}{own[1:]}." if own else "")
+def page_table(table: Table, runs: Collection[str]) -> dict[str, Any]:
+    """A table for the page. The words that a row starts with are one name, so that no figure loses its name."""
+    places = range(len(table.columns))
+    words = [not table.has_figures(n) and any(row[n] != NO_FIGURE for row in table.rows) for n in places]
+    named = 1 if all(words) else max(1, sum(1 for _ in takewhile(bool, words)))
+    joined = " \N{MIDDLE DOT} ".join
+    best = [table.best(n) if named == 1 else "" for n in places]
+    rows = []
+    for row in table.rows:
+        texts = [cell.text for cell in row[:named]]
+        cells = [(cell, bool(top) and cell.text == top) for cell, top in zip(row, best, strict=True)][named:]
+        of_run = [f"#debates?run={quote(text, safe='')}" for text in texts if text in runs]
+        name = joined(texts).replace(" %", "\N{NO-BREAK SPACE}%")
+        rows.append({"name": name, "mark": row[0].mark, "href": of_run[0] if len(of_run) == 1 else "", "cells": cells})
+    headings = [(heading, meaning(heading), words[n]) for n, heading in enumerate(table.columns)][named:]
+    notes = [*table.notes, *(["Bold: the highest value of the column."] if any(best) else [])]
+    return {
+        "title": table.title,
+        "columns": [(joined(table.columns[:named]), "", True), *headings],
+        "rows": rows,
+        "notes": notes,
+        "stacked": all(words),  # a phone shows each row as a list, because a table of words has no narrow columns
+    }
 
 
-def name_of(heading: str) -> str:
-    """The heading without its unit, the k of ``hit@k``, and the name of the metric in ``correct (METRIC)``."""
-    return "correct" if heading.startswith("correct (") else heading.removesuffix(" %").partition("@")[0]
+def meaning(heading: str) -> str:
+    """The meaning of a heading: ours, or that of its metric; empty if there is none."""
+    name = "correct" if heading.startswith("correct (") else heading.removesuffix(" %")
+    own = (METRICS[each].explanation for each in METRICS.used() if heading_of(each) == name)
+    return _MEANINGS.get(name) or next(own, "").replace("`", "")

@@ -13,20 +13,19 @@ import logging
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 from statistics import fmean
-from typing import TypeVar
+from typing import Any
 
 from madke._util.files import atomic_write, refuse_repeated, sheet_rows, short_hash
 from madke.core.errors import UserError, count_of
 from madke.core.transcript import Transcript
 from madke.engine.deferral import stated_answer
-from madke.report.files import csv_cell
-from madke.report.tables import Table, TableRow, count_cell, percent_cell, score_cell, table_of
+from madke.report.tables import Table, TableRow, count_cell, csv_cell, percent_cell, score_cell, table_of
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct, over_repeats
 from madke.scoring.metrics import HUMAN, METRICS, is_binary, is_grader, metrics_of, question_of
@@ -42,9 +41,6 @@ _YES_NO = {"yes": 1.0, "no": 0.0}
 _QUALITY = {str(n): float(n) for n in range(1, 6)}
 _SCALES: Mapping[Scale, Mapping[str, float]] = {"right": _YES_NO, "ambiguity_resolved": _YES_NO, "quality": _QUALITY}
 """Column to fill -> allowed cell -> value. Translations have the last two (Liang et al., section 4.1)."""
-
-_Place = TypeVar("_Place")
-"""A graded answer: the code of a row, or a question with an answer."""
 
 SheetGrades = Mapping[str, Mapping[str, float]]
 """Row code -> scale -> grade, without empty rows and cells."""
@@ -131,10 +127,10 @@ def write_sheet(
 
 def _shared_ids(results: Sequence[Results], *, deferred: bool) -> list[str]:
     kinds = ("deferred",) if deferred else ("ok", "abstained", "deferred")
-    of_arms = [{(t.id, t.question) for t in result.transcripts() if t.status in kinds} for result in results]
+    of_arms = [{t.id for t in result.transcripts() if t.status in kinds} for result in results]
     if deferred and not any(of_arms):
         raise UserError("no answer is deferred; expected a run with --error-at-most")
-    ids = sorted(id_ for id_, _ in set.intersection(*of_arms))
+    ids = sorted(set.intersection(*of_arms))
     if not ids:
         raise UserError("no question has a result in every arm")
     if left_out := len(set.union(*of_arms)) - len(ids):
@@ -191,9 +187,6 @@ def _grade(cell: str, scale: Scale, path: Path, line: int) -> float | None:
     return _SCALES[scale][cell.casefold()]
 
 
-_FORMULA = re.compile(r"^'(?=[=+\-@\t\r])")
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Corrections:
     """What a sheet changes in gold answers. Questions are known by their words, since a sheet has no ids."""
@@ -222,7 +215,7 @@ def read_corrections(path: Path) -> Corrections:
         if cells["gold"]:
             wrong.add(question)
         elif is_right:
-            accepted[question].append(_FORMULA.sub("", cells["answer"]))
+            accepted[question].append(re.sub(r"^'(?=[=+\-@\t\r])", "", cells["answer"]))
     return Corrections(accepted=accepted, wrong=wrong)
 
 
@@ -241,28 +234,19 @@ def with_corrections(arms: Sequence[Results], corrections: Corrections) -> list[
         f"{count_of(sum(map(len, accepted.values())), 'answer')} accepted, "
         f"{count_of(len(wrong), 'question')} left out by corrections"
     )
-    return [
-        replace(arm, transcripts=partial(_corrected, arm.transcripts, accepted, wrong), corrected=note) for arm in arms
-    ]
+
+    def corrected(arm: Results) -> Iterator[Transcript]:
+        for t in arm.transcripts():
+            names = _names_of(t)
+            answers = [answer for name in names for answer in accepted.get(name, ())]
+            further = [answer for answer in answers if correct(replace(t, answer=answer, status="ok")) != 1]
+            yield replace(t, answers=() if names & wrong else tuple(dict.fromkeys((*t.answers, *further))))
+
+    return [replace(arm, transcripts=partial(corrected, arm), corrected=note) for arm in arms]
 
 
 def _names_of(transcript: Transcript) -> set[tuple[str, ...]]:
     return {_words(transcript.question), _words(_question_text(transcript))}
-
-
-def _corrected(
-    transcripts: Callable[[], Iterator[Transcript]],
-    accepted: Mapping[tuple[str, ...], Sequence[str]],
-    wrong: set[tuple[str, ...]],
-) -> Iterator[Transcript]:
-    for transcript in transcripts():
-        names = _names_of(transcript)
-        if names & wrong:
-            yield replace(transcript, answers=())
-            continue
-        answers = [answer for name in names for answer in accepted.get(name, ())]
-        further = [answer for answer in answers if correct(replace(transcript, answer=answer, status="ok")) != 1]
-        yield replace(transcript, answers=tuple(dict.fromkeys((*transcript.answers, *further))))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -350,7 +334,7 @@ def _agreement(
 
 
 def _agreement_of(
-    names: tuple[str, str], left: Mapping[_Place, float], right: Mapping[_Place, float], scale: str
+    names: tuple[str, str], left: Mapping[Any, float], right: Mapping[Any, float], scale: str
 ) -> Iterator[Agreement]:
     both = [place for place in left if place in right]
     if both:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic_core import to_json
 
 from madke.core.errors import UserError
-from madke.core.transcript import UNREAD_STATUSES, Called, Transcript
+from madke.core.transcript import UNREAD_STATUSES, Transcript
 from madke.core.transcript import to_json as transcript_to_json
 from madke.models.store import CallStore, Recorded
 from madke.report.debate_text import agreement_in
@@ -26,15 +26,18 @@ from madke.scoring.metrics import METRICS, metrics_of, question_of
 from madke.scoring.scores import is_shortened
 from madke.tasks import get_task
 
-_DEBATES, _TEXTS = 100, 200
-"""Items of a block."""
+_SIZES = {"debates": 100, "texts": 200, "prompts": 200}
+"""Kind -> items of a block."""
+
+MOST_DEBATES = 1_000
+"""Runs of more debates have no prompts on the page: it would be several times as large."""
 
 
 class Blocks:
     """Numbered items in invisible elements: item ``n`` is item ``n % size`` of block ``n // size``."""
 
-    def __init__(self, name: str, size: int) -> None:
-        self._name, self._size = name, size
+    def __init__(self, name: str) -> None:
+        self._name, self._size = name, _SIZES[name]
         self._count = 0
         self._open: list[bytes] = []
         self._full: list[str] = []
@@ -79,41 +82,18 @@ TextState = Literal["none", "held", "missing", "changed"]
 """State of a run's passages: it has none, they are available, or their file is missing or changed."""
 
 
-class PassageTexts:
-    """The texts of passages. Pools are read one by one."""
-
-    def __init__(self) -> None:
-        self.blocks = Blocks("texts", _TEXTS)
-        self._frozen: Mapping[str, str] = {}
-        self._lines: PoolLines | None = None
-
-    def open(self, results: Results) -> TextState:
-        """Switch to the passages of this run."""
-        frozen = results.config.pools if results.config else {}
-        if frozen and frozen == self._frozen:
-            return "held"
-        self._frozen, self._lines = {}, None
-        if not frozen:
-            return "none"
-        try:
-            file = run_files(results.path).pools
-            if file is None or not file.is_file():
-                return "missing"
-            lines = PoolLines(file, frozen)
-        except UserError:
-            return "missing"
-        if lines.hashes != frozen:
-            return "changed"
-        self._frozen, self._lines = frozen, lines
-        return "held"
-
-    def of(self, transcript: Transcript) -> list[int | None]:
-        """The number of ``[text, url, date]`` of each passage in its pool; None if the pool file lacks it."""
-        if self._lines is None or (record := self._lines.record(transcript.id)) is None:
-            return []
-        by_key = {(passage.source, passage.key): passage for passage in reversed(record.passages)}
-        passages = [by_key.get((entry.source, entry.key)) for entry in transcript.pool]
-        return [self.blocks.number_of((each.text, each.url, each.date)) if each else None for each in passages]
+def _pools_of(results: Results) -> tuple[TextState, PoolLines | None]:
+    frozen = results.config.pools if results.config else {}
+    if not frozen:
+        return "none", None
+    try:
+        file = run_files(results.path).pools
+        lines = PoolLines(file, frozen) if file is not None and file.is_file() else None
+    except UserError:
+        lines = None
+    if lines is None:
+        return "missing", None
+    return ("held", lines) if lines.hashes == frozen else ("changed", None)
 
 
 OUTCOMES: Mapping[str, str] = {
@@ -134,122 +114,100 @@ OUTCOMES: Mapping[str, str] = {
 }
 """Outcome -> label. The first seven exclude each other."""
 
-_VALUES = ("correct", "corrected", "collapsed", "trapped", "cons_judge", "cons_matcher")
-"""Values of a debate that determine its outcomes."""
-
-
-class Index:
-    """Small values of all debates, in the order of their bodies."""
-
-    def __init__(self) -> None:
-        self._runs: list[dict[str, Any]] = []
-        self._questions: dict[tuple[str, str], tuple[str, str, str, str, str]] = {}
-        self._place: dict[str, int] = {}
-        self._debates: list[tuple[QuestionKey, int, str | None, int, int | None, int | None, int | None]] = []
-        """Question, repeat, answer, outcomes, rounds, calls and tokens of each. Predictions have no usage."""
-
-    def begin(self, results: Results, state: TextState) -> None:
-        """Switch to the debates of this run."""
-        self._runs.append({"name": results.name, "first": len(self._debates), "count": 0, "texts": state})
-        for place, id_ in enumerate(results.config.questions if results.config else ()):
-            self._place.setdefault(id_, place)
-
-    def add(self, transcript: Transcript) -> None:
-        """Add the next debate."""
-        key = (transcript.id, transcript.question)
-        gold = " | ".join(transcript.answers)
-        self._questions.setdefault(key, (*key, gold, transcript.task, transcript.dataset or ""))
-        used = transcript.total if transcript.usage else None
-        figures = (len(transcript.rounds), used.calls, used.tokens) if used else (None, None, None)
-        kind = "unread" if transcript.reading in UNREAD_STATUSES else transcript.reading
-        outcomes = {
-            kind: kind != "ok",
-            "degraded": transcript.degraded,
-            "shortened": is_shortened(transcript),
-            "oracle": transcript.oracle,
-        }
-        bits = _bits(name for name, holds in outcomes.items() if holds)
-        self._debates.append((key, transcript.repeat, transcript.answer, bits, *figures))
-        self._runs[-1]["count"] += 1
-
-    def json(self, arms: Sequence[ArmValues]) -> dict[str, Any]:
-        """The index for the page's script, with the values of the runs and questions in the data's order if known."""
-        last = len(self._place)
-        order = sorted(self._questions, key=lambda key: self._place.get(key[0], last))
-        place = {key: n for n, key in enumerate(order)}
-        fields = ("id", "text", "gold", "task", "dataset")
-        columns = zip(*(self._questions[key] for key in order), strict=True)
-        of_run = (arm for arm, run in zip(arms, self._runs, strict=True) for _ in range(run["count"]))
-        rows = []
-        for arm, (key, repeat, answer, before, *figures) in zip(of_run, self._debates, strict=True):
-            outcomes, score = _valued(arm, key, repeat, before)
-            rows.append((place[key], repeat, answer, outcomes, score, *figures))
-        names = ("question", "repeat", "answer", "outcomes", "score", "rounds", "calls", "tokens")
-        return {
-            "runs": self._runs,
-            "outcomes": OUTCOMES,
-            "questions": dict(zip(fields, columns, strict=False)) or {field: [] for field in fields},
-            "debates": dict(zip(names, zip(*rows, strict=True), strict=False)) or {name: [] for name in names},
-        }
-
-
-def _valued(arm: ArmValues, key: QuestionKey, repeat: int, outcomes: int) -> tuple[int, float | None]:
-    """The outcomes of a debate, with those that depend on its values; and its score."""
-    held = {name: arm.values.get(name, {}).get(key, {}) for name in _VALUES}
-    values = {name: repeats[repeat] for name, repeats in held.items() if repeat in repeats}
-    score = values.get("correct")
-    found = [name for name in ("corrected", "collapsed", "trapped") if values.get(name)]
-    if score is not None and not outcomes & _bits(("abstained", "unread", "failed", "deferred")):
-        found.append("right" if score == 1 else "wrong" if score == 0 else "partly")
-    if values.get("cons_judge", values.get("cons_matcher")) == 0:
-        found.append("divided")
-    return outcomes | _bits(found), score
-
-
-def _bits(outcomes: Iterable[str]) -> int:
-    return sum(_BITS[name] for name in outcomes)
-
-
 _BITS = {name: 1 << n for n, name in enumerate(OUTCOMES)}
 
 
 def page_data(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iterator[str]:
-    """The elements of the page's data, the index last. Memory holds a few blocks, and a small row per item."""
-    index, texts = Index(), PassageTexts()
-    bodies, prompts = Blocks("debates", _DEBATES), Blocks("prompts", _TEXTS)
-    for one in results:
-        few = len(one.config.questions) * one.config.repeats <= MOST_DEBATES if one.config else False
-        calls = calls_of(one, prompts) if few else {}
-        index.begin(one, texts.open(one))
-        for transcript in one.transcripts():
-            index.add(transcript)
-            bodies.add(_body(transcript, texts.of(transcript), calls.get((transcript.id, transcript.repeat), ())))
-            for blocks in (bodies, texts.blocks, prompts):
-                yield from blocks.take()
-    for blocks in (bodies, texts.blocks, prompts):
-        yield from blocks.take(rest=True)
-    sizes = {"debates": _DEBATES, "texts": _TEXTS, "prompts": _TEXTS}
-    yield _element("index", to_json(index.json(arms) | {"sizes": sizes}))
+    """The elements of the page's data, the index last. Memory holds a few blocks, and a small row per debate."""
+    blocks = {kind: Blocks(kind) for kind in _SIZES}
+    runs: list[dict[str, Any]] = []
+    questions: dict[QuestionKey, tuple[str, ...]] = {}
+    places: dict[str, int] = {}
+    rows: list[tuple[QuestionKey, tuple[Any, ...]]] = []
+    frozen: Mapping[str, str] = {}
+    state, pools = "none", None
+    for one, arm in zip(results, arms, strict=True):
+        config = one.config
+        calls: Mapping[tuple[str, int], Sequence[PageCall]] = {}
+        if config is not None and len(config.questions) * config.repeats <= MOST_DEBATES:
+            calls = calls_of(one, blocks["prompts"])
+        if state != "held" or config is None or config.pools != frozen:  # arms of an experiment share their pools
+            state, pools = _pools_of(one)
+            frozen = config.pools if config else {}
+        for place, id_ in enumerate(config.questions if config else ()):
+            places.setdefault(id_, place)
+        first = len(rows)
+        for t in one.transcripts():
+            key = (t.id, t.question)
+            questions.setdefault(key, (*key, " | ".join(t.answers), t.task, t.dataset or ""))
+            used = t.total if t.usage else None  # predictions have none
+            outcomes, score = _outcomes(t, arm)
+            figures = (len(t.rounds), used.calls, used.tokens) if used else (None, None, None)
+            rows.append((key, (t.repeat, t.answer, outcomes, score, *figures)))
+            texts = _texts(t, pools, blocks["texts"])
+            blocks["debates"].add(_body(t, texts, calls.get((t.id, t.repeat), ())))
+            for each in blocks.values():
+                yield from each.take()
+        runs.append({"name": one.name, "first": first, "count": len(rows) - first, "texts": state})
+    for each in blocks.values():
+        yield from each.take(rest=True)
+    order = sorted(questions, key=lambda key: places.get(key[0], len(places)))
+    number = {key: n for n, key in enumerate(order)}
+    index = {
+        "runs": runs,
+        "outcomes": OUTCOMES,
+        "questions": _columns(("id", "text", "gold", "task", "dataset"), [questions[key] for key in order]),
+        "debates": _columns(
+            ("question", "repeat", "answer", "outcomes", "score", "rounds", "calls", "tokens"),
+            [(number[key], *row) for key, row in rows],
+        ),
+        "sizes": _SIZES,
+    }
+    yield _element("index", to_json(index))
+
+
+def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    return {name: [row[n] for row in rows] for n, name in enumerate(names)}
+
+
+def _outcomes(t: Transcript, arm: ArmValues) -> tuple[int, float | None]:
+    """The outcomes of a debate as bits, and its score."""
+
+    def value(name: str) -> float | None:
+        return arm.values.get(name, {}).get((t.id, t.question), {}).get(t.repeat)
+
+    kind: str = "unread" if t.reading in UNREAD_STATUSES else t.reading
+    found = [kind] if kind != "ok" else []
+    marks = {"degraded": t.degraded, "shortened": is_shortened(t), "oracle": t.oracle}
+    found += [name for name, holds in marks.items() if holds]
+    found += [name for name in ("corrected", "collapsed", "trapped") if value(name)]
+    score, judge = value("correct"), value("cons_judge")
+    if score is not None and kind not in ("abstained", "unread", "failed", "deferred"):
+        found.append("right" if score == 1 else "wrong" if score == 0 else "partly")
+    if (value("cons_matcher") if judge is None else judge) == 0:
+        found.append("divided")
+    return sum(_BITS[name] for name in found), score
+
+
+def _texts(transcript: Transcript, pools: PoolLines | None, texts: Blocks) -> list[int | None]:
+    """The number of ``[text, url, date]`` of each passage in its pool; None if the pool file lacks it."""
+    if pools is None or (record := pools.record(transcript.id)) is None:
+        return []
+    by_key = {(passage.source, passage.key): passage for passage in reversed(record.passages)}
+    passages = [by_key.get((entry.source, entry.key)) for entry in transcript.pool]
+    return [texts.number_of((each.text, each.url, each.date)) if each else None for each in passages]
 
 
 def _body(transcript: Transcript, texts: Sequence[int | None], calls: Sequence[PageCall]) -> bytes:
     """One debate: its transcript without default values; its passages, gold passages, scores of answers, and calls."""
-    own = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript), "calls": calls}
+    scores = {}
+    if transcript.answers:
+        metric, question = METRICS[metrics_of(get_task(transcript.task))[0]], question_of(transcript)
+        given = {transcript.answer, *(turn.stance.answer for entry in transcript.rounds for turn in entry.turns)}
+        scores = {answer: metric(answer, question) for answer in sorted(filter(None, given))}
+    own = {"texts": texts, "scores": scores, "gold": gold_numbers(transcript), "calls": calls}
     known = replace(transcript, agreement=agreement_in(transcript))
     return transcript_to_json(known, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
-
-
-def _scores(transcript: Transcript) -> dict[str, float]:
-    if not transcript.answers:
-        return {}
-    question = question_of(transcript)
-    metric = METRICS[metrics_of(get_task(transcript.task))[0]]
-    given = {transcript.answer, *(turn.stance.answer for entry in transcript.rounds for turn in entry.turns)}
-    return {answer: metric(answer, question) for answer in sorted(filter(None, given))}
-
-
-MOST_DEBATES = 1_000
-"""Runs of more debates have no prompts on the page: it would be several times as large."""
 
 
 class PageCall(NamedTuple):
@@ -265,62 +223,22 @@ class PageCall(NamedTuple):
     outcome: str
 
 
-DebateCalls = Mapping[tuple[str, int], Sequence[PageCall]]
-"""Question id and repeat -> calls, in the order of writing."""
+def calls_of(results: Results, texts: Blocks) -> Mapping[tuple[str, int], Sequence[PageCall]]:
+    """Question id and repeat -> the calls that the run made itself; empty if its call store is gone or cannot be read.
 
-
-def calls_of(results: Results, texts: Blocks) -> DebateCalls:
-    """The calls of a run that its call store has; empty if the store is gone or cannot be read.
-
-    In a store that arms share, a call that another arm made is taken for this run's only if the run has its reply, and
-    no other prompt with the same purpose has the same reply.
+    Those of other arms of an experiment, whose replies it took from the shared store, are not among them.
     """
     if not results.path.is_dir() or not (file := run_files(results.path).calls).is_file():
         return {}
     shared = file.resolve().parent != results.path.resolve()
-    own = results.path.resolve().name if shared else ""
     found: defaultdict[tuple[str, int], list[PageCall]] = defaultdict(list)
     try:
         with CallStore(file) as store:
-            made = set()
-            for call in store.recorded(payer=own):
-                made.add(call.purpose)
-                found[_key(call)].append(_page_call(call, texts))
-            for call in _borrowed(store, results) if shared else ():
-                if call.purpose not in made:
-                    found[_key(call)].append(_page_call(call, texts))
+            for call in store.recorded(payer=results.path.resolve().name if shared else ""):
+                found[call.purpose.question, call.purpose.repeat].append(_page_call(call, texts))
     except UserError:
         return {}
     return found
-
-
-def _borrowed(store: CallStore, results: Results) -> Iterator[Recorded]:
-    """Calls of a shared store whose reply this run has, unless two prompts of one purpose have it."""
-    said = {(each.id, each.repeat): {*_replies(each)} for each in results.transcripts()}
-    found: dict[tuple[object, str], Recorded | None] = {}
-    for call in store.recorded():
-        text = call.completion.text
-        if text in said.get(_key(call), ()):
-            before = found.setdefault((call.purpose, text), call)
-            if before is not None and before.messages != call.messages:
-                found[call.purpose, text] = None
-    yield from filter(None, found.values())
-
-
-def _replies(transcript: Transcript) -> Iterator[str]:
-    for entry in transcript.rounds:
-        for turn in entry.turns:
-            yield from _texts(turn.stance, turn.selection, turn.reflection)
-        yield from _texts(*entry.remarks, entry.verdict, entry.digest, entry.extracted)
-    yield from _texts(transcript.final)
-
-
-def _texts(*replies: Called | None) -> Iterator[str]:
-    return (reply.text for reply in replies if reply is not None and reply.text)
-
-
-def _key(call: Recorded) -> tuple[str, int]:
-    return call.purpose.question, call.purpose.repeat
 
 
 def _page_call(call: Recorded, texts: Blocks) -> PageCall:

@@ -1,11 +1,17 @@
-"""Tables for terminals and pages."""
+"""Tables: their cells, and how they look on terminals, in CSV files and in LaTeX."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+import csv
+import io
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from madke._util.files import atomic_write
 from madke._util.terminal import printable, table_text
+from madke.core.errors import UserError
 from madke.scoring.metrics import is_share
 from madke.scoring.statistics import Estimate
 
@@ -38,7 +44,8 @@ class Cell:
         if not self.interval or self.value is None or self.low is None or self.high is None:
             return self.text
         half = (self.high - self.low) / 2
-        below, above, middle = (_rounded(each) for each in (self.value - self.low, self.high - self.value, half))
+        halves = (self.value - self.low, self.high - self.value, half)
+        below, above, middle = (f"{each:,.0f}" if each >= 1 else f"{each:.1g}" for each in halves)
         if below == above:
             return f"{self.text} \N{PLUS-MINUS SIGN}{middle}"
         sign = "+" if self.text[:1] in ("+", "-") else ""
@@ -61,14 +68,6 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     """Explanations for readers, one sentence each."""
-    file_only: tuple[str, ...] = ()
-    """Headings of columns that only CSV and Parquet files have."""
-
-    def visible(self) -> Table:
-        """The table without the columns that only files have."""
-        kept = [n for n, heading in enumerate(self.columns) if heading not in self.file_only]
-        rows = tuple(tuple(row[n] for n in kept) for row in self.rows)
-        return replace(self, columns=tuple(self.columns[n] for n in kept), rows=rows, file_only=())
 
     def best(self, column: int) -> str:
         """The highest share of a column as it is printed; empty if there is none, or all are equal."""
@@ -81,11 +80,6 @@ class Table:
     def has_figures(self, column: int) -> bool:
         """Whether the column with this index has figures or ranges, which are right-aligned."""
         return any(row[column].value is not None or row[column].low is not None for row in self.rows)
-
-
-def _rounded(half: float) -> str:
-    """Half of an interval as it is shown."""
-    return f"{half:,.0f}" if half >= 1 else f"{half:.1g}"
 
 
 NO_FIGURE = Cell(text="-")
@@ -140,6 +134,12 @@ def p_value(p: float) -> str:
     return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
 
 
+def equals(p: float) -> str:
+    """A p value behind its name: ``= 0.030`` or ``< 0.0001``."""
+    shown = p_value(p)
+    return shown if shown.startswith("<") else f"= {shown}"
+
+
 def one_line(text: str) -> str:
     """Untrusted text on one line, so that it cannot imitate other lines."""
     return " ".join(printable(text).split())
@@ -164,5 +164,124 @@ def plain_table(table: Table, without: Container[str] = (), *, details: bool = F
     )
 
 
-def _on_terminal(cell: Cell, *, details: bool) -> str:
-    return one_line(cell.whole if details else cell.with_interval) + cell.mark
+# Files
+
+TABLE_FILES = (".csv", ".tex")
+
+
+def check_ending(path: Path, endings: Sequence[str]) -> None:
+    """UserError if the file's name has none of these endings."""
+    if path.suffix not in endings:
+        raise UserError(f"expected a file name ending in {' or '.join(endings)}", file=path)
+
+
+def write_table(table: Table, path: Path) -> None:
+    """Write a table as ``.csv`` (UTF-8) or ``.tex``, atomically. UserError: another suffix, or it cannot be written."""
+    check_ending(path, TABLE_FILES)
+    with atomic_write(path) as file:
+        file.write((table_csv(table) if path.suffix == ".csv" else table_latex(table)).encode())
+
+
+# The last four are full-width forms, which spreadsheets of some locales treat the same.
+_STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def csv_cell(text: str) -> str:
+    """Untrusted text for a spreadsheet: printable, with an apostrophe before anything that looks like a formula.
+
+    A formula starts with ``=``, ``+``, ``-``, ``@``, a tab or a newline and is not a number (OWASP, "CSV Injection").
+    """
+    clean = printable(text)
+    return f"'{clean}" if clean.startswith(_STARTS_FORMULA) and not _NUMBER.fullmatch(clean) else clean
+
+
+def table_csv(table: Table) -> str:
+    """The table as CSV with headings and CRLF line ends (RFC 4180), without notes.
+
+    Columns of figures have unrounded numbers. Columns ``HEADING low``, ``HEADING high`` and ``HEADING mark`` follow if
+    there are intervals and marks. A missing figure is an empty cell.
+    """
+    columns = _columns(table)
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(map(csv_cell, columns))
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow([csv_cell(cell) if isinstance(cell, str) else cell for cell in row])
+    return file.getvalue()
+
+
+def _columns(table: Table) -> Mapping[str, Sequence[str | float | None]]:
+    """All columns by heading: words, or figures followed by intervals and marks. A missing value is None."""
+    found: dict[str, Sequence[str | float | None]] = {}
+    for n, heading in enumerate(table.columns):
+        cells: list[Cell] = [row[n] for row in table.rows]
+        if all(cell.value is None for cell in cells):
+            found[heading] = [None if cell == NO_FIGURE else cell.text for cell in cells]
+            continue
+        found[heading] = [cell.value for cell in cells]
+        if any(cell.low is not None for cell in cells):
+            found[f"{heading} low"] = [cell.low for cell in cells]
+            found[f"{heading} high"] = [cell.high for cell in cells]
+        if any(cell.mark for cell in cells):
+            found[f"{heading} mark"] = [cell.mark.strip() for cell in cells]
+    return found
+
+
+def table_latex(table: Table) -> str:
+    """The table as LaTeX for a paper that loads booktabs, with the title as caption and notes below.
+
+    The highest share of a column is bold. Intervals are in small type below their figures. All text is escaped.
+    """
+    places = range(len(table.columns))
+    best = [table.best(n) for n in places]
+    lines = [
+        r"\begin{table}",
+        r"\centering\footnotesize\setlength{\tabcolsep}{2pt}",
+        rf"\caption{{{latex(table.title)}}}",
+        rf"\begin{{tabular}}{{{''.join('r' if table.has_figures(n) else 'l' for n in places)}}}",
+        r"\toprule",
+        " & ".join(map(latex, table.columns)) + r" \\",
+        r"\midrule",
+        *(line for row in table.rows for line in _latex_row(row, best)),
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(rf"\par\footnotesize {latex(note)}" for note in table.notes),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_row(row: Sequence[Cell], best: Sequence[str]) -> Iterator[str]:
+    texts = (latex(f"{cell.text}{cell.mark}") for cell in row)
+    bold = (bool(top) and cell.text == top for cell, top in zip(row, best, strict=True))
+    yield " & ".join(rf"\textbf{{{text}}}" if is_best else text for text, is_best in zip(texts, bold, strict=True)) + (
+        r" \\"
+    )
+    within = [cell.interval for cell in row]
+    if any(within):
+        # With a dash, unless a sign could be mistaken for one.
+        ranges = (each if "+" in each or "-" in each else each.replace(" to ", "--") for each in within)
+        yield " & ".join(rf"{{\scriptsize {latex(each)}}}" if each else "" for each in ranges) + r" \\"
+        yield r"\addlinespace"
+
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    **{special: f"\\{special}" for special in "&%$#_"},
+}
+_SPECIALS = re.compile("[" + re.escape("".join(_SPECIAL)) + "]")
+
+
+def latex(text: str) -> str:
+    """The text escaped for LaTeX, on one line."""
+    escaped = _SPECIALS.sub(lambda found: _SPECIAL[found[0]], one_line(text))
+    # LaTeX would read a row that starts so as an argument of the \\ before it.
+    return f"{{{escaped}}}" if escaped.startswith(("[", "*")) else escaped

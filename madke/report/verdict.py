@@ -17,8 +17,8 @@ from madke.report.tables import (
     Table,
     TableRow,
     count_cell,
+    equals,
     one_line,
-    p_value,
     percent_cell,
     table_of,
     value_cell,
@@ -235,7 +235,6 @@ def equal_cost_note(costs: Mapping[str, ArmCost]) -> Sequence[str]:
 
 # The finding of runs
 
-_ALPHA = 0.05
 _UNDONE = ", but questions that failed in only one run could undo this"
 
 
@@ -253,101 +252,78 @@ def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequ
     first = common_metric(arm.first_metric for arm in arms)
     metric = first if any(test.metric == first for test in tests) else tests[0].metric
     family = [test for test in tests if test.metric == metric]
-    shown = _InWords(metric, first)
     if len(arms) == 2:
-        rival, sentence = family[0], shown.compared(family[0])
-        found = sentence.startswith(shown.NONE)
-        sentence = f"{sentence[0].upper() if found else sentence[0]}{sentence[1:]}"
+        rival, highest = family[0], ""
     else:
-        rival, sentence = _best_of(arms, family, shown)
-    unequal = readable_difference({arm.name: scores[arm.name] for arm in arms if arm.name in scores})
-    return one_line(f"{sentence}{_by_others(rival, tests)}. {unequal}")
-
-
-def _by_others(rival: PairedTest, tests: Sequence[PairedTest]) -> str:
-    """The same difference by the other metrics of the final answer, in the direction of the sentence."""
+        rival, best, mean = _best_of(arms, family, metric)
+        highest = f"{best} ({_figure(metric, mean, first)}) is highest of {len(arms)} runs; "
+    sentence = highest + _compared(rival, holm="Holm-corrected " if highest else "")
+    if sentence.startswith("no "):
+        sentence = f"N{sentence[1:]}"
     sign = -1 if rival.difference.value < 0 else 1
-    pair = [test for test in tests if (test.left, test.right) == (rival.left, rival.right)]
     others = [
         f"{heading_of(test.metric)} {value_cell(test.metric, sign * test.difference.value, sign='+').text} "
-        f"(p {_equal(test.p_holm)})"
-        for test in pair
-        if test.metric not in (rival.metric, "correct") and (test.metric in METRICS or is_grader(test.metric))
+        f"(p {equals(test.p_holm)})"
+        for test in tests
+        if (test.left, test.right) == (rival.left, rival.right)
+        and test.metric not in (metric, "correct")
+        and (test.metric in METRICS or is_grader(test.metric))
     ]
-    return f"; by {', '.join(others)}" if others else ""
-
-
-def _equal(p: float) -> str:
-    shown = p_value(p)
-    return shown if shown.startswith("<") else f"= {shown}"
+    by_others = f"; by {', '.join(others)}" if others else ""
+    unequal = readable_difference({arm.name: scores[arm.name] for arm in arms if arm.name in scores})
+    return one_line(f"{sentence}{by_others}. {unequal}")
 
 
 def _score(arm: ArmValues, scores: Scores) -> str:
-    found = scores.correct
+    found, metric = scores.correct, arm.first_metric
     if found is None:
         failed = f"all {scores.failed:,} debates failed"
         why = failed if all_failed(scores) else "no question has a gold answer and a result"
         return f"{arm.name}: no score, because {why}."
-    shown = _InWords(arm.first_metric, arm.first_metric)
-    return f"{arm.name}: {shown.value(found.value)}, {shown.interval(found)}, n = {found.n}."
+    within = value_cell(metric, found).interval
+    return f"{arm.name}: {_figure(metric, found.value, metric)}, 95 % {within}, n = {found.n}."
 
 
-def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _InWords) -> tuple[PairedTest, str]:
-    """The highest of three or more runs against the next one from which no test tells it apart, or else the next one.
+def _figure(metric: str, value: float, first: str) -> str:
+    """A figure with its name: ``70.8 % correct by match``. ``first``: the first metric of the tasks."""
+    is_correct = metric == "correct" or (metric == first and is_binary(metric))
+    name, text = correct_by(metric) if is_correct else heading_of(metric), value_cell(metric, value).text
+    return f"{text} % {name}" if is_share(metric) else f"{name} {text}"
 
-    If each run is only tested against the first, the highest is compared with that.
+
+def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], metric: str) -> tuple[PairedTest, str, float]:
+    """The highest of three or more runs, its mean, and its test against the next one from which no test tells it apart.
+
+    If there is none, the next one. If each run is only tested against the first, the highest is compared with that.
     """
     shared = shared_questions(arms)
     tested = {name for test in family for name in (test.left, test.right)}
     means = {
         arm.name: fmean(fmean(values[key].values()) for key in shared if key in values)
         for arm in arms
-        if arm.name in tested and (values := arm.values[shown.metric])
+        if arm.name in tested and (values := arm.values[metric])
     }
     best, *others = sorted(means, key=means.__getitem__, reverse=True)
-    against = {test.right: test for test in family if test.left == best}
-    against |= {test.left: test for test in family if test.right == best}
-    known = [name for name in others if name in against]
-    rival = next((against[name] for name in known if not against[name].significant), against[known[0]])
-    highest = f"{best} ({shown.value(means[best])}) is highest of {len(arms)} runs"
-    return rival, f"{highest}; {shown.compared(rival, family=True)}"
+    against = {
+        test.right if test.left == best else test.left: test for test in family if best in (test.left, test.right)
+    }
+    known = [against[name] for name in others if name in against]
+    return next((test for test in known if not test.significant), known[0]), best, means[best]
 
 
-class _InWords:
-    """Figures of one metric in words."""
-
-    NONE = "no difference found between "
-
-    def __init__(self, metric: str, first: str) -> None:
-        self.metric = metric
-        correct = metric == "correct" or (metric == first and is_binary(metric))
-        self._name = correct_by(metric) if correct else heading_of(metric)
-        self._share = is_share(metric)
-        self._of = "" if metric == "correct" else f" of {heading_of(metric)}"
-
-    def value(self, found: float) -> str:
-        return f"{self._figure(found)} % {self._name}" if self._share else f"{self._name} {self._figure(found)}"
-
-    def interval(self, found: Estimate) -> str:
-        return f"95 % {value_cell(self.metric, found).interval}"
-
-    def compared(self, test: PairedTest, *, family: bool = False) -> str:
-        """Which of two runs is better and by how much, or that no difference was found."""
-        better, worse = (test.left, test.right) if test.difference.value < 0 else (test.right, test.left)
-        if test.significant:
-            return f"{better} beats {worse} by {self.figures(test, family=family)}"
-        ahead = f"{better} is ahead by " if test.difference.value else ""
-        return f"{self.NONE}{better} and {worse}: {ahead}{self.figures(test, family=family)}"
-
-    def figures(self, test: PairedTest, *, family: bool) -> str:
-        """The size of a difference, its interval and p, and whether failed questions could undo it."""
-        found = test.difference
-        if found.value < 0:
-            found = -found
-        size = f"{self._figure(found.value)} {'points' if self._share else ''}".strip() + self._of
-        shown = f"{'Holm-corrected p' if family else 'p'} {_equal(test.p_holm)}"
-        undone = "" if test.significant or test.p_holm >= _ALPHA else _UNDONE
-        return f"{size}, {self.interval(found)}, {shown}, n = {test.n}{undone}"
-
-    def _figure(self, value: float) -> str:
-        return value_cell(self.metric, value).text
+def _compared(test: PairedTest, *, holm: str) -> str:
+    """Which of two runs is better and by how much, or that no difference was found; and if failures could undo it."""
+    better, worse, found = test.left, test.right, test.difference
+    if found.value < 0:
+        found = -found
+    else:
+        better, worse = worse, better
+    size = f"{value_cell(test.metric, found.value).text}{' points' if is_share(test.metric) else ''}"
+    size += "" if test.metric == "correct" else f" of {heading_of(test.metric)}"
+    within = value_cell(test.metric, found).interval
+    undone = "" if test.significant or test.p_holm >= 0.05 else _UNDONE
+    figures = f"{size}, 95 % {within}, {holm}p {equals(test.p_holm)}, n = {test.n}{undone}"
+    if test.significant:
+        return f"{better} beats {worse} by {figures}"
+    ahead = f"{better} is ahead by " if test.difference.value else ""
+    return f"no difference found between {better} and {worse}: {ahead}{figures}"

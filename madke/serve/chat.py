@@ -254,7 +254,7 @@ class Answer(DebateResponse):
             if text := narration.hear(event):
                 tell(text)
 
-        served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream))
+        served = await self.turn.debate(self.ask, hear, deltas=False)
         address = self.debates.transcripts.address(served, self.request)
         return final_text(served, address, stops=body.stops, limit=body.limit)
 

@@ -1,7 +1,4 @@
-"""The tools ``debate`` and ``search`` for MCP clients: at ``/mcp`` of the server, and on standard input and output.
-
-The package mcp takes long to import, so the first request for a tool imports this module.
-"""
+"""The tools ``debate`` and ``search`` for MCP clients: at ``/mcp`` of the server, and on standard input and output."""
 
 import json
 import sys

@@ -28,7 +28,7 @@ from madke.serve.refusals import body_of
 from madke.serve.streaming import DebateResponse, data
 from madke.serve.transcripts import FoundDebate, Served
 
-_SCRIPTS = ("dom.js", "theme.js", "quotes.js", "pool.js", "agreement.js", "calls.js", "debate.js")
+_SCRIPTS = ("dom.js", "pool.js", "agreement.js", "calls.js", "debate.js")
 """Of the report."""
 
 _OWN_SCRIPTS = ("server.js", "live.js", "page.js")

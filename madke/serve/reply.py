@@ -8,16 +8,16 @@ from pydantic_core import to_jsonable_python
 
 from madke.core import events
 from madke.core.chat import Usage
+from madke.core.errors import count_of
 from madke.core.knowledge import KnowledgePool
-from madke.core.transcript import Search, Selection, Stance, Transcript, Verdict
-from madke.report.debate_text import header, summary
+from madke.core.question import Question
+from madke.core.transcript import Transcript
+from madke.report.debate_text import INDENT, DebateLines, header, summary
 from madke.serve.transcripts import Served
 
 _CHARACTERS_PER_TOKEN = 4
 """The estimate by which ``max_tokens`` bounds the final text; see :func:`madke.models.prices.estimated_usage`."""
 
-
-_THINKING = "<think"
 
 VERDICTS = {True: "the debaters agree", False: "the debaters do not agree", None: "no verdict could be read"}
 
@@ -108,117 +108,39 @@ def citations(transcript: Transcript, pool: KnowledgePool, address: str) -> Iter
         yield n, entry.title or f"{entry.source} {entry.key}", url or f"{address}#{n}"
 
 
-@dataclass(slots=True, eq=False)
-class _Block:
-    """One speaker's text, or a line between speakers."""
-
-    text: str
-    done: bool
-    sent: int = 0
-    reply: str = ""
-    """What has been streamed of the reply."""
-    streamed: int = 0
-    """How much of the reply is in the text."""
-
-
 class Narration:
-    """Turns as they happen. Debaters speak at the same time: one of them is shown live, then what the others said."""
+    """A debate's turns as Markdown, as they happen."""
 
     def __init__(self) -> None:
-        self._blocks: list[_Block] = []
-        self._turns: dict[tuple[int, str], _Block] = {}
+        self._lines = DebateLines(Question(question=""))
 
     def hear(self, event: events.Event) -> str:
-        """What the event adds to the text; empty if nothing can be shown yet."""
+        """What the event adds to the text."""
         match event:
             case events.PoolReady(pool=pool) if pool.passages or pool.partial:
-                failed = (f"The source {name} failed: {why}." for name, why in pool.partial.items())
-                self._line(" ".join((f"{len(pool.passages)} passages found.", *failed)))
-            case events.RoundStarted(n=n):
-                self._line(f"### Round {n}")
-            case events.SelectionMade(n=n, agent=agent, selection=selection):
-                self._turn(n, agent).text += _chosen(selection)
-            case events.SearchMade(n=n, agent=agent, search=search):
-                self._turn(n, agent).text += _searched(search)
-            case events.CallDelta(purpose=purpose, text=text) if purpose.stage in ("speak", "reply"):
-                _stream(self._turn(purpose.round, purpose.agent), text)
-            case events.StanceGiven(n=n, agent=agent, stance=stance):
-                _finish(self._turn(n, agent), stance)
-            case events.VerdictGiven(verdict=verdict):
-                self._line(_verdict(verdict))
+                failed = (f"{INDENT}The source {name} failed: {why}." for name, why in pool.partial.items())
+                lines = [f"{INDENT}{count_of(len(pool.passages), 'passage')} found.", *failed]
+            case events.DebateStarted():
+                lines = []
             case events.DebateFinished(transcript=transcript):
-                self._end(transcript)
-        return "".join(self._shown())
-
-    def _end(self, transcript: Transcript) -> None:
-        """The reply that ends the debate, and whether the debaters agree: a client may show the bare answer only."""
-        if last := _last_reply(transcript):
-            self._line(f"**{transcript.final.by.capitalize()}**\n\n{last}")
-        if transcript.agreement is not None and transcript.agreement.outcome != "single":
-            self._line(f"**Agreement**: {summary(transcript.agreement)}.")
-
-    def _line(self, text: str) -> None:
-        self._blocks.append(_Block(f"{text}\n\n", done=True))
-
-    def _turn(self, n: int, agent: str) -> _Block:
-        if (n, agent) not in self._turns:
-            block = self._turns[n, agent] = _Block(f"**{agent}**, round {n}\n\n", done=False)
-            self._blocks.append(block)
-        return self._turns[n, agent]
-
-    def _shown(self) -> Iterator[str]:
-        while self._blocks:
-            block = self._blocks[0]
-            yield block.text[block.sent :]
-            block.sent = len(block.text)
-            if not block.done:
-                break
-            del self._blocks[0]
+                lines = [*_last_lines(transcript)]
+            case _:
+                lines = [*self._lines.hear(event)]
+        return "".join(map(_marked_up, filter(None, lines)))
 
 
-def _stream(block: _Block, text: str) -> None:
-    """Add a part of a reply, unless the reply begins with hidden reasoning."""
-    block.reply = (block.reply + text).lstrip()
-    if not _THINKING.startswith(block.reply[: len(_THINKING)]):
-        block.text += block.reply[block.streamed :]
-        block.streamed = len(block.reply)
+def _marked_up(line: str) -> str:
+    if line.startswith(INDENT):
+        return line.removeprefix(INDENT) + "\n"
+    heading = f"### {line.strip('- ').capitalize()}" if line.startswith("---") else f"**{line.strip()}**"
+    return f"\n{heading}\n\n"
 
 
-def _finish(block: _Block, stance: Stance) -> None:
-    """Add what was not streamed. A reply that was made again is shown again."""
-    said = block.reply[: block.streamed]
-    if stance.status == "failed":
-        block.text += f"(no answer: {stance.error})"
-    elif said and stance.text.startswith(said.rstrip()):
-        block.text += stance.text[len(said) :]
-    else:
-        block.text += ("\n\n" if said else "") + stance.text
-    block.text += "\n\n"
-    block.done = True
-
-
-def _numbers(ids: Sequence[int]) -> str:
-    return ", ".join(map(str, ids))
-
-
-def _chosen(selection: Selection) -> str:
-    if selection.error is not None:
-        return f"(no selection: {selection.error})\n\n"
-    return f"Chooses knowledge {_numbers(selection.ids)}.\n\n" if selection.ids else "Chooses no knowledge.\n\n"
-
-
-def _searched(search: Search) -> str:
-    found = f"failed: {search.error}" if search.error is not None else f"found knowledge {_numbers(search.ids)}"
-    return f"Searches for {search.query!r}: {found}.\n\n"
-
-
-def _last_reply(transcript: Transcript) -> str:
-    """The reply that ends the debate; empty if it was told as a turn or as a verdict."""
+def _last_lines(transcript: Transcript) -> Iterator[str]:
+    """The reply that ends the debate, unless it was told, and who agrees: a client may show the bare answer only."""
     final, last = transcript.final, transcript.rounds[-1:]
-    told = final.by == "only" or (final.by == "judge" and any(n.verdict and n.verdict.text == final.text for n in last))
-    return "" if told else final.text
-
-
-def _verdict(verdict: Verdict) -> str:
-    words = f"{VERDICTS[verdict.consensus].capitalize()}." if not verdict.error else f"(no verdict: {verdict.error})"
-    return f"**Judge**\n\n{verdict.text}\n\n{words}" if verdict.text else f"**Judge**: {words}"
+    of_judge = final.by == "judge" and any(each.verdict and each.verdict.text == final.text for each in last)
+    if final.text and final.by != "only" and not of_judge:
+        yield from (final.by.capitalize(), *(INDENT + line for line in final.text.splitlines()))
+    if transcript.agreement is not None and transcript.agreement.outcome != "single":
+        yield f"Agreement: {summary(transcript.agreement)}."

@@ -31,7 +31,7 @@ def test_the_guide_for_agents_is_printed() -> None:
     ("former", "today"),
     [
         ("mcp", "madke serve --mcp"),
-        ("export", "madke report PATH --parquet"),
+        ("export", "madke report PATH --answers"),
         ("calibrate", "madke score PATH --calibrate"),
         ("prompts", "madke protocols prompt"),
     ],

@@ -1,8 +1,7 @@
-"""``madke report --parquet`` and ``--trec``: what other tools read from its files."""
+"""``madke report --answers`` and ``--trec``: what other tools read from its files."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from madke.core.knowledge import Passage
 from madke.core.transcript import PoolEntry, Transcript
-from madke.export.tables import TABLE_COLUMNS
+from madke.report.answers import COLUMNS
 from madke.retrieval.pools.pool_file import PoolRecord, write_pools
 from tests.support.cli import madke, refused
 from tests.support.run_folder import write_run
@@ -50,62 +49,17 @@ def exported(*arguments: object) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_tables_have_their_columns_and_the_values_of_the_run(run: Path, tmp_path: Path) -> None:
-    pandas = pytest.importorskip("pandas")
-    exported(run, "--parquet", tmp_path / "out")
-    tables = {name: pandas.read_parquet(tmp_path / "out" / f"{name}.parquet") for name in TABLE_COLUMNS}
-
-    assert {name: list(table) for name, table in tables.items()} == {
-        name: list(each) for name, each in TABLE_COLUMNS.items()
-    }
-    assert list(tables["questions"]["correct"]) == [1.0, 1.0]
-    assert list(tables["questions"]["repeat"]) == [0, 1]
-    assert list(tables["turns"]["answer"]) == ["Lake Baikal", "Tanganyika"] * 2
-    assert [list(each) for each in tables["turns"]["selected"]] == [[0]] * 4
-    first = tables["passages"][:3]
-    assert list(first["text"])[:2] == ["text of p 1", "text of p2"]
-    assert first["text"].isna().tolist() == [False, False, True]
-    assert [list(each) for each in first["selected_by"]] == [["Debater 1", "Debater 2"], [], []]
-    other = [replace(each, text="another text") for each in PASSAGES]
-    write_pools(tmp_path / "pools.jsonl", [PoolRecord(id="q0", question="Which?", passages=tuple(other))])
-    exported(run, "--parquet", tmp_path / "changed")
-    assert pandas.read_parquet(tmp_path / "changed" / "passages.parquet")["text"].isna().all()
-
-
-@pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tables of a run that made calls and had a pool, so that none is empty."""
-    folder = tmp_path_factory.mktemp("played")
-    asked = "Which lake is the deepest?"
-    line = {"id": "q0", "question": asked, "golden_answers": ["Baikal"]}
-    (folder / "q.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
-    (folder / "script.yaml").write_text('- {reply: "The answer is Baikal."}\n', encoding="utf-8")
-    write_pools(folder / "pools.jsonl", [PoolRecord(id="q0", question=asked, passages=PASSAGES)])
-    known = ("--pools", "pools.jsonl", "--sources", "web,wiki")
-    model = ("--protocol", "madke", "--model", "scripted/script.yaml", "--out", "run")
-    done = madke("run", "q.jsonl", "--task", "short_answer", *known, *model, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    exported(folder / "run", "--parquet", folder / "tables")
-    return folder / "tables"
-
-
-def test_other_tools_read_the_tables(played: Path) -> None:
-    datasets = pytest.importorskip("datasets")
-    for name, columns in TABLE_COLUMNS.items():
-        file = played / f"{name}.parquet"
-        table = datasets.Dataset.from_parquet(str(file), cache_dir=str(played / "cache"))
-        assert table.num_rows > 0
-        assert table.column_names == list(columns)
-
-
-def test_the_calls_of_a_run_add_up_to_its_debates(played: Path) -> None:
-    pandas = pytest.importorskip("pandas")
-    calls, questions = (pandas.read_parquet(played / f"{name}.parquet") for name in ("calls", "questions"))
-
-    assert len(calls) == questions["calls"].sum() > 0
-    for name in ("prompt_tokens", "completion_tokens"):
-        assert calls[name].sum() == questions[name].sum() > 0
-    assert all("Which lake is the deepest?" in prompt for prompt in calls["prompt"])
+def test_pandas_and_datasets_read_the_answers(run: Path, tmp_path: Path) -> None:
+    pandas, datasets = pytest.importorskip("pandas"), pytest.importorskip("datasets")
+    file = tmp_path / "answers.parquet"
+    exported(run, "--out", tmp_path / "page.html", "--answers", file)
+    table = pandas.read_parquet(file)
+    assert list(table) == list(COLUMNS)
+    assert list(table["correct"]) == [1.0, 1.0]
+    assert list(table["repeat"]) == [0, 1]
+    assert [list(each) for each in table["supporters"]] == [["Debater 1"]] * 2
+    read = datasets.Dataset.from_parquet(str(file), cache_dir=str(tmp_path / "cache"))
+    assert read.column_names == list(COLUMNS)
 
 
 def test_trec_runs_and_judgements(run: Path, tmp_path: Path) -> None:
@@ -119,5 +73,5 @@ def test_trec_runs_and_judgements(run: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_refused(run: Path) -> None:
-    assert "an export writes no page" in refused("report", run, "--parquet", run / "tables", "--out", "page.html")
+    assert "an export writes no page" in refused("report", run, "--trec", run / "trec", "--out", "page.html")
     assert "no such run" in refused("report", run / "none", "--trec", run)

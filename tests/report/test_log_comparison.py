@@ -146,13 +146,6 @@ def test_questions_are_joined_and_each_pair_is_corrected() -> None:
         compare_logs([logs[0], Log(name="x", path=Path("x"), right={"x": 1.0}, cost={})], 0.1)
 
 
-def test_the_unpaired_test_that_others_report_is_next_to_it() -> None:
-    a, b = "+" * 30 + "-" * 70, "+" * 38 + "-" * 62
-    (pair,) = compare_logs([log("a", a), log("b", b)], 0.1)
-    assert pair.test.p == pytest.approx(0.0078, abs=1e-4)  # 8 of 8 discordant pairs
-    assert pair.unpaired_p == pytest.approx(0.2331, abs=1e-3)
-
-
 def test_the_command_compares_logs_and_runs(tmp_path: Path) -> None:
     ids = [f"q{n}" for n in range(4)]
     run = write_run(

@@ -132,7 +132,6 @@ def test_finding_scores_and_tests_stand_in_it_as_markup(tmp_path: Path) -> None:
     bad = write_run(tmp_path / "bad", [debate(f"q{n}", [WRONG, WRONG]) for n in range(10)])
     page = write(tmp_path / "report.html", good, bad)
     assert '<p class="finding">good beats bad by 100.0 points' in page
-    assert '<b style="left:92.59%;bottom:72.25%;top:0.0%"></b>' in page
     assert "<small>72.2 to 100.0</small>" in page
     assert "Paired comparisons" in page
     assert "madke 0.0.test" in page
@@ -145,7 +144,7 @@ def test_the_numbers_on_the_page_are_those_of_metrics_json(tmp_path: Path) -> No
     page = write(tmp_path / "report.html", run)
     table = page.partition('<h2 id="scores">')[2].partition("</table>")[0]
     headings = re.findall(r"<button[^>]*>([^<]*)</button>", table)
-    cells = re.findall(r"<td[^>]*>(?:<a[^>]*>)?([^<]*)(?:</a>)?(?: <small>([^<]*)</small>)?", table)
+    cells = re.findall(r"<td[^>]*>([^<]*?)(?: <small>([^<]*)</small>)?</td>", table)
     shown = dict(zip(headings[1:], cells, strict=True))
 
     def percent(found: dict[str, float]) -> tuple[str, str]:

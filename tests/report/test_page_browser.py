@@ -120,30 +120,19 @@ def combobox(page: Any, name: str) -> Any:
     return page.get_by_role("combobox", name=name, exact=True)
 
 
-def test_the_summary_shows_the_finding_then_accuracy_against_cost_then_scores(opened: Any) -> None:
+def test_the_summary_shows_the_finding_then_scores_then_accuracy_against_cost(opened: Any) -> None:
     page = opened()
     expect(page.locator("main .finding").first).to_contain_text("gamma (98.5 % correct by match) is highest of 3 runs")
     parts = [
-        page.locator(each).bounding_box()["y"] for each in (".finding", "#chart", "#scores", "#questions", "#tests")
+        page.locator(each).bounding_box()["y"] for each in (".finding", "#scores", "#chart", "#questions", "#tests")
     ]
     assert parts == sorted(parts)
-    key = page.locator(".key li")
-    expect(key).to_have_count(3)
-    expect(key.nth(1)).to_contain_text(
-        re.compile(r"B\s*beta <img .*2 calls\s+80\.0\s+72\.3 to 86\.0"), use_inner_text=True
-    )
-    combobox(page, "Cost of a question").select_option("tokens")
-    expect(key.nth(1)).to_contain_text("1,100 tokens")
-    expect(page.locator("#chart > .plot:visible i")).to_have_count(3)
-    # The right third of a wide window has the key; on a phone the chart is on the first screen.
-    assert key.first.bounding_box()["x"] > 1280 * 0.6
-    page = opened(size=PHONE)
-    plot = page.locator("#chart > .plot").first.bounding_box()
-    assert plot["y"] + plot["height"] < PHONE[1]
-    assert page.locator("#figures img").count() == 0  # the runs differ in nothing but their names
+    assert page.locator("#chart img").evaluate("each => each.naturalWidth") > 0
+    # The runs differ in nothing but their names: the second figure is that of tokens.
+    assert page.locator("#figures img").count() == 1
 
 
-def test_a_table_is_sorted_and_each_figure_opens_its_debates(opened: Any) -> None:
+def test_a_table_is_sorted_and_its_names_open_the_debates_of_their_runs(opened: Any) -> None:
     page = opened()
     table = page.locator("#scores + figure")
     correct = table.locator("th").filter(has_text="correct (match) %").locator("button")
@@ -152,9 +141,8 @@ def test_a_table_is_sorted_and_each_figure_opens_its_debates(opened: Any) -> Non
     correct.press("Enter")
     assert table.locator("tbody th").all_inner_texts() == [MARKUP, "alpha", "gamma"]
     expect(table.locator("td.best").first).to_have_css("font-weight", "700")
-    row = table.locator("tbody tr").filter(has=page.get_by_role("rowheader", name="alpha", exact=True))
-    row.locator("td").nth(1).get_by_role("link").click()
-    counted(page, f"{COUNT - 15} of {COUNT} debates")
+    table.get_by_role("link", name="alpha", exact=True).click()
+    counted(page, f"{COUNT} of {COUNT} debates")
     expect(combobox(page, "Run")).to_have_value("alpha")
     page.go_back()
     page.locator("#entry").get_by_role("link", name="questions on which runs differ").click()
@@ -165,7 +153,6 @@ def test_incomplete_and_failed_runs_say_so_first(opened: Any) -> None:
     page = opened(of="stopped")
     expect(page.locator("header h1")).to_have_text("2 runs incomplete")
     expect(page.locator(".banner li").first).to_contain_text("Incomplete: stopped, 42 of 60 (stopped at --max-cost;")
-    expect(page.locator(".key li").first).to_contain_text("42 of 60")
     page = opened(of="gone")
     expect(page.locator(".finding")).to_contain_text("all 3 debates failed")
     expect(page.locator(".banner")).to_contain_text("all 3 debates failed: 3 x no connection to the server")
@@ -251,8 +238,6 @@ def test_a_debate_is_read_with_its_passages_and_quotes(opened: Any) -> None:
     page = opened("#alpha/n003")
     chosen = page.locator(".passage.chosen").first
     expect(chosen.locator(".chips")).to_contain_text("Debater 1rounds 1, 2")
-    expect(chosen.locator("mark")).to_have_text(QUOTE)
-    expect(chosen.locator("mark")).to_have_attribute("title", "quoted by Debater 1 in round 1")
     turn = page.locator(".turn").first
     expect(turn.locator("h4 .mark")).to_have_class("mark wrong")
     expect(page.get_by_text("Judge: no consensus")).to_be_visible()
@@ -323,19 +308,11 @@ def contrasts(page: Any) -> list[float]:
     return [(max(one, other) + 0.05) / (min(one, other) + 0.05) for one in texts for other in behind]
 
 
-def test_every_colour_is_readable_in_light_and_dark_which_the_reader_may_choose(opened: Any) -> None:
+def test_every_colour_is_readable_in_light_and_dark(opened: Any) -> None:
     page = opened()
     assert min(contrasts(page)) >= 4.5
     page.emulate_media(color_scheme="dark")
     assert min(contrasts(page)) >= 4.5
-    ground = "getComputedStyle(document.documentElement).backgroundColor"
-    dark = page.evaluate(ground)
-    page.get_by_role("button", name="Colours").click()
-    assert page.evaluate(ground) != dark
-    page.reload()
-    page.wait_for_selector("html.ready")
-    assert page.evaluate(ground) != dark
-    page.evaluate("localStorage.clear()")
 
 
 class Speaking:

@@ -54,7 +54,7 @@ def test_an_experiment_is_all_of_its_arms_and_its_reference_comes_first(tmp_path
     done = madke("report", tmp_path)
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert re.findall(r'<th scope="row"><span class="name">(\w+)<', page)[:2] == ["two", "one"]
+    assert re.findall(r'<th scope="row"><a class="name"[^>]*>(\w+)<', page)[:2] == ["two", "one"]
     assert 'href="#summary">Lakes</a>' in page
     assert "Published figures and ours" in page
 

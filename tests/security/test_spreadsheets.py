@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from madke.report.files import csv_cell
+from madke.report.tables import csv_cell
 
 FORMULAS = [
     "=cmd|'/c calc'!A0",

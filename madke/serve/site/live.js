@@ -1,6 +1,6 @@
 // A debate that goes on: its record grows with the events, and the report's view of it follows.
 
-const LEAST = 120; // Milliseconds between two drawings.
+const LEAST = 150; // Milliseconds between two drawings.
 
 /** A record without rounds, in the form of a transcript. */
 const emptyRecord = (question) => ({ question, answers: [], rounds: [], pool: [], texts: [], scores: {}, gold: [], answer: null });
@@ -84,64 +84,6 @@ function inWords(event) {
   }
 }
 
-// Parts that are drawn again piece by piece, so that open passages, the focus and the scroll position stay.
-const CONTAINERS = ".debate, .reading, .reading > div, .round, .lanes, .lane, .turns, .turn, .pool, .pool > ol";
-
-const kindOfNode = (node) => `${node.tagName} ${node.classList[0] ?? ""}`;
-
-/**
- * Make the children of `old` those of `fresh`. A piece that has not changed since it was made stays as it is, and so do
- * passages that the reader opened.
- */
-function renew(old, fresh) {
-  let at = old.firstElementChild;
-  const dropUntil = (end) => {
-    for (; at !== end; ) {
-      const gone = at;
-      at = at.nextElementSibling;
-      if (!gone.matches(".here")) gone.remove();
-    }
-  };
-  for (const node of [...fresh.children]) {
-    while (at?.matches(".here")) at = at.nextElementSibling;
-    let same = at;
-    while (same && kindOfNode(same) !== kindOfNode(node)) same = same.nextElementSibling;
-    if (!same) {
-      old.insertBefore(stamped(node), at);
-      continue;
-    }
-    dropUntil(same);
-    at = same.nextElementSibling;
-    node.made = node.outerHTML;
-    if (same.made === node.made) continue;
-    if (node.matches(CONTAINERS)) {
-      same.className = node.className;
-      same.made = node.made;
-      renew(same, node);
-    } else {
-      replace(same, node);
-    }
-  }
-  dropUntil(null);
-}
-
-/** Put a changed piece in the place of the old one, with the rest of its text open and the focus in it as before. */
-function replace(old, node) {
-  const more = (piece) => piece.querySelector(":scope > button[aria-expanded]");
-  const focused = old.contains(document.activeElement);
-  const open = more(old)?.getAttribute("aria-expanded") === "true";
-  old.replaceWith(node);
-  if (open) more(node)?.click();
-  if (focused) node.querySelector("button, a")?.focus({ preventScroll: true });
-}
-
-/** The node, with what it and the pieces of its containers were made as. */
-function stamped(node) {
-  node.made ??= node.outerHTML;
-  if (node.matches(CONTAINERS)) for (const child of node.children) stamped(child);
-  return node;
-}
-
 /** A debate on the page, drawn again soon after each change. */
 class Live {
   constructor(question, cast) {
@@ -173,10 +115,8 @@ class Live {
     clearTimeout(this.waiting);
     this.waiting = null;
     const { part } = this;
-    part.replies = null;
     if (part.record.rounds.length + part.record.pool.length === 0) return;
-    const fresh = el("div", {}, debateView([part]));
-    renew(byId("live"), fresh);
-    renew(byId("strip"), el("div", {}, stripPart(part.record)));
+    fill(byId("live"), debateView([part]));
+    fill(byId("strip"), stripPart(part.record));
   }
 }

@@ -1,29 +1,12 @@
 // The list of debates: addresses, filters, search, and the rows of one run. The matrix of all runs is in matrix.js.
 //
-// Addresses. Any number on the page can link to its debates:
-//
 //   #debates             the matrix of question by run, on the questions where runs differ; of one run, its list
+//     show=KIND (differ, none-right, all-right, all), cell=KIND:NAME (outcome in a run), sort=right:NAME or wrong:NAME
 //   #debates?run=NAME    the list of one run
-//   #NAME/ID?repeat=N    a debate: its run, its question, its repeat (counted from 0)
+//     outcome=KIND (of page_data.OUTCOMES; several with commas), with=NAME (next to another run; outcome=differ)
+//   #NAME/ID?repeat=N    a debate: its run, its question, its repeat (from 0), and the filters of its list
 //
-// Filters of a list, joined with & and combined with "and":
-//
-//   outcome=KIND         debates with this outcome, a name in page_data.OUTCOMES; with all of several, joined by commas
-//   with=NAME            next to the debates of another run; outcome=differ then shows where the two differ
-//   dataset=NAME, q=WORDS
-//
-// Filters of the matrix:
-//
-//   show=KIND            differ (the default), none-right, all-right or all
-//   cell=KIND:NAME       questions with this outcome in run NAME, or missed: not right, but not failed; may be repeated
-//   sort=right:NAME      by the outcome of run NAME, right ones first; sort=wrong:NAME: wrong ones first
-//   dataset=NAME, q=WORDS
-//
-// Example: #debates?show=all&cell=right:wiki&cell=wrong:both shows what wiki has right and both has wrong.
-//
-// Names and words are encoded as by encodeURIComponent. What the page does not know is ignored. A debate takes the
-// filters of the list that it was opened from, for "previous" and "next": with show= those of the matrix, else those of
-// its run's list.
+// Lists also take dataset=NAME and q=WORDS. What the page does not know is ignored.
 
 const PAGE = 60;
 const CONTROLS = ["run", "show", "with", "dataset", "outcome", "q"];

@@ -15,14 +15,13 @@ function sharedPool(parts) {
     (record.pool ?? []).forEach((entry, place) => {
       const text = record.texts[place] ?? null;
       const key = JSON.stringify([entry.source, entry.key, text?.[0]]);
-      const passage = found.get(key) ?? { entry, text, gold: false, held: [], quoted: null };
+      const passage = found.get(key) ?? { entry, text, gold: false, held: [] };
       passage.gold ||= record.gold.includes(entry.n);
       passage.held.push({ part, n: entry.n, by: selectors(record, entry.n) });
       found.set(key, passage);
       part.passages.set(entry.n, passage);
     });
   }
-  for (const passage of found.values()) passage.quoted = markedText(passage, parts);
   return [...found.values()];
 }
 
@@ -35,30 +34,6 @@ function selectors(record, n) {
     }
   }
   return by;
-}
-
-/** The text of a passage, with the sentences that debaters quote; null if there are none. */
-function markedText({ text, held }, parts) {
-  if (!text?.[0]) return null;
-  const replies = held.flatMap(({ part, n }) =>
-    repliesOf(part)
-      .filter(({ shown }) => shown === null || shown.includes(n))
-      .map(({ by, ...reply }) => ({ ...reply, by: parts.length > 1 ? `${part.run.name}: ${by}` : by })),
-  );
-  const nodes = withQuotes(text[0], replies).flat();
-  return nodes.some((node) => node instanceof Node) ? nodes : null;
-}
-
-/** The stances of a debate, each with the numbers of the passages that it was shown; null: the whole pool. */
-function repliesOf(part) {
-  part.replies ??= part.record.rounds.flatMap((round) =>
-    round.turns.map(({ agent, stance, selection }) => ({
-      by: `${agent} in round ${round.n}`,
-      shown: selection ? (selection.ids ?? []) : null,
-      quotes: quoting(part.record.question, stance.text ?? ""),
-    })),
-  );
-  return part.replies;
 }
 
 /** The pool next to the rounds; on a narrow screen a drawer, with the button that opens it. */
@@ -98,7 +73,7 @@ const kindOf = ({ gold, held }) =>
   ["passage", held.some(({ by }) => by.size > 0) && "chosen", gold && "gold"].filter(Boolean).join(" ");
 
 /** What is shown of a passage: its number, title, origin, who selected it, and its text. */
-function passagePart({ entry, text, gold, held, quoted }, count, whole = false) {
+function passagePart({ entry, text, gold, held }, count, whole = false) {
   const several = count > 1;
   const [words, url, date] = text ?? [null, null, null];
   const link = url ?? (/^https?:/.test(entry.key) ? entry.key : null);
@@ -123,13 +98,12 @@ function passagePart({ entry, text, gold, held, quoted }, count, whole = false) 
       const name = several && el("span", { class: "run" }, number ? part.run.name : `${part.run.name} [${n}]`);
       return el("p", { class: "chips" }, name, by.size > 0 && el("span", { class: "unseen" }, "chosen by "), chips(by));
     });
-  const shown = quoted && el("p", { class: "text", dir: "auto" }, quoted.map((node) => node.cloneNode?.(true) ?? node));
   return [
     el("span", { class: "number" }, number),
     el("p", { class: "title", dir: "auto" }, entry.title || "untitled"),
     el("p", { class: "origin" }, origin),
     selected,
-    shown ?? (whole && words ? paragraph(words, "text") : clamped(words)),
+    whole && words ? paragraph(words, "text") : clamped(words),
   ];
 }
 
