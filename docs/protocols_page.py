@@ -27,7 +27,7 @@ settings and stages, also with changes (`--set debaters=3`) and for your own.
 
 FUNCTIONS = """## Functions
 
-A protocol is a function in `madke/engine/protocols/`; its parameters are settings (`--set rounds=2`,
+A protocol is a function in `madke/engine/protocols.py`; its parameters are settings (`--set rounds=2`,
 `--set reads.own=none`). `--set function=NAME` lets another function talk with a protocol's prompts. Every protocol
 also has the settings of [every debate](api.md): debaters, sources, `select`, `temperature`, `early_stop` and so on. A
 setting that the function does not have is refused.

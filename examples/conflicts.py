@@ -54,7 +54,7 @@ def main() -> None:
     for found in run.conflicts():
         print(found.question)
         for position in found.positions:
-            held = ", ".join(f"{each.agent} in rounds {each.rounds}" for each in position.held)
+            held = ", ".join(f"{agent} in rounds {rounds}" for agent, rounds in position.held.items())
             print(f"- {position.answer}: {held}; in passages {position.containing}")
         for each in found.contradictions:
             print(f"passages differ: {each.answers[0]} {each.passages[0]}, {each.answers[1]} {each.passages[1]}")

@@ -23,8 +23,7 @@ from madke.core.schema import Schema, SchemaField
 from madke.core.transcript import Final, Round, Stance, Turn
 from madke.engine.parse import TRUNCATED, marked, read_bound
 from madke.engine.reading import View, view
-from madke.engine.roles import Roles
-from madke.engine.scene import Scene
+from madke.engine.scene import Roles, Scene
 from madke.engine.settings import Reads
 from madke.engine.variant import Variant
 from madke.models.chat_models import close

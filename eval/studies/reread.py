@@ -16,8 +16,7 @@ from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcom
 from madke.engine.agreement import agreed, matcher
 from madke.engine.parse import ParseContext, Parsed, answer_of, is_copied
 from madke.engine.protocol import Protocol
-from madke.engine.roles import Roles
-from madke.engine.scene import Scene
+from madke.engine.scene import Roles, Scene
 from madke.engine.steps import Debate
 from madke.engine.variant import Variant, load_variant
 from madke.retrieval.pools.pool_file import PoolRecord

@@ -32,7 +32,7 @@ from madke.runs.runner import execute
 from madke.runs.spec import RunSpec, questions_of, refuse_sample, resolve, source_specs
 
 if TYPE_CHECKING:
-    from madke.engine.conflicts import ConflictMap
+    from madke.engine.agreement import ConflictMap
     from madke.report.comparison import Comparison
     from madke.scoring.scores import Scores
 

@@ -107,8 +107,7 @@ def copy(
 
     A comment in each template names the values that it gets. FILE names the printed prompt of each stage.
     """
-    from madke.engine.skeleton import copy_variant, copy_words
-    from madke.engine.variant import load_variant
+    from madke.engine.variant import copy_variant, copy_words, load_variant
 
     if to.suffix == ".yaml":
         copy_words(name, to)

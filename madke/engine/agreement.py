@@ -1,12 +1,15 @@
-"""Which answers are the same, who agrees at the end of a debate, and what the passages say of each answer.
+"""Which answers are the same, who agrees at the end of a debate, what the passages say, and the map of a disagreement.
+
+No model is called, and no gold answer is read.
 
 A vague answer can match several that contradict each other ("July 1969" matches "July 20" and "July 11"). Agreement is
 therefore checked for every pair, and groups do not depend on the order of the answers.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import NamedTuple
 
 from madke.core.question import Question
 from madke.core.transcript import Agreement, Change, Final, Position, Quote, Round, Transcript, Turn
@@ -88,205 +91,265 @@ VOTES = ("majority", "weighted")
 Texts = Mapping[int, str]
 """Pool number -> the text of the passage."""
 
-Shown = Callable[[Turn], Collection[int]]
-"""The pool numbers that a debater could read in a turn."""
-
-
-def agreement_of(
-    rounds: Sequence[Round],
-    final: Final,
-    *,
-    task: BaseTask,
-    question: Question,
-    texts: Texts | None,
-    shown: Shown,
-    samples: bool = False,
-) -> Agreement | None:
-    """How a debate ended; None if no debater spoke in its last round. ``texts`` None: the passages are not at hand.
-
-    ``samples``: the rounds are samples of one vote, so all of them count.
-    """
-    turns = [turn for turn in last_turns(rounds, samples=samples) if turn.stance.status != "failed"]
-    if not turns:
-        return None
-    if task.is_prose:
-        return _agreement_of_texts(rounds, final, turns, _Lookup(rounds, task, question, texts, shown))
-    same = matcher(task, question)
-    answer = final.answer
-    groups = sorted(answer_groups(turns, same), key=lambda group: (not _holds(group, answer, same), -len(group)))
-    look = _Lookup(rounds, task, question, texts, shown)
-    positions = tuple(look.position(group) for group in groups)
-    right = [position for position, group in zip(positions, groups, strict=True) if _holds(group, answer, same)]
-    matched = agreed(turns, same)
-    # A judge that takes the answer itself was not asked whether all answers are the same.
-    verdict = rounds[-1].verdict if final.by != "judge" else None
-    judged = verdict is not None and verdict.consensus is not None
-    settled = bool(verdict and verdict.consensus) if judged else matched
-    voted = not judged and not matched and final.by in VOTES
-    return Agreement(
-        outcome="single" if len(turns) < 2 else "consensus" if settled else "split",
-        by="judge" if judged else "vote" if voted else "matcher",
-        same=matched,
-        positions=positions,
-        silent=tuple(turn.agent for turn in turns if turn.stance.answer is None),
-        dissent=tuple(turn.agent for group in groups if not _holds(group, answer, same) for turn in group),
-        changes=tuple(_changes(rounds, same)),
-        cited=_cited(right),
-        checked=any(position.containing is not None or position.quotes for position in right),
-    )
-
 
 def last_turns(rounds: Sequence[Round], *, samples: bool) -> list[Turn]:
     """The turns of the last round; of all rounds if these are samples of one vote."""
     return [turn for entry in (rounds if samples else rounds[-1:]) for turn in entry.turns]
 
 
-def _agreement_of_texts(rounds: Sequence[Round], final: Final, turns: Sequence[Turn], look: "_Lookup") -> Agreement:
-    """Texts are not compared: the judge alone finds a consensus, and without one each text is a position.
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The passages of a debate, in which answers and quotes are looked up."""
 
-    A text that the summarizer merged is nobody's, so nobody dissents from it.
+    task: BaseTask
+    question: Question
+    texts: Texts | None
+    """None: they are not at hand."""
+    shown: Callable[[Turn], Collection[int]]
+    """The pool numbers that a debater could read in a turn."""
+
+    def containing(self, answer: str, numbers: Iterable[int]) -> tuple[int, ...] | None:
+        """The passages that contain an answer by the task's matcher; None if it cannot be looked up."""
+        if self.texts is None or self.task.contained(answer, "", self.question) is None:
+            return None
+        return tuple(n for n in numbers if self.task.contained(answer, self.texts.get(n, ""), self.question))
+
+    def quotes(self, turns: Sequence[tuple[int, Turn]]) -> tuple[Quote, ...]:
+        """The quotes in the stances of some turns (round, turn), each once: debaters repeat themselves.
+
+        A text in quotation marks that names no passage is one only if a passage has it, and the question does not:
+        titles stand in quotation marks too.
+        """
+        first: dict[tuple[object, ...], Quote] = {}
+        for n, turn in turns if self.texts else ():
+            for text, passage in parse_quotes(turn.stance.text):
+                status, found = look_up(text, passage, self.texts or {})
+                asked = look_up(text, None, {0: self.question.question}).status == "found"
+                if passage is not None or (status in ("found", "approximate") and not asked):
+                    quote = Quote(text=text, agent=turn.agent, round=n, passage=passage, status=status, found_in=found)
+                    first.setdefault((text, turn.agent, passage), quote)
+        return tuple(first.values())
+
+    def position(self, group: Sequence[Turn], turns: Sequence[tuple[int, Turn]]) -> Position:
+        """An answer with its supporters (``group``), and the passages and quotes of their turns that gave it."""
+        answer, numbers = group[0].stance.answer or "", set[int]()
+        for _, turn in turns:
+            shown = self.shown(turn)
+            # What it chose or found; without a choice, what it names of the passages shown, or else all of them.
+            numbers |= {*(shown if turn.selection is not None else parse_citations(turn.stance.text, shown) or shown)}
+        return Position(
+            answer=answer,
+            supporters=tuple(turn.agent for turn in group),
+            passages=tuple(sorted(numbers)),
+            containing=self.containing(answer, sorted(numbers)),
+            quotes=self.quotes(turns),
+        )
+
+
+def agreement_of(
+    rounds: Sequence[Round], final: Final, evidence: Evidence, *, samples: bool = False
+) -> Agreement | None:
+    """How a debate ended; None if no debater spoke in its last round.
+
+    ``samples``: the rounds are samples of one vote, so all of them count. Texts are not compared: the judge alone finds
+    a consensus of them, without one each text is a position, and a text that the summarizer merged has no dissent.
     """
-    spoke = [turn for turn in turns if turn.stance.answer is not None]
+    task, question = evidence.task, evidence.question
+    turns = [turn for turn in last_turns(rounds, samples=samples) if turn.stance.status != "failed"]
+    if not turns:
+        return None
+    same: Same = matcher(task, question) if not task.is_prose else str.__eq__
+    every = [(entry.n, turn) for entry in rounds for turn in entry.turns]
+    # A judge that takes the answer itself was not asked whether all answers are the same.
     verdict = rounds[-1].verdict if final.by != "judge" else None
+    judged = verdict is not None and verdict.consensus is not None
     settled = bool(verdict and verdict.consensus)
-    positions = [look.text(group) for group in ([spoke] if settled and spoke else [[turn] for turn in spoke])]
-    picked = [turn.agent for turn in spoke if turn.stance.answer == final.answer]
-    positions.sort(key=lambda position: position.supporters[0] not in picked)
-    quoted = _cited(positions)
+    silent = tuple(turn.agent for turn in turns if turn.stance.answer is None)
+
+    def holds(group: Sequence[Turn]) -> bool:
+        return final.answer is not None and any(same(turn.stance.answer or "", final.answer) for turn in group)
+
+    if task.is_prose:
+        spoke = [turn for turn in turns if turn.stance.answer is not None]
+        groups = [spoke] if settled and spoke else [[turn] for turn in spoke]
+        positions = []
+        for group in sorted(groups, key=lambda group: not holds(group[:1])):
+            said = [(n, turn) for n, turn in every if any(turn is one for one in group)]
+            cited = {n for turn in group for n in citations_in(turn.stance.answer or "")}
+            positions.append(replace(evidence.position(group, said), passages=tuple(sorted(cited))))
+        picked = any(map(holds, groups)) and not settled
+        quoted = _cited(positions) if final.answer else ()
+        return Agreement(
+            outcome="single" if len(turns) < 2 else "consensus" if settled else "split",
+            by="judge" if judged else "matcher",
+            same=settled,
+            positions=tuple(positions),
+            silent=silent,
+            dissent=tuple(turn.agent for turn in spoke if picked and not holds([turn])),
+            cited=tuple(sorted({*citations_in(final.answer or ""), *quoted})),
+            checked=bool(evidence.texts),
+        )
+    groups = sorted(answer_groups(turns, same), key=lambda group: (not holds(group), -len(group)))
+    positions = []
+    for group in groups:
+        answer, supporters = group[0].stance.answer or "", {turn.agent for turn in group}
+        own = [(n, turn) for n, turn in every if turn.agent in supporters and _says(turn, answer, same)]
+        positions.append(evidence.position(group, own))
+    right = [position for position, group in zip(positions, groups, strict=True) if holds(group)]
+    matched = agreed(turns, same)
+    voted = not judged and not matched and final.by in VOTES
     return Agreement(
-        outcome="single" if len(turns) < 2 else "consensus" if settled else "split",
-        by="judge" if verdict is not None and verdict.consensus is not None else "matcher",
-        same=settled,
+        outcome="single" if len(turns) < 2 else "consensus" if (settled if judged else matched) else "split",
+        by="judge" if judged else "vote" if voted else "matcher",
+        same=matched,
         positions=tuple(positions),
-        silent=tuple(turn.agent for turn in turns if turn.stance.answer is None),
-        dissent=tuple(turn.agent for turn in spoke if picked and turn.agent not in picked and not settled),
-        cited=tuple(sorted({*citations_in(final.answer or ""), *(quoted if final.answer else ())})),
-        checked=bool(look.has_texts),
+        silent=silent,
+        dissent=tuple(turn.agent for group in groups if not holds(group) for turn in group),
+        changes=tuple(_changes(rounds, same)),
+        cited=_cited(right),
+        checked=any(position.containing is not None or position.quotes for position in right),
     )
+
+
+def asked_question(transcript: Transcript) -> Question:
+    """The question of a transcript, without golds."""
+    return Question(id=transcript.id, question=transcript.question, task=transcript.task, choices=transcript.choices)
 
 
 def recorded_agreement(transcript: Transcript, task: BaseTask) -> Agreement | None:
     """The agreement of a transcript; of one that an older version wrote, without what only passages can tell."""
     if transcript.agreement is not None:
         return transcript.agreement
-    question = Question(
-        id=transcript.id, question=transcript.question, task=transcript.task, choices=transcript.choices
-    )
     known = {entry.n for entry in transcript.pool}
-    return agreement_of(
-        transcript.rounds, transcript.final, task=task, question=question, texts=None, shown=lambda turn: known
-    )
-
-
-def _holds(group: Sequence[Turn], answer: str | None, same: Callable[[str, str], bool]) -> bool:
-    return answer is not None and any(same(turn.stance.answer or "", answer) for turn in group)
+    evidence = Evidence(task, asked_question(transcript), None, lambda turn: known)
+    return agreement_of(transcript.rounds, transcript.final, evidence)
 
 
 def _cited(right: Sequence[Position]) -> tuple[int, ...]:
     found = {n for position in right for n in position.containing or ()}
-    found |= {
-        n for position in right for quote in position.quotes for n in quote.found_in if quote.status != "stitched"
-    }
-    return tuple(sorted(found))
+    quotes = [quote for position in right for quote in position.quotes if quote.status != "stitched"]
+    return tuple(sorted(found.union(*(quote.found_in for quote in quotes))))
 
 
-def _changes(rounds: Sequence[Round], same: Callable[[str, str], bool]) -> list[Change]:
-    changes, last = [], dict[str, str]()
+def _says(turn: Turn, answer: str, same: Same) -> bool:
+    return turn.stance.answer is not None and same(turn.stance.answer, answer)
+
+
+def _changes(rounds: Sequence[Round], same: Same) -> Iterator[Change]:
+    last: dict[str, str] = {}
     for entry in rounds:
         for turn in entry.turns:
             answer, before = turn.stance.answer, last.get(turn.agent)
             if answer is None:
                 continue
             if before is not None and not same(before, answer):
-                changes.append(Change(agent=turn.agent, round=entry.n, before=before, after=answer))
+                yield Change(agent=turn.agent, round=entry.n, before=before, after=answer)
             last[turn.agent] = answer
-    return changes
 
 
-class _Lookup:
-    """The evidence of answers, in the turns of the debaters who gave them."""
+# The map of a disagreement.
 
-    def __init__(
-        self, rounds: Sequence[Round], task: BaseTask, question: Question, texts: Texts | None, shown: Shown
-    ) -> None:
-        self._rounds, self._task, self._question, self._shown = rounds, task, question, shown
-        self._texts = texts
-        self._same = matcher(task, question)
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeldPosition:
+    """One answer of a debate: all replies of all rounds that are the same under the task's matcher."""
+
+    answer: str
+    """In the words of the first who gave it."""
+    held: Mapping[str, tuple[int, ...]]
+    """Debater -> the rounds in which it gave the answer."""
+    final: bool
+    """Whether it is the answer of the debate."""
+    containing: tuple[int, ...] | None
+    """Pool numbers of all passages that contain it, read or not. None: it cannot be looked up."""
+    quotes: tuple[Quote, ...]
+    """What the debaters quoted for it, looked up."""
+
+
+class Contradiction(NamedTuple):
+    """Two answers that differ under the task's matcher, and the passages that contain the first and the second."""
+
+    answers: tuple[str, str]
+    passages: tuple[tuple[int, ...], tuple[int, ...]]
+
+
+class Turnaround(NamedTuple):
+    """A debater that changed its answer, and what it had before it that says the new one."""
+
+    change: Change
+    read: tuple[str, ...]
+    """The debaters whose stance of the round before it read, if that has the new answer."""
+    passages: tuple[int, ...]
+    """Passages with the new answer that it named in this round and not before."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConflictMap:
+    """All answers of a debate, who held them when, what stands behind each, and what changed minds."""
+
+    id: str
+    question: str
+    repeat: int
+    positions: tuple[HeldPosition, ...]
+    """The final answer first, then by the number of replies."""
+    contradictions: tuple[Contradiction, ...]
+    changes: tuple[Turnaround, ...]
 
     @property
-    def has_texts(self) -> bool:
-        """Whether there are passages to look up."""
-        return bool(self._texts)
-
-    def text(self, group: Sequence[Turn]) -> Position:
-        """Texts that say the same, with what they cite and quote."""
-        last = [(entry.n, turn) for entry in self._rounds for turn in entry.turns if any(turn is one for one in group)]
-        cited = {n for _, turn in last for n in citations_in(turn.stance.answer or "")}
-        return replace(self._position(group, last), passages=tuple(sorted(cited)))
-
-    def position(self, group: Sequence[Turn]) -> Position:
-        """An answer with its supporters, and the passages and quotes of all their turns that gave it."""
-        answer = group[0].stance.answer or ""
-        supporters = {turn.agent for turn in group}
-        turns = [
-            (entry.n, turn)
-            for entry in self._rounds
-            for turn in entry.turns
-            if turn.agent in supporters and turn.stance.answer is not None and self._same(turn.stance.answer, answer)
-        ]
-        return self._position(group, turns)
-
-    def _position(self, group: Sequence[Turn], turns: Sequence[tuple[int, Turn]]) -> Position:
-        answer = group[0].stance.answer or ""
-        numbers = tuple(sorted({n for _, turn in turns for n in self._passages(turn)}))
-        quotes = [quote for n, turn in turns for quote in quotes_in(turn, n, self._texts, self._question)]
-        return Position(
-            answer=answer,
-            supporters=tuple(turn.agent for turn in group),
-            passages=numbers,
-            containing=containing(answer, numbers, self._texts, self._task, self._question),
-            quotes=tuple(without_repeats(quotes)),
-        )
-
-    def _passages(self, turn: Turn) -> Collection[int]:
-        """What a debater chose or found; without a choice, what it names of the passages shown, or else all of them."""
-        shown = self._shown(turn)
-        if turn.selection is not None:
-            return shown
-        return parse_citations(turn.stance.text, shown) or shown
+    def is_conflict(self) -> bool:
+        """Whether more than one answer was given."""
+        return len(self.positions) > 1
 
 
-def containing(
-    answer: str, numbers: Iterable[int], texts: Texts | None, task: BaseTask, question: Question
-) -> tuple[int, ...] | None:
-    """The passages that contain an answer by the task's matcher; None if it cannot be looked up."""
-    if texts is None or task.contained(answer, "", question) is None:
-        return None
-    return tuple(n for n in numbers if task.contained(answer, texts.get(n, ""), question))
+def conflicts_of(transcript: Transcript, task: BaseTask, texts: Texts | None) -> ConflictMap | None:
+    """The map of a debate; None if nobody gave an answer, and for prose, whose texts no matcher compares.
 
-
-def quotes_in(turn: Turn, round_n: int, texts: Texts | None, question: Question) -> list[Quote]:
-    """The quotes in a stance.
-
-    A text in quotation marks that names no passage is one only if a passage has it, and the question does not: titles
-    stand in quotation marks too.
+    ``texts``: pool number -> title and text of the passage; None if they are not at hand, and nothing is looked up.
     """
-    if not texts:
-        return []
-    quotes = []
-    for text, passage in parse_quotes(turn.stance.text):
-        status, found = look_up(text, passage, texts)
-        asked = look_up(text, None, {0: question.question}).status == "found"
-        if passage is not None or (status in ("found", "approximate") and not asked):
-            quotes.append(
-                Quote(text=text, agent=turn.agent, round=round_n, passage=passage, status=status, found_in=found)
+    pool, question = {entry.n for entry in transcript.pool}, asked_question(transcript)
+    evidence, same = Evidence(task, question, texts, lambda turn: pool), matcher(task, question)
+    said = [(entry.n, turn) for entry in transcript.rounds for turn in entry.turns]
+    round_of = {id(turn): n for n, turn in said}
+    positions = []
+    for group in [] if task.is_prose else answer_groups([turn for _, turn in said], same):
+        answer, held = group[0].stance.answer or "", dict[str, tuple[int, ...]]()
+        for turn in group:
+            held[turn.agent] = (*held.get(turn.agent, ()), round_of[id(turn)])
+        positions.append(
+            HeldPosition(
+                answer=answer,
+                held=held,
+                final=transcript.answer is not None and same(answer, transcript.answer),
+                containing=evidence.containing(answer, texts or ()),
+                quotes=evidence.quotes([(round_of[id(turn)], turn) for turn in group]),
             )
-    return quotes
+        )
+    if not positions:
+        return None
+    positions.sort(key=lambda each: (not each.final, -sum(map(len, each.held.values()))))
 
+    def named(turn: Turn) -> set[int]:
+        chosen = {*(turn.selection.ids if turn.selection else ()), *(turn.search.ids if turn.search else ())}
+        return chosen | {*parse_citations(turn.stance.text, pool)}
 
-def without_repeats(quotes: Sequence[Quote]) -> list[Quote]:
-    """Each quote once: debaters repeat themselves from round to round."""
-    first: dict[Quote, Quote] = {}
-    for quote in quotes:
-        first.setdefault(replace(quote, round=0), quote)
-    return list(first.values())
+    def turnaround(change: Change) -> Turnaround:
+        own = {n: turn for n, turn in said if turn.agent == change.agent and n <= change.round}
+        now, before = own[change.round], {n for at, turn in own.items() if at < change.round for n in named(turn)}
+        holds = next((each for each in positions if same(each.answer, change.after)), None)
+        gave = {turn.agent for n, turn in said if n == change.round - 1 and _says(turn, change.after, same)}
+        read = tuple(agent for agent in dict.fromkeys(now.reads) if agent in gave)
+        fresh = named(now) - before
+        return Turnaround(change, read, tuple(n for n in (holds and holds.containing) or () if n in fresh))
+
+    return ConflictMap(
+        id=transcript.id,
+        question=transcript.question,
+        repeat=transcript.repeat,
+        positions=tuple(positions),
+        contradictions=tuple(
+            Contradiction((one.answer, other.answer), (one.containing, other.containing))
+            for one, other in combinations(positions, 2)
+            if one.containing and other.containing and not same(one.answer, other.answer)
+        ),
+        changes=tuple(map(turnaround, _changes(transcript.rounds, same))),
+    )

@@ -9,7 +9,6 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
-from itertools import accumulate
 from typing import NamedTuple
 
 from madke.core.transcript import CitationCheck, QuoteStatus
@@ -33,8 +32,10 @@ _MARKS = str.maketrans(
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-\s*(?=[^\W\d_])")
 _CJK_SPACE = re.compile(rf"(?<=[{_CJK}])\s+|\s+(?=[{_CJK}])")
 _ELLIPSIS = re.compile(r"\s*(?:\[\s*(?:\.{2,}|\u2026)\s*\]|\(\s*(?:\.{2,}|\u2026)\s*\)|\.{3,}|\u2026)\s*")
-_EDGE = " \t\n\"'.,;:!?-([)]"
+_AROUND = " \t\n\"'.,;:!?-([)]"
 _WORD = re.compile(rf"[{_CJK}]|[^\W_](?:[^\W_]|'(?=[^\W_]))*")
+_EDGE = rf"(?:(?<![^\W_])|(?![^\W_])|(?<=[{_CJK}])|(?=[{_CJK}]))"
+"""Where a word may begin or end; Chinese, Japanese and Korean characters are words."""
 # Letters of other scripts that look like Latin ones.
 _LOOK_ALIKES = str.maketrans(
     "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0458\u0455\u0501\u051b\u051d"
@@ -54,29 +55,21 @@ class LookedUp(NamedTuple):
 
 def look_up(quote: str, passage: int | None, texts: Mapping[int, str]) -> LookedUp:
     """Look a quote up in numbered passages. ``passage``: the number that the stance names; None if it names none."""
-    parts = [part for part in (normalised(part).strip(_EDGE) for part in _ELLIPSIS.split(quote[:_LONGEST])) if part]
+    parts = [part for part in (normalised(part).strip(_AROUND) for part in _ELLIPSIS.split(quote[:_LONGEST])) if part]
     wanted = " ".join(parts)
     if len(wanted) < MIN_QUOTE:
         return LookedUp("too_short")
     named = [passage] if passage is not None and passage in texts else []
     others = [n for n in texts if n not in named]
-    if len(parts) == 1:
-        for numbers, status in _attributed(named, others, "found", passage):
-            if found := [n for n in numbers if _has(normalised(texts[n]), wanted)]:
-                return LookedUp(status, tuple(found))
-        for numbers, status in _attributed(named, others, "approximate", passage):
-            if found := [n for n in numbers if _nearly_has(normalised(texts[n]), wanted)]:
-                return LookedUp(status, tuple(found))
-    if pieces := _pieces(parts, [*named, *others], texts):
-        return LookedUp("stitched", pieces)
-    return LookedUp("not_found")
-
-
-def _attributed(
-    named: Sequence[int], others: Sequence[int], status: QuoteStatus, passage: int | None
-) -> list[tuple[Sequence[int], QuoteStatus]]:
-    """Where to look first and what it means. A quote that names no passage cannot be misattributed."""
-    return [(named, status), (others, status if passage is None else "misattributed")]
+    ways: tuple[tuple[QuoteStatus, Callable[[str, str], bool]], ...] = (("found", _has), ("approximate", _nearly_has))
+    for status, has in ways if len(parts) == 1 else ():
+        # A quote that names no passage cannot be misattributed.
+        elsewhere: QuoteStatus = status if passage is None else "misattributed"
+        for numbers, means in ((named, status), (others, elsewhere)):
+            if found := tuple(n for n in numbers if has(normalised(texts[n]), wanted)):
+                return LookedUp(means, found)
+    pieces = _pieces(parts, [*named, *others], texts)
+    return LookedUp("stitched", pieces) if pieces else LookedUp("not_found")
 
 
 @lru_cache(maxsize=4096)
@@ -88,85 +81,34 @@ def normalised(text: str) -> str:
 
 
 def _has(text: str, part: str) -> bool:
-    """Whether the text has the part, from the start of a word to the end of one."""
-    at = text.find(part)
-    while at >= 0:
-        if _is_edge(text, at) and _is_edge(text, at + len(part)):
-            return True
-        at = text.find(part, at + 1)
-    return False
-
-
-def _is_edge(text: str, at: int) -> bool:
-    """Whether a word may begin or end here; Chinese, Japanese and Korean characters are words."""
-    if at <= 0 or at >= len(text):
-        return True
-    before, after = text[at - 1], text[at]
-    is_cjk = re.match(f"[{_CJK}]", before) or re.match(f"[{_CJK}]", after)
-    return bool(is_cjk) or not (before.isalnum() and after.isalnum())
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text)
+    return part in text and re.search(_EDGE + re.escape(part) + _EDGE, text) is not None
 
 
 def _nearly_has(text: str, quote: str) -> bool:
-    """Whether the text has the words of the quote in other spellings.
+    """Whether the text has the words of the quote in other spellings, apart from small words; no number may differ."""
+    own, there = _large_words(quote), _large_words(text)
+    most = max(1, len(own) // 4)
+    return len(own) > 1 and any(
+        all(map(_one_word, own, there[at:])) and sum(map(str.__ne__, own, there[at:])) <= most
+        for at in range(len(there) - len(own) + 1)
+    )
 
-    Small words may be missing or added. No number and no other word may differ by more than its spelling.
-    """
-    own, there = _words(_folded(quote)), _words(_folded(text))
-    if len(own) < 3 or len(own) > len(there) + 2:
-        return False
-    return any(_same_words(own, there[start : start + length]) for start, length in _windows(own, there))
 
-
-def _folded(text: str) -> str:
+@lru_cache(maxsize=256)
+def _large_words(text: str) -> list[str]:
     """Without accents, and with Latin letters for those that look alike."""
     plain = unicodedata.normalize("NFD", text.translate(_LOOK_ALIKES))
-    return unicodedata.normalize("NFC", "".join(c for c in plain if not unicodedata.combining(c)))
-
-
-def _windows(own: Sequence[str], there: Sequence[str]) -> list[tuple[int, int]]:
-    """Start and length of the parts of the text that share most words with the quote."""
-    wanted = set(own)
-    shared_before = [0, *accumulate(word in wanted for word in there)]
-    best: list[tuple[int, int, int]] = []
-    for start in range(max(1, len(there) - len(own) + 3)):
-        shared = shared_before[min(start + len(own), len(there))] - shared_before[start]
-        if 2 * shared >= len(own):
-            best.append((shared, start, len(own)))
-    best.sort(reverse=True)
-    return [(start, length + more) for _, start, length in best[:8] for more in (0, 1, -1, 2)]
-
-
-def _same_words(own: Sequence[str], there: Sequence[str]) -> bool:
-    edits = 0
-    for kind, a, b, c, d in SequenceMatcher(None, own, there, autojunk=False).get_opcodes():
-        if kind == "equal":
-            continue
-        ours, theirs = list(own[a:b]), list(there[c:d])
-        if "".join(ours) == "".join(theirs):
-            edits += 1
-            continue
-        ours, theirs = _without_small(ours, theirs), _without_small(theirs, ours)
-        if len(ours) != len(theirs) or not all(map(_one_word, ours, theirs)):
-            return False
-        edits += max(b - a, d - c)
-    return edits <= max(1, len(own) // 4)
-
-
-def _without_small(words: Sequence[str], others: Sequence[str]) -> list[str]:
-    return [word for word in words if word not in _SMALL] if len(words) != len(others) else list(words)
+    plain = unicodedata.normalize("NFC", "".join(c for c in plain if not unicodedata.combining(c)))
+    return [word for word in _WORD.findall(plain) if word not in _SMALL]
 
 
 def _one_word(one: str, other: str) -> bool:
     """Whether two words are spellings of one: a slip of the pen, not another number or name."""
-    if one in _SMALL and other in _SMALL:
-        return {one, other} <= {"a", "an", "the"}
-    if any(c.isdigit() for c in one + other) or min(len(one), len(other)) < 4:
+    if one == other:
+        return True
+    if one[0] != other[0] or any(c.isdigit() for c in one + other) or min(len(one), len(other)) < 4:
         return False
-    return one[0] == other[0] and SequenceMatcher(None, one, other, autojunk=False).ratio() >= _CLOSE
+    return SequenceMatcher(None, one, other, autojunk=False).ratio() >= _CLOSE
 
 
 def _pieces(parts: Sequence[str], numbers: Sequence[int], texts: Mapping[int, str]) -> tuple[int, ...]:
@@ -174,7 +116,7 @@ def _pieces(parts: Sequence[str], numbers: Sequence[int], texts: Mapping[int, st
     ways: list[Sequence[str]] = [parts] if 1 < len(parts) <= _MOST_PARTS else []
     if len(parts) == 1:
         ends = [word.end() for word in _WORD.finditer(parts[0])]
-        halves = ((parts[0][:end], parts[0][end:].strip(_EDGE)) for end in ends)
+        halves = ((parts[0][:end], parts[0][end:].strip(_AROUND)) for end in ends)
         ways += [each for each in halves if min(map(len, each)) >= MIN_QUOTE]
     for way in ways:
         places = [next((n for n in numbers if _has(normalised(texts[n]), part)), None) for part in way]
@@ -257,13 +199,9 @@ def merged(text: str, question: str, stances: Sequence[str]) -> tuple[str, Citat
         removed += [n for n in each.citations if n not in sources]
         restored += back
     found = "".join(parts)
-    left = citations_in(found)
-    lost = (n for other in cited for n in other.citations if n not in left)
-    return found, CitationCheck(removed=_once(removed), restored=_once(restored), lost=_once(lost))
-
-
-def _once(numbers: Iterator[int] | Sequence[int]) -> tuple[int, ...]:
-    return tuple(sorted(set(numbers)))
+    lost = {n for other in cited for n in other.citations} - {*citations_in(found)}
+    removed, restored, lost = (tuple(sorted(set(numbers))) for numbers in (removed, restored, lost))
+    return found, CitationCheck(removed=removed, restored=restored, lost=lost)
 
 
 def _citing(sentence: Sentence, numbers: Sequence[int]) -> str:

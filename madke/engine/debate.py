@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 
 from madke.core import events
-from madke.core.chat import fields_of, takes_schemas
+from madke.core.chat import fields_of
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Agreement, Final, Round, Transcript, Turn, outcome
-from madke.engine.agreement import agreement_of
+from madke.engine.agreement import Evidence, agreement_of
 from madke.engine.protocol import Protocol, function_of
-from madke.engine.roles import Roles, citable_numbers, searchable
-from madke.engine.scene import Scene
+from madke.engine.scene import Roles, Scene, citable_numbers, searchable
 from madke.engine.steps import Debate
 from madke.tasks.base import BaseTask
 
@@ -42,10 +41,6 @@ async def hold_debate(scene: Scene) -> Transcript:
     check_task(protocol, scene.task)
     if protocol.needs_search and scene.retrieve is None:
         raise UserError("allow_search needs sources that can be searched, not only a pool")
-    if protocol.structured == "require":
-        names = (scene.cast[role].name for role in _bound_roles(protocol, scene) if not takes_schemas(scene.cast[role]))
-        if (name := next(names, None)) is not None:
-            raise UserError(f"structured = require: the model {name} takes no JSON schemas; set structured to auto")
     scene.tell(events.DebateStarted, pool=scene.pool)
     debate, final = await run_protocol(scene, Roles(scene))
     rounds = debate.past
@@ -95,15 +90,6 @@ def check_task(protocol: Protocol, task: BaseTask) -> None:
         raise UserError(f"task {task.name!r}: {why}; take one with a judge or a summarizer, such as madke or moa")
 
 
-def _bound_roles(protocol: Protocol, scene: Scene) -> tuple[str, ...]:
-    """The roles with a stage that can have a schema."""
-    stages = set(protocol.stages)
-    quotes = protocol.cite and scene.marker not in ("text", "alone") and not protocol.trace.weighs
-    debaters = [debater.name for debater in protocol.cast] if stages & {"select", "reflect"} or quotes else []
-    judge = ["judge"] if stages & {"judge", "extract"} else []
-    return (*debaters, *judge, *(["summarizer"] if "summarize" in stages else []))
-
-
 def _agreement(scene: Scene, rounds: Sequence[Round], final: Final, samples: bool) -> Agreement | None:
     texts = searchable(scene, range(len(scene.pool.passages))) or None
     debaters = {debater.name: debater for debater in scene.debaters}
@@ -111,6 +97,4 @@ def _agreement(scene: Scene, rounds: Sequence[Round], final: Final, samples: boo
     def shown(turn: Turn) -> Sequence[int]:
         return citable_numbers(scene, debaters[turn.agent], turn) if turn.agent in debaters else ()
 
-    return agreement_of(
-        rounds, final, task=scene.task, question=scene.question, texts=texts, shown=shown, samples=samples
-    )
+    return agreement_of(rounds, final, Evidence(scene.task, scene.question, texts, shown), samples=samples)

@@ -13,9 +13,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from madke.core.question import Question
 from madke.core.transcript import Deferral, Transcript
-from madke.engine.agreement import answer_groups, matcher, recorded_agreement
+from madke.engine.agreement import answer_groups, asked_question, matcher, recorded_agreement
 from madke.tasks.base import BaseTask
 
 # Signals: figures from a transcript that may tell whether its answer is right. No golds are read.
@@ -35,10 +34,7 @@ def signals(transcript: Transcript, task: BaseTask) -> dict[str, float]:
     agreement = recorded_agreement(transcript, task)
     if stated_answer(transcript) is None or agreement is None:
         return {}
-    question = Question(
-        id=transcript.id, question=transcript.question, task=transcript.task, choices=transcript.choices
-    )
-    groups = answer_groups(transcript.rounds[0].turns, matcher(task, question))
+    groups = answer_groups(transcript.rounds[0].turns, matcher(task, asked_question(transcript)))
     agents = {turn.agent for entry in transcript.rounds for turn in entry.turns}
     supporters = {agent for each in agreement.positions for agent in each.supporters}
     # With samples of one vote, the agreement is that of all rounds. The last one may have failed calls too.
@@ -61,10 +57,6 @@ def signals(transcript: Transcript, task: BaseTask) -> dict[str, float]:
 def stated_answer(transcript: Transcript) -> str | None:
     """The final answer, also a deferred one."""
     return transcript.answer if transcript.deferral is None else transcript.deferral.answer
-
-
-Settle = Callable[[Transcript], Transcript]
-"""Changes a finished debate before its end is reported, for example into a deferred one."""
 
 
 # Thresholds.
@@ -128,7 +120,7 @@ class Deferring(BaseModel, frozen=True, extra="forbid"):
     level: Level
     calibration: Calibration
 
-    def settle(self, task: BaseTask) -> Settle:
+    def settle(self, task: BaseTask) -> Callable[[Transcript], Transcript]:
         """Defers the debates of a task that do not reach the threshold."""
         least, signal = self.calibration.threshold(self.level), self.calibration.signal
         assert least is not None, "resolve() checks it"

@@ -1,8 +1,10 @@
-"""The state of one debate, and the function that makes its model calls."""
+"""The state of one debate, and the calls of its roles: each renders a stage's template, calls and reads the reply."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
+from math import ceil
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from typing import Protocol as TypingProtocol
 
@@ -24,10 +26,27 @@ from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.schema import Schema
 from madke.core.stage import ShownPassage, Spoken, Stage
-from madke.core.transcript import Called, PoolEntry, StageUsage, Truncation, Turn
-from madke.engine.deferral import Settle
-from madke.engine.parse import TRUNCATED, BoundReply, Marker, ParseContext, checked, read_bound, without_reasoning
-from madke.engine.reading import as_message, groups_without, quoted
+from madke.core.transcript import (
+    Called,
+    Digest,
+    Final,
+    PoolEntry,
+    Reflection,
+    Remark,
+    Round,
+    Search,
+    Selection,
+    StageUsage,
+    Stance,
+    Transcript,
+    Truncation,
+    Turn,
+    Verdict,
+)
+from madke.engine import parse
+from madke.engine.citations import looked_up, merged
+from madke.engine.parse import BoundReply, Marker, ParseContext
+from madke.engine.reading import View, as_message, groups_without, quoted, stances_of
 from madke.engine.settings import Debater, Settings
 from madke.tasks.base import BaseTask
 
@@ -44,10 +63,7 @@ class Prompts(TypingProtocol):
         prompt: str | None = None,
         chat: Sequence[Message] = (),
     ) -> tuple[Message, ...]:
-        """Render a stage's messages with its values, for a task and a debater's own ``prompt``.
-
-        ``chat`` are the messages of a debate that is shown as a chat; they come before the last one.
-        """
+        """A stage's messages for a task and a debater's own ``prompt``; those of ``chat`` come before the last one."""
 
     def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
         """The names of the values that the messages depend on, besides question, task and ``prompt``."""
@@ -65,11 +81,22 @@ ScoreAnswers = Callable[[Question, Sequence[str]], Awaitable[Sequence[float]]]
 Schemas = Callable[[Sequence[int]], Schema | None]
 """The schema of a reply, given the numbers of the passages in its prompt."""
 
+_COMMON = frozenset({"question", "options", "task", "examples", "marker", "round", "rounds", "debaters"})
+_DEBATER = _COMMON | {"debater", "persona", "knowledge", "own", "prepared"}
+_READER = _DEBATER | {"peers", "history", "groups", "digest", "critique", "cite", "bound"}
 
-def no_schema(shown: Sequence[int]) -> Schema | None:
-    """For replies in free text."""
-    return None
-
+STAGE_VALUES: Mapping[str, frozenset[str]] = {
+    "select": _DEBATER | {"max_selected", "allow_search", "bound"},
+    "speak": _READER,
+    "reply": _READER,
+    "reflect": _DEBATER | {"bound"},
+    "digest": _COMMON | {"stances", "digest"},
+    **dict.fromkeys(("judge", "extract", "summarize"), _COMMON | {"stances", "bound"}),
+    "pick": _COMMON | {"stances"},
+}
+"""Stage -> the variables that its template may use."""
+PREPARE_VALUES = _DEBATER
+REMARK_VALUES = _COMMON | {"stances", "knowledge"}
 
 _SHARE = 8
 """Each attempt to shorten a prompt drops an eighth of its stances or passages."""
@@ -110,7 +137,7 @@ class Scene:
     speak."""
     retrieve: Retrieve | None = None
     score_answers: ScoreAnswers | None = None
-    settle: Settle | None = None
+    settle: Callable[[Transcript], Transcript] | None = None
     """Changes the transcript at the end, such as to defer its answer."""
     listen: Listener | None = None
     """Receives each event of :mod:`madke.core.events` when it happens."""
@@ -190,7 +217,7 @@ class Scene:
         values: Mapping[str, Any],
         *,
         droppable: int = 0,
-        schema: Schemas = no_schema,
+        schema: Schemas | None = None,
         chat: bool = False,
     ) -> "StageReply":
         """Make one call of a stage to the model of ``agent`` in a round (1-based).
@@ -216,7 +243,7 @@ class Scene:
                 max_tokens=self.protocol.max_tokens,
                 stop=self.protocol.stop_strings,
                 seed=call_seed(self.seed, purpose),
-                bound=self._bound(stage, agent, prompt, schema(kept.get("knowledge", ())), render),
+                bound=self._bound(stage, agent, prompt, schema(kept.get("knowledge", ())) if schema else None, render),
                 stage=self._stage(stage, kept),
                 on_delta=on_delta if self.deltas and self.listen is not None else None,
             )
@@ -224,7 +251,7 @@ class Scene:
             completion = await self.cast[agent].complete(request)
             if completion.text.strip() and self.marker != "text":
                 # A custom model may return only reasoning. With marker "text" the reply is taken as it is.
-                completion = checked(completion, request.max_tokens)
+                completion = parse.checked(completion, request.max_tokens)
             self.tell(CallFinished, purpose=purpose, completion=completion)
             retries += max(0, completion.attempts - 1)
             if completion.outcome != "too_long" or self.protocol.overflow == "fail":
@@ -239,15 +266,15 @@ class Scene:
         place, read = (round_n, stage, agent), completion.usage.prompt_tokens
         self._prompts.append(_Prompt(self.cast[agent].name, place, request.messages, read))
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
-        text = writable(without_reasoning(completion.text))
+        text = writable(parse.without_reasoning(completion.text))
         request = request.in_form(bound=bool(completion.bound))
-        bound = read_bound(text, request.bound.schema) if request.bound and completion.outcome == "ok" else None
+        bound = parse.read_bound(text, request.bound.schema) if request.bound and completion.outcome == "ok" else None
         reply = Called(
             text=text if bound is None else bound.text,
             error=error and writable(error),
             truncated=None if truncated == _NOTHING_TRUNCATED else truncated,
             max_tokens=completion.max_tokens,
-            cut=completion.finish_reason.casefold() in TRUNCATED,
+            cut=completion.finish_reason.casefold() in parse.TRUNCATED,
             bound=request.bound is not None,
         )
         return StageReply(reply, self._context(request, agent, kept), bound)
@@ -256,12 +283,10 @@ class Scene:
         self, stage: str, agent: str, prompt: str | None, schema: Schema | None, render: "Callable[..., _Messages]"
     ) -> BoundForm | None:
         """How to ask with a schema; None if protocol, template or model has no such form."""
-        structured = self.protocol.structured
-        if schema is None or structured == "off" or not takes_schemas(self.cast[agent]):
+        if schema is None or self.protocol.structured == "off" or not takes_schemas(self.cast[agent]):
             return None
-        if "bound" not in self.prompts.shows(stage, prompt=prompt):
-            return None
-        return BoundForm(schema=schema, task=render(bound=True)[-1].content, required=structured == "require")
+        has_form = "bound" in self.prompts.shows(stage, prompt=prompt)
+        return BoundForm(schema=schema, task=render(bound=True)[-1].content) if has_form else None
 
     def _context(self, request: ChatRequest, agent: str, values: Mapping[str, Any]) -> ParseContext:
         """What the parsers need of a request, from the values of its stage."""
@@ -368,15 +393,15 @@ class Scene:
             decides=self.decides,
         )
 
-    def passage(self, n: int) -> tuple[str, str]:
-        """Title and text of a pool passage: what prompts show, and what answers and quotes are looked up in."""
-        passage = self.pool.passages[n]
-        return passage.title, passage.text
+    def place_of(self, debater: Debater) -> int:
+        """The place of a debater in the cast, from 0."""
+        return [other.name for other in self.debaters].index(debater.name)
 
     def _line(self, n: int) -> ShownPassage:
         """A pool passage without line breaks: a passage is one line of a prompt."""
         if n not in self._lines:
-            title, text = (" ".join(part.split()) for part in self.passage(n))
+            passage = self.pool.passages[n]
+            title, text = (" ".join(part.split()) for part in (passage.title, passage.text))
             self._lines[n] = ShownPassage(n, title, text)
         return self._lines[n]
 
@@ -416,6 +441,17 @@ class StageReply(NamedTuple):
     bound: BoundReply | None
     """The values of a reply that keeps to the schema of its request; None for free text."""
 
+    def fields(self, parsed: parse.Parsed[Any] | None = None) -> dict[str, Any]:
+        """The fields of a record: what came back and, if it was read, status and rule.
+
+        The status is ``cut`` if the reply was stopped before it said anything that can be read.
+        """
+        found = fields_of(self.called)
+        if parsed is None:
+            return found
+        cut = self.called.cut and parsed.status == "unmarked"
+        return {**found, "status": "cut" if cut else parsed.status, "rule": parsed.rule}
+
 
 def _keys(passage: Passage) -> list[str]:
     return [f"key {passage.source} {passage.key}", *sorted(passage.dedup_keys)]
@@ -431,3 +467,215 @@ def usage_with_call(total: StageUsage, completion: Completion, retries: int) -> 
     failed, seconds, tokens = completion.outcome != "ok", completion.seconds, fields_of(completion.usage)
     how = {"paid": completion.paid, "failed": failed, "retries": retries, "bound": bool(completion.bound)}
     return total + StageUsage(calls=1, seconds=seconds, **how, **tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The calls of one debate. A simulated debate has others (:mod:`madke.engine.simulate`)."""
+
+    scene: Scene
+
+    async def prepare(self, debater: Debater) -> None:
+        """Make the calls of a debater's ``prepare`` stages; each sees the texts of the earlier ones."""
+        scene = self.scene
+        texts = scene.prepared.setdefault(debater.name, {})
+        for stage in debater.prepare:
+            reply, *_ = await self._ask(stage, debater, 1, {"knowledge": allowed(scene, debater), "own": None})
+            if reply.error is not None:
+                scene.unprepared[debater.name] = f"its {stage} failed: {reply.error}"
+                return
+            texts[stage] = reply.text
+
+    async def select(self, debater: Debater, round_n: int, view: View) -> tuple[Selection, Search | None]:
+        """Ask a debater which passages it wants (Eq. 2: it never sees the peers), and what to search for."""
+        scene = self.scene
+        numbers, size = allowed(scene, debater), len(scene.pool.passages)
+        limit, allow_search = scene.protocol.max_selected, scene.protocol.allow_search
+        values = {"knowledge": numbers, "max_selected": limit, "allow_search": allow_search, "own": view.last}
+        schema = None if allow_search else partial(parse.selection_schema, limit)
+        reply = await self._ask("select", debater, round_n, values, schema=schema)
+        called, context, bound = reply
+        if called.error is not None:
+            return Selection(status="failed", **reply.fields()), None
+        shown = set(numbers) - set(called.truncated.passages if called.truncated else ())
+        parsed = (
+            parse.parse_selection(called.text, size=size, limit=limit, shown=shown, context=context)
+            if bound is None
+            else parse.bound_selection(bound, limit)
+        )
+        queries = parse.parse_searches(called.text, limit=1, context=context).value if allow_search else ()
+        return replace(parsed.value, **reply.fields(parsed)), Search(query=queries[0]) if queries else None
+
+    async def speak(self, debater: Debater, round_n: int, numbers: Sequence[int], view: View) -> Stance:
+        """Ask a debater for its stance, with the passages ``numbers``. Eq. 3 in round 1; Eq. 4 as a reply to ``view``.
+
+        A stance with a schema is reasons with quotes, and then an answer: no text, no lone answer, no confidence.
+        """
+        scene, task = self.scene, self.scene.task
+        stage = "speak" if view.empty else "reply"
+        asks_quotes = scene.protocol.cite or task.cites
+        shows = ("own", "peers", "history", "groups", "digest", "critique")
+        values = {"knowledge": numbers, "cite": bool(numbers) and asks_quotes} | {n: getattr(view, n) for n in shows}
+        bindable = asks_quotes and scene.marker not in ("text", "alone") and not scene.weighs
+        reply = await self._ask(
+            stage,
+            debater,
+            round_n,
+            values,
+            droppable=len(view.peers) + len(view.history),
+            schema=partial(parse.stance_schema, task, scene.question) if bindable else None,
+            chat=view.chat,
+        )
+        called = reply.called
+        if called.error is not None:
+            return Stance(stage=stage, status="failed", **reply.fields())
+        shown = set(numbers) - set(called.truncated.passages if called.truncated else ())
+        parsed = self._answer(reply, shown)
+        if task.is_prose and parsed.value is not None:
+            checked = looked_up(parsed.value, scene.question.question, searchable(scene, shown))
+            parsed, called = replace(parsed, value=checked), replace(called, text=checked)
+            reply = reply._replace(called=called)
+        confidence = parse.parse_confidence(called.text, context=reply.context).value if scene.weighs else None
+        copied = parse.is_copied(called.text, reply.context)
+        return Stance(stage=stage, answer=parsed.value, confidence=confidence, copied=copied, **reply.fields(parsed))
+
+    async def reflect(self, debater: Debater, round_n: int, own: str) -> Reflection:
+        """Ask a debater to review its own stance and say whether it is satisfied."""
+        values = {"knowledge": allowed(self.scene, debater), "own": own}
+        reply = await self._ask("reflect", debater, round_n, values, schema=lambda shown: parse.review_schema())
+        if reply.called.error is not None:
+            return Reflection(satisfied=None, **reply.fields())
+        parsed = self._verdict(reply)
+        return Reflection(satisfied=parsed.value.consensus, **reply.fields(parsed))
+
+    async def remark(self, role: str, rounds: Sequence[Round], *, history: bool = False) -> Remark:
+        """Ask a role outside the cast for a remark on the stances. It sees the pool."""
+        values = {"knowledge": [*range(len(self.scene.pool.passages))]}
+        return Remark(role=role, **(await self._conclude(role, role, rounds, history, values)).fields())
+
+    async def digest(self, rounds: Sequence[Round]) -> Digest:
+        """Ask the summarizer to sum up the debate so far, from the last round and its own previous summary."""
+        before = rounds[-2].digest if len(rounds) > 1 else None
+        values = {"stances": stances_of(rounds), "digest": before.text if before and not before.error else None}
+        return Digest(**(await self.scene.call("digest", "summarizer", rounds[-1].n, values)).fields())
+
+    async def judge(self, rounds: Sequence[Round], *, history: bool = False, decides: bool = False) -> Verdict:
+        """Ask the judge whether the debate is settled (Wang et al., Eq. 5; Liang et al., Eq. 1). It sees no pool."""
+        task, question, sides = self.scene.task, self.scene.question, self._sides
+        schema = (lambda shown: parse.verdict_schema(task, question, sides)) if decides else None
+        reply = await self._conclude("judge", "judge", rounds, history, schema=schema)
+        if reply.called.error is not None:
+            return Verdict(consensus=None, **reply.fields())
+        parsed = self._verdict(reply, sides=sides, read=lambda raw: task.read(raw, question))
+        return replace(parsed.value, **reply.fields(parsed))
+
+    async def extract(self, rounds: Sequence[Round]) -> Final:
+        """Ask the judge for the answer of the whole debate (Liang et al., extractive mode)."""
+        return await self._final("extract", "judge", rounds, self._sides)
+
+    async def summarize(self, rounds: Sequence[Round]) -> Final:
+        """Ask the summarizer for the final answer of the last round's stances (Eq. 6). It sees no pool."""
+        final = await self._final("summarize", "summarizer", rounds)
+        if not self.scene.task.is_prose or final.answer is None:
+            return final
+        stances = [spoken.answer for spoken in stances_of(rounds) if spoken.answer is not None]
+        text, check = merged(final.answer, self.scene.question.question, stances)
+        return replace(final, answer=text, text=text, citations=check)
+
+    async def pick(self, rounds: Sequence[Round]) -> tuple[Final, str | None]:
+        """Ask the judge which debater's last stance is the best; the name is None if none could be read."""
+        reply = await self._conclude("pick", "judge", rounds)
+        if reply.called.error is not None:
+            return Final(by="judge", status="failed", **reply.fields()), None
+        names = [spoken.agent for spoken in stances_of(rounds)]
+        parsed = parse.parse_pick(reply.called.text, names, context=reply.context)
+        return Final(by="judge", **reply.fields(parsed)), parsed.value
+
+    @property
+    def _sides(self) -> list[str]:
+        return [debater.name for debater in self.scene.debaters]
+
+    async def _final(self, stage: str, agent: str, rounds: Sequence[Round], sides: Sequence[str] = ()) -> Final:
+        """The answer to a call about the last round; with ``sides``, about the whole debate and for one of them."""
+        scene = self.scene
+        bindable = scene.marker != "text"
+        schema = (lambda shown: parse.answer_schema(scene.task, scene.question, sides)) if bindable else None
+        reply = await self._conclude(stage, agent, rounds, bool(sides), schema=schema)
+        called, context, bound = reply
+        if called.error is not None:
+            return Final(by=agent, status="failed", **reply.fields())
+        citable: set[int] = set()  # the passages that the debaters were shown
+        for turn in (turn for entry in rounds for turn in entry.turns):
+            for debater in scene.debaters:
+                citable.update(citable_numbers(scene, debater, turn) if debater.name == turn.agent else ())
+            citable.update(turn.selection.ids if turn.selection else (), turn.search.ids if turn.search else ())
+        parsed = self._answer(reply, citable)
+        side = parse.parse_side(called.text, sides, context=context).value if bound is None else parse.bound_side(bound)
+        return Final(by=agent, answer=parsed.value, agent=side, **reply.fields(parsed))
+
+    def _answer(self, reply: StageReply, shown: set[int]) -> parse.Parsed[str | None]:
+        (called, context, bound), scene = reply, self.scene
+        if bound is not None:
+            return parse.bound_answer(bound, scene.task, scene.question, context)
+        return parse.answer_of(
+            called.text, scene.task, scene.question, scene.marker, shown=shown, cut=called.cut, context=context
+        )
+
+    def _verdict(self, reply: StageReply, **how: Any) -> parse.Parsed[Verdict]:
+        if reply.bound is not None:
+            return parse.bound_verdict(reply.bound, self.scene.task, self.scene.question)
+        return parse.parse_verdict(reply.called.text, context=reply.context, **how)
+
+    async def _conclude(
+        self,
+        stage: str,
+        agent: str,
+        rounds: Sequence[Round],
+        history: bool = False,
+        values: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        schema: Schemas | None = None,
+    ) -> StageReply:
+        """Call a role outside the cast. Only stances of earlier rounds may be dropped, never the last round's."""
+        stances = stances_of(rounds, history=history)
+        old = sum(spoken.round < rounds[-1].n for spoken in stances)
+        shown = {**values, "stances": stances}
+        return await self.scene.call(stage, agent, rounds[-1].n, shown, droppable=old, schema=schema)
+
+    async def _ask(
+        self, stage: str, debater: Debater, round_n: int, values: Mapping[str, Any], **how: Any
+    ) -> StageReply:
+        scene, persona = self.scene, debater.persona
+        if scene.rotates_personas:
+            persona = scene.debaters[(scene.place_of(debater) - (round_n - 1)) % len(scene.debaters)].persona
+        texts = scene.prepared.get(debater.name, {})
+        prepared = {name: texts.get(name) for other in scene.debaters for name in other.prepare}
+        shown = {**values, "debater": debater.name, "persona": persona, "prepared": prepared}
+        return await scene.call(stage, debater.name, round_n, shown, **how)
+
+
+def allowed(scene: Scene, debater: Debater) -> list[int]:
+    """The numbers of the passages that a debater may see."""
+    knowledge, size = scene.protocol.knowledge, len(scene.pool.passages)
+    if knowledge is None or knowledge.select == "none":
+        return []
+    if knowledge.select == "one_each":
+        place = scene.place_of(debater)
+        return [place] if place < size else []
+    if knowledge.select == "views":
+        place = scene.place_of(debater)
+        return [(place + n) % size for n in range(ceil(knowledge.view_share * size))]
+    sources = (knowledge.per_debater_sources or {}).get(debater.name)
+    return [n for n, p in enumerate(scene.pool.passages) if sources is None or p.source in sources]
+
+
+def searchable(scene: Scene, numbers: Iterable[int]) -> dict[int, str]:
+    """Pool number -> the text in which answers and quotes are looked up. Sentences end at its line breaks."""
+    return {n: "\n".join((scene.pool.passages[n].title, scene.pool.passages[n].text)) for n in numbers}
+
+
+def citable_numbers(scene: Scene, debater: Debater, turn: Turn) -> list[int]:
+    """The numbers of the passages that a debater reads in its turn: those it chose and found, or else all."""
+    if turn.selection is None:
+        return allowed(scene, debater)
+    return sorted({*turn.selection.ids, *(turn.search.ids if turn.search else ())})

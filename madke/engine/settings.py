@@ -141,12 +141,12 @@ class Settings(Knowledge, frozen=True, extra="forbid"):
     cite: Annotated[bool, Field(exclude_if=lambda value: not value)] = False
     """Whether debaters with passages are asked to quote the one that shows their answer. Tasks may ask for it too."""
     structured: Annotated[
-        Literal["auto", "off", "require"],
+        Literal["auto", "off"],
         BeforeValidator(lambda value: "off" if value is False else value),  # YAML reads off as false
         Field(exclude_if=lambda value: value == "auto"),
     ] = "auto"
     """Whether selections, verdicts and final answers are asked for with a JSON schema. ``auto``: where the endpoint
-    takes one. ``off``: never. ``require``: always; a call fails if its endpoint takes none."""
+    takes one. ``off``: never."""
     overflow: Literal["fail", "drop"] = "fail"
     """For a prompt that is too long for the model. ``fail``: the call fails. ``drop``: the oldest stances of others,
     then the lowest-ranked passages are left out until it fits, and this is recorded. Judge and summarizer always get

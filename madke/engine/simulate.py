@@ -8,7 +8,7 @@ and roles there are, what the debate needs, and the fewest and most calls that i
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from madke._util.concurrency import finished
 from madke.core.errors import UserError
@@ -26,15 +26,16 @@ from madke.core.transcript import (
     Turn,
     Verdict,
 )
-from madke.engine.parse import NO_CONTEXT, ParseContext, Parsed
+from madke.engine.parse import NO_CONTEXT, Parsed
 from madke.engine.reading import View
-from madke.engine.roles import Roles, allowed
-from madke.engine.scene import Prompts, Scene, StageReply
+from madke.engine.scene import Prompts, Roles, Scene, StageReply, allowed
 from madke.engine.settings import NON_DEBATERS, STAGES, Debater, Settings
 from madke.engine.steps import Debate
 from madke.tasks.base import BaseTask
 
 _MOST_CALLS = 2_000
+_SYMBOLS = BaseTask()
+_SYMBOLS.name = "simulated"
 _AS_LETTERS = str.maketrans("0123456789", "ghijklmnop")
 
 
@@ -111,9 +112,9 @@ class Trace:
 
     @property
     def equal_vote(self) -> tuple[int, int] | None:
-        """The smallest and largest vote with as many calls, in samples; None if there is no debate."""
+        """The smallest and largest vote with as many calls, in samples; None if nobody reads anything."""
         fewest, most = self.calls
-        return None if most < 2 or not self.talks else (max(1, fewest), most)
+        return (max(1, fewest), most) if most > 1 and self.talks else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +161,7 @@ class WorldRoles(Roles):
 
     # Reading takes most of the time of a simulated debate, and what it finds is replaced above.
 
-    def _answer(self, reply: Called, context: ParseContext, shown: set[int]) -> Parsed[str | None]:
+    def _answer(self, reply: StageReply, shown: set[int]) -> Parsed[str | None]:
         return Parsed(value=None, status="unmarked", rule="none")
 
     async def _ask(self, *args: Any, **how: Any) -> StageReply:
@@ -189,18 +190,6 @@ class _SilentScene(Scene):
         return StageReply(Called(text="-"), NO_CONTEXT, None)
 
     tokens: int = field(default=0, kw_only=True)
-
-
-class _Symbols(BaseTask):
-    """Answers that are the same only if they are equal."""
-
-    name = "simulated"
-
-    def same(self, a: str, b: str, question: Question) -> bool:
-        return a == b
-
-    def accepts(self, answer: str, question: Question) -> bool:
-        return False
 
 
 Function = Callable[..., Awaitable[Final]]
@@ -281,8 +270,8 @@ def _scene(settings: Settings, agree: bool) -> _SilentScene:
         protocol=settings,
         cast={},
         pool=KnowledgePool(passages=passages[:limit]),
-        task=_Symbols(),
-        prompts=_NO_PROMPTS,
+        task=_SYMBOLS,
+        prompts=cast(Prompts, None),  # nothing is rendered
         first_round=given if settings.first_round_given else (),
         retrieve=nothing_found,
         score_answers=equal_scores,
@@ -298,14 +287,3 @@ async def nothing_found(*_: object) -> Hits:
 async def equal_scores(question: Question, candidates: Sequence[str]) -> Sequence[float]:
     """An answer scorer that likes all answers equally."""
     return [0.0] * len(candidates)
-
-
-class _NoPrompts:
-    def render(self, *_: Any, **__: Any) -> Any:
-        raise AssertionError("a simulated debate renders nothing")
-
-    def shows(self, *_: Any, **__: Any) -> Any:
-        return ()
-
-
-_NO_PROMPTS: Prompts = _NoPrompts()

@@ -7,7 +7,7 @@ a round in which nobody speaks, a stop that spans protocols.
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 from madke._util.concurrency import gather
@@ -17,8 +17,7 @@ from madke.core.knowledge import Hits
 from madke.core.transcript import UNREAD_STATUSES, Final, Remark, Round, Stance, Turn, Verdict
 from madke.engine.agreement import agreed, answer_groups, last_turns
 from madke.engine.reading import View, by_cast, order_for, reading_order, stances_of, view
-from madke.engine.roles import Roles, allowed, citable_numbers
-from madke.engine.scene import Scene
+from madke.engine.scene import Roles, Scene, allowed, citable_numbers
 from madke.engine.settings import Debater, JudgeAsked, Order, Reads, Talk, readable_by
 
 ALL_FAILED, NO_REASON = "all_failed", "stopped"
@@ -140,20 +139,21 @@ class Debate:
 
     async def _stopped_early(self) -> str | None:
         """The reason, if ``early_stop`` ends the debate after this round."""
-        match rule := self.scene.protocol.early_stop:
+        rule, self._in_loop = self.scene.protocol.early_stop, False  # so that the tests below find something
+        match rule:
             case "judge":
-                await self._judge("always", history=False, decides=False)
-                return self._found
-            case "agreement":
-                return rule if self._all_agree() else None
-            case "majority":
-                return rule if self._all_agree(_MORE_THAN_HALF) else None
+                stops = bool((await self.judge()).consensus)
+            case "agreement" | "majority":
+                stops = self.agreed(1 if rule == "agreement" else _MORE_THAN_HALF)
             case "stability":
-                return rule if self._all_stable() else None
+                stops = self.stable()
             case "budget":
-                limit, used = self.scene.protocol.token_budget, sum(each.tokens for each in self.scene.usage.values())
-                return rule if limit is not None and used >= limit else None
-        return None
+                used = sum(each.tokens for each in self.scene.usage.values())
+                stops = used >= (self.scene.protocol.token_budget or inf)
+            case _:
+                stops = False
+        self._in_loop = True
+        return ("consensus" if rule == "judge" else rule) if stops else None
 
     @property
     def _overruled(self) -> bool:
@@ -321,43 +321,31 @@ class Debate:
         """
         if self._overruled:
             return Verdict(consensus=None, rule="not_asked")
-        return await self._judge(asked, history=history, decides=decides)
-
-    async def _judge(self, asked: JudgeAsked, *, history: bool, decides: bool) -> Verdict:
         self._needs_two("a judge")
         if decides:
             self._compare("a judge that decides on the answer")
             self.used["decides"] = "judge"
-        stances = sum(bool(spoken.text.strip()) for spoken in stances_of(self.past))
-        verdict = Verdict(consensus=None, rule="too_few") if stances < 2 else self._without_judge(asked)
+        task, question, same = self.scene.task, self.scene.question, self.scene.same
+        spoke = [turn for turn in self._last_turns() if turn.stance.status != "failed"]  # the debate goes on without
+        answers = [turn.stance.answer for turn in spoke if turn.stance.answer is not None]
+        lacks_answer, verdict = len(answers) < len(spoke), None
+        if sum(bool(spoken.text.strip()) for spoken in stances_of(self.past)) < 2:
+            verdict = Verdict(consensus=None, rule="too_few")
+        elif asked == "in_doubt" and not task.is_prose:
+            if lacks_answer:
+                verdict = Verdict(consensus=False, rule="no_answer")
+            elif agreed(self._last_turns(), same):
+                verdict = Verdict(consensus=True, rule="matcher")
+            elif any(task.clearly_differ(one, other, question) for one, other in combinations(answers, 2)):
+                verdict = Verdict(consensus=False, rule="values")
         if verdict is None:
             verdict = await self._roles.judge(self.past, history=history, decides=decides)
-        if verdict.consensus and not decides and self._lacks_answer():
+        if verdict.consensus and not decides and lacks_answer:
             verdict = replace(verdict, consensus=False, rule="no_answer")
         self._record(verdict=verdict)
         self.scene.tell(events.VerdictGiven, n=self.past[-1].n, verdict=verdict)
-        if verdict.consensus:
-            self._found = "settled" if decides else "consensus"
+        self._finds("settled" if decides else "consensus", bool(verdict.consensus))
         return verdict
-
-    def _without_judge(self, asked: JudgeAsked) -> Verdict | None:
-        """The verdict where no judge is needed: a missing answer, equal answers, values that differ; else None."""
-        if asked == "always" or self.scene.task.is_prose:
-            return None
-        if self._lacks_answer():
-            return Verdict(consensus=False, rule="no_answer")
-        if agreed(self._last_turns(), self.scene.same):
-            return Verdict(consensus=True, rule="matcher")
-        answers = [turn.stance.answer for turn in self._last_turns() if turn.stance.answer is not None]
-        question = self.scene.question
-        if any(self.scene.task.clearly_differ(one, other, question) for one, other in combinations(answers, 2)):
-            return Verdict(consensus=False, rule="values")
-        return None
-
-    def _lacks_answer(self) -> bool:
-        """Whether a debater who spoke gave no answer. A failed call is none: the debate goes on without it."""
-        turns = (turn for turn in self._last_turns() if turn.stance.status != "failed")
-        return any(turn.stance.answer is None for turn in turns)
 
     async def reflect(self) -> bool:
         """Whether every debater, asked to review its own stance, is satisfied."""
@@ -396,18 +384,16 @@ class Debate:
 
     def agreed(self, share: float = 1) -> bool:
         """Whether all answers of the last round, or that share of them, are the same under the task's matcher."""
-        return not self._overruled and self._finds("agreement", self._all_agree(share))
-
-    def _all_agree(self, share: float = 1) -> bool:
+        if self._overruled:
+            return False
         self._compare("agreement")
         self._needs_two("agreement")
-        return agreed(self._last_turns(), self.scene.same, share)
+        return self._finds("agreement", agreed(self._last_turns(), self.scene.same, share))
 
     def stable(self) -> bool:
         """Whether every debater repeats its answer of the previous round; a missing answer is not stable."""
-        return not self._overruled and self._finds("stability", self._all_stable())
-
-    def _all_stable(self) -> bool:
+        if self._overruled:
+            return False
         self._compare("stability")
         if self._sizes:
             raise UserError("stability compares the answers of one debater; in layers each speaks once")
@@ -415,7 +401,8 @@ class Debate:
             return False
         before = {turn.agent: turn.stance.answer for turn in self.past[-2].turns}
         answers = [(turn.stance.answer, before.get(turn.agent)) for turn in self.past[-1].turns]
-        return all(new is not None and old is not None and self.scene.same(new, old) for new, old in answers)
+        same = (new is not None and old is not None and self.scene.same(new, old) for new, old in answers)
+        return self._finds("stability", all(same))
 
     def _finds(self, reason: str, found: bool) -> bool:
         if found:
@@ -556,11 +543,10 @@ def overlaps(texts: Sequence[str]) -> list[float]:
     Summed in the order of the texts, as the package lemmas does: with four texts or more, rounding can decide a tie.
     """
     words = [frozenset(text.lower().split()) for text in texts]
-    return [sum((_jaccard(own, other) for m, other in enumerate(words) if m != n), 0.0) for n, own in enumerate(words)]
-
-
-def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
-    return len(left & right) / max(1, len(left | right))
+    return [
+        sum((len(own & other) / max(1, len(own | other)) for m, other in enumerate(words) if m != n), 0.0)
+        for n, own in enumerate(words)
+    ]
 
 
 def vote_weight(confidence: float | None) -> float:

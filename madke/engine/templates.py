@@ -1,8 +1,8 @@
 """Templates in Jinja's sandbox: which files are read, their checks, the wording of tasks, and trial values."""
 
 import os
-from collections.abc import Mapping, MutableMapping, Sequence
-from functools import cache, partial
+from collections.abc import Mapping, MutableMapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -21,9 +21,6 @@ from madke.core.question import Question
 from madke.core.stage import Spoken
 from madke.engine.reading import Group
 
-MAX_BYTES = 1 << 16
-
-_REQUIRED = ("system", "user")
 BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
     "system": "system",
     "opening": "user",
@@ -31,17 +28,14 @@ BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
     "user": "user",
 }
 """Block -> role of its message, in the order of the messages. A history shown as a chat comes before the last."""
-Checked = tuple[frozenset[str], tuple[str, ...]]
-"""The variables that a template uses, also through includes and parents; its texts for example values."""
+_MAX_BYTES = 1 << 16
 
 
-class Names(NamedTuple):
-    """The names in a template's own text."""
-
-    undeclared: set[str]
-    optional: set[str]
-    """Variables that it sets, or gives a default."""
-    templates: list[str]
+class _Names(NamedTuple):
+    used: frozenset[str]
+    optional: frozenset[str]
+    """Variables that the template sets, or gives a default."""
+    files: frozenset[str]
     """Templates that it includes or extends."""
 
 
@@ -55,25 +49,14 @@ def read_prompt(path: Path) -> str:
         if path.exists() and not path.is_file():  # reading a FIFO would block
             raise UserError("is not a regular file", file=path)
         with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            raise UserError(f"is larger than {MAX_BYTES:,} bytes; expected a short text", file=path)
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise UserError(f"is larger than {_MAX_BYTES:,} bytes; expected a short text", file=path)
         return content.decode()
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror}", file=path) from None
     except UnicodeDecodeError:
         raise UserError("is not UTF-8 text", file=path) from None
-
-
-def _found(texts: Mapping[str, str], folders: Sequence[Path], template: str) -> tuple[str, str | None, None] | None:
-    """Text and file of a template: one of ``texts``, or from the first folder that has it."""
-    if template in texts:
-        return texts[template], None, None
-    parts = split_template_path(template)
-    for folder in folders:
-        if os.path.lexists(path := folder.joinpath(*parts)):
-            return read_prompt(path), str(path), None
-    return None
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -82,8 +65,15 @@ class Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"*", "**"})
 
     def __init__(self, *folders: Path, texts: Mapping[str, str] = MappingProxyType({})) -> None:
+        def found(template: str) -> tuple[str, str | None, None] | None:
+            if template in texts:
+                return texts[template], None, None
+            paths = (folder.joinpath(*split_template_path(template)) for folder in folders)
+            path = next((path for path in paths if os.path.lexists(path)), None)
+            return None if path is None else (read_prompt(path), str(path), None)
+
         super().__init__(
-            loader=FunctionLoader(partial(_found, texts, folders)),
+            loader=FunctionLoader(found),
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -93,12 +83,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
             cache_size=-1,  # a plain dictionary: a folder holds few templates
         )
         self.globals = {"range": safe_range}
-        self.checked: dict[tuple[str, str, frozenset[str]], Checked] = {}
-        """(Template, stage, prepare stages) -> result of the checks."""
-        self.shown: dict[str, frozenset[str]] = {}
-        """Template of a stage -> the variables that it uses, also those with a default."""
-        self.names: dict[str, Names] = {}
-        """Template -> the names in it."""
+        self.checked: set[tuple[str, str, frozenset[str]]] = set()
+        """(Template, stage, prepare stages) of templates that passed the checks."""
+        self._own: dict[str, _Names] = {}
+        self._all: dict[str, _Names] = {}
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """A product of numbers; a SecurityError for powers and for texts and lists that are repeated."""
@@ -106,78 +94,66 @@ class Sandbox(ImmutableSandboxedEnvironment):
             raise SecurityError(f"{operator} is not available in templates, except * for numbers")
         return super().call_binop(context, operator, left, right)
 
-    def parsed(self, name: str) -> nodes.Template:
-        """The syntax tree of a template, a new one each time."""
-        assert self.loader is not None
-        return self.parse(self.loader.get_source(self, name)[0], name)
-
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
         """The environment's globals; templates have none of their own."""
         return self.globals
 
+    def text(self, template: str) -> str:
+        """The text of a template."""
+        assert self.loader is not None
+        return self.loader.get_source(self, template)[0]
 
-# Checks.
+    def shown(self, template: str) -> frozenset[str]:
+        """The names of the values in a template and in all that it includes or extends."""
+        return self._names(template).used
 
+    def needed(self, template: str) -> frozenset[str]:
+        """Those of them that must be given."""
+        names = self._names(template)
+        return names.used - names.optional
 
-def used_names(environment: Sandbox, stage: str, template: str, path: Path) -> set[str]:
-    """Compile a template of ``path`` and all that it includes or extends; return the variables that they need."""
-    if not os.path.lexists(path):
-        raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)
-    left, seen, used, optional = [template], list[str](), set[str](), set[str]()
-    try:
-        while left:
-            seen.append(name := left.pop())
-            names = _names(environment, name)
-            used |= names.undeclared
-            optional |= names.optional
-            left += [other for other in names.templates if other not in seen]
-        for name in seen:
-            environment.get_template(name)
-    except TemplateSyntaxError as error:
-        faulty = name if error.name == "<introspection>" else error.name  # jinja2.meta's name for all
-        where = f"{faulty}: " if faulty not in (None, path.name) else ""
-        line = error.lineno if path.name == template else None  # of the text, not of a file of words
-        raise UserError(f"is not a template: {where}{error.message}", file=path, line=line) from None
-    except TemplateNotFound as error:
-        raise UserError(f"needs a template {error.name!r}, which is missing", file=path) from None
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # from compiling Jinja's Python code
-        raise UserError(f"is not a template: {error or 'out of memory'}", file=path) from None
-    environment.shown[template] = frozenset(used)
-    return used - optional
+    def files(self, template: str) -> list[str]:
+        """The template and all that it includes or extends."""
+        return sorted(self._names(template).files)
 
+    def _names(self, template: str) -> _Names:
+        if template not in self._all:
+            left, found = [template], dict[str, _Names]()
+            while left:
+                name = left.pop()
+                if name not in self._own:
+                    self._own[name] = self._names_in(name)
+                found[name] = self._own[name]
+                left += found[name].files - found.keys()
+            used, optional, _ = (frozenset[str]().union(*each) for each in zip(*found.values(), strict=True))
+            self._all[template] = _Names(used, optional, frozenset(found))
+        return self._all[template]
 
-def _names(environment: Sandbox, name: str) -> Names:
-    """The names in one template, read once for all templates that include it."""
-    if name not in environment.names:
-        tree = environment.parsed(name)
+    def _names_in(self, name: str) -> _Names:
+        try:
+            tree = self.parse(self.text(name), name)
+            used = frozenset(meta.find_undeclared_variables(tree))
+        except TemplateSyntaxError as error:
+            error.name = name
+            raise
         # Included templates can use variables that this one sets; those with a default may be missing.
         optional = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
-        defaulted = (filtered.node for filtered in tree.find_all(nodes.Filter) if filtered.name == "default")
+        defaulted = (each.node for each in tree.find_all(nodes.Filter) if each.name == "default")
         optional |= {node.name for node in defaulted if isinstance(node, nodes.Name)}
-        environment.names[name] = Names(
-            meta.find_undeclared_variables(tree), optional, list(filter(None, meta.find_referenced_templates(tree)))
-        )
-    return environment.names[name]
+        return _Names(used, frozenset(optional), frozenset(filter(None, meta.find_referenced_templates(tree))))
 
 
-def check_blocks(environment: Sandbox, template: str, path: Path) -> None:
-    """Check that a template has the required blocks, and no block that the template it extends lacks."""
-    lineage: list[str] = []
-    parent: str | None = template
-    while parent is not None:
-        if parent in lineage:
-            raise UserError(f"extends itself through {' and '.join(lineage)}", file=path)
-        lineage.append(parent)
-        extends = environment.parsed(parent).find(nodes.Extends)
-        if extends and not isinstance(extends.template, nodes.Const):
-            raise UserError("extends a template by an expression; expected its name in quotes", file=path)
-        parent = extends.template.as_const() if extends else None
-    own, *inherited = [set(environment.get_template(name).blocks) for name in lineage]
-    if stray := sorted(own - {*BLOCKS}.union(*inherited) if inherited else ()):
-        raise UserError(f"has a block {stray[0]!r}, which the template that it extends does not have", file=path)
-    for block in _REQUIRED:
-        if block not in own.union(*inherited):
-            raise UserError(f"has no {{% block {block} %}}; a template needs {' and '.join(_REQUIRED)}", file=path)
+def template_fault(error: Exception, template: str, path: Path) -> UserError:
+    """What an exception says of a template, which is in ``path``."""
+    if isinstance(error, UserError):
+        return error
+    if isinstance(error, TemplateSyntaxError):
+        where = "" if error.name == path.name else f"{error.name}: "
+        line = error.lineno if path.name == template else None  # of the text, not of a file of words
+        return UserError(f"is not a template: {where}{error.message}", file=path, line=line)
+    if isinstance(error, TemplateNotFound):
+        return UserError(f"needs a template {error.name!r}, which is missing", file=path)
+    return UserError(f"cannot be rendered: {error or type(error).__name__}", file=path)
 
 
 # The wording of a task.

@@ -1,4 +1,4 @@
-"""A variant: a protocol with its prompts, loaded from its folder and checked."""
+"""A variant: a protocol with its prompts, loaded from its folder and checked; and copies of one for other words."""
 
 from __future__ import annotations
 
@@ -24,20 +24,10 @@ from madke.core.errors import UserError, nearest, unknown
 from madke.engine.parse import Marker, marked
 from madke.engine.protocol import Protocol, ProtocolFunction, function_of, name_of, present_name, settings_of
 from madke.engine.reading import quoted
-from madke.engine.roles import PREPARE_VALUES, REMARK_VALUES, STAGE_VALUES
+from madke.engine.scene import PREPARE_VALUES, REMARK_VALUES, STAGE_VALUES
 from madke.engine.settings import Knowledge, Settings
-from madke.engine.templates import (
-    BLOCKS,
-    EXAMPLES,
-    Checked,
-    Sandbox,
-    TaskPrompt,
-    check_blocks,
-    read_prompt,
-    task_prompt,
-    used_names,
-)
-from madke.engine.wording import Wording, wording_file, wording_of
+from madke.engine.templates import BLOCKS, EXAMPLES, Sandbox, TaskPrompt, read_prompt, task_prompt, template_fault
+from madke.engine.wording import PAPER, Wording, wording_file, wording_of
 from madke.tasks.base import BaseTask
 from madke.tasks.choice import lettered
 
@@ -100,56 +90,51 @@ class Variant:
 
         A task's wording is its own ``wording``, with the keys of a task file, or its file in ``prompts/tasks``.
         """
-        name = self.template(stage, prompt)
-        wording, options = self._wording(task), lettered(values["question"].choices)
+        name, wording = self.template(stage, prompt), self._wording(task)
+        marker: Marker = "text" if wording.is_prose else self.protocol.marker
         examples = wording.examples[: self.protocol.examples]
-        shared = {"task": wording, "marker": self._marker(wording), "options": options, "examples": examples}
+        shared = {"task": wording, "marker": marker, "options": lettered(values["question"].choices)}
+        values = {"bound": False, **values, **shared, "examples": examples}
         try:
-            rendered = self._rendered(name, {"bound": False, **values, **shared})
+            rendered = self._rendered(name, values)
             if stage == "speak" and examples and "examples" not in self.shows(stage, prompt=prompt):
-                rendered = (*rendered[:-1], *self._examples(name, task, values), rendered[-1])
+                rendered = (*rendered[:-1], *self._examples(name, values), rendered[-1])
         except Exception as error:  # noqa: BLE001 - A template can raise anything, for instance by 1 / 0.
-            raise UserError(f"cannot be rendered: {error}", file=self.path(name)) from None
+            raise template_fault(error, name, self.path(name)) from None
         return joined([*rendered[:-1], *chat, *rendered[-1:]])
 
     def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
         """The names of the values in the stage's template and in those that it includes."""
-        name = self.template(stage, prompt)
-        if name not in self.environment.shown:  # a stage that the protocol of the folder does not have
-            used_names(self.environment, stage, name, self.path(name))
-        return self.environment.shown[name]
+        return self.environment.shown(self.template(stage, prompt))
 
-    def _examples(self, name: str, task: BaseTask | str, values: Mapping[str, Any]) -> Iterator[Message]:
+    def _examples(self, name: str, values: Mapping[str, Any]) -> Iterator[Message]:
         """The task's worked examples as turns of the chat: the prompt without passages, and a reply of its form."""
-        shown = {**values, "knowledge": (), "prepared": {}}
-        wording = self._wording(task)
-        marker = self._marker(wording)
-        for example in wording.examples[: self.protocol.examples]:
+        marker = values["marker"]
+        for example in values["examples"]:
             question = replace(values["question"], question=example.question, choices=example.choices, instructions="")
-            asked = {
-                **shown,
-                "question": question,
-                "task": wording,
-                "marker": marker,
-                "options": lettered(example.choices),
-            }
-            yield self._rendered(name, asked)[-1]
+            shown = {"question": question, "options": lettered(example.choices), "knowledge": (), "prepared": {}}
+            yield self._rendered(name, {**values, **shown})[-1]
             reply = f"{example.reasoning} The answer is {marked(example.answer, marker)}."
-            bare = wording.is_prose or marker == "alone"
-            yield Message(role="assistant", content=example.answer if bare else reply)
+            yield Message(role="assistant", content=example.answer if marker in ("text", "alone") else reply)
 
-    def _marker(self, wording: TaskPrompt) -> Marker:
-        return "text" if wording.is_prose else self.protocol.marker
-
-    def _rendered(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
+    def _rendered(self, name: str, values: Mapping[str, Any]) -> tuple[Message, ...]:
         template = self.environment.get_template(name)
         context = template.new_context(values)
         # Starting the template makes Jinja add the parents' blocks. Text outside blocks is not used.
         next(template.root_render_func(context), None)
-        texts = {
-            block: _tidy(_bounded(context.blocks[block][0](context))) for block in BLOCKS if block in context.blocks
-        }
-        return joined([Message(role=BLOCKS[block], content=text) for block, text in texts.items() if text])
+        blocks = context.blocks
+        stray = [block for block in template.blocks if block not in BLOCKS and len(blocks[block]) == 1]
+        if stray and blocks.keys() - template.blocks.keys():
+            what = f"has a block {stray[0]!r}, which the template that it extends does not have"
+            raise UserError(what, file=self.path(name))
+        for block in ("system", "user"):
+            if block not in blocks:
+                raise UserError(f"has no {{% block {block} %}}", file=self.path(name))
+        messages = []
+        for block, role in BLOCKS.items():
+            if block in blocks and (text := _tidy(blocks[block][0](context))):
+                messages.append(Message(role=role, content=text))
+        return joined(messages)
 
     def _wording(self, task: BaseTask | str) -> TaskPrompt:
         name, own = (task, None) if isinstance(task, str) else (task.name, task.wording)
@@ -248,24 +233,12 @@ def check_names(paths: Iterable[str], function: str, *, where: str = "") -> None
             raise UserError(f"{where}{path}: since 0.5.0 it is {present}")
         if kind is not None:
             raise UserError(f"{where}{path}: {name} has {', '.join(fields) or 'no fields'}")
-        hint = nearest(name, record.model_fields)
-        own, shared = (
-            ", ".join(record.own_parameters) or "none",
-            ", ".join(sorted({*Settings.model_fields} - {"source"})),
-        )
+        hint = f"did you mean {close!r}? " if (close := nearest(name, record.model_fields)) else ""
+        own, shared = ", ".join(record.own_parameters), ", ".join(sorted({*Settings.model_fields} - {"source"}))
         raise UserError(
-            f"{where}unknown parameter {path!r}; {f'did you mean {hint!r}? ' if hint else ''}"
-            f"the function {function} has: {own}; every protocol has: {shared}"
+            f"{where}unknown parameter {path!r}; {hint}the function {function} has: {own or 'none'}; every protocol "
+            f"has: {shared}"
         )
-
-
-def _hashes(*folders: Path) -> dict[str, str]:
-    return {
-        f"{folder.name}/{path.relative_to(folder)}": sha256(read_prompt(path).encode()).hexdigest()
-        for folder in folders
-        for path in sorted(folder.iterdir())
-        if path.suffix in (".j2", ".yaml") and not path.name.startswith(".")
-    }
 
 
 @lru_cache(maxsize=64)
@@ -278,6 +251,21 @@ def _sandbox(
     environment.filters["quoted"] = quoted
     environment.filters["on_one_line"] = lambda text: " ".join(str(text).split())
     return environment
+
+
+def _tidy(pieces: Iterable[str]) -> str:
+    """The text of a block without superfluous blank lines; SecurityError if it is longer than a prompt can be."""
+    kept, length = [], 0
+    for piece in pieces:
+        length += len(piece)
+        if length > _MAX_CHARACTERS:
+            raise SecurityError(f"makes more than {_MAX_CHARACTERS:,} characters; expected less text")
+        kept.append(piece)
+    text = "".join(kept)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() if "\n\n\n" in text else text.strip()
+
+
+# Loading.
 
 
 def variant_folders(prompts: Path | None = None) -> dict[str, Path]:
@@ -297,8 +285,7 @@ def load_variant(name: str, prompts: Path | None = None) -> Variant:
         raise unknown("protocol", name, folders)
     folder = folders[name]
     own, base = _read_folder(folder)
-    tested = frozenset(_uses(own)) if folder.parent == asset("prompts") else frozenset()
-    return _checked(name, own, folder, base, _tested=tested)
+    return _checked(name, own, folder, base, tested=folder.parent == asset("prompts"))
 
 
 def own_variant(function: ProtocolFunction, prompts: Path | None = None) -> Variant:
@@ -321,24 +308,33 @@ def own_variant(function: ProtocolFunction, prompts: Path | None = None) -> Vari
 
 
 def _checked(
-    name: str, own: Protocol, folder: Path, base: Path, code: Mapping[str, str] = MappingProxyType({}), **more: Any
+    name: str, own: Protocol, folder: Path, base: Path, code: Mapping[str, str] | None = None, *, tested: bool = False
 ) -> Variant:
-    folders = dict.fromkeys((folder, base, asset("prompts", "_shared"), asset("prompts", "tasks")))
+    files = {
+        f"{each.name}/{path.name}": sha256(read_prompt(path).encode()).hexdigest()
+        for each in dict.fromkeys((folder, base, asset("prompts", "_shared"), asset("prompts", "tasks")))
+        for path in sorted(each.iterdir())
+        if _is_prompt(path)
+    }
+    try:
+        uses = frozenset(_uses(own))  # this simulates the protocol, which raises what its function refuses
+    except UserError as error:
+        raise UserError(str(error), file=folder / "protocol.yaml") from None
     variant = Variant(
         name=name,
         folder=folder,
         base=base,
         protocol=own,
-        files={**_hashes(*folders), **code},
+        files={**files, **(code or {})},
         is_fixed=own.structured == "off",
-        **more,
+        _tested=uses if tested else frozenset(),
     )
-    try:
-        own.trace  # noqa: B018 - raises what the function refuses
-    except UserError as error:
-        raise UserError(str(error), file=folder / "protocol.yaml") from None
     check_templates(variant)
     return variant
+
+
+def _is_prompt(path: Path) -> bool:
+    return path.suffix in (".j2", ".yaml") and not path.name.startswith(".")
 
 
 def read_protocol(folder: Path) -> Protocol:
@@ -387,19 +383,7 @@ def setting(text: str) -> tuple[str, Any]:
         raise UserError(f"--set {text!r}: the value is not YAML") from None
 
 
-def _bounded(pieces: Iterable[str]) -> str:
-    """The text of a block; SecurityError if it is longer than a prompt can be."""
-    kept, length = [], 0
-    for piece in pieces:
-        length += len(piece)
-        if length > _MAX_CHARACTERS:
-            raise SecurityError(f"makes more than {_MAX_CHARACTERS:,} characters; expected less text")
-        kept.append(piece)
-    return "".join(kept)
-
-
-def _tidy(text: str) -> str:
-    return re.sub(r"\n{3,}", "\n\n", text).strip() if "\n\n\n" in text else text.strip()
+# Checks, so that mistakes show when a variant is loaded and not during a run.
 
 
 def check_templates(variant: Variant) -> None:
@@ -408,19 +392,24 @@ def check_templates(variant: Variant) -> None:
     for own in filter(None, (use.prompt for use in uses)):
         if not any(variant.path(f"{stage}.{own}.j2").is_file() for stage in protocol.stages):
             raise UserError(f"has no template <stage>.{own}.j2, but a debater has prompt = {own}", file=variant.folder)
-    weighs = protocol.trace.weighs
-    checked = [_check_template(variant, use) for use in uses if weighs or use not in variant._tested]
+    templates = dict.fromkeys(variant.template(use.stage, use.prompt) for use in uses)
+    if missing := [name for name in templates if not os.path.lexists(variant.path(name))]:
+        shipped = variant_folders().items()
+        lenders = [name for name, folder in shipped if all((folder / each).is_file() for each in missing)]
+        lender = protocol.function if protocol.function in lenders else next(iter(lenders), None)
+        borrow = f', or add the line "templates: {lender}" to its protocol.yaml to use that of {lender}'
+        stage = missing[0].partition(".")[0]
+        raise UserError(
+            f"missing: the protocol has a stage {stage!r}, which needs this template; write it"
+            f"{borrow if lender else ''}",
+            file=variant.path(missing[0]),
+        )
+    for use in uses:
+        if use not in variant._tested:
+            _check_template(variant, use)
     readers = [stage for stage in protocol.stages if "cite" in STAGE_VALUES.get(stage, ())]
     if protocol.cite and not any("cite" in variant.shows(stage) for stage in readers):
         raise UserError("cite = true: no template of this variant asks for a quote", file=variant.folder)
-    asks = any("confidence" in text.casefold() for _, texts in checked for text in texts)
-    stages = [stage for stage in protocol.stages if "bound" in STAGE_VALUES.get(stage, ())]
-    # Stances have a bound form only for their quotes.
-    stages = [stage for stage in stages if protocol.cite or stage not in readers]
-    if protocol.structured == "require" and not any("bound" in variant.shows(stage) for stage in stages):
-        raise UserError("structured = require: no template of this variant has a bound form", file=variant.folder)
-    if weighs and not asks:
-        raise UserError("the votes are weighed, but no template asks for a confidence", file=variant.folder)
 
 
 def _uses(protocol: Protocol) -> list[_Use]:
@@ -430,23 +419,79 @@ def _uses(protocol: Protocol) -> list[_Use]:
     return [_Use(stage, prompt, prepared, protocol.marker) for stage in protocol.stages for prompt in prompts]
 
 
-def _check_template(variant: Variant, use: _Use) -> Checked:
-    # Checked once for all variants that share the environment.
-    stage, prompt, prepared, _ = use
-    name, known = variant.template(stage, prompt), variant.environment.checked
-    path, key = variant.path(name), (name, stage, prepared)
-    if key not in known:
-        shown = variant.protocol.trace.shown
-        allowed = STAGE_VALUES.get(stage, PREPARE_VALUES if stage in prepared else REMARK_VALUES) | shown.keys()
-        used = used_names(variant.environment, stage, name, path)
-        check_blocks(variant.environment, name, path)
-        if undeclared := sorted(used - allowed):
-            names = ", ".join(sorted(allowed))
-            raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {names}", file=path)
-        texts = []
-        for example in EXAMPLES:
-            values = {name: value for name, value in {**example, **shown}.items() if name in allowed}
-            values["prepared"] = dict.fromkeys(prepared, example["own"])
-            texts += [m.content for m in variant.render(stage, example["question"].task, values, prompt=prompt)]
-        known[key] = frozenset(used), tuple(texts)
-    return known[key]
+def _check_template(variant: Variant, use: _Use) -> None:
+    environment, shown = variant.environment, variant.protocol.trace.shown
+    name = variant.template(use.stage, use.prompt)
+    path, key = variant.path(name), (name, use.stage, use.prepared)
+    if key in environment.checked:  # for all variants that share the environment
+        return
+    values = PREPARE_VALUES if use.stage in use.prepared else REMARK_VALUES
+    known = STAGE_VALUES.get(use.stage, values) | shown.keys()
+    try:
+        strange = sorted(environment.needed(name) - known)
+    except Exception as error:  # noqa: BLE001 - Jinja compiles to Python, which can fail in many ways.
+        raise template_fault(error, name, path) from None
+    if strange:
+        may = ", ".join(sorted(known))
+        raise UserError(f"unknown placeholder {strange[0]!r}; a {use.stage} template may use: {may}", file=path)
+    for example in EXAMPLES:
+        values_of = {each: value for each, value in {**example, **shown}.items() if each in known}
+        values_of["prepared"] = dict.fromkeys(use.prepared, example["own"])
+        variant.render(use.stage, example["question"].task, values_of, prompt=use.prompt)
+    environment.checked.add(key)
+
+
+# Copies, ready for other words.
+
+_ONLY_EXTENDS = re.compile(r"\s*(?:\{#.*?#\}\s*)*\{%-?\s*extends\s+\"([^\"]+)\"\s*-?%\}\s*(?:\{#.*?#\}\s*)*", re.DOTALL)
+
+
+def copy_variant(variant: Variant, folder: Path) -> list[Path]:
+    """Write a copy of a variant to ``folder``, which must not exist; return its files.
+
+    The shared templates that its own extend and include are copied too, so that all words can be replaced. Until then
+    its prompts are those of the variant. Each stage's template begins with a comment: the values that it gets.
+    """
+    if folder.exists():
+        raise UserError("exists already; give another folder, or remove this one", file=folder)
+    texts = {file.name: read_prompt(file) for file in sorted(variant.folder.iterdir()) if _is_prompt(file)}
+    for name in [name for name in texts if name.partition(".")[0] in variant.protocol.stages]:
+        for each in variant.environment.files(name):
+            texts.setdefault(each, variant.environment.text(each))
+        while lone := _ONLY_EXTENDS.fullmatch(texts[name]):
+            texts[name] = texts[lone[1]]
+        values = sorted(
+            STAGE_VALUES.get(stage := name.partition(".")[0], PREPARE_VALUES) | {"options", "task", "marker"}
+        )
+        head = (
+            f"{variant.name}, stage {stage}. Change the words; keep what shows values (prompts/README.md explains them)"
+        )
+        texts[name] = f"{{# {head}:\n{', '.join(values)}. #}}\n{texts[name]}"
+    folder.mkdir(parents=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in texts]
+
+
+class _Block(yaml.SafeDumper):
+    """Writes texts of several lines as they are."""
+
+
+_Block.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)
+
+
+def copy_words(protocol: str, file: Path) -> None:
+    """Write the wording ``paper`` of a protocol to a new file, to be filled with the printed words."""
+    if file.exists():
+        raise UserError("exists already; give another file, or remove this one", file=file)
+    words = wording_of(PAPER, protocol).model_dump(exclude_defaults=True)
+    for each in words["prompts"].values():
+        if isinstance(each, dict):
+            each.pop("differs", None)
+    text = yaml.dump({protocol: words}, Dumper=_Block, sort_keys=False, allow_unicode=True, width=10_000)
+    file.write_text(
+        f"# {protocol} in the words of madke; put the printed ones in their place.\n{text}", encoding="utf-8"
+    )

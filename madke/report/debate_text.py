@@ -24,8 +24,7 @@ from madke.core.transcript import (
     Turn,
     Verdict,
 )
-from madke.engine.agreement import recorded_agreement
-from madke.engine.conflicts import ConflictMap, conflicts_of
+from madke.engine.agreement import ConflictMap, conflicts_of, recorded_agreement
 from madke.engine.parse import without_reasoning
 from madke.report.tables import ORACLE, one_line
 from madke.retrieval.pools.pool_file import PoolRecord

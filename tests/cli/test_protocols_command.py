@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from madke.engine.skeleton import copy_variant
-from madke.engine.variant import load_variant, variant_folders
+from madke.engine.variant import copy_variant, load_variant, variant_folders
 from madke.report.protocol_text import sample_prompt
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused

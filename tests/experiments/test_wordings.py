@@ -10,8 +10,7 @@ import yaml
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.engine.skeleton import copy_variant
-from madke.engine.variant import load_variant
+from madke.engine.variant import copy_variant, load_variant
 from madke.experiments.experiment import ablate
 from madke.experiments.experiment_spec import read_experiment_spec
 from madke.experiments.recipe import Recipe

@@ -17,8 +17,7 @@ from madke.core.stage import Spoken
 from madke.core.transcript import ParseStatus, Stance, Transcript, Turn
 from madke.engine.debate import hold_debate
 from madke.engine.protocol import Protocol, as_protocol
-from madke.engine.roles import STAGE_VALUES
-from madke.engine.scene import Scene
+from madke.engine.scene import STAGE_VALUES, Scene
 from madke.models.scripted import ScriptedChat
 from madke.tasks import TASKS, BaseTask
 

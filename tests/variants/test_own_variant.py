@@ -114,9 +114,9 @@ def test_what_would_fail_in_the_middle_of_a_debate_fails_before_it(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (b'{% extends "speak.j2" %}', "speak.j2: extends itself"),
+        (b'{% extends "speak.j2" %}', "speak.j2: cannot be rendered: maximum recursion"),
         (b'{% extends "answerer_speak.j2" %}{% block usr %}mine{% endblock %}', "has a block 'usr'"),
-        (b"{% extends question.question %}", "extends a template by an expression"),
+        (b"{% extends question.question %}", "speak.j2: needs a template"),
         ("caf\u00e9".encode("latin-1"), "is not UTF-8 text"),
     ],
 )

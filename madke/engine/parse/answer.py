@@ -7,7 +7,7 @@ sentence or phrase itself.
 """
 
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from itertools import pairwise
 from typing import Literal
 
@@ -16,6 +16,7 @@ from madke.engine.parse.grammar import (
     EMPHASIS,
     LONGEST_ANSWER,
     MOST,
+    NEAR,
     OTHER_SPEAKER,
     Mark,
     Parsed,
@@ -25,6 +26,7 @@ from madke.engine.parse.grammar import (
     is_phrase,
     is_placeholder,
     last_sentence,
+    lead,
     line_before,
     marks,
     mentioned,
@@ -36,14 +38,16 @@ from madke.engine.parse.grammar import (
     sentences,
     settle,
     standing,
+    states,
     text_before,
     unwrap,
 )
-from madke.engine.parse.passages import without_citations
 from madke.engine.parse.reply import (
     ANSWER_KEY,
     NO_CONTEXT,
+    QUOTED_LINE,
     REASON_KEY,
+    WINDOW,
     ParseContext,
     Reply,
     gives_back,
@@ -451,6 +455,82 @@ def marked(answer: str, marker: Marker) -> str:
         "text": ("", ""),
     }[marker]
     return left + answer + right
+
+
+# Citations: numbers of passages.
+
+_PASSAGES = r"(?:(?:knowledge|passage|entry|entrie|item|document|doc|source|snippet|no)s?\.?\s{0,9})"
+_JOIN = r"\s*(?:,|;|&|and|-|–|to)\s*(?:and\s+)?"  # noqa: RUF001
+IDS = rf"{_PASSAGES}?[#(]?\d{{1,4}}\)?(?:{_JOIN}{_PASSAGES}?[#(]?\d{{1,4}}\)?)*"
+_ID_LIST = re.compile(rf"\W*{IDS}\W*", re.IGNORECASE)
+_NUMBERS = re.compile(r"(\d{1,4})(?:\s*(?:-|–|to)\s*(\d{1,4}))?")  # noqa: RUF001
+_BRACKETS = str.maketrans("[]()\"'*", "       ")
+
+
+def ids_of(content: str) -> list[int]:
+    """The numbers that a text lists, in order: "2", "[1, 3]", "passages 4-6"; none if it says anything else."""
+    bare = content.translate(_BRACKETS) if len(content) <= NEAR else ""
+    return numbers_in(bare) if _ID_LIST.fullmatch(bare) else []
+
+
+def numbers_in(text: str) -> list[int]:
+    """All numbers of a text and of its ranges, each once."""
+    ends = ((int(first), int(last or first)) for first, last in _NUMBERS.findall(text))
+    return list(dict.fromkeys(n for low, high in ends for n in range(low, min(high, low + NEAR) + 1)))
+
+
+def parse_citations(text: str, shown: Collection[int]) -> tuple[int, ...]:
+    """The numbers in square brackets that name passages, in order of mention; only those that were ``shown``."""
+    brackets = re.findall(r"\[[^\[\]\n]{1,80}\]", QUOTED_LINE.sub("", text[-WINDOW:]))
+    return tuple(n for n in dict.fromkeys(n for bracket in brackets for n in ids_of(bracket)) if n in shown)
+
+
+_FOLLOWS_SENTENCE = re.compile(r"[.!?](?:\s*\[[\d, -]{1,20}\])*\s*\Z")
+_ABOUT_SOURCE = re.compile(r"\b(?:knowledge|passages?|documents?|sources?|evidence|relevant|know)\b", re.IGNORECASE)
+_RESULT = re.compile(
+    r"(?:\b(?:is|are|was|were|equals)|=|\b(?:so|thus|hence|therefore|total|result)\W{0,3}:)[\s*_]*\Z", re.IGNORECASE
+)
+_NUMBERS_LIST = re.compile(r"\d{1,4}(?:\s?,\s?\d{1,4})+")
+_MEMBER = re.compile(r"(?:∈|\\in|\b(?:lies?|interval))(?:\s+in)?[\s*_$]*\Z", re.IGNORECASE)
+
+
+def without_citations(text: str, shown: Container[int], *, intervals: bool = False) -> str:
+    """The text with its citations replaced by spaces, so that all positions stay the same.
+
+    A bracket of shown numbers is kept if it ends the reply, is stated as the answer ("the answer is [7]"), or is inside
+    another bracket and not after a sentence. With ``intervals``, several numbers may end a reply as one does.
+    """
+    characters, outer = list(text), 0
+    spans = sorted(pairs(text, "[]").items())
+    closing = last_sentence(text) if spans else 0
+    for n, (start, end) in enumerate(spans):
+        near, nested, outer = text_before(text, start), start < outer, max(outer, end)
+        ids = ids_of(text[start + 1 : end - 1])
+        if not ids or not all(n in shown for n in ids) or (nested and not _FOLLOWS_SENTENCE.search(near)):
+            continue
+        if len(spans) - n <= MOST and (states(near) or _closes(text, start, end, closing, intervals=intervals)):
+            continue
+        characters[start:end] = " " * (end - start)
+        if text.startswith((".", "!", "?"), end):  # Move the full stop to the end of its sentence.
+            characters[end] = " "
+            while start and characters[start - 1] in " \t":
+                start -= 1
+            characters[start] = " " if _FOLLOWS_SENTENCE.search(near) else text[end]
+    return "".join(characters)
+
+
+def _closes(text: str, start: int, end: int, closing: int, *, intervals: bool) -> bool:
+    """Whether a number is the result that ends a reply: alone on its last line, or after "is", "=" or "so:"."""
+    content = text[start + 1 : end - 1]
+    is_interval = intervals and bool(_NUMBERS_LIST.fullmatch(content))
+    if not (content.isdecimal() or is_interval) or has_word(text[end:]):
+        return False
+    line = line_before(text, start)
+    if not has_word(line):
+        return not text[: start - len(line)].rstrip().endswith(":")
+    words = lead(text, start).rpartition(",")[2]
+    is_result = _RESULT.search(words) or (is_interval and _MEMBER.search(words))
+    return start >= closing and bool(is_result) and not _ABOUT_SOURCE.search(words)
 
 
 # Answers in plain words: the sentence or phrase that a reply of free text consists of, or that concludes it.

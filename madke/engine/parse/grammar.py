@@ -518,3 +518,8 @@ def mentioned(text: str, found: Sequence[Mark[T]], reader: Reader[T]) -> Parsed[
     if reader.is_open and any(not reader.same(mark.value, plain[-1].value) for mark in plain):
         return None
     return settle(text, plain, reader.same)
+
+
+def read_marks(text: str, found: Sequence[Mark[T]], reader: Reader[T]) -> Parsed[T | None] | None:
+    """The value on which the conclusions agree, else that of what is only mentioned."""
+    return concluded(text, found, reader) or mentioned(text, found, reader)
