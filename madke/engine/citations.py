@@ -200,8 +200,8 @@ def merged(text: str, question: str, stances: Sequence[str]) -> tuple[str, Citat
         restored += back
     found = "".join(parts)
     lost = {n for other in cited for n in other.citations} - {*citations_in(found)}
-    removed, restored, lost = (tuple(sorted(set(numbers))) for numbers in (removed, restored, lost))
-    return found, CitationCheck(removed=removed, restored=restored, lost=lost)
+    once = [tuple(sorted({*numbers})) for numbers in (removed, restored, lost)]
+    return found, CitationCheck(removed=once[0], restored=once[1], lost=once[2])
 
 
 def _citing(sentence: Sentence, numbers: Sequence[int]) -> str:

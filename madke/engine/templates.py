@@ -28,7 +28,7 @@ BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
     "user": "user",
 }
 """Block -> role of its message, in the order of the messages. A history shown as a chat comes before the last."""
-_MAX_BYTES = 1 << 16
+MAX_BYTES = 1 << 16
 
 
 class _Names(NamedTuple):
@@ -49,9 +49,9 @@ def read_prompt(path: Path) -> str:
         if path.exists() and not path.is_file():  # reading a FIFO would block
             raise UserError("is not a regular file", file=path)
         with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-        if len(content) > _MAX_BYTES:
-            raise UserError(f"is larger than {_MAX_BYTES:,} bytes; expected a short text", file=path)
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise UserError(f"is larger than {MAX_BYTES:,} bytes; expected a short text", file=path)
         return content.decode()
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror}", file=path) from None

@@ -119,7 +119,7 @@ class Variant:
 
     def _rendered(self, name: str, values: Mapping[str, Any]) -> tuple[Message, ...]:
         template = self.environment.get_template(name)
-        context = template.new_context(values)
+        context = template.new_context({**values})
         # Starting the template makes Jinja add the parents' blocks. Text outside blocks is not used.
         next(template.root_render_func(context), None)
         blocks = context.blocks

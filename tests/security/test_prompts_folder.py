@@ -144,8 +144,8 @@ TEMPLATES = {
     "a list times a number": ("{{ [1] * 10000000000 }}", "* is not available"),
     "bytes of a number": ("{{ (1).__class__ }}", "is unsafe"),
     "lorem ipsum": ("{{ lipsum(100000000) }}", "unknown placeholder 'lipsum'"),
-    "deep brackets": ("{{ " + "(" * 20000 + "1" + ")" * 20000 + " }}", "is not a template"),
-    "a long chain": ("{{ question" + ".x" * 20000 + " }}", "is not a template"),
+    "deep brackets": ("{{ " + "(" * 20000 + "1" + ")" * 20000 + " }}", "cannot be rendered"),
+    "a long chain": ("{{ question" + ".x" * 20000 + " }}", "cannot be rendered"),
 }
 
 
