@@ -72,7 +72,12 @@ def anthropic_complete(
     def read(response: Any) -> Reply:
         blocks = getattr(response, "content", ())
         text = "".join(block.text for block in blocks if getattr(block, "type", "") == "text")
-        return Reply(text.strip(), _anthropic_usage(getattr(response, "usage", None)))
+        usage = getattr(response, "usage", None)
+        names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        prompt, completion, read, written = (getattr(usage, name, None) or 0 for name in names)
+        # ``input_tokens`` excludes tokens read from a cache or written to one.
+        counts = Usage(prompt_tokens=prompt + read + written, cached_tokens=read, completion_tokens=completion)
+        return Reply(text.strip(), counts if prompt or completion else None)
 
     def complete(messages: ChatMessages) -> Any:
         system = "\n".join(message.get("content") or "" for message in messages if message.get("role") == "system")
@@ -100,17 +105,3 @@ def _sync_or_async(response: Any, read: Callable[[Any], Reply]) -> Any:
         return read(await response)
 
     return awaited()
-
-
-def _anthropic_usage(usage: Any) -> Usage | None:
-    """Anthropic's counts. Its ``input_tokens`` exclude tokens read from a cache or written to one."""
-    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    prompt, completion, read, written = (getattr(usage, name, None) for name in names)
-    if not isinstance(prompt, int) or not isinstance(completion, int):
-        return None
-    cached = read if isinstance(read, int) else 0
-    return Usage(
-        prompt_tokens=prompt + cached + (written if isinstance(written, int) else 0),
-        cached_tokens=cached,
-        completion_tokens=completion,
-    )

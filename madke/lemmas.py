@@ -21,7 +21,6 @@ from madke.core.errors import suggesting
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
 from madke.engine.debate import hold_debate as engine_debate
-from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
 from madke.engine.settings import NON_DEBATERS, Debater, Reads
 from madke.engine.steps import overlaps
@@ -67,13 +66,6 @@ class Tracer(typing.Protocol):
 
     def end_span(self, span: Any, **attrs: Any) -> None:
         """End a span, also after an exception."""
-
-
-def _picked(verdict: str, labels: Sequence[str]) -> str:
-    """The label that starts the verdict, followed by a colon; else the first that occurs in it; else the first."""
-    text = verdict.upper()
-    started = (label for label in labels if text.startswith(f"{label.upper()}:"))
-    return next(started, None) or next((label for label in labels if label.upper() in text), labels[0])
 
 
 AnyCompleteFn = CompleteFn | AsyncCompleteFn
@@ -158,9 +150,14 @@ def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None) -> tup
         raise ValueError("debate: at least one agent required")
     if personas is not None and len(personas) != len(agents):
         raise ValueError("personas length must match number of agents")
-    labels = [label for label, _ in agents]
-    # In reverse, so that the agent whose drafts count under a label gets it as its name.
-    names = _numbered([str(label) for label in reversed(labels)])[::-1]
+    labels = [str(label) for label, _ in agents]
+    names: list[str] = []
+    for label in reversed(labels):  # so that the agent whose drafts count under a label gets it as its name
+        name, n = label, 1
+        while name in names or name.casefold() in NON_DEBATERS or (n > 1 and name in labels):
+            n += 1
+            name = f"{label}_{n}"
+        names.insert(0, name)
     return tuple(
         _Seat(
             label=label,
@@ -168,22 +165,10 @@ def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None) -> tup
             # An empty persona is still a persona: the templates must not treat it as missing.
             persona="" if personas is None else str(personas[n]) or " ",
             complete=complete,
-            heard=label not in labels[n + 1 :],
+            heard=str(label) not in labels[n + 1 :],
         )
-        for n, (label, (_, complete)) in enumerate(zip(labels, agents, strict=True))
+        for n, (label, complete) in enumerate(agents)
     )
-
-
-def _numbered(labels: Sequence[str]) -> list[str]:
-    """The labels; a number follows one that is taken by another label or by a role of the engine."""
-    names: list[str] = []
-    for label in labels:
-        name, n = label, 1
-        while name in names or name.casefold() in NON_DEBATERS or (n > 1 and name in labels):
-            n += 1
-            name = f"{label}_{n}"
-        names.append(name)
-    return names
 
 
 @cache
@@ -202,15 +187,26 @@ class _Debate:
     async def run(self, ask: _Ask) -> DebateResult:
         cast = {seat.name: _Caller(self, ask, seat.complete, seat) for seat in self.seats}
         judge = None if self.judge is None else _Caller(self, ask, self.judge)
+        protocol, seats = _variant().protocol, self.seats
+        settings = {
+            **dict(protocol),
+            "debaters": tuple(Debater(name=seat.name, persona=seat.persona) for seat in seats),
+            "rounds": max(0, operator.index(self.rounds)) + 1,
+            "reads": Reads(
+                own="none",
+                topology=tuple(tuple(seat.label != other.label and other.heard for other in seats) for seat in seats),
+            ),
+            "end": "overlap" if judge is None else "pick",
+        }
         scene = Scene(
             Question(id="debate", question=str(self.query)),
-            self._protocol(),
+            type(protocol).model_construct(**settings),  # not validated: labels may be any texts
             cast if judge is None else {**cast, "judge": judge},
             task=get_task("short_answer"),
             prompts=_variant(),
         )
         transcript = await engine_debate(scene)
-        replies = {seat.label: cast[seat.name].replies for seat in self.seats}
+        replies = {seat.label: cast[seat.name].replies for seat in seats}
         rounds = [
             DebateRound(n, {label: drafts[n] for label, drafts in replies.items()})
             for n in range(len(transcript.rounds))
@@ -223,22 +219,11 @@ class _Debate:
             judgment, winner = judge.replies[0], self.winner(judge.replies[0])
         return DebateResult(drafts[winner], winner, rounds, judgment, transcript.usage, transcript)
 
-    def _protocol(self) -> Protocol:
-        base, seats = _variant().protocol, self.seats
-        topology = tuple(tuple(seat.label != other.label and other.heard for other in seats) for seat in seats)
-        # Not validated: labels may be any texts.
-        return type(base).model_construct(
-            **{
-                **dict(base),
-                "debaters": tuple(Debater(name=seat.name, persona=seat.persona) for seat in seats),
-                "rounds": max(0, operator.index(self.rounds)) + 1,
-                "reads": Reads(own="none", topology=topology),
-                "end": "overlap" if self.judge is None else "pick",
-            }
-        )
-
     def winner(self, verdict: str) -> str:
-        return _picked(verdict, list(dict.fromkeys(seat.label for seat in self.seats)))
+        """The label that starts the verdict, followed by a colon; else the first that occurs in it; else the first."""
+        labels, text = [seat.label for seat in self.seats], verdict.upper()
+        started = [label for label in labels if text.startswith(f"{label.upper()}:")]
+        return [*started, *(label for label in labels if label.upper() in text), *labels][0]
 
 
 @contextmanager
@@ -264,7 +249,6 @@ class _Caller:
     """None: the judge."""
     name: str = "function"
     replies: list[str] = field(default_factory=list)
-
     seconds: float = 0.0
     """How long the last call took."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,14 +20,12 @@ from madke.core.events import Listener
 from madke.core.knowledge import Source, SourceCounts
 from madke.core.registry import Scope
 from madke.core.transcript import Transcript
-from madke.data.formats import DatasetReader
 from madke.retrieval.named import open_source, source_paths
-from madke.retrieval.pools.pool_file import pool_records, sources_in
 from madke.retrieval.source import close_sources
 from madke.runs.directory import question_files, read_transcripts, refuse_own_files
 from madke.runs.meter import Meter
 from madke.runs.record import RunRecord, read_run
-from madke.runs.request import DEFAULTS, NOTHING, Data, RunOptions, RunRequest, Sources, requested, takes_request
+from madke.runs.request import DEFAULTS, Data, RunOptions, RunRequest, Sources, requested, takes_request
 from madke.runs.runner import execute
 from madke.runs.spec import RunSpec, questions_of, refuse_sample, resolve, source_specs
 
@@ -212,27 +210,17 @@ def inputs_of(request: RunRequest, sources: Mapping[str, str | None], options: R
 def check_sources(spec: RunSpec, *, chosen: bool) -> None:
     """Refuse a pool file or source specifications that the run would not use, and the sample for other questions.
 
-    Unless the user has ``chosen`` sources, other sources in the file are mentioned.
+    ``chosen``: whether the user chose the sources.
     """
-    knowledge, pools = spec.protocol.knowledge, spec.pools
-    if pools is None:
+    knowledge, specs = spec.protocol.knowledge, spec.record.source_specs
+    if spec.pools is None:
         if not chosen:
-            refuse_sample(spec.questions, spec.record.source_specs)
-        return
-    if knowledge is None:
+            refuse_sample(spec.questions, specs)
+    elif knowledge is None:
         raise UserError("--pools is given, but the protocol has no knowledge; add --sources or remove --pools")
-    with_spec = [name for name, source in spec.record.source_specs.items() if source is not None]
-    if with_spec and not knowledge.allow_search:
-        name = with_spec[0]
+    elif not knowledge.allow_search and (named := [name for name, source in specs.items() if source is not None]):
+        name = named[0]
         raise UserError(f"--sources {name}=...: with a pool file no source is searched; write --sources {name}")
-    if chosen:
-        return
-    held = sources_in(record for _, record in pool_records(pools))
-    used = spec.record.source_specs
-    unused = [name for name in held if name not in used]
-    if unused and all(name in held for name in used):  # a missing source is an error of its own
-        names = ", ".join(unused), ",".join(used)
-        _log.warning("%s also has passages of %s; this run reads those of %s, and --sources chooses", pools, *names)
 
 
 def score(run: Run | str | Path, *, grader: str | None = None, scorers: Mapping[str, str] | None = None) -> Scores:
@@ -248,8 +236,8 @@ def score(run: Run | str | Path, *, grader: str | None = None, scorers: Mapping[
     """
     from madke.scoring.scored import score_run
 
-    with _objects_of([run]):
-        return score_run(_path(run), grader=grader, scorers=scorers or {})
+    with _paths(run) as (path,):
+        return score_run(path, grader=grader, scorers=scorers or {})
 
 
 def compare(*runs: Run | str | Path) -> Comparison:
@@ -260,26 +248,22 @@ def compare(*runs: Run | str | Path) -> Comparison:
     """
     from madke.report.comparison import compare_runs
 
-    with _objects_of(runs):
-        return compare_runs([_path(run) for run in runs])
+    with _paths(*runs) as paths:
+        return compare_runs(paths)
 
 
 def build_pools(
-    questions: Data,
-    out: str | Path,
-    *,
-    sources: Sources = "wiki,google",
-    dataset: str | DatasetReader | None = None,
-    columns: Mapping[str, str] = NOTHING,
-    ids: str | None = None,
-    limit: int | None = None,
-    sample_seed: int | None = None,
-    k: int = 10,
+    questions: Data, out: str | Path, *, sources: Sources = "wiki,google", k: int = 10, **asked: Any
 ) -> dict[str, SourceCounts]:
     """Retrieve a pool of passages for every question, and write a pool file.
 
-    ``questions``, ``dataset``, ``columns``, ``ids``, ``limit`` and ``sample_seed`` are as for :func:`madke.run`,
-    ``sources`` as for :func:`madke.stream`; each source returns up to ``k`` passages.
+    Args:
+        questions: As for :func:`madke.run`.
+        out: The pool file.
+        sources: As for :func:`madke.stream`.
+        k: The largest number of passages from each source.
+        asked: Fields of :class:`madke.RunRequest` that choose questions: ``dataset``, ``columns``, ``ids``, ``limit``,
+            ``sample_seed``.
 
     Returns:
         Source name -> for how many questions it found passages, or failed.
@@ -292,15 +276,7 @@ def build_pools(
     if k < 1:
         raise UserError(f"k = {k}; expected at least 1")
     with Scope().active():
-        request = RunRequest(
-            questions=questions,
-            dataset=dataset,
-            columns=columns,
-            ids=ids,
-            limit=limit,
-            sample_seed=sample_seed,
-        )
-        records = questions_of(request)
+        records = questions_of(RunRequest(questions=questions, **asked))
     specs, own = source_specs(sources, ())
     opened: list[Source] = []
     try:
@@ -311,13 +287,10 @@ def build_pools(
 
 
 @contextmanager
-def _objects_of(runs: Iterable[Run | str | Path]) -> Iterator[None]:
+def _paths(*runs: Run | str | Path) -> Iterator[list[Path]]:
+    """The directories of runs; the objects that the runs were given are known in the block."""
     with ExitStack() as active:
         for each in runs:
             if isinstance(each, Run):
                 active.enter_context(each.scope.active())
-        yield
-
-
-def _path(run: Run | str | Path) -> Path:
-    return run.path if isinstance(run, Run) else Path(run)
+        yield [run.path if isinstance(run, Run) else Path(run) for run in runs]

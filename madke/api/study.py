@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
@@ -15,7 +15,6 @@ from madke._util.concurrency import outside_loop
 from madke.core.errors import UserError, suggesting, unknown
 from madke.core.events import Listener, silent
 from madke.core.knowledge import Source
-from madke.core.question import Question
 from madke.experiments.experiment import CALLS, Experiment, is_experiment, recorded_questions, run_experiment
 from madke.experiments.experiment_spec import ExperimentSpec, QuestionSets, read_experiment_spec
 from madke.experiments.recipe import Arm, Recipe, read_recipe
@@ -26,10 +25,10 @@ from madke.runs.directory import read_transcripts
 from madke.runs.meter import account
 from madke.runs.record import read_run
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest, takes_request
-from madke.scoring.arms import Results, open_results
+from madke.scoring.arms import open_results
 from madke.scoring.debate_rows import correct
 from madke.scoring.metrics import GRADER
-from madke.scoring.scored import external_values
+from madke.scoring.scored import ask_outside, external_values, graders_of
 from madke.scoring.statistics import Estimate, estimate
 from madke.scoring.verdict import MARGIN, Verdict, verdict_of
 
@@ -83,18 +82,11 @@ class Study:
             for name, folder in self.experiment.arms.items()
         }
 
-    @property
-    def sentence(self) -> str:
-        """The verdict in words."""
-        from madke.report.verdict import verdict_sentence
-
-        return verdict_sentence(self.verdict, self.right, self.costs)
-
     def lines(self) -> Iterator[str]:
         """The verdict, what each part adds, and what the votes were worth: one paragraph each."""
-        from madke.report.verdict import additions, equal_cost_note, scope, votes_sentence
+        from madke.report.verdict import additions, equal_cost_note, scope, verdict_sentence, votes_sentence
 
-        yield self.sentence
+        yield verdict_sentence(self.verdict, self.right, self.costs)
         yield from additions(self.verdict)
         if "votes" in self.scores:
             votes = [len(each.rounds[0].turns) for each in read_transcripts(self.experiment.arms["votes"])]
@@ -137,7 +129,6 @@ class Study:
     def report(self, file: str | Path | None = None) -> Path:
         """Write the report page; returns the file. Default: ``report.html`` in the folder."""
         from madke.report.html import write_report
-        from madke.scoring.arms import open_results
 
         recipe = self.experiment.experiment_spec.recipe
         arms = open_results([*self.experiment.arms.values()])
@@ -185,7 +176,9 @@ def studies(
     and in all; ``grade`` grades the answers before a verdict.
     """
     begun = recorded_questions(out) if is_experiment(out) else []
-    spec = replace(spec, questions=_shuffled(spec.questions, begun))
+    place = {id_: n for n, id_ in enumerate(begun)}
+    order = {each.id: (place.get(each.id, len(place)), sha256(each.id.encode()).digest()) for each in spec.questions}
+    spec = replace(spec, questions=sorted(spec.questions, key=lambda each: order[each.id]))
     own = account(options)
     sources: dict[str, Source] = {}
     done, given = 0, len(spec.questions)
@@ -212,31 +205,20 @@ def studies(
             return
 
 
-def _shuffled(questions: Sequence[Question], begun: Sequence[str]) -> list[Question]:
-    place = {id_: n for n, id_ in enumerate(begun)}
-    last = len(place)
-    return sorted(questions, key=lambda each: (place.get(each.id, last), sha256(each.id.encode()).digest()))
-
-
 def right_answers(arms: Mapping[str, Path]) -> dict[str, dict[str, float]]:
     """Arm -> question -> its share of right answers over repeats: by the first grader, else by the task's first metric.
 
     Failed and deferred debates, and questions without gold answers, are missing.
     """
-    if not arms:
-        return {}
-    opened = dict(zip(arms, open_results([*arms.values()]), strict=True))
-    return {name: _right(results) for name, results in opened.items()}
-
-
-def _right(results: Results) -> dict[str, float]:
-    grades = external_values(results).get(GRADER, {})
-    found: dict[str, list[float]] = {}
-    for transcript in results.transcripts():
-        value = correct(transcript)
-        if value is not None:
-            found.setdefault(transcript.id, []).append(grades.get((transcript.id, transcript.repeat), value))
-    return {id_: fmean(values) for id_, values in found.items()}
+    shares: dict[str, dict[str, float]] = {}
+    for name, results in zip(arms, open_results([*arms.values()]) if arms else (), strict=True):
+        grades = external_values(results).get(GRADER, {})
+        found: dict[str, list[float]] = {}
+        for each in results.transcripts():
+            if (value := correct(each)) is not None:
+                found.setdefault(each.id, []).append(grades.get((each.id, each.repeat), value))
+        shares[name] = {id_: fmean(values) for id_, values in found.items()}
+    return shares
 
 
 @suggesting
@@ -282,33 +264,18 @@ def study(
     Raises:
         UserError: An input is missing or invalid, or the folder holds another study.
     """
-    request = RunRequest(**asked)
-    spec = read_study(questions, documents, request, model=model, sources=sources, pools=pools, more_arms=more_arms)
+    spec = read_study(
+        questions, documents, RunRequest(**asked), model=model, sources=sources, pools=pools, more_arms=more_arms
+    )
     folder = Path(mkdtemp(prefix="madke-study-") if out is None else out)
-    work = partial(_last, spec, folder, options, margin, whole, grader, listen)
-    return outside_loop(work)
-
-
-def _last(
-    spec: ExperimentSpec,
-    folder: Path,
-    options: RunOptions,
-    margin: float,
-    whole: bool,
-    grader: str | None,
-    listen: Listener,
-) -> Study:
-    from madke.scoring.arms import open_results
-    from madke.scoring.scored import ask_outside, graders_of
-
     graders = graders_of(grader, base_url=options.base_url) if grader else []
 
     def grade(experiment: Experiment) -> None:
         if graders:
             ask_outside(open_results([*experiment.arms.values()]), graders, budget=experiment.account.budget)
 
-    *_, last = studies(spec, folder, options, margin=checked_margin(margin), whole=whole, grade=grade, listen=listen)
-    return last
+    rules: dict[str, Any] = {"margin": checked_margin(margin), "whole": whole, "grade": grade, "listen": listen}
+    return outside_loop(lambda: [*studies(spec, folder, options, **rules)][-1])
 
 
 def checked_margin(margin: float) -> float:
@@ -345,16 +312,13 @@ def read_study(
         if "=" not in text and not Path(text).expanduser().exists():
             named = f"; a source is given by its name as --sources {text}" if text in known_sources() else ""
             raise UserError(f"no such file or folder; expected documents{named}", file=Path(text))
+    # A folder that is named like a source is a folder here.
+    paths = [text if "=" in text or "/" in text else f"./{text}" for text in folders]
     return read_experiment_spec(
         recipe,
         [questions] if isinstance(questions, str | Path) else questions,
         request,
         model=model,
-        sources=",".join(map(_as_path, folders)) if folders else sources,
+        sources=",".join(paths) if paths else sources,
         pools=[pools] if isinstance(pools, str | Path) else pools,
     )
-
-
-def _as_path(document: str) -> str:
-    """A folder that is named like a source is a folder here."""
-    return document if "=" in document or "/" in document else f"./{document}"

@@ -151,8 +151,3 @@ def test_sources_of_a_pool_file_that_no_arm_uses(tmp_path: Path) -> None:
     )
     planned = madke(*command, "--sources", "docs,wiki", "--plan", cwd=tmp_path)
     assert "sources: docs, wiki\n" in planned.stdout, planned.stderr
-    done = madke("run", "q.jsonl", "--pools", "p.jsonl", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 0
-    assert "p.jsonl also has passages of docs; this run reads those of wiki,google, and --sources" in done.stderr
-    chosen = madke("run", "q.jsonl", "--pools", "p.jsonl", "--sources", "wiki", "--out", "chosen", cwd=tmp_path)
-    assert "p.jsonl" not in chosen.stderr
