@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 from madke.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
 from madke.core.chat import ChatRequest, Completion, Purpose, Usage
-from madke.core.errors import suggesting
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
 from madke.engine.debate import hold_debate as engine_debate
@@ -71,7 +70,6 @@ class Tracer(typing.Protocol):
 AnyCompleteFn = CompleteFn | AsyncCompleteFn
 
 
-@suggesting
 def debate(
     query: str,
     agents: Sequence[tuple[str, CompleteFn]] | CompleteFn,
@@ -112,7 +110,6 @@ def debate(
         return _in_this_thread(_Debate(query, seats, rounds, judge, tracer).run)
 
 
-@suggesting
 async def adebate(
     query: str,
     agents: Sequence[tuple[str, AnyCompleteFn]] | AnyCompleteFn,

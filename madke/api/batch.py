@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from madke._util.concurrency import finished
-from madke.core.errors import UserError, suggesting
+from madke.core.errors import UserError
 from madke.core.events import Listener
 from madke.core.knowledge import Source, SourceCounts
 from madke.core.registry import Scope
@@ -136,7 +136,6 @@ class Run:
             return score_run(self.path)
 
 
-@suggesting
 @takes_request("run")
 def run(
     questions: Data | RunRequest,
@@ -154,7 +153,6 @@ def run(
     return finished(arun(questions, out=out, options=options, listen=listen, signals=signals, **asked))
 
 
-@suggesting
 @takes_request("run")
 async def arun(
     questions: Data | RunRequest,

@@ -9,7 +9,6 @@ from typing import Any
 
 from madke._util.concurrency import finished, told
 from madke.core.chat import FLAGS, ChatModel, Usage, fields_of
-from madke.core.errors import suggesting
 from madke.core.events import DebateFinished, Event, Listener, PoolReady, silent
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
@@ -58,14 +57,12 @@ AnyQuestion = str | Question | Mapping[str, Any]
 """A question: its text, or a record or mapping with choices or gold answers."""
 
 
-@suggesting
 @takes_request("ask")
 def ask(question: AnyQuestion, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any) -> Debate:
     """Debate one question; see :func:`stream` for the arguments. Also works inside a running event loop."""
     return finished(aask(question, choices=choices, options=options, **asked))
 
 
-@suggesting
 @takes_request("ask")
 async def aask(
     question: AnyQuestion, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any
@@ -77,7 +74,6 @@ async def aask(
     return Debate(transcript=transcript)
 
 
-@suggesting
 @takes_request("ask")
 def stream(
     question: AnyQuestion,

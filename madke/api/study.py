@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from madke._util.concurrency import outside_loop
-from madke.core.errors import UserError, suggesting, unknown
+from madke.core.errors import UserError, unknown
 from madke.core.events import Listener, silent
 from madke.core.knowledge import Source
 from madke.experiments.experiment import CALLS, Experiment, is_experiment, recorded_questions, run_experiment
@@ -221,7 +221,6 @@ def right_answers(arms: Mapping[str, Path]) -> dict[str, dict[str, float]]:
     return shares
 
 
-@suggesting
 @takes_request("experiment")
 def study(
     questions: str | Path | QuestionSets,

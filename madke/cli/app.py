@@ -138,11 +138,10 @@ def run_command_line() -> None:
             sys.exit(_BROKEN_PIPE_STATUS)
         _fail(str(error))
     except UserError as error:
-        _fail(str(error), error.exit_status)
+        _fail(str(error))
     except typer.exceptions.TyperException as error:
-        former = getattr(error, "option_name", "").removeprefix("--")
-        remedy = _GONE.get(former)
-        _fail(f"No such option: --{former}; {remedy}" if remedy else error.format_message())
+        remedy = _GONE.get(getattr(error, "option_name", "").removeprefix("--"))
+        _fail(error.format_message() + (f" It is gone: {remedy}." if remedy else ""))
     except (typer.Abort, KeyboardInterrupt):
         say("madke: interrupted", err=True)
         sys.exit(130)
@@ -159,6 +158,6 @@ def run_command_line() -> None:
         sys.exit(1)
 
 
-def _fail(message: str, status: int = 2) -> NoReturn:
+def _fail(message: str) -> NoReturn:
     say(f"madke: {' '.join(message.split())}", err=True)
-    sys.exit(status)
+    sys.exit(2)

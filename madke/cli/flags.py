@@ -136,13 +136,18 @@ def request_options(
                 )
                 for name in wanted
             ]
-        parameters.sort(key=lambda each: _PANELS.index(_panel(each)))
+
+        def place(parameter: Parameter) -> int:  # a ``typer.Context`` has no group
+            about = getattr(parameter.annotation, "__metadata__", None)
+            return _PANELS.index(about[0].rich_help_panel if about else None)
+
+        parameters.sort(key=place)
 
         @wraps(command)
         def wrapper(**values: Any) -> None:
             if takes:
                 values["options"] = RunOptions(**{name: values.pop(name) for name in run_names})
-            asked = {name: _READ.get(name, _as_given)(values.pop(name)) for name in names}
+            asked = {name: _READ.get(name, lambda value: value)(values.pop(name)) for name in names}
             command(**values, request=RunRequest(**asked))
 
         wrapper.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -152,33 +157,11 @@ def request_options(
     return decorate
 
 
-def _panel(parameter: Parameter) -> str | None:
-    """The group of an option; None for a ``typer.Context``, which is none."""
-    described = getattr(parameter.annotation, "__metadata__", None)
-    panel: str | None = described[0].rich_help_panel if described else None
-    return panel
-
-
 def settings_of(settings: Sequence[str] | None) -> dict[str, Any]:
     """Protocol field -> value, from ``--set PATH=VALUE``."""
     from madke.engine.variant import setting
 
     return dict(setting(text) for text in settings or ())
-
-
-def cast_overrides(cast: Sequence[str] | None) -> dict[str, str]:
-    """Role -> model name, from ``--cast ROLE=MODEL``."""
-    overrides = {}
-    for text in cast or ():
-        role, equals, model = text.partition("=")
-        if not equals or not role.strip() or not model.strip():
-            raise UserError(f"--cast {text!r}: expected ROLE=MODEL, for instance --cast debater-2=human")
-        overrides[role.strip()] = model.strip()
-    return overrides
-
-
-def _as_given(value: Any) -> Any:
-    return value
 
 
 def columns_of(text: str | None) -> dict[str, str]:
@@ -188,10 +171,19 @@ def columns_of(text: str | None) -> dict[str, str]:
     return {} if text is None else columns_from(text)
 
 
+def cast_of(cast: Sequence[str] | None) -> dict[str, str]:
+    """Role -> model name, from ``--cast ROLE=MODEL``."""
+    parts = [text.partition("=") for text in cast or ()]
+    found = {role.strip(): model.strip() for role, _, model in parts}
+    if not all(map(all, found.items())):
+        raise UserError("--cast: expected ROLE=MODEL, for instance --cast debater-2=human")
+    return found
+
+
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "columns": columns_of,
     "settings": settings_of,
-    "cast": cast_overrides,
+    "cast": cast_of,
     "seed": lambda seed: seed if seed >= 0 else None,
 }
 """Field -> its value, from what the command line has."""

@@ -26,9 +26,7 @@ from madke.runs.directory import question_files
 if TYPE_CHECKING:
     from madke._util.child_process import CommandScorer
     from madke.report.tables import TableRow
-    from madke.runs.meter import Budget
     from madke.scoring.arms import Results
-    from madke.scoring.scored import Grader
     from madke.scoring.scores import Scores
 
     Rows = Mapping[str, Mapping[str | None, Scores]]
@@ -102,18 +100,23 @@ def command(
         _calibrate(open_arms(paths, data, dataset, task, corrections, columns=columns), calibrate, signal)
         return
     from madke._util.files import write_file
+    from madke.cli.progress import resumable, run_progress
     from madke.models.prices import read_prices
-    from madke.report.answers import write_answers
+    from madke.report.answers import ANSWER_FILES, write_answers
     from madke.report.scores import row_name, score_table
-    from madke.report.tables import write_table
+    from madke.report.tables import TABLE_FILES, check_ending, write_table
     from madke.runs.meter import Budget
-    from madke.scoring.scored import graders_of, score_run, scores_by_dataset
+    from madke.scoring.scored import ask_outside, graders_of, score_run, scores_by_dataset
     from madke.scoring.scores import scores_to_json
 
-    written = _outputs(out, predictions, tables or ())  # before any grading is paid
+    for path, forms in (*((each, TABLE_FILES) for each in tables or ()), (predictions, ANSWER_FILES)):
+        if path is not None:  # before any grading is paid
+            check_ending(path, forms)
+    written = {"--out": out, "--predictions": predictions}
+    written |= {f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}
     commands = _scorers(scorer or ())
-    if grader is None:
-        _refuse_given({"--base-url": base_url, "--concurrency": concurrency, "--max-cost": max_cost})
+    if grader is None and any(value is not None for value in (base_url, concurrency, max_cost)):
+        raise UserError("--base-url, --concurrency and --max-cost need --grader MODEL")
     graders = graders_of(grader, base_url=base_url, concurrency=concurrency or _CONCURRENCY) if grader else []
     scripts = [Path(each.model.removeprefix("scripted/")) for each in graders if each.model.startswith("scripted/")]
     refuse_overwriting(written, [*paths, *question_files(data), corrections, prices, *scripts], own="metrics.json")
@@ -122,23 +125,24 @@ def command(
     arms = open_arms(paths, data, dataset, task, corrections, columns=columns)
     if out is not None and len(arms) > 1:
         raise UserError(f"--out takes the scores of one PATH, found {len(arms)}; use --json to print all")
-    failed = _grade(arms, graders, commands, budget)
+    with resumable():
+        failed = ask_outside(
+            arms, graders or None, commands, budget=budget, watch=lambda: run_progress("graded answers")
+        )
     scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
     rows: Rows = {arm.name: scores_by_dataset(arm) if by_dataset else {None: scores[arm.name]} for arm in arms}
     if out is not None:
         write_file(out, scores_to_json(scores[arms[0].name]))
-    if tables:
-        table = score_table({row_name(arm, name): each for arm, of in rows.items() for name, each in of.items()})
-        for path in tables:
-            write_table(table, path)
+    for path in tables or ():
+        shown = {row_name(arm, name): each for arm, of in rows.items() for name, each in of.items()}
+        write_table(score_table(shown), path)
     if predictions is not None:
         write_answers(arms, predictions)
     if as_json:
         for name, found in scores.items():
             say_json(rows[name] if by_dataset else found)
     else:
-        _show(arms, scores, rows, details=details)
-        _show_agreement(arms if len(graders) > 1 else ())
+        _show(arms, scores, rows, details=details, graded=len(graders) > 1)
     if failed:
         say(
             f"madke: {count_of(failed, 'answer has', 'answers have')} no grade; the same command retries them", err=True
@@ -173,32 +177,8 @@ def _calibrate(arms: Sequence[Results], out: Path, signal: str) -> None:
     say(f"calibration: {out}: thresholds on {signal}, tested on {len(made.points)} questions")
 
 
-def _outputs(out: Path | None, predictions: Path | None, tables: Sequence[Path]) -> dict[str, Path | None]:
-    """Option -> file to write; UserError for an ending that no table or file of answers has."""
-    from madke.report.answers import ANSWER_FILES
-    from madke.report.tables import TABLE_FILES, check_ending
-
-    for path in tables:
-        check_ending(path, TABLE_FILES)
-    if predictions is not None:
-        check_ending(predictions, ANSWER_FILES)
-    files = {f"--tables {n}": path for n, path in enumerate(tables, start=1)}
-    return {"--out": out, "--predictions": predictions, **files}
-
-
-def _refuse_given(of_grader: Mapping[str, object]) -> None:
-    if given := [name for name, value in of_grader.items() if value is not None]:
-        raise UserError(f"{given[0]} needs --grader MODEL")
-
-
-def _show_agreement(arms: Sequence[Results]) -> None:
+def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool, graded: bool) -> None:
     from madke.report.human_grades import grader_agreement
-
-    for agreement in grader_agreement(arms):
-        say_wrapped(f"{agreement}")
-
-
-def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:
     from madke.report.scores import row_name, score_details, scores_on_terminal, stage_table
     from madke.report.tables import plain_table
 
@@ -214,20 +194,8 @@ def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, 
     for arm in arms if details else ():
         say_wrapped(f"{arm.path}\n{score_details(scores[arm.name])}")
         say("")
-
-
-def _grade(
-    arms: Sequence[Results],
-    graders: Sequence[Grader],
-    commands: Mapping[str, CommandScorer],
-    budget: Budget | None,
-) -> int:
-    """Run the scorers and the graders. Return the number of answers without a grade because of failed calls."""
-    from madke.cli.progress import resumable, run_progress
-    from madke.scoring.scored import ask_outside
-
-    with resumable():
-        return ask_outside(arms, graders or None, commands, budget=budget, watch=lambda: run_progress("graded answers"))
+    for agreement in grader_agreement(arms) if graded else ():
+        say_wrapped(f"{agreement}")
 
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
@@ -236,15 +204,11 @@ def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
 
     scorers: dict[str, CommandScorer] = {}
     for text in texts:
-        name, equals, line = text.partition("=")
-        if not equals or not _NAME.fullmatch(name):
-            raise UserError(
-                f"--scorer {text!r}: expected NAME=COMMAND with a NAME of letters, digits, . _ and -, for instance "
-                "--scorer comet='comet-env/bin/python comet-env/score.py'"
-            )
-        if unit_of(name.lower()) is not None:
-            raise UserError(f"--scorer {text!r}: {name} is a built-in value; choose another name")
-        if name in scorers:
-            raise UserError(f"--scorer {text!r}: {name} is given twice; expected a different name for each scorer")
+        name, _, line = text.partition("=")
+        why = "expected NAME=COMMAND with a NAME of letters, digits, . _ and -" if not _NAME.fullmatch(name) else ""
+        why = why or (f"{name} is a built-in value; choose another name" if unit_of(name.lower()) is not None else "")
+        why = why or (f"{name} is given twice" if name in scorers else "")
+        if why:
+            raise UserError(f"--scorer {text!r}: {why}, for instance --scorer comet='python score.py'")
         scorers[name] = CommandScorer(line)
     return scorers

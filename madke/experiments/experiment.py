@@ -13,7 +13,7 @@ from typing import Any
 from madke._util.concurrency import outside_loop
 from madke._util.files import file_lock, is_written, short_hash, unexpected_files, writing_here
 from madke._util.yaml_file import validated
-from madke.core.errors import UserError, count_of, suggesting
+from madke.core.errors import UserError, count_of
 from madke.core.events import Listener, PoolsReady, SourceOpened, never_raising, silent
 from madke.core.knowledge import Source
 from madke.core.question import Question
@@ -357,7 +357,6 @@ def _refuse_other(path: Path, before: Mapping[str, Any], experiment_spec: Experi
             raise UserError(f"{changed}; give the arm another name, or choose another --out", file=path)
 
 
-@suggesting
 @takes_request("experiment")
 def ablate(
     recipe: str | Path | Recipe,

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar
 
-from madke.core.errors import UserError
+from madke.core.errors import UserError, nearest
 
 if TYPE_CHECKING:  # `madke --help` reads the fields, and needs none of these
     from madke.core.chat import ChatModel
@@ -257,6 +257,11 @@ def takes_request(asker: Asker) -> Callable[[Callable[P, T]], Callable[P, T]]:
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            known = signature(call).parameters
+            if wrong := [name for name in kwargs if name not in known]:
+                near = nearest(wrong[0], known)
+                hint = f"did you mean {near!r}?" if near else f"it takes: {', '.join(known)}"
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {wrong[0]!r}; {hint}")
             return function(*args, **kwargs)
 
         shown = signature(function)
