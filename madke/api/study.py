@@ -163,8 +163,6 @@ def studies(
     whole: bool = False,
     block: int = BLOCK,
     listen: Listener = silent,
-    on_block: Callable[[int, int], None] = lambda done, given: None,
-    on_arm: Callable[[int, Arm], None] = lambda number, arm: None,
     grade: Callable[[Experiment], None] = lambda experiment: None,
     signals: bool = False,
 ) -> Iterator[Study]:
@@ -172,8 +170,7 @@ def studies(
 
     It ends with a verdict (unless ``whole``), at a limit of the options, or with the last question. The questions come
     in a random order that is the same in every run, so that a file which is sorted by topic or difficulty does not
-    decide; those of an earlier command come first. ``on_block`` gets the numbers of questions up to the end of a block
-    and in all; ``grade`` grades the answers before a verdict.
+    decide; those of an earlier command come first. ``grade`` grades the answers before a verdict.
     """
     begun = recorded_questions(out) if is_experiment(out) else []
     place = {id_: n for n, id_ in enumerate(begun)}
@@ -186,7 +183,6 @@ def studies(
         done = min(given, max(done + block, len(begun)))
         if options.replay and begun:
             done = given = len(begun)
-        on_block(done, given)
         experiment = run_experiment(
             replace(spec, questions=spec.questions[:done]),
             out,
@@ -194,7 +190,6 @@ def studies(
             own=own,
             sources=sources,
             listen=listen,
-            on_arm=on_arm,
             signals=signals,
         )
         grade(experiment)

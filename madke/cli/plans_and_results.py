@@ -91,10 +91,8 @@ def show_experiment_plan(
 
     for error in experiment_spec.unknown_sources():
         say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
-    prices = prices_of(options, _priced_in(experiment_spec, graders))
-    assumed = planned_prices(prices, options)
-    plans = planned(experiment_spec, Planner(prices=assumed))
-    plans += _planned_grading(experiment_spec, graders, assumed)
+    prices, grading = _priced(experiment_spec, options, graders)
+    plans = [*planned(experiment_spec, Planner(prices=planned_prices(prices, options))), *grading]
     if as_json:
         say_json([asdict(plan) for plan in plans])
         return
@@ -185,14 +183,9 @@ def run_arms(
     """Run all arms into an experiment's folder, with their progress, grade their answers, and show the results."""
     from madke.experiments.experiment import run_experiment
 
-    prices = prices_of(options, _priced_in(experiment_spec, graders))
+    prices, grading = _priced(experiment_spec, options, graders)
     account(options).budget.check([grader.model for grader in graders])
-    grading = _planned_grading(experiment_spec, graders, planned_prices(prices, options))
     ungraded = 0
-
-    def planned(plans: Sequence[Planned]) -> None:
-        show_plans([*plans, *grading], prices, options)
-
     with resumable():
         with listening() as listen:
             done = run_experiment(
@@ -200,7 +193,7 @@ def run_arms(
                 out,
                 options,
                 listen=listen,
-                on_plans=planned,
+                on_plans=lambda plans: show_plans([*plans, *grading], prices, options),
                 on_arm=lambda number, arm: say(f"arm {number} of {len(experiment_spec.arms)}: {arm.name}", err=True),
                 signals=True,
             )
@@ -212,15 +205,13 @@ def run_arms(
     _show_ungraded(ungraded)
 
 
-def _priced_in(experiment_spec: ExperimentSpec, graders: Sequence[Grader]) -> list[str]:
-    return [*experiment_spec.models, *(grader.model for grader in graders)]
-
-
-def _planned_grading(experiment_spec: ExperimentSpec, graders: Sequence[Grader], prices: Prices) -> list[Planned]:
+def _priced(spec: ExperimentSpec, options: RunOptions, graders: Sequence[Grader]) -> tuple[Prices, list[Planned]]:
+    """The prices of an experiment's models, and the plan of its grading."""
     from madke.experiments.plan import REPLY_TOKENS, planned_grading
 
-    debates = sum(experiment_spec.debates(arm) for arm in experiment_spec.arms)
-    return planned_grading(experiment_spec.questions, debates, graders, prices, REPLY_TOKENS)
+    prices = prices_of(options, [*spec.models, *(grader.model for grader in graders)])
+    debates, assumed = sum(map(spec.debates, spec.arms)), planned_prices(prices, options)
+    return prices, planned_grading(spec.questions, debates, graders, assumed, REPLY_TOKENS)
 
 
 def _show_ungraded(ungraded: int) -> None:

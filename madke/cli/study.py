@@ -15,7 +15,6 @@ from madke.core.errors import count_of
 from madke.runs.request import NOTHING, RunOptions, RunRequest
 
 if TYPE_CHECKING:
-    from madke.api.study import Study
     from madke.experiments.experiment import Experiment
     from madke.experiments.experiment_spec import ExperimentSpec
     from madke.scoring.scored import Grader
@@ -107,14 +106,16 @@ def command(
         folders = [*experiment.arms.values()]
         ungraded = grade_answers(folders, graders, experiment.account.budget) if graders else 0
 
-    def on_block(done: int, given: int) -> None:
-        say(f"up to question {done:,} of {given:,}", err=True)
-
     with resumable(), listening() as listen:
-        rules: dict[str, Any] = {"margin": share, "whole": whole, "grade": grade, "on_block": on_block}
-        *_, study = studies(spec, folder, options, listen=listen, signals=True, **rules)
+        rules: dict[str, Any] = {"margin": share, "whole": whole, "grade": grade, "signals": True}
+        for study in studies(spec, folder, options, listen=listen, **rules):
+            say(f"{study.asked:,} of {study.given:,} questions answered", err=True)
     show_spent(study.experiment.sources.values())
-    _show(study, as_json=as_json)
+    if as_json:
+        say_json(study.record())
+    else:
+        say_wrapped(str(study))
+    say(f"report: {study.report()}", err=as_json)
     failed = sum(scores.failed for scores in study.scores.values())
     if failed:
         say(f"madke: {count_of(failed, 'debate')} failed; the same command retries them", err=True)
@@ -144,18 +145,3 @@ def _show_plan(
             f"A gain of {margin:g} points takes about {count} to show, if the arms differ on three of ten questions. "
             "The study ends as soon as it knows."
         )
-
-
-def _show(study: Study, *, as_json: bool) -> None:
-    from madke.report.tables import plain_table
-
-    if as_json:
-        say_json(study.record())
-    else:
-        first, *others = study.lines()
-        say_wrapped(first)
-        say("")
-        for line in others:
-            say_wrapped(line)
-        say(plain_table(study.table))
-    say(f"report: {study.report()}", err=as_json)
