@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,6 @@ from mcp.client import Client
 import madke
 from madke.core.knowledge import Hits, Passage
 from tests.serve.serving import Serving, Upstream, serving
-from tests.support.cli import refused
 from tests.support.openai_server import Reply, chat, openai_server
 
 ASKED = "How deep are the two deepest lakes?"
@@ -41,9 +39,7 @@ class Lakes:
 
 
 class Writers(Upstream):
-    """Debaters who write texts; they agree, or not."""
-
-    verdict = "SAME"
+    """Debaters who write texts and agree."""
 
     def __call__(self, body: dict[str, Any], n: int) -> Reply:
         system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
@@ -52,7 +48,7 @@ class Writers(Upstream):
         if "Do not answer yet" in last:
             return chat("Selected: [0] [1]")
         if system.startswith("You are the judge"):
-            return chat(f"Verdict: {self.verdict}")
+            return chat("Verdict: SAME")
         return chat(SUMMARY if system.startswith("You are the summarizer") else STANCE)
 
 
@@ -96,34 +92,3 @@ def test_a_text_and_its_citations_are_the_same_on_every_surface(tmp_path: Path) 
     spans = [each["url_citation"] for each in message["annotations"]]
     assert [CHECKED[each["start_index"] : each["end_index"]] for each in spans] == ["[0]", "[1]"]
     assert body["madke"]["agreement"]["cited"] == [0, 1]
-
-
-def test_a_split_of_texts_is_a_split_behind_the_server(tmp_path: Path) -> None:
-    writers = Writers()
-    writers.verdict = "DIFFERENT"
-    with (
-        writing(writers) as upstream,
-        serving(tmp_path, upstream, settings={"task": "text"}, sources={"lakes": Lakes()}) as server,
-    ):
-        body, called = served(server), through_mcp(server)
-    for agreement in (body["madke"]["agreement"], called["agreement"]):
-        assert agreement["outcome"] == "split"
-        assert [each["answer"] for each in agreement["positions"]] == [STANCE, STANCE]
-        assert [each["passages"] for each in agreement["positions"]] == [[0, 1], [0, 1]]
-
-
-def test_a_vote_refuses_texts_in_one_line(tmp_path: Path) -> None:
-    questions = tmp_path / "q.jsonl"
-    questions.write_text(json.dumps({"id": "x", "question": ASKED, "golden_answers": ["1,642 metres"]}))
-    flags = ["--protocol", "mad", "--model", "offline", "--task", "text", "--out", tmp_path / "run"]
-    message = refused("run", questions, *flags)
-    assert "task 'text'" in message
-    assert "compares answers (a vote)" in message
-    assert not (tmp_path / "run").exists()
-
-
-def test_the_offline_reader_writes_texts(tmp_path: Path) -> None:
-    done = madke.ask(ASKED, task="text", model="offline", sources={"lakes": Lakes()})
-    assert done.transcript.status == "ok"
-    assert done.transcript.agreement is not None
-    assert done.transcript.agreement.cited

@@ -9,7 +9,7 @@ import pytest
 from madke._util.files import fingerprint
 from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError
-from tests.data.published import FILES, HOTPOT, write
+from tests.data.published import write
 from tests.support.cli import madke, refused
 
 QUESTIONS = [{"id": f"q{n}", "question": "Which lake is the deepest?", "golden_answers": ["Baikal"]} for n in range(2)]
@@ -104,15 +104,3 @@ def test_what_runs_are_scored_and_shown_in_is_written_as_before(folder: Any) -> 
         for _ in range(2):
             done = madke(*args, "--tables", "csv" if args[0] == "report" else run / "t.csv")
             assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-def test_a_conversion_does_not_replace_the_published_file(tmp_path: Path) -> None:
-    fever = write(tmp_path / "dev.jsonl", FILES["fever"][1])
-    hotpot = write(tmp_path / "d.json", [HOTPOT])
-    for args in (
-        ("fever", fever, "--out", fever),
-        ("hotpotqa", hotpot, "--out", tmp_path / "o", "--pools", tmp_path / "o"),
-    ):
-        said = left_alone(tmp_path, "datasets", "convert", *args)
-        assert "would overwrite" in said or "are the same file" in said

@@ -155,29 +155,3 @@ def test_a_template_that_explodes_is_refused(folder: Any, name: Any) -> None:
     (folder / "speak.j2").write_text(template(text))
     assert said in (found := why_not(folder).replace("Range", "range"))
     assert "speak.j2" in found
-
-
-def test_what_templates_need_is_there(folder: Any) -> None:
-    (folder / "speak.j2").write_text(
-        template(
-            "{% for name in debaters if name != debater %}{{ loop.index }}. {{ name | upper }}"
-            "{{ ', ' if not loop.last }}{% endfor %} {{ round + 1 }} of {{ 2 * rounds }}"
-            " {{ question.question.strip() | replace('?', '!') | trim }} {{ ['a', 'b'] | join(' and ') }}"
-            "{% set x %}{{ round }}{% endset %} {{ x ~ '/' ~ rounds }} {{ 'x\ny' | indent(2) }}"
-            "{% macro m(x) %}<{{ x }}{{ caller() if caller is defined }}>{% endmacro %}"
-            "{% call m(1) %}!{% endcall %}{{ m(2) }}"
-            "{% for n in range(3) %}{{ n % 2 }}{% endfor %}{{ 'a' in ['a', 'b'] and round == 1 }}"
-        )
-    )
-    variant = load_variant("mine", folder.parent)
-    from madke.core.question import Question
-
-    values = {
-        "question": Question(id="q", question=" Which lake? "),
-        "debater": "A",
-        "debaters": ("A", "B", "C"),
-        "round": 1,
-        "rounds": 3,
-    }
-    (_, user) = variant.render("speak", "short_answer", values)
-    assert user.content == "1. B, 2. C 2 of 6 Which lake! a and b 1/3 x\n  y<1!><2>010True"

@@ -12,17 +12,6 @@ import pytest
 CHECKOUT = Path(__file__).parents[2]
 RUN = "from pathlib import Path\nPath(__file__).with_name('RAN').write_text(__name__)\n"
 MODULES = ("yaml", "typer", "rich", "jinja2", "pydantic", "openai", "click", "sitecustomize", "evil", "scipy")
-COLOURS = """
-from madke import BaseTask
-
-class Colour(BaseTask):
-    name = "colour"
-    instructions = "Answer with a colour."
-    examples = (
-        {"question": "Which colour has grass?", "reasoning": "Its leaves hold chlorophyll.", "answer": "green"},
-        {"question": "Which colour has blood?", "reasoning": "It carries iron.", "answer": "red"},
-    )
-"""
 CONSOLE_SCRIPT = "import sys\nfrom madke.__main__ import main\nsys.exit(main())\n"
 
 
@@ -113,21 +102,6 @@ def test_a_task_that_only_a_question_file_names_is_not_imported(cloned: Any, arg
     assert done.returncode == 2
     assert "if you trust it, give --task evil:it" in done.stderr
     assert not (cloned / "RAN").exists()
-
-
-@pytest.mark.slow
-def test_a_task_that_only_a_run_names_is_not_imported(cloned: Any) -> None:
-    (cloned / "colours.py").write_text(COLOURS)
-    write_questions(cloned, "colours:Colour")
-    done = called(cloned, ["-m", "madke"], *COMMANDS["run"], "--task", "colours:Colour")
-    assert done.returncode == 0, done.stderr
-
-    strict = called(cloned, ["-m", "madke"], "score", "out", "--json")
-    named = called(cloned, ["-m", "madke"], "score", "out", "--json", "--task", "colours:Colour")
-
-    assert (strict.returncode, named.returncode) == (2, 0), named.stderr
-    assert "if you trust it, give --task colours:Colour" in strict.stderr
-    assert '"match"' in named.stdout
 
 
 def test_code_that_the_command_line_names_runs(cloned: Any) -> None:
