@@ -88,9 +88,7 @@ class LiveDebate:
 
     def hear(self, event: events.Event) -> None:
         """Show what an event tells."""
-        opening = isinstance(event, events.SourceOpening) and not is_sample(event.name, event.spec)
-        if self._debate and not self._headed and not opening:
-            # Before anything that takes long, but after what can be wrong with the command.
+        if self._debate and not self._headed:  # after what can be wrong with the command
             self._headed = True
             for line in _header(self._spec):
                 say(textwrap.fill(line, self._width, subsequent_indent="  ", break_on_hyphens=False), err=True)

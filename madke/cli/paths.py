@@ -27,8 +27,6 @@ CorrectionsOption = Annotated[
 PREDICTION_FILES = """Prediction files need --data. They hold JSON lines of id and answer, or of id and output (raw
 model text). Other keys are ignored."""
 
-_SHOWN = 3
-"""Skipped paths that are named."""
 _PREDICTION_RECORDS = ("external.json", "grades.sqlite")
 """Suffixes of the files that ``madke score`` keeps next to a prediction file."""
 
@@ -80,9 +78,8 @@ def _arms(paths: Sequence[Path], *, predictions: bool) -> list[Path]:
             raise UserError("is an experiment without a started arm; run `madke ablate` first", file=paths[0])
         return [paths[0]]  # which is refused with its reason
     if skipped:
-        more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
         hint = "; for predictions, give the questions with --data" if any(map(os.path.isfile, skipped)) else ""
-        say(f"madke: skipped, because they hold no run: {', '.join(skipped[:_SHOWN])}{more}{hint}", err=True)
+        say(f"madke: skipped, because they hold no run: {', '.join(skipped)}{hint}", err=True)
     return [run for runs in found.values() for run in runs]
 
 
@@ -110,15 +107,13 @@ def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Iterable[Path
     for name, path in outputs.items():
         if path is None:
             continue
-        if other := checked.get(identity(path)):
+        if (other := checked.setdefault(identity(path), name)) != name:
             raise UserError(f"{other} and {name} are the same file; expected a different file for each", file=path)
-        if identity(path) in held:
-            raise UserError(f"{name} would overwrite an input of this command; choose another file", file=path)
         real = Path(os.path.realpath(path))
-        if real.name in OWN_FILES and real.name != own and _is_record_folder(real.parent):
-            found = f"{name} would overwrite a record of the run in {real.parent}; choose another file"
-            raise UserError(found, file=path)
-        checked[identity(path)] = name
+        of_run = real.name in OWN_FILES and real.name != own and _is_record_folder(real.parent)
+        if of_run or identity(path) in held:
+            what = f"a record of the run in {real.parent}" if of_run else "an input of this command"
+            raise UserError(f"{name} would overwrite {what}; choose another file", file=path)
 
 
 def _files(path: Path) -> list[Path]:

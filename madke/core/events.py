@@ -130,14 +130,6 @@ class PoolReady(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SourceOpening(Event):
-    """From the runner: a source is about to be opened. The shipped sample builds its indexes the first time."""
-
-    name: str
-    spec: str | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SourceOpened(Event):
     """From the runner: a source is open for searches."""
 

@@ -15,7 +15,7 @@ from typing import cast as typing_cast
 from madke._util.yaml_file import read_json
 from madke.core.chat import ChatModel, writable
 from madke.core.errors import UserError, unknown
-from madke.core.events import Listener, SourceOpened, SourceOpening, silent
+from madke.core.events import Listener, SourceOpened, silent
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.registry import Scope, imported
@@ -69,7 +69,6 @@ class RunSpec:
     def sources(self, listen: Listener = silent) -> Sequence[Source]:
         """The protocol's sources, each opened once; ``listen`` gets an event before and after each is opened."""
         for name, spec in list(self.record.source_specs.items())[len(self.opened) :]:
-            listen(SourceOpening(name=name, spec=spec))
             source = open_source(name, self.own_sources.get(name, spec))
             self.opened.append(source)
             listen(SourceOpened(name=name, spec=spec, description=source.description))
