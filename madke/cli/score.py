@@ -204,8 +204,9 @@ def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
 
     scorers: dict[str, CommandScorer] = {}
     for text in texts:
-        name, _, line = text.partition("=")
-        why = "expected NAME=COMMAND with a NAME of letters, digits, . _ and -" if not _NAME.fullmatch(name) else ""
+        name, equals, line = text.partition("=")
+        fits = equals and _NAME.fullmatch(name)
+        why = "" if fits else "expected NAME=COMMAND with a NAME of letters, digits, . _ and -"
         why = why or (f"{name} is a built-in value; choose another name" if unit_of(name.lower()) is not None else "")
         why = why or (f"{name} is given twice" if name in scorers else "")
         if why:
