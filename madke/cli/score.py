@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,14 +13,7 @@ import typer
 from madke._util.terminal import say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import CALIBRATION, GRADING, OUTPUT, option, switch
-from madke.cli.paths import (
-    PREDICTION_FILES,
-    CorrectionsOption,
-    DataOption,
-    Paths,
-    open_arms,
-    refuse_overwriting,
-)
+from madke.cli.paths import PREDICTION_FILES, CorrectionsOption, DataOption, Paths, open_arms, refuse_overwriting
 from madke.core.errors import UserError, count_of
 from madke.runs.directory import question_files
 
@@ -75,11 +69,9 @@ def command(
     by_dataset: Annotated[
         bool, switch("--by-dataset", "Score each dataset of the questions separately.", OUTPUT)
     ] = False,
-    out: Annotated[Path | None, option("Also write the scores of the one PATH, as JSON.", "FILE", OUTPUT)] = None,
     tables: Annotated[
         list[Path] | None, option("Write the score table: .csv or .tex. Repeatable.", "FILE", OUTPUT)
     ] = None,
-    predictions: Annotated[Path | None, option("Write all answers: .jsonl, .csv or .parquet.", "FILE", OUTPUT)] = None,
     calibrate: Annotated[
         Path | None, option("Only learn when answers can be acted on: write a calibration.", "FILE", CALIBRATION)
     ] = None,
@@ -92,61 +84,47 @@ def command(
 
     Examples:
       madke score runs/first runs/second --details
-      madke score predictions.jsonl --data questions.jsonl --out scores.json
+      madke score predictions.jsonl --data questions.jsonl --json
       madke score runs/dev --calibrate calibration.json
     """
     if calibrate:
         refuse_overwriting({"--calibrate": calibrate}, paths)
         _calibrate(open_arms(paths, data, dataset, task, corrections, columns=columns), calibrate, signal)
         return
-    from madke._util.files import write_file
     from madke.cli.progress import resumable, run_progress
     from madke.models.prices import read_prices
-    from madke.report.answers import ANSWER_FILES, write_answers
     from madke.report.scores import row_name, score_table
     from madke.report.tables import TABLE_FILES, check_ending, write_table
     from madke.runs.meter import Budget
     from madke.scoring.scored import ask_outside, graders_of, score_run, scores_by_dataset
-    from madke.scoring.scores import scores_to_json
 
-    for path, forms in (*((each, TABLE_FILES) for each in tables or ()), (predictions, ANSWER_FILES)):
-        if path is not None:  # before any grading is paid
-            check_ending(path, forms)
-    written = {"--out": out, "--predictions": predictions}
-    written |= {f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}
+    for path in tables or ():  # before any grading is paid
+        check_ending(path, TABLE_FILES)
     commands = _scorers(scorer or ())
     if grader is None and any(value is not None for value in (base_url, concurrency, max_cost)):
         raise UserError("--base-url, --concurrency and --max-cost need --grader MODEL")
     graders = graders_of(grader, base_url=base_url, concurrency=concurrency or _CONCURRENCY) if grader else []
-    scripts = [Path(each.model.removeprefix("scripted/")) for each in graders if each.model.startswith("scripted/")]
-    refuse_overwriting(written, [*paths, *question_files(data), corrections, prices, *scripts], own="metrics.json")
+    written = {f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}
+    refuse_overwriting(written, [*paths, *question_files(data), corrections, prices])
     priced = read_prices(prices) if prices else {}
     budget = Budget(prices=priced, max_cost=max_cost) if graders else None
     arms = open_arms(paths, data, dataset, task, corrections, columns=columns)
-    if out is not None and len(arms) > 1:
-        raise UserError(f"--out takes the scores of one PATH, found {len(arms)}; use --json to print all")
     with resumable():
-        failed = ask_outside(
-            arms, graders or None, commands, budget=budget, watch=lambda: run_progress("graded answers")
-        )
+        watch = partial(run_progress, "graded answers")
+        failed = ask_outside(arms, graders or None, commands, budget=budget, watch=watch)
     scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
     rows: Rows = {arm.name: scores_by_dataset(arm) if by_dataset else {None: scores[arm.name]} for arm in arms}
-    if out is not None:
-        write_file(out, scores_to_json(scores[arms[0].name]))
     for path in tables or ():
         shown = {row_name(arm, name): each for arm, of in rows.items() for name, each in of.items()}
         write_table(score_table(shown), path)
-    if predictions is not None:
-        write_answers(arms, predictions)
     if as_json:
         for name, found in scores.items():
             say_json(rows[name] if by_dataset else found)
     else:
         _show(arms, scores, rows, details=details, graded=len(graders) > 1)
     if failed:
-        say(
-            f"madke: {count_of(failed, 'answer has', 'answers have')} no grade; the same command retries them", err=True
-        )
+        count = count_of(failed, "answer has", "answers have")
+        say(f"madke: {count} no grade; the same command retries them", err=True)
         raise typer.Exit(1)
 
 

@@ -81,11 +81,8 @@ def test_nothing_that_a_run_or_an_experiment_keeps_can_be_an_output(played: Any)
         "report experiment --answers experiment/arms/plain/transcripts.jsonl",
         "report a.jsonl --data q.jsonl --out a.jsonl.grades.sqlite",
         "report run --tables csv --answers run/tables/scores.csv",
-        "score run --out run/report.html",
-        "score a.jsonl --data q.jsonl --predictions q.jsonl",
-        "score a.jsonl --data q.jsonl --tables t.csv --predictions t.csv",
+        "score a.jsonl --data q.jsonl --tables t.csv --tables t.csv",
         "score run --calibrate run/run.json",
-        "score run --grader scripted/script.yaml --out script.yaml",
         "pool build q.jsonl --sources google=web.jsonl --out web.jsonl",
         "pool build q.jsonl --sources google=web.jsonl --out run/transcripts.jsonl",
     ],
@@ -100,7 +97,7 @@ def test_each_command_refuses_before_it_does_anything(folder: Any, line: str, mo
 @pytest.mark.slow
 def test_what_runs_are_scored_and_shown_in_is_written_as_before(folder: Any) -> None:
     run = folder / "run"
-    for args in (("report", run, "--out", run / "report.html"), ("score", run, "--out", run / "metrics.json")):
+    for args in (("report", run, "--out", run / "report.html"), ("score", run)):
         for _ in range(2):
             done = madke(*args, "--tables", "csv" if args[0] == "report" else run / "t.csv")
             assert done.returncode == 0, done.stderr

@@ -125,23 +125,20 @@ def test_predictions_are_scored_graded_and_not_written_beside(predictions: Any, 
     assert found["correct"]["value"] == pytest.approx(1 / 3)
     assert (found["transcripts"], found["abstained"], found["unread"]) == (3, 0, {"unmarked": 1})
     assert {path.name for path in tmp_path.iterdir()} == before
-    (found,) = scores(done("score", *predictions, *grader, "--json", "--out", tmp_path / "theirs.json"))
+    (found,) = scores(done("score", *predictions, *grader, "--json"))
     assert found["metrics"]["grader"]["value"] == pytest.approx(1 / 3)
-    assert json.loads((tmp_path / "theirs.json").read_text()) == found
     beside = {path.name for path in tmp_path.iterdir()} - before
-    assert beside == {"theirs.json", "theirs.jsonl.external.json", "theirs.jsonl.grades.sqlite"}
+    assert beside == {"theirs.jsonl.external.json", "theirs.jsonl.grades.sqlite"}
     (again,) = scores(done("score", *predictions, "--json"))
     assert again == found
 
 
-def test_tables_and_answers_as_files(run: Any, tmp_path: Path) -> None:
-    table, answers = tmp_path / "scores.csv", tmp_path / "answers.jsonl"
-    done("score", run, "--tables", table, "--tables", tmp_path / "scores.tex", "--predictions", answers)
+def test_tables_as_files(run: Any, tmp_path: Path) -> None:
+    table = tmp_path / "scores.csv"
+    done("score", run, "--tables", table, "--tables", tmp_path / "scores.tex")
     (row,) = csv.DictReader(table.read_text().splitlines())
     assert "run" in row.values()
     assert r"\begin{tabular}" in (tmp_path / "scores.tex").read_text()
-    lines = [json.loads(line) for line in answers.read_text().splitlines()]
-    assert [(line["id"], line["answer"]) for line in lines] == [("q0", BAIKAL), ("q1", "Baikal"), ("q2", None)]
 
 
 @pytest.fixture
