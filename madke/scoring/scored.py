@@ -306,12 +306,13 @@ def ask_outside(
     none = "no answer" if one else f"none of the {len(arms)} runs has an answer"
     if answers and not any(answers):
         raise UserError(f"{none} to score", file=one)
-    for name, command in scorers.items():
-        scorer = CommandScorer(command) if isinstance(command, str) else command
-        for arm, held in zip(arms, answers, strict=True):
-            items = [ScorerItem(source=q.question, candidate=text, references=q.answers) for q, text in held.values()]
-            found = dict(zip(held, scorer.scores(items), strict=True))
-            keep_scores(arm.path, name, held, command=scorer.command, scores=found)
+    commands = {name: CommandScorer(each) if isinstance(each, str) else each for name, each in scorers.items()}
+    for arm, held in zip(arms, answers, strict=True) if commands else ():
+        items = [ScorerItem(source=q.question, candidate=text, references=q.answers) for q, text in held.values()]
+        found = {name: scorer.scores(items) for name, scorer in commands.items()}
+        for name, values in found.items():  # only if all scorers have succeeded
+            scored = dict(zip(held, values, strict=True))
+            keep_scores(arm.path, name, held, command=commands[name].command, scores=scored)
     if grader is None:
         return 0
     if not any(question.answers for held in answers for question, _ in held.values()):
