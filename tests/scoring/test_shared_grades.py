@@ -74,7 +74,7 @@ def test_grading_stops_at_the_cost_limit_and_goes_on_with_a_higher_one(tmp_path:
 def test_a_cost_limit_needs_the_price_of_the_grader(tmp_path: Path) -> None:
     (one,) = arms(tmp_path, one={"q0": BAIKAL})
     assert "--max-cost needs the price" in refused("score", one.path, "--grader", "openai/gpt-4o", "--max-cost", "1")
-    assert "--max-cost needs --grader" in refused("score", one.path, "--max-cost", "1")
+    assert "--max-cost need --grader MODEL" in refused("score", one.path, "--max-cost", "1")
 
 
 def test_two_graders_are_compared_and_the_first_is_the_score(tmp_path: Path) -> None:
