@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -24,7 +24,7 @@ from madke.core.transcript import Final, Round, Stance, Turn
 from madke.engine.parse import TRUNCATED, marked, read_bound
 from madke.engine.reading import View, view
 from madke.engine.scene import Roles, Scene
-from madke.engine.settings import Reads
+from madke.engine.settings import Debater, Reads
 from madke.engine.variant import Variant
 from madke.models.chat_models import close
 from madke.tasks import get_task
@@ -36,7 +36,7 @@ class _Text(BaseModel, extra="forbid", frozen=True):
 
 
 class AuditQuestion(BaseModel, extra="forbid", frozen=True):
-    """One question with its passages and two stances on it."""
+    """One question with its passages, of which the first holds the right answer, and two stances on it."""
 
     question: str
     right: str
@@ -44,21 +44,7 @@ class AuditQuestion(BaseModel, extra="forbid", frozen=True):
     right_in_other_words: str
     right_reason: str
     wrong_reason: str
-    passages: tuple[_Text, ...] = Field(min_length=2)
-    """The first holds the right answer."""
-
-    def pool(self, *, gold_last: bool = False, more: tuple[Passage, ...] = ()) -> KnowledgePool:
-        """Its passages, the one with the right answer first or last, and ``more`` after them."""
-        texts = (*self.passages[1:], self.passages[0]) if gold_last else self.passages
-        own = (
-            Passage(source="audit", key=str(n), title=each.title, text=each.text, score=1.0, rank=n)
-            for n, each in enumerate(texts)
-        )
-        return KnowledgePool(passages=(*own, *more))
-
-    def stances(self, *kinds: str) -> list[tuple[str, str]]:
-        """Answer and reason of stances: ``right``, ``wrong`` or ``right_in_other_words``."""
-        return [(getattr(self, kind), self.wrong_reason if kind == "wrong" else self.right_reason) for kind in kinds]
+    passages: tuple[_Text, ...]
 
 
 class _File(BaseModel, extra="forbid", frozen=True):
@@ -71,14 +57,19 @@ def audit_questions() -> tuple[AuditQuestion, ...]:
     return read_yaml(asset("eval", "samples", "audit.yaml"), _File).questions
 
 
-def _long_passages() -> tuple[Passage, ...]:
-    """25 passages of the sample corpus, together some 3,000 tokens."""
+def _pool(texts: Iterable[_Text]) -> KnowledgePool:
+    passages = (
+        Passage(source="audit", key=str(n), title=each.title, text=each.text, score=1.0, rank=n)
+        for n, each in enumerate(texts)
+    )
+    return KnowledgePool(passages=tuple(passages))
+
+
+def _long_pool(item: AuditQuestion) -> KnowledgePool:
+    """The passages of a question, and 25 of the sample corpus, together some 3,000 tokens."""
     with asset("indexes", "sample", "passages.jsonl").open(encoding="utf-8") as file:
         rows = [json.loads(line) for _, line in zip(range(25), file, strict=False)]
-    return tuple(
-        Passage(source="sample", key=row["id"], title=row["title"], text=row["text"], score=0.5, rank=n)
-        for n, row in enumerate(rows)
-    )
+    return _pool([*item.passages, *(_Text(title=row["title"], text=row["text"]) for row in rows)])
 
 
 PLANNED = 15
@@ -97,19 +88,14 @@ _SCHEMA = Schema(name="verdict", fields=(SchemaField(name="verdict", words=("sam
 _COMPARE = (Message(role="user", content='Do "Orla Venn" and "the engineer Orla Venn" name the same person?'),)
 
 
-Probe = Literal["select", "speak", "reply", "judge", "summarize", "system", "schema", "long"]
-"""What a call is for: a stage of the ``madke`` protocol, or a property of the endpoint."""
-
-Case = Literal["", "own_right", "own_wrong", "same", "different"]
-"""Own stance right and the peer's wrong, or the reverse; two answers that are the same or not."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProbeCall:
     """One call, and what was read from its reply."""
 
-    probe: Probe
-    case: Case = ""
+    probe: str
+    """A stage of the ``madke`` protocol, or ``system``, ``schema``, ``long``: properties of the endpoint."""
+    case: str = ""
+    """``own_right``, ``own_wrong``: the own stance and the reverse of the peer's; ``same``, ``different``: answers."""
     request: ChatRequest
     completion: Completion
     seconds: float
@@ -147,63 +133,44 @@ class Audit:
 
     async def run(self) -> None:
         """Make all calls, one after the other. Stops if the first two fail."""
+        first, second, third = audit_questions()[:3]
         try:
-            first, second, third = audit_questions()[:3]
-            for gold_last in (False, True):
-                await self._select(first, gold_last=gold_last)
-                await self._speak(first, gold_last=gold_last)
-            for own_right in (True, False):
-                await self._reply(second, own_right=own_right)
+            for gold in (0, len(first.passages) - 1):
+                texts = [*first.passages[1:]]
+                texts.insert(gold, first.passages[0])
+                scene, roles, debater = self._scene("select", first, _pool(texts))
+                selection, _ = await roles.select(debater, 1, View())
+                self._read(is_readable=selection.status == "ok", is_right=gold in selection.ids)
+                scene, roles, debater = self._scene("speak", first, _pool(texts))
+                self._read_answer(scene, first, await roles.speak(debater, 1, range(len(texts)), View()))
+            for case, answers in (("own_right", ("right", "wrong")), ("own_wrong", ("wrong", "right"))):
+                scene, roles, debater = self._scene("reply", second, _pool(second.passages), case)
+                names = [each.name for each in scene.protocol.cast]
+                seen = view(Reads(), debater.name, names, _round(scene, second, *answers), (), names, scene.same)
+                numbers = range(len(second.passages))
+                self._read_answer(scene, second, await roles.speak(debater, 2, numbers, seen))
             for item in (first, second):
-                await self._judge(item, same=True)
-                await self._judge(item, same=False)
-            for right_first in (True, False):
-                await self._summarize(third, right_first=right_first)
+                for case, other in (("same", "right_in_other_words"), ("different", "wrong")):
+                    scene, roles, _ = self._scene("judge", item, case=case)
+                    verdict = await roles.judge(_round(scene, item, "right", other))
+                    is_right = verdict.consensus is (case == "same")
+                    self._read(is_readable=verdict.consensus is not None, is_right=is_right)
+            for answers in (("right", "wrong"), ("wrong", "right")):
+                scene, roles, _ = self._scene("summarize", third)
+                self._read_answer(scene, third, await roles.summarize(_round(scene, third, *answers)))
             await self._plain("system", _WRITE)
             if takes_schemas(self.model):
                 await self._plain("schema", _COMPARE, schema=_SCHEMA)
                 self._read(is_readable=read_bound(self.calls[-1].completion.text, _SCHEMA) is not None)
-            await self._long(first)
+            # A prompt as long as those of debates with full pools.
+            _, roles, debater = self._scene("long", first, _long_pool(first), max_tokens=_FEW_TOKENS)
+            await roles.select(debater, 1, View())
         except Unreachable:
             return
         finally:
             await close(self.model)
 
-    async def _select(self, item: AuditQuestion, *, gold_last: bool) -> None:
-        scene = self._scene("select", "", item, item.pool(gold_last=gold_last))
-        selection, _ = await Roles(scene).select(scene.debaters[0], 1, View())
-        gold = len(scene.pool.passages) - 1 if gold_last else 0
-        self._read(is_readable=selection.status == "ok", is_right=gold in selection.ids)
-
-    async def _speak(self, item: AuditQuestion, *, gold_last: bool) -> None:
-        scene = self._scene("speak", "", item, item.pool(gold_last=gold_last))
-        numbers = range(len(scene.pool.passages))
-        self._read_answer(scene, item, await Roles(scene).speak(scene.debaters[0], 1, numbers, View()))
-
-    async def _reply(self, item: AuditQuestion, *, own_right: bool) -> None:
-        scene = self._scene("reply", "own_right" if own_right else "own_wrong", item, item.pool())
-        debater, names = scene.debaters[0], [each.name for each in scene.protocol.cast]
-        rounds = _round(scene, item.stances(*(("right", "wrong") if own_right else ("wrong", "right"))))
-        seen = view(Reads(), debater.name, names, rounds, (), names, scene.same)
-        self._read_answer(scene, item, await Roles(scene).speak(debater, 2, range(len(scene.pool.passages)), seen))
-
-    async def _judge(self, item: AuditQuestion, *, same: bool) -> None:
-        scene = self._scene("judge", "same" if same else "different", item)
-        stances = item.stances("right", "right_in_other_words" if same else "wrong")
-        verdict = await Roles(scene).judge(_round(scene, stances))
-        self._read(is_readable=verdict.consensus is not None, is_right=verdict.consensus is same)
-
-    async def _summarize(self, item: AuditQuestion, *, right_first: bool) -> None:
-        scene = self._scene("summarize", "", item)
-        stances = item.stances(*(("right", "wrong") if right_first else ("wrong", "right")))
-        self._read_answer(scene, item, await Roles(scene).summarize(_round(scene, stances)))
-
-    async def _long(self, item: AuditQuestion) -> None:
-        """A prompt as long as those of debates with full pools."""
-        scene = self._scene("long", "", item, item.pool(more=_long_passages()), max_tokens=_FEW_TOKENS)
-        await Roles(scene).select(scene.debaters[0], 1, View())
-
-    async def _plain(self, probe: Probe, messages: tuple[Message, ...], schema: Schema | None = None) -> None:
+    async def _plain(self, probe: str, messages: tuple[Message, ...], schema: Schema | None = None) -> None:
         request = ChatRequest(
             messages=messages,
             purpose=Purpose(question=probe, stage=probe, agent="audit", round=1),
@@ -215,14 +182,15 @@ class Audit:
         await _Recorder(self, probe, "").complete(request)
 
     def _scene(
-        self, probe: Probe, case: Case, item: AuditQuestion, pool: KnowledgePool = EMPTY_POOL, max_tokens: int = 0
-    ) -> Scene:
+        self, probe: str, item: AuditQuestion, pool: KnowledgePool = EMPTY_POOL, case: str = "", max_tokens: int = 0
+    ) -> tuple[Scene, Roles, Debater]:
         """A debate of its own for one call: the engine's, with this audit's model in every role."""
         question = Question(id=item.question, question=item.question, answers=(item.right,))
         protocol = self.variant.protocol
         cast = dict.fromkeys(protocol.roles, _Recorder(self, probe, case, max_tokens))
         task, repeat = get_task(question.task), len(self.calls)
-        return Scene(question, protocol, cast, pool, task=task, prompts=self.variant, repeat=repeat, seed=0)
+        scene = Scene(question, protocol, cast, pool, task=task, prompts=self.variant, repeat=repeat, seed=0)
+        return scene, Roles(scene), scene.debaters[0]
 
     def _read_answer(self, scene: Scene, item: AuditQuestion, found: Stance | Final) -> None:
         is_right = found.answer is not None and scene.same(found.answer, item.right)
@@ -232,10 +200,11 @@ class Audit:
         self.calls[-1] = replace(self.calls[-1], **read)
 
 
-def _round(scene: Scene, stances: list[tuple[str, str]]) -> list[Round]:
-    """A finished first round in which the debaters gave these answers for these reasons."""
+def _round(scene: Scene, item: AuditQuestion, *kinds: str) -> list[Round]:
+    """A finished first round in which the debaters gave these answers: ``right``, ``wrong``, ..."""
     turns = []
-    for debater, (answer, reason) in zip(scene.protocol.cast, stances, strict=False):
+    for debater, kind in zip(scene.protocol.cast, kinds, strict=False):
+        answer, reason = getattr(item, kind), item.wrong_reason if kind == "wrong" else item.right_reason
         text = f"{reason} The answer is {marked(answer, scene.protocol.marker)}."
         turns.append(Turn(agent=debater.name, stance=Stance(text=text, answer=answer)))
     return [Round(n=1, order=tuple(turn.agent for turn in turns), turns=tuple(turns))]
@@ -244,7 +213,7 @@ def _round(scene: Scene, stances: list[tuple[str, str]]) -> list[Round]:
 class _Recorder:
     """The audited model for one call: adds the call to the audit, and turns errors into failed completions."""
 
-    def __init__(self, audit: Audit, probe: Probe, case: Case, max_tokens: int = 0) -> None:
+    def __init__(self, audit: Audit, probe: str, case: str, max_tokens: int = 0) -> None:
         self.name = audit.model.name
         self._audit, self._probe, self._case, self._max_tokens = audit, probe, case, max_tokens
 
@@ -262,20 +231,16 @@ class _Recorder:
                     if not error.retryable or error.timed_out:
                         raise
                     completion = await audit.model.complete(request)
-        except TimeoutError:
-            completion = _failed(f"no whole reply within {audit.call_seconds:g} seconds")
-        except CallError as error:
-            completion = _failed(error.reason)
+        except (TimeoutError, CallError) as error:
+            late = f"no whole reply within {audit.call_seconds:g} seconds"
+            reason = error.reason if isinstance(error, CallError) else late
+            completion = Completion(outcome="failed", error=reason, finish_reason="error")
         seconds = time.monotonic() - began
         call = ProbeCall(probe=self._probe, case=self._case, request=request, completion=completion, seconds=seconds)
         audit.calls.append(call)
         if len(audit.calls) == 2 and all(call.completion.outcome == "failed" for call in audit.calls):
             raise Unreachable
         return completion
-
-
-def _failed(reason: str) -> Completion:
-    return Completion(outcome="failed", error=reason, finish_reason="error")
 
 
 FINDINGS_FORMAT = 2
@@ -320,7 +285,6 @@ class Findings:
     failed: int
     """Failed calls. A refused schema is not counted."""
     errors: tuple[str, ...]
-    """The first different reasons of failed calls."""
     prompt_tokens: int
     completion_tokens: int
     seconds: float
@@ -331,25 +295,21 @@ class Findings:
     cut_off: Share
     """Replies that reached the limit of new tokens."""
     selected: Share
-    """Selections with the passage that has the answer."""
+    """Selections with the passage that has the answer; ``answered``: right answers to it."""
     answered: Share
-    """Right answers to a question whose passages hold the answer."""
     stayed_right: Share
-    """Replies that keep a right answer against a wrong peer."""
+    """Replies that keep a right answer against a wrong peer; ``became_right``: that take it from a right peer."""
     became_right: Share
-    """Replies that take a right answer from a peer and leave their own wrong one."""
     same_found: Share
-    """Verdicts on the same answer in other words that are right."""
+    """Right verdicts on the same answer in other words; ``different_found``: on different answers."""
     different_found: Share
-    """Verdicts on different answers that are right."""
     summary_right: Share
     """Summaries that report the right answer, which has the better reason."""
     prompts_cut: Share
     """Calls for which the server counted fewer than two thirds of the expected prompt tokens."""
     longest_prompt: int
-    """The largest prompt, in tokens by the server's count."""
+    """In tokens by the server's count."""
     schemas: Share
-    """Replies that fit the requested JSON schema."""
     system: Share
     """Replies that follow an instruction of the system message."""
     speed: float | None
