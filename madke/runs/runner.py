@@ -3,12 +3,11 @@
 import asyncio
 import gc
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
@@ -31,6 +30,7 @@ from madke.runs.spec import RunSpec
 from madke.runs.stopping import drained, until_limit, until_stopped
 
 _log = logging.getLogger(__name__)
+
 
 COLLECTING = (20_000, 20, 20)
 """Thresholds of the garbage collector: debates leave few cycles, and collecting takes a tenth of a run."""
@@ -71,14 +71,13 @@ async def _execute(
     allow_connections(options.concurrency)
     own = shared or account(options)
     calls = own.calls or directory.path / "calls.sqlite"
-    own = replace(own, calls=calls)
-    knowledge = spec.protocol.knowledge
-    pending = directory.pending(spec.questions, spec.record.repeats, options)
+    knowledge, repeats = spec.protocol.knowledge, spec.record.repeats
+    pending = directory.pending(spec.questions, repeats, options)
     # A replay and a finished run need no weights and no keys.
     no_calls = options.replay or not pending
     if not options.replay:
         own.budget.check(spec.record.models.values())
-    with _models(spec, options, no_calls=no_calls) as models:
+    with _models(spec, options, no_calls=no_calls) as models, ExitStack() as opened:
         if "human" in spec.record.models.values():
             options = replace(options, concurrency=1)  # a person follows one debate at a time
         answer_scorer = AnswerScorer(spec.record.answer_scorer, replay=no_calls) if spec.record.answer_scorer else None
@@ -100,106 +99,87 @@ async def _execute(
         if before is not None and not no_calls and (line := relocations(endpoints_before(directory.path), endpoints)):
             _log.warning("%s", line)
         directory.begin(record, models.values(), RunFiles(calls=calls, pools=pools), work=bool(pending))
+        asked = models
         if options.batch is not None and not no_calls:
             # All questions start at once, so that a wave is one batch.
-            models = in_batches(models, options.batch, directory.path, own.budget.allow_batch)
+            asked = in_batches(models, options.batch, directory.path, own.budget.allow_batch)
             options = replace(options, concurrency=MOST_AT_ONCE)
-        with CallStore(calls) as store:
-            run = _Run(
-                spec=spec, directory=directory, options=options, own=own, store=store, pools=found, models=models
-            )
-            run.tell = tell
-            run.services = debate_services(run.pipeline.service, live, answer_scorer, knowledge)
-            await run.to_the_end(pending, signals=signals)
-    return run.meter
-
-
-@dataclass(kw_only=True)
-class _Run:
-    spec: RunSpec
-    directory: RunDirectory
-    options: RunOptions
-    own: Account
-    store: CallStore
-    pools: RunPools
-    models: Mapping[str, ChatModel]
-    tell: Listener = silent
-    services: Mapping[str, Any] = field(default_factory=dict)
-    meter: Meter = field(init=False)
-
-    def __post_init__(self) -> None:
-        options = self.options
-        limits = Limits(options.concurrency)
-        self.meter = Meter(
-            total=len(self.spec.questions) * self.spec.record.repeats,
-            budget=None if options.replay else self.own.budget,
+        store, limits = opened.enter_context(CallStore(calls)), Limits(options.concurrency)
+        meter = Meter(
+            total=len(spec.questions) * repeats,
+            budget=None if options.replay else own.budget,
             limits=limits,
             max_failed=max(MAX_FAILED_IN_A_ROW, 2 * options.concurrency),
         )
-        replay, payer = options.replay, self.own.payer
-        self.pipeline = CallPipeline(
+        pipeline = CallPipeline(
             limits=limits,
-            meter=self.meter,
-            store=self.store,
-            replay=replay,
-            payer=payer,
-            note_model=self.directory.note_model,
+            meter=meter,
+            store=store,
+            replay=options.replay,
+            payer=own.payer,
+            note_model=directory.note_model,
         )
+        cast = {role: pipeline.model(model) for role, model in asked.items()}
+        services = debate_services(pipeline.service, live, answer_scorer, knowledge)
 
-    async def to_the_end(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
-        """Debate the pending questions; on every exit, complete the session in the directory."""
-        meter, options = self.meter, self.options
+        async def debate(pair: tuple[Question, int]) -> None:
+            question, repeat = pair
+            directory.check_lock()
+            pool = found.of(question)
+            tell(PoolReady(question=question.id, repeat=repeat, pool=pool))
+            transcript = await hold_debate(spec.scene(question, cast, pool, repeat=repeat, listen=tell, **services))
+            if directory.write(transcript):
+                meter.done += 1
+                meter.failed += transcript.status == "failed"
+
         if meter.budget is not None and pending:
-            meter.budget.catch_up(self.store, tokens_of_sessions(self.directory.path))
+            meter.budget.catch_up(store, tokens_of_sessions(directory.path))
         if meter.stopped:
             # A limit is reached before the start, so a retried question would lose its outcome.
-            pending = self.directory.pending(self.spec.questions, self.spec.record.repeats, options, retry=False)
-        self.directory.resume(options, retry=not meter.stopped)
-        meter.resumed = len(self.directory.done)
-        collections = gc.get_threshold()
-        gc.set_threshold(*COLLECTING)
-        try:
-            async with meter.told_to(self.tell):
-                await self._debate_all(pending, signals=signals)
-        except BaseException as error:
-            meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt | asyncio.CancelledError) else "an error"
-            with suppress(UserError):  # such as a full disk: report the first error
-                self._end(pending)
-            raise
-        else:
-            self._end(pending)
-        finally:
-            gc.set_threshold(*collections)
+            pending = directory.pending(spec.questions, repeats, options, retry=False)
+        directory.resume(options, retry=not meter.stopped)
+        meter.resumed = len(directory.done)
+        drain = partial(drained, limits)
+        workers = min(options.concurrency, max(1, len(pending)))
+        batch = until_limit(meter, pending, debate, workers=workers, drain=partial(drain, log=False))
+        with _session(directory, meter, pending), _collecting_seldom():
+            async with meter.told_to(tell):
+                try:
+                    if not await until_stopped(batch, drain, seconds=own.seconds, signals=signals):
+                        meter.ended = meter.ended or "--deadline"
+                finally:
+                    await spec.close_models(asked)
+    return meter
 
-    async def _debate_all(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
-        meter = self.meter
-        cast = {role: self.pipeline.model(model) for role, model in self.models.items()}
-        drain = partial(drained, self.pipeline.limits)
-        workers, quietly = min(self.options.concurrency, max(1, len(pending))), partial(drain, log=False)
-        batch = until_limit(meter, pending, partial(self._debate, cast), workers=workers, drain=quietly)
-        try:
-            if not await until_stopped(batch, drain, seconds=self.own.seconds, signals=signals):
-                meter.ended = meter.ended or "--deadline"
-        finally:
-            await self.spec.close_models(self.models)
 
-    async def _debate(self, cast: Mapping[str, ChatModel], pair: tuple[Question, int]) -> None:
-        question, repeat = pair
-        self.directory.check_lock()
-        pool = self.pools.of(question)
-        self.tell(PoolReady(question=question.id, repeat=repeat, pool=pool))
-        scene = self.spec.scene(question, cast, pool, repeat=repeat, listen=self.tell, **self.services)
-        transcript = await hold_debate(scene)
-        if self.directory.write(transcript):
-            self.meter.done += 1
-            self.meter.failed += transcript.status == "failed"
+@contextmanager
+def _session(directory: RunDirectory, meter: Meter, pending: Sequence[tuple[Question, int]]) -> Iterator[None]:
+    """On every exit, complete the session in the directory."""
 
-    def _end(self, pending: Sequence[tuple[Question, int]]) -> None:
-        meter, done = self.meter, self.directory.done
-        left = [(question.id, repeat) for question, repeat in pending if (question.id, repeat) not in done]
+    def end() -> None:
+        keys = [(question.id, repeat) for question, repeat in pending]
+        left = [key for key in keys if key not in directory.done]
         meter.left_over = len(left)
-        worked = meter.calls or meter.done or left
-        self.directory.end(meter.session() if worked else None, left)
+        directory.end(meter.session() if meter.calls or meter.done or left else None, left)
+
+    try:
+        yield
+    except BaseException as error:
+        meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt | asyncio.CancelledError) else "an error"
+        with suppress(UserError):  # such as a full disk: report the first error
+            end()
+        raise
+    end()
+
+
+@contextmanager
+def _collecting_seldom() -> Iterator[None]:
+    usual = gc.get_threshold()
+    gc.set_threshold(*COLLECTING)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 def _models(spec: RunSpec, options: RunOptions, *, no_calls: bool) -> AbstractContextManager[Mapping[str, ChatModel]]:
