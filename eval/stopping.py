@@ -6,9 +6,8 @@ Simulates studies of 200 questions by the rule of :mod:`madke.scoring.verdict`, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +20,7 @@ _AT_ONCE = 500
 PAGE = Path(__file__).with_name("stopping.md")
 
 
-@dataclass(frozen=True, kw_only=True)
-class World:
+class World(NamedTuple):
     """The true shares of right answers, and how alike the answers of the arms are."""
 
     name: str
@@ -34,28 +32,26 @@ class World:
 
 
 WORLDS = (
-    World(name="no difference", call=0.6, vote=0.6, debate=0.6, alike=0.5),
-    World(name="no difference, answers mostly alike", call=0.8, vote=0.8, debate=0.8, alike=0.9),
-    World(name="no difference, answers unrelated", call=0.5, vote=0.5, debate=0.5, alike=0.0),
-    World(name="true gain 10 = the margin", call=0.6, vote=0.6, debate=0.7, alike=0.5),
-    World(name="true gain 10, answers mostly alike", call=0.6, vote=0.6, debate=0.7, alike=0.9),
-    World(name="true gain 10, answers unrelated", call=0.6, vote=0.6, debate=0.7, alike=0.0),
-    World(name="true gain 20", call=0.55, vote=0.55, debate=0.75, alike=0.5),
-    World(name="true gain 20, answers mostly alike", call=0.55, vote=0.55, debate=0.75, alike=0.8),
-    World(name="true gain 20, answers unrelated", call=0.55, vote=0.55, debate=0.75, alike=0.0),
-    World(name="true gain 20 over a call, 0 over a vote", call=0.5, vote=0.7, debate=0.7, alike=0.5),
-    World(name="true loss 10", call=0.7, vote=0.7, debate=0.6, alike=0.5),
+    World("no difference", 0.6, 0.6, 0.6, 0.5),
+    World("no difference, answers mostly alike", 0.8, 0.8, 0.8, 0.9),
+    World("no difference, answers unrelated", 0.5, 0.5, 0.5, 0.0),
+    World("true gain 10 = the margin", 0.6, 0.6, 0.7, 0.5),
+    World("true gain 10, answers mostly alike", 0.6, 0.6, 0.7, 0.9),
+    World("true gain 10, answers unrelated", 0.6, 0.6, 0.7, 0.0),
+    World("true gain 20", 0.55, 0.55, 0.75, 0.5),
+    World("true gain 20, answers mostly alike", 0.55, 0.55, 0.75, 0.8),
+    World("true gain 20, answers unrelated", 0.55, 0.55, 0.75, 0.0),
+    World("true gain 20 over a call, 0 over a vote", 0.5, 0.7, 0.7, 0.5),
+    World("true loss 10", 0.7, 0.7, 0.6, 0.5),
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ends:
-    """How the simulated studies of one world end."""
+class Ends(NamedTuple):
+    """How the simulated studies of one world end: shares of yes and no, and the mean number of questions."""
 
     yes: float
     no: float
     questions: float
-    """The mean number of questions."""
 
 
 def simulate(world: World, *, studies: int = STUDIES, questions: int = QUESTIONS, block: int = BLOCK) -> Ends:
@@ -63,7 +59,7 @@ def simulate(world: World, *, studies: int = STUDIES, questions: int = QUESTIONS
     random = np.random.default_rng(SEED)
     parts = [_ends(world, random, min(_AT_ONCE, studies - n), questions, block) for n in range(0, studies, _AT_ONCE)]
     yes, no, asked = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return Ends(yes=float(yes.mean()), no=float(no.mean()), questions=float(asked.mean()))
+    return Ends(float(yes.mean()), float(no.mean()), float(asked.mean()))
 
 
 def _ends(world: World, random: Any, studies: int, questions: int, block: int) -> tuple[Any, Any, Any]:
@@ -101,17 +97,8 @@ def exceeds(better: Any, worse: Any, n: Any, than: float) -> Any:
 
 def table() -> str:
     """The rows of ``eval/stopping.md``."""
-    head = [
-        "world",
-        "right: call, vote, debate",
-        "yes",
-        "no",
-        "not decided",
-        "questions, mean",
-        "yes, looks always",
-        "no",
-    ]
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    head = "| world | right: call, vote, debate | yes | no | not decided | questions, mean | yes, looks always | no |"
+    lines = [head, f"|{'---|' * 8}"]
     for world in WORLDS:
         ends, always = simulate(world), simulate(world, block=1)
         shares = ", ".join(f"{100 * each:.0f} %" for each in (world.call, world.vote, world.debate))

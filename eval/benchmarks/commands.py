@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from eval.benchmarks.measure import Setting, duration, report
+from eval.benchmarks.measure import Setting, duration, ended, report
 from madke._util.assets import asset
 
 _QUESTION = "In which city was Verdi's opera Aida first performed?"
@@ -49,7 +49,7 @@ def demo(setting: Setting) -> None:
 
 def _command(words: list[str], cache: Path) -> float:
     with _started(words, cache, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        return _seconds(process)
+        return ended(process)
 
 
 def _server(cache: Path) -> float:
@@ -60,17 +60,9 @@ def _server(cache: Path) -> float:
         with urllib.request.urlopen(f"{address.removesuffix('/v1')}/health", timeout=30) as reply:
             assert reply.status == 200
         process.terminate()
-        return _seconds(process, stopped=True)
+        return ended(process, stopped=True)
 
 
 def _started(words: list[str], cache: Path, **pipes: object) -> subprocess.Popen[str]:
     environment = os.environ | {"MADKE_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
     return subprocess.Popen([sys.executable, *words], env=environment, **pipes)  # type: ignore[call-overload, no-any-return]
-
-
-def _seconds(process: subprocess.Popen[str], *, stopped: bool = False) -> float:
-    """CPU seconds of a process and its children, after its end."""
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert stopped or process.returncode == 0
-    return used.ru_utime + used.ru_stime

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -99,14 +101,14 @@ def best_of(times: int, *functions: Callable[[], object]) -> list[float]:
 
     The fewest, not the mean: whatever else the machine does can only add to them.
     """
-    seconds = [[_seconds(function) for function in functions] for _ in range(times)]
-    return [min(column) for column in zip(*seconds, strict=True)]
 
+    def seconds(function: Callable[[], object]) -> float:
+        started = time.perf_counter()
+        function()
+        return time.perf_counter() - started
 
-def _seconds(function: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    function()
-    return time.perf_counter() - started
+    taken = [[seconds(function) for function in functions] for _ in range(times)]
+    return [min(column) for column in zip(*taken, strict=True)]
 
 
 def in_own_process(function: Callable[..., T], *arguments: object) -> tuple[T, int]:
@@ -142,6 +144,14 @@ def anonymous_memory(process: int | str | None = "self") -> int:
     except (FileNotFoundError, ProcessLookupError):
         return 0
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:")), 0)
+
+
+def ended(process: subprocess.Popen[str], *, stopped: bool = False) -> float:
+    """CPU seconds of a process and its children, after its end; unless it was ``stopped``, its status must be 0."""
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert stopped or process.returncode == 0
+    return used.ru_utime + used.ru_stime
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,24 +16,20 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from eval.benchmarks.measure import Setting, anonymous_memory, duration, report, size
+import httpx2
+
+from eval.benchmarks.measure import Setting, anonymous_memory, duration, ended, report, size
 from eval.benchmarks.runs import CALLS_EACH, CONCURRENCY, MODEL, server
 from madke.core.knowledge import Hits, Passage
 
-CLIENTS = 200
-DEBATES = 2_000
+CLIENTS, DEBATES, QUICK = 200, 2_000, 20
 TURNS = 4
 """Of server and run. Memory is measured the first time after one: caches are full then."""
-QUICK = 20
-LATENCY = 0.05
-OVERHEAD = 1.2
-GROWTH = 30e6
+LATENCY, OVERHEAD, GROWTH = 0.05, 1.2, 30e6
 ANSWER = "Lake Baikal"
-
-
+_ENVIRONMENT = {**os.environ, "OPENAI_API_KEY": "none"}
 _PASSAGES = tuple(
     Passage(source="wiki", key=str(n), title=f"Lake {n}", text="A lake of some depth. " * 20, score=1.0, rank=n)
     for n in range(10)
@@ -53,16 +49,6 @@ class Lakes:
 
 
 LAKES = Lakes()
-_OPTIONS = ("-m", MODEL, "--sources", f"lakes={__name__}:LAKES", "--concurrency", str(CONCURRENCY))
-
-
-@dataclass(kw_only=True)
-class _Served:
-    """What the clients saw."""
-
-    right: int = 0
-    other: int = 0
-    """Errors and wrong answers."""
 
 
 def serve(setting: Setting) -> None:
@@ -70,57 +56,41 @@ def serve(setting: Setting) -> None:
     count, turns = (QUICK, 1) if setting.quick else (DEBATES, TURNS)
     questions = [f"Which lake is the deepest, in survey {number}?" for number in range(count)]
     part = count // turns
-    seen, served, memory, costs, alone_costs = _Served(), 0.0, [], [], []
+    right, served, memory, costs, alone_costs = 0, 0.0, [], [], []
     with (
         server(LATENCY) as url,
         tempfile.TemporaryDirectory(dir=setting.folder) as temporary,
         _running_server(Path(temporary) / "served", url) as (process, port),
     ):
-        folder = Path(temporary)
-        data = folder / "questions.jsonl"
+        data = Path(temporary) / "questions.jsonl"
         records = ({"id": str(n), "question": q, "golden_answers": [ANSWER]} for n, q in enumerate(questions))
         data.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-        start = _run(data, folder / "one", url, limit=1)
-        asyncio.run(_ask(port, questions[:1], seen))  # imports, and the run is opened
+        start = _run(data, Path(temporary) / "one", url, limit=1)
+        right += asyncio.run(_ask(port, questions[:1]))  # imports, and the run is opened
         for turn in range(turns):
             asked = questions[max(1, turn * part) : (turn + 1) * part]
             began, cpu = time.perf_counter(), _cpu(process)
-            asyncio.run(_ask(port, asked, seen))
+            right += asyncio.run(_ask(port, asked))
             served += time.perf_counter() - began
             costs.append((_cpu(process) - cpu) / len(asked))
             memory.append(anonymous_memory(process))
-            alone_costs.append((_run(data, folder / f"run-{turn}", url, limit=part) - start) / (part - 1))
-    each, alone = min(costs), min(alone_costs)
-    report(
-        "serve",
-        f"{seen.right:,} of {count:,} answers right, {seen.other} lost, {CLIENTS} clients at once, {duration(served)}",
-        aim="none lost",
-        met=(seen.right, seen.other) == (count, 0),
-    )
-    report(
-        "serve, CPU",
-        f"{duration(each)} a debate of {CALLS_EACH} calls",
-        f"{duration(alone)} in madke run",
-        each / alone,
-        f"at most {OVERHEAD}",
-        each <= OVERHEAD * alone,
-    )
-    report(
-        "serve, memory",
-        f"{size(memory[-1])} after {count:,} debates",
-        f"{size(memory[0])} after {part:,}",
-        memory[-1] / memory[0],
-        f"below {size(GROWTH)} of growth",
-        memory[-1] - memory[0] < GROWTH,
-    )
+            alone_costs.append((_run(data, Path(temporary) / f"run-{turn}", url, limit=part) - start) / (part - 1))
+    each, alone, grown = min(costs), min(alone_costs), memory[-1] - memory[0]
+    shown = f"{right:,} of {count:,} answers right, {CLIENTS} clients at once, {duration(served)}"
+    report("serve", shown, aim="none lost", met=right == count)
+    ours, theirs = f"{duration(each)} a debate of {CALLS_EACH} calls", f"{duration(alone)} in madke run"
+    report("serve, CPU", ours, theirs, each / alone, f"at most {OVERHEAD}", each <= OVERHEAD * alone)
+    ours, theirs = f"{size(memory[-1])} after {count:,} debates", f"{size(memory[0])} after {part:,}"
+    report("serve, memory", ours, theirs, memory[-1] / memory[0], f"below {size(GROWTH)} of growth", grown < GROWTH)
 
 
 @contextmanager
 def _running_server(out: Path, url: str) -> Iterator[tuple[int, int]]:
     """Process id and port of a server."""
     command = [sys.executable, "-m", "madke", "serve", "--out", str(out), "--port", "0", "--protocols", "madke"]
-    command += [*_OPTIONS, "--base-url", url]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=_environment()) as process:
+    command += ["-m", MODEL, "--sources", f"lakes={__name__}:LAKES", "--concurrency", str(CONCURRENCY)]
+    command += ["--base-url", url]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=_ENVIRONMENT) as process:
         try:
             assert process.stderr is not None
             yield process.pid, int(process.stderr.readline().rsplit(":", 1)[1].removesuffix("/v1\n"))
@@ -130,25 +100,19 @@ def _running_server(out: Path, url: str) -> Iterator[tuple[int, int]]:
 
 def _run(data: Path, out: Path, url: str, *, limit: int) -> float:
     """CPU seconds of ``madke run`` without scores and report."""
-    script = (
-        "import asyncio, sys; from pathlib import Path; import madke; from madke.runs.spec import resolve\n"
-        "from madke.runs.request import RunRequest; from madke.runs.runner import execute\n"
-        "data, out, url, limit, sources, concurrency = sys.argv[1:]\n"
-        f"request = RunRequest(questions=Path(data), model={MODEL!r}, sources=sources, limit=int(limit))\n"
-        "options = madke.RunOptions(base_url=url, concurrency=int(concurrency))\n"
-        "meter = asyncio.run(execute(resolve(request), Path(out), options))\n"
-        "assert (meter.done, meter.failed) == (int(limit), 0)\n"
-    )
-    arguments = [str(data), str(out), url, str(limit), _OPTIONS[3], _OPTIONS[5]]
-    with subprocess.Popen([sys.executable, "-c", script, *arguments], env=_environment()) as process:
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return used.ru_utime + used.ru_stime
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "OPENAI_API_KEY": "none"}
+    script = f"""
+import asyncio, madke
+from pathlib import Path
+from madke.runs.runner import execute
+from madke.runs.spec import resolve
+sources = "lakes={__name__}:LAKES"
+request = madke.RunRequest(questions={str(data)!r}, model={MODEL!r}, sources=sources, limit={limit})
+options = madke.RunOptions(base_url={url!r}, concurrency={CONCURRENCY})
+meter = asyncio.run(execute(resolve(request), Path({str(out)!r}), options))
+assert (meter.done, meter.failed) == ({limit}, 0)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], env=_ENVIRONMENT) as process:
+        return ended(process)
 
 
 def _cpu(process: int) -> float:
@@ -157,24 +121,19 @@ def _cpu(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def _ask(port: int, questions: Sequence[str], seen: _Served) -> None:
-    """All questions, by clients that keep their connections."""
-    left = iter(questions)
+async def _ask(port: int, questions: Sequence[str]) -> int:
+    """The number of right answers to all questions, by clients that keep their connections."""
+    left, right = iter(questions), 0
 
     async def client() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for question in left:
-            body = json.dumps({"model": "madke", "messages": [{"role": "user", "content": question}]}).encode()
-            head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
-            writer.write(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
-            lines = (await reader.readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
-            length = next(int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:"))
-            answer = json.loads(await reader.readexactly(length))
-            right = "choices" in answer and answer["choices"][0]["message"]["content"].startswith(ANSWER)
-            seen.right += right
-            seen.other += not right
-        writer.close()
+        nonlocal right
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=None) as http:
+            for question in left:
+                asked = {"model": "madke", "messages": [{"role": "user", "content": question}]}
+                reply = (await http.post("/v1/chat/completions", json=asked)).json()
+                right += "choices" in reply and reply["choices"][0]["message"]["content"].startswith(ANSWER)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(min(CLIENTS, len(questions))):
             group.create_task(client())
+    return right

@@ -14,15 +14,14 @@ from eval.studies.kept import KeptStudy
 from eval.studies.reread import Reread
 from eval.studies.shared import MODELS
 from madke._util.files import write_file
-from madke.report import figures as canvas
 from madke.scoring.statistics import Estimate
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _TITLES = {"nq_open": "NQ", "hotpotqa": "HotpotQA", "ramdocs": "RAMDocs"}
 _DECIDE = ("qwen-0.5b", "qwen-1.5b")
+_PICTURE = "accuracy_and_calls.svg"
 _SHOWN_VOTES = (1, 2, 4, 8, 16)
 
 _HEAD = """# Does a debate pay? The exploratory part
@@ -37,8 +36,7 @@ debate is compared with a vote that makes as many calls. Its plan (`eval/studies
 the first run. The texts were read anew for this version, without a call (see Changes); `make study` rebuilds this page.
 """
 _CAPTION = """Each point is an arm: the mean of `match` (the task's matcher against any gold answer) with its 95 %
-interval, against mean prompt and completion tokens per question. Small dots: votes of 1, 2, ... 16 samples. The line
-joins what no cheaper arm or vote equals."""
+interval, against calls per question. The line joins votes of 1, 2, ... 16 samples."""
 _LIMITS = """## What this does not say
 
 - The models are small, made for code, and quantised to four bits. Nothing follows for strong models.
@@ -68,13 +66,11 @@ class ReadAnew:
 
 
 def write_page(studies: Sequence[ReadAnew], page: Path) -> None:
-    """Write the page, and next to it its figure ``NAME.svg`` and the picture of the README."""
+    """Write the page, and next to it its picture, which is also that of the README."""
     results = {study.now.model: Results(study=study.now) for study in studies}
-    figure = page.with_suffix(".svg")
     if results:
-        write_file(figure, drawn(results))
-        write_file(page.with_name("accuracy_and_calls.svg"), accuracy_and_calls(results))
-    write_file(page, page_text(results, figure.name, studies).encode())
+        write_file(page.with_name(_PICTURE), accuracy_and_calls(results))
+    write_file(page, page_text(results, studies).encode())
 
 
 def svg(figure: Figure) -> bytes:
@@ -119,11 +115,11 @@ def accuracy_and_calls(results: Mapping[str, Results]) -> bytes:
         return svg(figure)
 
 
-def page_text(results: Mapping[str, Results], figure: str, studies: Sequence[ReadAnew]) -> str:
+def page_text(results: Mapping[str, Results], studies: Sequence[ReadAnew]) -> str:
     """The Markdown page."""
     parts = [_HEAD, _finding(results), _ABOUT]
     if results:
-        parts.append(f"![Accuracy against tokens per question, for each model]({figure})")
+        parts.append(f"![Accuracy against calls per question, for each model]({_PICTURE})")
         parts.append(_CAPTION)
     for model, found in results.items():
         parts += [model_heading(model, found), *_of_model(found)]
@@ -284,39 +280,3 @@ def points(found: Estimate, *, unit: bool = True) -> str:
 def shown_p(value: float) -> str:
     """A p value for a table."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}" if value < 0.995 else "1"
-
-
-def drawn(results: Mapping[str, Results]) -> bytes:
-    """The figure as SVG: accuracy against tokens, a panel for each model, with the front."""
-    import matplotlib as mpl
-
-    with canvas.style(), mpl.rc_context({"svg.hashsalt": "equal-cost"}):
-        figure = canvas.new_figure(2.9 * max(1, len(results)))
-        panels = figure.subplots(max(1, len(results)), 1, squeeze=False)[:, 0]
-        names = list(dict.fromkeys(name for found in results.values() for name in found.arms if name != VOTE))
-        looks = {name: (canvas.COLOURS[n % 6], canvas.MARKERS[n % 8]) for n, name in enumerate(names)}
-        for panel, (model, found) in zip(panels, results.items(), strict=False):
-            _panel(panel, found, looks)
-            panel.set_title(f"{model_name(model)}, n = {found.questions}")
-        if results:
-            panels[-1].set_xlabel("Prompt and completion tokens per question")
-            canvas.line_key(figure, [(name, *look) for name, look in looks.items()])
-        return svg(figure)
-
-
-def _panel(axis: Axes, found: Results, looks: Mapping[str, tuple[str, str]]) -> None:
-    means = {name: mean for name, arm in found.arms.items() if name != VOTE and (mean := arm.mean())}
-    costs = {name: found.arms[name].per_question("tokens") for name in means}
-    votes = [(vote.per_question("tokens"), mean.value) for vote in found.votes if (mean := vote.mean())]
-    if votes:
-        axis.plot(*zip(*votes, strict=True), ".", color=canvas.INK, markersize=3, alpha=0.6, zorder=2)
-    front = found.front()
-    axis.step([tokens for _, tokens, _ in front], [value for *_, value in front], where="post", color=canvas.INK,
-              linewidth=0.8, alpha=0.5, zorder=1)  # fmt: skip
-    for name, mean in means.items():
-        colour, marker = looks[name]
-        canvas.interval_line(axis, costs[name], mean, colour=colour)
-        axis.plot(costs[name], mean.value, marker, color=colour, zorder=3)
-    canvas.percent_axis(axis, list(means.values()))
-    canvas.cost_axis(axis, [*costs.values(), *(tokens for tokens, _ in votes)])
-    axis.set_ylabel("match (%)")

@@ -129,20 +129,6 @@ class Results:
         found = {name: shadow_of(arm.transcripts) for name, arm in self.arms.items() if name in DEBATES}
         return {name: shadow for name, shadow in found.items() if shadow is not None}
 
-    def front(self) -> list[tuple[str, float, float]]:
-        """Arms and votes that no cheaper one equals: (name, tokens, accuracy), from the cheapest."""
-        points = [
-            (arm.name, arm.per_question("tokens"), found.value)
-            for arm in (*self.arms.values(), *self.votes)
-            if arm.name != VOTE and (found := arm.mean()) is not None
-        ]
-        best, front = -1.0, []
-        for name, tokens, value in sorted(points, key=lambda point: (point[1], -point[2])):
-            if value > best:
-                best = value
-                front.append((name, tokens, value))
-        return front
-
 
 def vote_of(transcript: Transcript, samples: int) -> Transcript:
     """The vote of the first samples of a longer one; a tie goes to the earliest."""
