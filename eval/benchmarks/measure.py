@@ -146,7 +146,7 @@ def anonymous_memory(process: int | str | None = "self") -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:")), 0)
 
 
-def ended(process: subprocess.Popen[str], *, stopped: bool = False) -> float:
+def ended(process: subprocess.Popen[Any], *, stopped: bool = False) -> float:
     """CPU seconds of a process and its children, after its end; unless it was ``stopped``, its status must be 0."""
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
