@@ -374,15 +374,12 @@ def readable_difference(scores: Mapping[str, Scores]) -> str:
 
 def judge_notes(name: str, scores: Scores) -> Iterator[str]:
     """How often the judge and the summarizer of an arm are wrong by the task's matcher, over questions."""
-    wrong = {
-        "false_same": "of the judge's verdicts SAME are wrong by the task's matcher",
-        "false_different": "of the judge's verdicts DIFFERENT are wrong by the task's matcher",
-        "new_summary": "of the summaries give an answer that no debater gave",
-    }
-    for value, what in wrong.items():
-        if (share := scores.debate.get(value)) is not None:
-            cell = percent_cell(share)
-            yield f"{name}: {cell.text} % {what} (95 % {cell.interval}; {count_of(share.n, 'question')})."
+    wrong = {"false_same": "verdicts SAME", "false_different": "verdicts DIFFERENT", "new_summary": "new summaries"}
+    found = {what: share for value, what in wrong.items() if (share := scores.debate.get(value)) is not None}
+    shares = {what: (percent_cell(share), share.n) for what, share in found.items()}
+    said = [f"{what} {cell.text} % (95 % {cell.interval}, n = {n})" for what, (cell, n) in shares.items()]
+    if said:
+        yield f"{name}: wrong by the task's matcher: {'; '.join(said)}."
 
 
 _SENTENCES = 0.1, 0.8

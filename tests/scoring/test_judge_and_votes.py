@@ -61,10 +61,10 @@ def test_scores_and_their_notes_give_shares_with_intervals() -> None:
     ]
     scores = scores_of(debates)
     assert (scores["false_same"].value, scores["false_same"].n) == (0.5, 2)
-    same, different, summaries = judge_notes("run", scores)
-    assert same.startswith("run: 50.0 % of the judge's verdicts SAME are wrong by the task's matcher (95 % ")
-    assert different.startswith("run: 100.0 % of the judge's verdicts DIFFERENT")
-    assert summaries.startswith("run: 33.3 % of the summaries give an answer that no debater gave (95 % ")
+    (note,) = judge_notes("run", scores)
+    assert note.startswith("run: wrong by the task's matcher: verdicts SAME 50.0 % (95 % ")
+    assert "; verdicts DIFFERENT 100.0 % (95 % " in note
+    assert "; new summaries 33.3 % (95 % " in note
 
 
 # Each value is computed by hand: with k questions of n votes, SSB = n sum (m_i - m)^2, MSB = SSB / (k - 1),
