@@ -240,19 +240,11 @@ def read_experiment_spec(
     sources: str | Mapping[str, Source] = NOTHING,
     pools: Sequence[str | Path] = (),
 ) -> ExperimentSpec:
-    """Combine a recipe with data.
+    """Combine a recipe with data; for the arguments see :func:`madke.experiments.experiment.ablate`.
 
-    Args:
-        recipe: See :func:`madke.experiments.experiment.ablate`.
-        data: A list of question files or questions.
-        request: What all arms are asked for. Its limit is for each dataset; default: the recipe's, and with it the
-            recipe's sample seed.
-        model: The default model: a name, an object, or a function of messages. Default: the recipe's.
-        models: Several models: every arm runs with each.
-        sources: The sources instead of the recipe's, as for ``--sources``: arms with all sources of the recipe get all
-            of these, and where it has an arm for each, there is an arm for each of these. Or name -> source object; if
-            the arms have all of these names, the objects are these sources.
-        pools: Existing pool files; other sources are queried.
+    The limit of the ``request`` is for each dataset; default: the recipe's, and with it the recipe's sample seed.
+    ``sources`` as a text: arms with all sources of the recipe get all of these, and where it has an arm for each,
+    there is an arm for each of these. As objects: if the arms have all of these names, they are these sources.
 
     Raises:
         UserError: The recipe or the data are invalid.

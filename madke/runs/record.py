@@ -205,25 +205,18 @@ def end_session(path: Path, session: Mapping[str, Any] | None) -> None:
 
 def _record(path: Path) -> dict[str, Any]:
     record = read_record(path / "run.json", RUN_FORMAT, "a run")
-    if not _is_sound(record):
+    endpoints, sessions = record.get("endpoints"), record.get("sessions")
+    if not (isinstance(endpoints, dict) and isinstance(sessions, list) and all(map(_is_session, sessions))):
         raise UserError("does not describe a run", file=path / "run.json")
     return record
 
 
-def _is_sound(record: Mapping[str, Any]) -> bool:
-    """Whether the fields other than the spec have the expected types."""
-    sessions = record.get("sessions")
-    if not isinstance(record.get("endpoints"), dict) or not isinstance(sessions, list):
+def _is_session(session: Any) -> bool:
+    """Whether what is read of a session has the expected types."""
+    if not (isinstance(session, dict) and isinstance(session.get("versions", {}), dict)):
         return False
-    return all(
-        isinstance(session, dict)
-        and isinstance(files := session.get("files", {}), dict)
-        and isinstance(files.get("calls", ""), str)
-        and isinstance(files.get("pools"), str | None)
-        and isinstance(session.get("versions", {}), dict)
-        and all(isinstance(session.get(name, 0), int | float) for name in ("calls", "failed_calls", "seconds"))
-        for session in sessions
-    )
+    files = session.get("files", {})
+    return isinstance(files, dict) and all(isinstance(each, str | None) for each in files.values())
 
 
 def read_record(file: Path, version: int, what: str) -> dict[str, Any]:

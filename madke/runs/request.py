@@ -64,10 +64,22 @@ class Described:
     """Who may set it."""
 
 
+_PATHS = ("FILE", "DIR", "FILE|DIR")
+_NUMBERS = {"N": int | None, "SEED": int | None, "X": float | None}
+
+
 def described(default: Any, text: str, group: str | None = None, *, by: str = "", flags: str = "", **more: Any) -> Any:
-    """A field with this help text, group and :class:`Described`; ``by`` and ``flags`` are separated by spaces."""
-    if isinstance(default, bool):
-        more = {"metavar": "", "type": bool, **more}
+    """A field with this help text, group and :class:`Described`; ``by`` and ``flags`` are separated by spaces.
+
+    The option's type follows from the default, and from the metavar if the default is None or a mapping.
+    """
+    metavar = "" if isinstance(default, bool) else more.pop("metavar", None)
+    kind: Any = type(default)
+    if isinstance(default, Mapping):
+        kind = str | None if str(metavar).endswith("...") else list[str] | None
+    elif default is None:
+        kind = Path | None if metavar in _PATHS else _NUMBERS.get(metavar, str | None)
+    more = {"type": kind, "metavar": metavar, **more}
     about = Described(help=text, group=group, by=frozenset(by.split()), flags=tuple(flags.split()), **more)
     if isinstance(default, Mapping):
         return field(default_factory=lambda: default, metadata={"described": about})
@@ -97,7 +109,6 @@ def _check(record: Any) -> None:
             raise UserError(f"{name} = {value}; expected at least {about.least:g}")
 
 
-_TEXT, _INT, _FILE, _TEXTS = str | None, int | None, Path | None, list[str] | None
 _ALL, _DEBATES = "run ask serve experiment", "run ask serve"
 
 
@@ -124,17 +135,15 @@ class RunRequest:
     """A name as for ``--model``, a :class:`madke.ChatModel`, a function from messages to text (sync or async), or role
     -> one of these, with ``"*"`` for the other roles."""
     sources: Sources | None = described(
-        None, "Knowledge sources, see below. Default: the protocol's.", metavar="SOURCES", type=_TEXT, by=_DEBATES
+        None, "Knowledge sources, see below. Default: the protocol's.", metavar="SOURCES", by=_DEBATES
     )
     """A text as for ``--sources``, :class:`madke.Source` objects, or name -> specification or object. None: the
     protocol's own."""
-    task: str | Task | None = described(
-        None, "Answer format, see below.", flags="--task -t", metavar="TASK", type=_TEXT, by=_ALL
-    )
+    task: str | Task | None = described(None, "Answer format, see below.", flags="--task -t", metavar="TASK", by=_ALL)
     """The answer format of questions that name none: a name, or a :class:`madke.Task`. None: ``choice`` if there are
     choices, else ``short_answer``."""
     cast: Mapping[str, Model] = described(
-        NOTHING, "Model of debater-1, judge, ... Repeatable.", MODELS, metavar="ROLE=MODEL", type=_TEXTS, by=_DEBATES
+        NOTHING, "Model of debater-1, judge, ... Repeatable.", MODELS, metavar="ROLE=MODEL", by=_DEBATES
     )
     """Role -> model; overrides ``model``."""
     settings: Mapping[str, Any] = described(
@@ -143,48 +152,40 @@ class RunRequest:
         PROTOCOL,
         flags="--set",
         metavar="PATH=VALUE",
-        type=_TEXTS,
         by=_DEBATES,
     )
     """Setting of the protocol -> value, as for ``--set``: ``{"rounds": 2}``."""
     error_at_most: str | float | None = described(
-        None, "Defer answers beyond this error, e.g. 5%.", PROTOCOL, metavar="SHARE", type=_TEXT, by=_DEBATES
+        None, "Defer answers beyond this error, e.g. 5%.", PROTOCOL, metavar="SHARE", by=_DEBATES
     )
     """The largest share of wrong answers among those that are not deferred: ``"5%"`` or ``0.05``."""
     calibration: str | Path | None = described(
-        None, "Calibration that `madke score --calibrate` wrote.", PROTOCOL, metavar="FILE", type=_FILE, by=_DEBATES
+        None, "Calibration that `madke score --calibrate` wrote.", PROTOCOL, metavar="FILE", by=_DEBATES
     )
     """The file that ``madke score --calibrate`` wrote, for ``error_at_most``."""
-    prompts: str | Path | None = described(
-        None, "Folder of your own protocols.", PROTOCOL, metavar="DIR", type=_FILE, by=_ALL
-    )
+    prompts: str | Path | None = described(None, "Folder of your own protocols.", PROTOCOL, metavar="DIR", by=_ALL)
     """A folder of your own protocols, searched first."""
     wording: str | Path | None = described(
-        None, "Prompts built as in the paper, or your file.", PROTOCOL, metavar="paper|FILE", type=_TEXT, by=_ALL
+        None, "Prompts built as in the paper, or your file.", PROTOCOL, metavar="paper|FILE", by=_ALL
     )
     """``paper``: prompts that are built like the printed ones, in madke's words (``docs/printed_prompts.md``). Or a
     file of your own, such as the printed prompts (:mod:`madke.engine.wording`). Arms and offers of other protocols
     keep their words."""
     pools: str | Path | None = described(
-        None,
-        "Pool file. Default: retrieve, and write OUT/pools.jsonl.",
-        KNOWLEDGE,
-        metavar="FILE",
-        type=_FILE,
-        by="run",
+        None, "Pool file. Default: retrieve, and write OUT/pools.jsonl.", KNOWLEDGE, metavar="FILE", by="run"
     )
     """A pool file. None: pools are built into the run. Without ``sources``, all sources of the file are used if it
     lacks one of the protocol's. A recipe takes several files."""
     first_round: str | Path | None = described(
-        None, "Take the first round from here, see below.", PROTOCOL, metavar="FILE|DIR", type=_FILE, by="run"
+        None, "Take the first round from here, see below.", PROTOCOL, metavar="FILE|DIR", by="run"
     )
     """Given first-round stances: a file of them, or a run. An arm of a recipe names another arm."""
     answer_scorer: str | None = described(
-        None, "Program that scores candidates (rerank, maps).", PROTOCOL, metavar="COMMAND", type=_TEXT, by=_ALL
+        None, "Program that scores candidates (rerank, maps).", PROTOCOL, metavar="COMMAND", by=_ALL
     )
     """The command of an answer scorer, for protocols such as ``rerank``."""
     dataset: str | DatasetReader | None = described(
-        None, "Format of the questions; see `madke datasets`.", QUESTIONS, metavar="NAME", type=_TEXT, by="run"
+        None, "Format of the questions; see `madke datasets`.", QUESTIONS, metavar="NAME", by="run"
     )
     """The published dataset whose format the file has, or a function from a path to questions. None: a question file of
     your own."""
@@ -193,7 +194,6 @@ class RunRequest:
         "Columns with other names, e.g. question=Frage,answers=Antwort.",
         QUESTIONS,
         metavar="FIELD=COLUMN,...",
-        type=_TEXT,
         by="run experiment",
     )
     """Field of a question -> its column in a file of your own, if the names differ: ``{"question": "Frage"}``."""
@@ -202,36 +202,20 @@ class RunRequest:
         "Use these ids: a file, one id per line, or a shipped list.",
         QUESTIONS,
         metavar="LIST",
-        type=_TEXT,
         by="run experiment",
     )
     """Only the questions of this list: a file of ids, or the name of a shipped list."""
-    limit: int | None = described(
-        None, "Use the first N questions.", metavar="N", least=1, type=_INT, by="run experiment"
-    )
+    limit: int | None = described(None, "Use the first N questions.", metavar="N", least=1, by="run experiment")
     """Maximum number of questions: the first ones, or with ``sample_seed`` a random sample. None: all."""
     sample_seed: int | None = described(
-        None,
-        "Draw the --limit questions at random, with this seed.",
-        QUESTIONS,
-        metavar="SEED",
-        type=_INT,
-        by="run experiment",
+        None, "Draw the --limit questions at random, with this seed.", QUESTIONS, metavar="SEED", by="run experiment"
     )
     """Seed of that sample."""
     repeats: int | None = described(
-        None,
-        "Debates per question. Default: 1, or the recipe's.",
-        PROTOCOL,
-        metavar="N",
-        least=1,
-        type=_INT,
-        by="run experiment",
+        None, "Debates per question. Default: 1, or the recipe's.", PROTOCOL, metavar="N", least=1, by="run experiment"
     )
     """Number of debates per question."""
-    seed: int | None = described(
-        0, "Sampling seed. Below 0: set by the server.", PROTOCOL, metavar="N", type=int, by=_ALL
-    )
+    seed: int | None = described(0, "Sampling seed. Below 0: set by the server.", PROTOCOL, metavar="N", by=_ALL)
     """Sampling seed; each call derives its own. None: the server chooses."""
 
     def __post_init__(self) -> None:
@@ -285,23 +269,15 @@ class RunOptions:
     A text is accepted for a path.
     """
 
-    concurrency: int = described(16, "Questions and model calls at a time.", MODELS, least=1, metavar="N", type=int)
-    base_url: str | None = described(None, "Endpoint of openai/ and azure/ models.", MODELS, metavar="URL", type=_TEXT)
-    prices: Path | None = described(
-        None, "Prices per million tokens: YAML, or shipped.", COST, metavar="FILE", type=_FILE
-    )
-    batch: str | None = described(
-        None, "Ask in batches: api, or the command of a program.", COST, metavar="HOW", type=_TEXT
-    )
-    max_cost: float | None = described(
-        None, "Start no question at or above this cost.", COST, least=0, metavar="X", type=float | None
-    )
+    concurrency: int = described(16, "Questions and model calls at a time.", MODELS, least=1, metavar="N")
+    base_url: str | None = described(None, "Endpoint of openai/ and azure/ models.", MODELS, metavar="URL")
+    prices: Path | None = described(None, "Prices per million tokens: YAML, or shipped.", COST, metavar="FILE")
+    batch: str | None = described(None, "Ask in batches: api, or the command of a program.", COST, metavar="HOW")
+    max_cost: float | None = described(None, "Start no question at or above this cost.", COST, least=0, metavar="X")
     token_budget: int | None = described(
-        None, "Start no question at or above this many tokens.", COST, least=1, metavar="N", type=_INT
+        None, "Start no question at or above this many tokens.", COST, least=1, metavar="N"
     )
-    deadline: str | None = described(
-        None, "Start no call after this time: 45m, 06:30, ...", COST, metavar="TIME", type=_TEXT
-    )
+    deadline: str | None = described(None, "Start no call after this time: 45m, 06:30, ...", COST, metavar="TIME")
     engine: Literal["local", "ray"] = described(
         "local",
         "Call models from this machine, or the Ray cluster at RAY_ADDRESS.",

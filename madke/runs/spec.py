@@ -354,15 +354,6 @@ def open_models(
     return {role: opened[name] for role, name in names.items()}
 
 
-def read_calibration(path: Path) -> Calibration:
-    """The calibration in a file; UserError if it holds none, or one of another version."""
-    how = "is not a calibration of this version; write it anew with `madke score --calibrate`"
-    found = read_json(path, Calibration, how)
-    if found.format != CALIBRATION_FORMAT or found.signal not in SIGNALS:
-        raise UserError(how, file=path)
-    return found
-
-
 def level_of(text: str | float) -> float:
     """A level from ``5%`` or ``0.05``; UserError if it is not between 0 and 1."""
     given = str(text).strip()
@@ -381,8 +372,11 @@ def deferring_of(path: str | Path | None, level: str | float | None) -> Deferrin
         return None
     if path is None or level is None:
         raise UserError("--error-at-most and --calibration need each other: expected a share and a file")
-    found = Deferring(level=level_of(level), calibration=read_calibration(Path(path)))
-    made = found.calibration
+    how = "is not a calibration of this version; write it anew with `madke score --calibrate`"
+    made = read_json(Path(path), Calibration, how)
+    if made.format != CALIBRATION_FORMAT or made.signal not in SIGNALS:
+        raise UserError(how, file=Path(path))
+    found = Deferring(level=level_of(level), calibration=made)
     if made.threshold(found.level) is None:
         n, least = len(made.points), fewest(found.level, made.delta)
         why = f"{n} questions are too few, at least {least} are needed" if n < least else "too many answers were wrong"
