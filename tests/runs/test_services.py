@@ -100,12 +100,6 @@ def test_a_source_that_fails_costs_its_own_passages() -> None:
     assert (none.error, none.passages) == ("google: HTTP 500", ())
 
 
-def test_a_search_fails_where_every_source_does() -> None:
-    sources = [Lakes(name, hits=Hits(error="gone")) for name in ("wiki", "google")]
-    (hits,) = search(live(*sources), Knowledge(sources=("wiki", "google"), select="adaptive", allow_search=True), "x")
-    assert hits == Hits(error="wiki: gone; google: gone")
-
-
 def test_a_stored_search_is_answered_without_sources(tmp_path: Path) -> None:
     knowledge = Knowledge(sources=("wiki",), select="adaptive", allow_search=True)
     wiki = Lakes("wiki")
