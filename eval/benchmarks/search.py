@@ -192,7 +192,7 @@ class RandomEncoder:
 
 def _build_dense(corpus: Path, index: Path) -> float:
     started = time.perf_counter()
-    build_index(corpus, index, encoder=RandomEncoder(), faiss="SQ8", kind="dense")
+    build_index(corpus, index, encoder=RandomEncoder(), faiss="sq8", kind="dense")
     return time.perf_counter() - started
 
 

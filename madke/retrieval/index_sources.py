@@ -257,7 +257,7 @@ class SampleSource:
 
     @cached_property
     def _words(self) -> WordIndex:
-        return WordIndex.build(titled_text(title, text) for _, title, text in self.passages)
+        return WordIndex(titled_text(title, text) for _, title, text in self.passages)
 
     @cached_property
     def _encoder(self) -> Encoder:

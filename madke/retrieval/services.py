@@ -447,7 +447,7 @@ class WikipediaOptions(WebService):
         request = {"list": "search", "srsearch": query[:_LONGEST_QUERY], "srlimit": self.articles}
         found = [item.get("pageid") for item in _list(fetch(request), "search")]
         passages = [passage for page in found if isinstance(page, int) for passage in self._passages(page, fetch)]
-        index = WordIndex.build(titled_text(passage.title, passage.text) for passage in passages)
+        index = WordIndex(titled_text(passage.title, passage.text) for passage in passages)
         scores = dict(index.search(query, k))
         others = (row for row in range(len(passages)) if row not in scores)
         for row in [*scores, *others][:k]:

@@ -170,7 +170,7 @@ def test_an_index_is_built_and_searched_through_a_server_and_a_fault_fails_its_q
     corpus = write_corpus(tmp_path / "c.jsonl")
     with openai_server(vectors) as server:
         name = at(server, "multilingual-e5-small")
-        build_index(corpus, tmp_path / "index", "dense", encoder=name, faiss="Flat")
+        build_index(corpus, tmp_path / "index", "dense", encoder=name, faiss="flat")
         source = open_index("wiki", tmp_path / "index")
         server.requests.clear()
         (hits,) = ask_source(source, ["submarine sonar hull Arlen"], 1)

@@ -166,7 +166,7 @@ def test_an_index_states_its_settings_and_searches_with_them(plain: Path, tmp_pa
     encoder = named(plain, tmp_path, "e5-small")
     corpus = write_corpus(tmp_path / "c.jsonl")
 
-    build_index(corpus, tmp_path / "index", "dense", encoder=encoder, faiss="Flat", passage_prefix="text: ")
+    build_index(corpus, tmp_path / "index", "dense", encoder=encoder, faiss="flat", passage_prefix="text: ")
     assert any(text.startswith("text: Arlen volcano\nIn Arlen") for text in tokenized)
     tokenized.clear()
     open_index("wiki", tmp_path / "index").search(["river"], 1)
@@ -176,14 +176,14 @@ def test_an_index_states_its_settings_and_searches_with_them(plain: Path, tmp_pa
     assert settings.encoding == Encoding(query_prefix="query: ", passage_prefix="text: ", pooling="mean")
     assert "query: river" in tokenized
     with pytest.raises(UserError, match="an index with other settings"):
-        build_index(corpus, tmp_path / "index", "dense", encoder=encoder, faiss="Flat")
+        build_index(corpus, tmp_path / "index", "dense", encoder=encoder, faiss="flat")
 
 
 def test_an_older_index_opens_as_before(plain: Path, tmp_path: Path, tokenized: list[str]) -> None:
     needs("faiss", "wiki")
     encoder = named(plain, tmp_path, "e5-small")
     corpus = write_corpus(tmp_path / "c.jsonl")
-    build_index(corpus, tmp_path / "index", "dense", encoder=encoder, faiss="Flat")
+    build_index(corpus, tmp_path / "index", "dense", encoder=encoder, faiss="flat")
     path = tmp_path / "index" / "manifest.json"
     manifest = json.loads(path.read_text())
     for name in ("query_prefix", "passage_prefix", "pooling", "normalize"):

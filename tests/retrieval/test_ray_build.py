@@ -52,7 +52,7 @@ def corpus(tmp_path: Path) -> Path:
 
 def built(corpus: Path, out: Path, encoder: Encoder, workers: Workers) -> Manifest:
     return build_index(
-        corpus, out, encoder=encoder, faiss="Flat", shard_rows=25, file_mb=0.002, workers=workers, kind="dense"
+        corpus, out, encoder=encoder, faiss="flat", shard_rows=25, file_mb=0.002, workers=workers, kind="dense"
     )
 
 

