@@ -8,14 +8,13 @@ from __future__ import annotations
 import logging
 import os
 import re
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Union, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self, Union
 
 from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -36,7 +35,6 @@ from madke.retrieval.web import SnippetsSource, WebService, WebSource
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B`` with an optional weight."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_IS_CODE = "is Python code"
 
 
 def at_home(path: Path) -> Path:
@@ -45,23 +43,7 @@ def at_home(path: Path) -> Path:
 
 
 class SourceSpec(BaseModel, frozen=True, extra="forbid"):
-    """What a source is opened from. A kind is a subclass in :data:`_KINDS`, named by its first field."""
-
-    asks_service: ClassVar[bool] = False
-    """Whether a search asks a service, which may be elsewhere, slow or cost money."""
-
-    @abstractmethod
-    def open(self, name: str) -> Source:
-        """Open the source, under this name; all names and relative paths are resolved."""
-
-    def risk(self, folder: Path) -> str | None:
-        """What only the user may allow of it, if a file in ``folder`` defines it; None if that is nothing."""
-        return None
-
-    @property
-    def keys(self) -> Sequence[str]:
-        """The environment variables with keys that it needs."""
-        return ()
+    """What a source is opened from. A kind is a subclass, named by its first field."""
 
     def under(self, folder: Path) -> Self:
         """A copy with relative paths taken from ``folder`` and ``~`` expanded."""
@@ -76,26 +58,12 @@ class IndexSpec(SourceSpec):
     encoder: str | None = None
     texts: Path | None = None
 
-    def open(self, name: str) -> Source:
-        """Open the index."""
-        return open_index(name, self.index, encoder=self.encoder, texts=self.texts)
-
 
 class DocumentsSpec(SourceSpec):
     """A folder of documents: see :class:`madke.retrieval.documents.source.DocumentSource`."""
 
     documents: Path
     encoder: str | None = None
-
-    def open(self, name: str) -> Source:
-        """Open the documents."""
-        return DocumentSource(self.documents, name=name, encoder=self.encoder)
-
-    def risk(self, folder: Path) -> str | None:
-        """Documents of other folders may be private."""
-        if self.under(folder).documents.resolve().is_relative_to(folder.resolve()):
-            return None
-        return f"reads documents outside of this folder ({self.documents})"
 
 
 class HybridSpec(SourceSpec):
@@ -115,20 +83,11 @@ class HybridSpec(SourceSpec):
             raise ValueError(f"expected {len(self.hybrid)} weights, one per part; found {len(self.weights)}")
         return self
 
-    def open(self, name: str) -> Source:
-        """Open the parts, and fuse them."""
-        parts = [part.open(name) for part in self.hybrid if not isinstance(part, str)]
-        return HybridSource(parts, name=name, fusion=self.fusion, weights=self.weights)
-
 
 class ResultsSpec(SourceSpec):
     """A file of web-style results: see :class:`madke.retrieval.web.SnippetsSource`."""
 
     results: Path
-
-    def open(self, name: str) -> Source:
-        """Open the file."""
-        return SnippetsSource(self.results, name=name)
 
 
 class SampleSpec(SourceSpec):
@@ -136,72 +95,74 @@ class SampleSpec(SourceSpec):
 
     sample: RankedBy
 
-    def open(self, name: str) -> Source:
-        """Open the sample."""
-        return SampleSource(self.sample, name=name)
-
 
 class PythonSpec(SourceSpec):
     """A source defined in code: ``module:object``, or the name of an entry point."""
 
     python: Annotated[str, Field(min_length=1)]
 
-    def open(self, name: str) -> Source:
-        """Import the code."""
-        return own_source(self.python, name)
-
-    def risk(self, folder: Path) -> str | None:
-        """Code can do anything."""
-        return _IS_CODE
-
-
-class _ServiceSpec(SourceSpec):
-    """A search service; its only field has the options."""
-
-    asks_service = True
-    cache: ClassVar[str] = "searches"
-    """The folder of its answers, in the cache folder."""
-
-    @property
-    def service(self) -> WebService:
-        """The service with its settings."""
-        ((_, service),) = self
-        return cast(WebService, service)
-
-    @property
-    def keys(self) -> Sequence[str]:
-        """Those of the service. A search with a key may cost money."""
-        return self.service.keys
-
-    def open(self, name: str) -> Source:
-        """Open the service, with its cache."""
-        return WebSource(self.service, name=name, cache=cache_dir(self.cache) / "answers.sqlite")
-
 
 _Default = BeforeValidator(lambda options: {} if options is None else options)
 
 
-class SerperSpec(_ServiceSpec):
+class SerperSpec(SourceSpec):
     """Google's results through Serper."""
 
-    cache = "serper"
     serper: Annotated[SerperOptions, _Default] = SerperOptions()
 
 
-class HttpSpec(_ServiceSpec):
+class HttpSpec(SourceSpec):
     """A search service over HTTP."""
 
     http: HttpOptions
 
-    def risk(self, folder: Path) -> str | None:
-        """A key may go to a foreign address."""
-        return "sends a key" if self.keys else None
 
-
-class WikipediaSpec(_ServiceSpec):
+class WikipediaSpec(SourceSpec):
     """Wikipedia's search API."""
 
     wikipedia: Annotated[WikipediaOptions, _Default] = WikipediaOptions()
+
+
+def service_of(spec: SourceSpec | str) -> WebService | None:
+    """The search service of a specification, which may be elsewhere, slow or cost money; None if it has none."""
+    values = () if isinstance(spec, str) else (value for _, value in spec)
+    return next((value for value in values if isinstance(value, WebService)), None)
+
+
+def open_spec(spec: SourceSpec | str, name: str) -> Source:
+    """Open a source under this name; all names and relative paths of the specification are resolved."""
+    match spec:
+        case IndexSpec():
+            return open_index(name, spec.index, encoder=spec.encoder, texts=spec.texts)
+        case DocumentsSpec():
+            return DocumentSource(spec.documents, name=name, encoder=spec.encoder)
+        case HybridSpec():
+            parts = [open_spec(part, name) for part in spec.hybrid]
+            return HybridSource(parts, name=name, fusion=spec.fusion, weights=spec.weights)
+        case ResultsSpec():
+            return SnippetsSource(spec.results, name=name)
+        case SampleSpec():
+            return SampleSource(spec.sample, name=name)
+        case PythonSpec():
+            return own_source(spec.python, name)
+    service = service_of(spec)
+    assert service is not None
+    cache = cache_dir("serper" if isinstance(spec, SerperSpec) else "searches") / "answers.sqlite"
+    return WebSource(service, name=name, cache=cache)
+
+
+def _risk(part: SourceSpec | str, folder: Path) -> str | None:
+    """What only the user may allow of a part that a file in ``folder`` defines; None if that is nothing."""
+    match part:
+        case str() if _CODE.fullmatch(part):
+            return "is Python code"
+        case PythonSpec():
+            return "is Python code"
+        case HttpSpec() if part.http.keys:
+            return "sends a key"  # to a foreign address
+        case DocumentsSpec() if not part.under(folder).documents.resolve().is_relative_to(folder.resolve()):
+            return f"reads documents outside of this folder ({part.documents})"
+    return None
 
 
 _SPECS = (
@@ -264,12 +225,12 @@ def is_code(text: str) -> bool:
 
 def keys_of(spec: SourceSpec | str) -> list[str]:
     """The environment variables with keys that the source needs. A search with a key may cost money."""
-    return [key for part in parts_of(spec) if not isinstance(part, str) for key in part.keys]
+    return [key for service in map(service_of, parts_of(spec)) if service is not None for key in service.keys]
 
 
 def asks_service(spec: SourceSpec) -> bool:
     """Whether a search asks a service, which may be elsewhere, slow or cost money."""
-    return any(not isinstance(part, str) and part.asks_service for part in parts_of(spec))
+    return any(map(service_of, parts_of(spec)))
 
 
 def parts_of(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
@@ -279,13 +240,6 @@ def parts_of(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
             yield from parts_of(part)
     else:
         yield spec
-
-
-def risk_of(part: SourceSpec | str, folder: Path) -> str | None:
-    """What only the user may allow of a part that a file in ``folder`` defines; None if that is nothing."""
-    if isinstance(part, str):
-        return _IS_CODE if _CODE.fullmatch(part) else None
-    return part.risk(folder)
 
 
 def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:
@@ -322,7 +276,7 @@ def read_sources(path: Path, *, named: bool = False) -> dict[str, SourceEntry]:
             raise UserError(f"{name!r} is not a valid source name; {expected}", file=path, line=line)
         spec = spec_from_yaml(content, file=f"{path}:{line}: source {name!r}")
         folder = path.absolute().parent
-        risk = next(filter(None, (risk_of(part, folder) for part in parts_of(spec))), None)
+        risk = next(filter(None, (_risk(part, folder) for part in parts_of(spec))), None)
         if risk and not named:
             why = f"source {name!r} {risk}, which is allowed only in a file that you name: MADKE_SOURCES={path}"
             raise UserError(why, file=path, line=line)
@@ -363,11 +317,6 @@ def _snippets() -> ResultsSpec:
     return ResultsSpec(results=asset("eval", "samples", "web.jsonl"))
 
 
-def is_sample_part(part: SourceSpec | str) -> bool:
-    """Whether a part of a source holds only what ships for the sample questions: their passages, or their snippets."""
-    return isinstance(part, SampleSpec) or part == _snippets()
-
-
 BUILT_IN_SOURCES: Mapping[str, Callable[[], SourceSpec]] = {
     "wiki": _sample,
     "google": _web,
@@ -402,12 +351,10 @@ def parse_sources(text: str | None, default: Sequence[str]) -> dict[str, str | N
 
 def _is_path(word: str) -> bool:
     """Whether a word without ``NAME=`` is a folder or file; one named like a source needs ``./``."""
-    if looks_like_path(word):
-        return True
-    return word != "" and at_home(Path(word)).exists() and word not in known_sources()
+    return _looks_like_path(word) or (word != "" and at_home(Path(word)).exists() and word not in known_sources())
 
 
-def looks_like_path(word: str) -> bool:
+def _looks_like_path(word: str) -> bool:
     """Whether a word can only be a path: it has a slash, or the ending of a document."""
     return "/" in word or word in (".", "..") or (is_document(word) and word not in known_sources())
 
@@ -436,7 +383,8 @@ def is_sample(name: str, spec: str | None) -> bool:
     """Whether a source is the shipped sample, which covers only the sample questions."""
     if spec is not None or name not in BUILT_IN_SOURCES or name in _declared():
         return False
-    return all(map(is_sample_part, parts_of(BUILT_IN_SOURCES[name]())))
+    parts = parts_of(BUILT_IN_SOURCES[name]())
+    return all(isinstance(part, SampleSpec) or part == _snippets() for part in parts)
 
 
 def register(name: str, spec: IndexSpec) -> Path:
@@ -464,7 +412,7 @@ def open_source(name: str, spec: str | Source | None = None) -> Source:
         return NamedSource(spec, name)
     resolved = resolve(name, spec)
     try:
-        return resolved.open(name)
+        return open_spec(resolved, name)
     except UserError as error:
         raise _error(str(error), None if spec is not None else _declared().get(name)) from None
 
@@ -475,8 +423,14 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
     A part of a hybrid, or a command-line word that is no other specification, is looked up as a declared name (from a
     file, or fetched), then as a folder, then as a built-in name or one of an installed package.
     """
-    if found := _named(name, spec) or _built_in(name):
-        return found
+    declared = _declared()
+    if spec:
+        found = parse_spec(spec)
+        return _resolved(spec if isinstance(found, IndexSpec) else found, None, (), declared)
+    if name in declared:
+        return _resolved(name, None, (), declared)
+    if built_in := _built_in(name):
+        return built_in
     remedy = f"define it with {name}=SPEC or an entry in {_FILE}"
     raise UserError(f"{unknown('source', name, known_sources())}; {remedy}")
 
@@ -491,48 +445,34 @@ def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
     return found
 
 
-def _named(name: str, text: str | None) -> SourceSpec | None:
-    """The resolved specification of a source of the command line; None if the name alone is given, and undeclared."""
-    declared = _declared()
-    if not text:
-        return _resolved(name, None, (), declared) if name in declared else None
-    spec = parse_spec(text)
-    return _resolved(text if isinstance(spec, IndexSpec) else spec, None, (), declared)
-
-
 def _resolved(
     spec: SourceSpec | str, entry: SourceEntry | None, above: tuple[str, ...], declared: Mapping[str, SourceEntry]
 ) -> SourceSpec:
     """Resolve ``spec``, found in ``entry`` (None: on the command line) inside the declared names ``above``."""
+    folder = entry.file.absolute().parent if entry else Path.cwd()
     if isinstance(spec, HybridSpec):
         parts = tuple(_resolved(part, entry, above, declared) for part in spec.hybrid)
         return spec.model_copy(update={"hybrid": parts})
     if not isinstance(spec, str):
-        return spec.under(_folder(entry))
+        return spec.under(folder)
     if is_code(spec):
         return PythonSpec(python=spec)
     if own := declared.get(spec):
         if spec in above:
             raise _error(f"source {spec!r} contains itself: {' -> '.join((*above, spec))}", entry)
         return _resolved(own.spec, own, (*above, spec), declared)
-    folder = _folder(entry) / at_home(Path(spec))
-    if is_index(folder):
-        return IndexSpec(index=folder)
-    if folder.name.endswith((".tsv", ".tsv.gz")) or is_corpus(folder):
+    path = folder / at_home(Path(spec))
+    if is_index(path):
+        return IndexSpec(index=path)
+    if path.name.endswith((".tsv", ".tsv.gz")) or is_corpus(path):
         raise _error(build_first(spec), entry)
-    if folder.is_dir() or (folder.is_file() and is_document(folder.name)):
-        return DocumentsSpec(documents=folder)
+    if path.is_dir() or (path.is_file() and is_document(path.name)):
+        return DocumentsSpec(documents=path)
     if found := _built_in(spec):
         return found
-    if folder.exists():
+    if path.exists():
         raise _error(f"{spec}: a file of unknown type; expected {DOCUMENT_TYPES}, an index or .jsonl results", entry)
-    if looks_like_path(spec):
-        raise _error(f"{spec}: no such folder or file", entry)
     raise _error(f"no such folder or file {spec!r}, and {unknown('source', spec, known_sources())}", entry)
-
-
-def _folder(entry: SourceEntry | None) -> Path:
-    return entry.file.absolute().parent if entry else Path.cwd()
 
 
 def _error(message: str, entry: SourceEntry | None) -> UserError:

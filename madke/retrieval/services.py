@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from hashlib import sha256
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
@@ -19,7 +19,6 @@ from madke._util.assets import asset
 from madke._util.yaml_file import read_mapping
 from madke._version import __version__
 from madke.core.addresses import public_url
-from madke.core.chat import decoded
 from madke.core.errors import UserError, unknown
 from madke.models.encoders import titled_text
 from madke.models.endpoint import key_from_environment
@@ -27,9 +26,9 @@ from madke.retrieval.documents.word_index import WordIndex
 from madke.retrieval.web import (
     Address,
     Fetch,
-    HttpClient,
     NoAnswer,
     Request,
+    Terms,
     TryAgain,
     WebResult,
     WebService,
@@ -92,27 +91,12 @@ def fill_template(template: Any, query: str, k: int) -> Any:
     return k if template == "{k}" else _SLOT.sub(lambda slot: query if slot[1] == "query" else str(k), template)
 
 
-def _variables(text: str) -> list[str]:
-    """The names in ``${NAME}``."""
-    return _VARIABLE.findall(text)
-
-
 def _with_keys(texts: Mapping[str, str]) -> dict[str, str]:
     """The texts with the values of ``${NAME}``; UserError if a value cannot be sent in a header."""
     return {
         name: _VARIABLE.sub(lambda variable: key_from_environment(variable[1]) or "", text)
         for name, text in texts.items()
     }
-
-
-def parse_json(content: bytes | str) -> Any:
-    """JSON from a service; NoAnswer if it is not JSON. Characters that cannot be encoded or decoded are replaced."""
-    try:
-        text = decoded(content) if isinstance(content, bytes) else content
-        # A text that is cut inside a character ends in half a surrogate pair, which cannot be encoded.
-        return json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        raise NoAnswer("the reply is not JSON") from None
 
 
 _Value = str | int | float | bool
@@ -177,7 +161,7 @@ class HttpOptions(WebService):
     @classmethod
     def _keys_alone(cls, params: dict[str, _Value]) -> dict[str, _Value]:
         for name, value in params.items():
-            if _variables(str(value)) and fill_template(value, "", 0) != value:
+            if _VARIABLE.findall(str(value)) and fill_template(value, "", 0) != value:
                 raise ValueError(f"{name} contains a key and a slot; expected one of them")
         return params
 
@@ -194,7 +178,7 @@ class HttpOptions(WebService):
     @property
     def keys(self) -> Sequence[str]:
         """The environment variables that hold keys."""
-        return list(dict.fromkeys(_variables(str([self.headers, self.params]))))
+        return list(dict.fromkeys(_VARIABLE.findall(str([self.headers, self.params]))))
 
     @property
     def address(self) -> str:
@@ -208,23 +192,20 @@ class HttpOptions(WebService):
         digest = sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
         return f"{self.preset or 'http'} search at {public_url(self.url)} (settings {digest})"
 
-    def client(self) -> HttpClient:
-        """A client of the service."""
-        return HttpClient(
-            self.method,
-            concurrency=self.concurrency,
-            variables=" or ".join(self.keys),
-            hint=self.refused,
-            no_credits=self.no_credits,
-        )
+    @property
+    def terms(self) -> Terms:
+        """As configured."""
+        return Terms(self.method, self.concurrency, self.refused, self.no_credits)
 
-    def send(self, client: HttpClient, request: Request) -> tuple[Any, int]:
-        """The service's reply."""
+    def parts(self, request: Request) -> dict[str, Any]:
+        """With the keys."""
         params = {**request["params"], **_with_keys(self._secret_params)}
-        sent = client.request(self.url, _with_keys(self.headers), params=params, json=request["body"])
-        reply = parse_json(sent.content)
-        self._read(reply)  # NoAnswer if it is not as described
-        return reply, self.credits
+        return {"url": self.url, "headers": _with_keys(self.headers), "params": params, "json": request["body"]}
+
+    def check(self, reply: Any, request: Request) -> int:
+        """The configured price, of a reply as described."""
+        self._read(reply)
+        return self.credits
 
     def find(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The service's results."""
@@ -235,7 +216,7 @@ class HttpOptions(WebService):
 
     @property
     def _secret_params(self) -> dict[str, str]:
-        return {name: str(value) for name, value in self.params.items() if _variables(str(value))}
+        return {name: str(value) for name, value in self.params.items() if _VARIABLE.findall(str(value))}
 
     def _read(self, reply: Any) -> list[WebResult]:
         """The results of a reply that are not excluded; NoAnswer if the reply is not as described."""
@@ -314,17 +295,6 @@ class SerperOptions(WebService):
             raise ValueError(f"after ({self.after}) is later than before ({self.before})")
         return self
 
-    def parameters(self, query: str, k: int) -> dict[str, str | int]:
-        """The request for ``k`` passages; the query is sent verbatim."""
-        ends = (("cd_min", self.after), ("cd_max", self.before))
-        days = [f"{name}:{day.month}/{day.day}/{day.year}" for name, day in ends if day is not None]
-        optional = {"gl": self.country, "hl": self.language, "tbs": ",".join(["cdr:1", *days]) if days else None}
-        return {
-            "q": query,
-            "num": self.results or min(-(-self.request_size(k) // CREDIT_BUYS) * CREDIT_BUYS, _MAX_RESULTS),
-            **{name: value for name, value in optional.items() if value is not None},
-        }
-
     @property
     def keys(self) -> Sequence[str]:
         """The environment variable that holds the key."""
@@ -348,20 +318,24 @@ class SerperOptions(WebService):
         changed = ", ".join(f"{name}={json.dumps(value)}" for name, value in ordered)
         return f"web search through {public_url(self.address)}" + (f" ({changed})" if changed else "")
 
-    def client(self) -> HttpClient:
-        """A client of Serper."""
-        return HttpClient("POST", concurrency=8, variables=SERPER_KEY, no_credits={400: "not enough credits"})
+    @property
+    def terms(self) -> Terms:
+        """Those of Serper."""
+        return Terms("POST", no_credits={400: "not enough credits"})
 
-    def send(self, client: HttpClient, request: Request) -> tuple[Any, int]:
-        """The reply; a price that is missing or impossible is that of the requested results."""
-        headers = {"X-API-KEY": key_from_environment(SERPER_KEY) or ""}
-        reply = parse_json(client.request(f"{self.address}/search", headers, json=dict(request)).content)
+    def parts(self, request: Request) -> dict[str, Any]:
+        """With the key."""
+        key = key_from_environment(SERPER_KEY) or ""
+        return {"url": f"{self.address}/search", "headers": {"X-API-KEY": key}, "json": dict(request)}
+
+    def check(self, reply: Any, request: Request) -> int:
+        """A price that is missing or impossible is that of the requested results."""
         if not isinstance(reply, Mapping) or _organic(reply) is None:
             raise NoAnswer("HTTP 200, but the body is not a search result")
         price = reply.get("credits")
-        if type(price) is not int or not 0 <= price < _IMPOSSIBLE_PRICE:
-            price = 1 if request["num"] <= CREDIT_BUYS else 2
-        return reply, price
+        if type(price) is int and 0 <= price < _IMPOSSIBLE_PRICE:
+            return price
+        return 1 if request["num"] <= CREDIT_BUYS else 2
 
     def find(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The organic results by rank that are not excluded; the query is sent verbatim."""
@@ -422,45 +396,42 @@ class WikipediaOptions(WebService):
         """Address and number of articles."""
         return f"Wikipedia search at {self.address} ({self.articles} articles per query)"
 
-    def client(self) -> HttpClient:
-        """A client that sends one request at a time."""
-        return HttpClient("GET", concurrency=1)
+    @property
+    def terms(self) -> Terms:
+        """One request at a time, as the operators ask."""
+        return Terms(concurrency=1)
 
-    def send(self, client: HttpClient, request: Request) -> tuple[Any, int]:
-        """The API's reply."""
+    def parts(self, request: Request) -> dict[str, Any]:
+        """With a name and a contact."""
         contact = f"; {self.contact}" if self.contact else ""
         headers = {"User-Agent": f"madke/{__version__} (batch question answering{contact})"}
         fixed = {"action": "query", "format": "json", "formatversion": 2, "maxlag": _MAX_LAG}
-        sent = client.request(self._api, headers, params=fixed | dict(request))
-        reply = parse_json(sent.content)
+        return {"url": self._api, "headers": headers, "params": fixed | dict(request)}
+
+    def check(self, reply: Any, request: Request) -> int:
+        """A reply costs nothing."""
         error = reply.get("error") if isinstance(reply, dict) else "no object"
         if error is None and isinstance(reply.get("query"), dict):
-            return reply, 0
+            return 0
         code = error.get("code") if isinstance(error, dict) else None
         if isinstance(code, str) and _BUSY.fullmatch(code):
-            raise TryAgain(f"the wiki is busy ({code})", wait=sent.wait)
+            raise TryAgain(f"the wiki is busy ({code})")
         known = isinstance(code, str) and re.fullmatch(r"[\w-]{1,40}", code)
         raise NoAnswer(f"the wiki refuses the request ({code})" if known else "the reply is not of the MediaWiki API")
 
     def find(self, query: str, k: int, fetch: Fetch) -> Iterator[WebResult]:
         """The best passages of the articles that the search finds."""
         request = {"list": "search", "srsearch": query[:_LONGEST_QUERY], "srlimit": self.articles}
-        found = [item.get("pageid") for item in _list(fetch(request), "search")]
-        passages = [passage for page in found if isinstance(page, int) for passage in self._passages(page, fetch)]
-        index = WordIndex(titled_text(passage.title, passage.text) for passage in passages)
+        pages = [item.get("pageid") for item in _list(fetch(request), "search")]
+        passages = [passage for page in pages if isinstance(page, int) for passage in self._passages(page, fetch)]
+        index = WordIndex(titled_text(passage.title, passage.snippet) for passage in passages)
         scores = dict(index.search(query, k))
         others = (row for row in range(len(passages)) if row not in scores)
         for row in [*scores, *others][:k]:
-            passage = passages[row]
-            words = quote(" ".join(passage.text.split()[:_LINKED_WORDS]), safe="")
-            # A part of the page: else the passages of an article would be duplicates of each other.
-            link = f"{passage.url}#:~:text={words.replace('-', '%2D')}"
-            yield WebResult(
-                title=passage.title, snippet=passage.text, link=link, id=passage.key, score=scores.get(row, 0.0)
-            )
+            yield passages[row].model_copy(update={"score": scores.get(row, 0.0)})
 
-    def _passages(self, page: int, fetch: Fetch) -> Iterator[_Passage]:
-        article = {
+    def _passages(self, page: int, fetch: Fetch) -> Iterator[WebResult]:
+        request = {
             "prop": "extracts|info|pageprops",
             "pageids": page,
             "explaintext": 1,
@@ -468,19 +439,17 @@ class WikipediaOptions(WebService):
             "inprop": "url",
             "ppprop": "disambiguation",
         }
-        for item in _list(fetch(article), "pages"):
-            title, text, url = (str(item.get(name) or "") for name in ("title", "extract", "fullurl"))
-            if "pageprops" not in item and self.allows(url):
-                words = _prose(text).split()
-                for n, start in enumerate(range(0, len(words), _WORDS)):
-                    yield _Passage(f"{page}-{n}", title, " ".join(words[start : start + _WORDS]), url)
-
-
-class _Passage(NamedTuple):
-    key: str
-    title: str
-    text: str
-    url: str
+        for item in _list(fetch(request), "pages"):
+            title, extract, url = (str(item.get(name) or "") for name in ("title", "extract", "fullurl"))
+            if "pageprops" in item or not self.allows(url):
+                continue
+            words = _prose(extract).split()
+            for n, start in enumerate(range(0, len(words), _WORDS)):
+                text = words[start : start + _WORDS]
+                # A part of the page: else the passages of an article would be duplicates of each other.
+                part = quote(" ".join(text[:_LINKED_WORDS]), safe="").replace("-", "%2D")
+                link = f"{url}#:~:text={part}"
+                yield WebResult(id=f"{page}-{n}", title=title, snippet=" ".join(text), link=link)
 
 
 def _list(reply: Any, name: str) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -30,6 +31,7 @@ from madke._util.assets import cache_dir
 from madke._util.files import fingerprint, read_jsonl
 from madke._util.yaml_file import validated
 from madke.core.addresses import retry_after
+from madke.core.chat import decoded
 from madke.core.errors import UserError, count_of
 from madke.core.knowledge import Hits, Passage
 
@@ -166,91 +168,15 @@ def keyed_session() -> requests.Session:
     return session
 
 
-class HttpReply(NamedTuple):
-    """A reply; ``wait``: the seconds that its headers ask to wait."""
+class Terms(NamedTuple):
+    """How a service takes requests, and what its refusals mean."""
 
-    status: int
-    wait: float | None
-    content: bytes
-
-
-class HttpClient:
-    """Requests to one service: bounded replies, no redirects, and what each status means.
-
-    For messages: ``variables`` are the environment variables that hold the service's keys, ``hint`` says why access may
-    be rejected although no key is needed. ``no_credits``: status -> text (lower case) of replies that mean that the
-    quota is used up; an empty text is in every reply.
-    """
-
-    def __init__(
-        self,
-        method: str,
-        *,
-        concurrency: int,
-        variables: str = "",
-        hint: str = "",
-        no_credits: Mapping[int, str] | None = None,
-    ) -> None:
-        import requests
-
-        self.concurrency = concurrency
-        self._method = method
-        self._variables = variables
-        self._hint = hint
-        self._no_credits = no_credits or {}
-        self._session = keyed_session()
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=concurrency))
-        # A redirect would send the key to another host, and its body is read without a limit.
-        self._session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
-
-    def request(self, url: str, headers: Mapping[str, str], **parts: Any) -> HttpReply:
-        """Send a request once and return the reply with status 200; else NoAnswer or TryAgain."""
-        import requests
-        from urllib3 import exceptions
-
-        # The last one is a body that ends early.
-        transient = requests.ConnectionError, requests.Timeout, exceptions.TimeoutError, exceptions.ProtocolError
-        try:
-            reply = self._reply(url, headers, parts)
-        except transient as error:
-            raise TryAgain(type(error).__name__, reached=False) from None
-        except (requests.RequestException, exceptions.HTTPError) as error:
-            # Without its text, which may contain a key.
-            raise NoAnswer(type(error).__name__) from None
-        if reply.status == 200:
-            return reply
-        # In our words, because the body may contain the key.
-        reason = f"HTTP {reply.status}"
-        if reply.status in (401, 403):
-            hint = f" ({self._hint})" if self._hint else ""
-            raise NoAnswer(f"{reason}, {self._variables or 'access'} was rejected{hint}", refused=True)
-        mark = self._no_credits.get(reply.status)
-        if reply.status == 402 or (mark is not None and mark in reply.content.decode(errors="replace").lower()):
-            raise NoAnswer(f"{reason}, no credits are left", refused=True)
-        if reply.status == 429 or reply.status >= 500:
-            raise TryAgain(reason, wait=reply.wait)
-        raise NoAnswer(reason)
-
-    def close(self) -> None:
-        """Close the connections; the next request opens new ones."""
-        self._session.close()
-
-    def _reply(self, url: str, headers: Mapping[str, str], parts: Mapping[str, Any]) -> HttpReply:
-        # Uncompressed, so that the byte limit holds for what is read.
-        headers = {"Accept-Encoding": "identity", **headers}
-        with self._session.request(
-            self._method, url, headers=headers, timeout=_TIMEOUT, allow_redirects=False, stream=True, **parts
-        ) as reply:
-            content, ends = bytearray(), time.monotonic() + _DEADLINE
-            read = reply.status_code in (200, *self._no_credits)  # Other bodies are not used.
-            while read and (block := reply.raw.read1(1 << 16, decode_content=False)):
-                content += block
-                if len(content) > _MAX_REPLY_BYTES:
-                    raise NoAnswer(f"HTTP {reply.status_code}, but the reply exceeds {_MAX_REPLY_BYTES:,} bytes")
-                if time.monotonic() > ends:  # the timeout begins again with each piece
-                    raise NoAnswer(f"no complete reply within {_DEADLINE:g} s")
-            return HttpReply(reply.status_code, retry_after(reply.headers), bytes(content))
+    method: str = "GET"
+    concurrency: int = 8
+    refused: str = ""
+    """Why it may reject access although it needs no key, for messages."""
+    no_credits: Mapping[int, str] = MappingProxyType({})
+    """Status -> text (lower case) of replies that mean that the quota is used up. An empty text is in every reply."""
 
 
 Request = Mapping[str, Any]
@@ -288,13 +214,18 @@ class WebService(BaseModel, frozen=True, extra="forbid"):
     def description(self) -> str:
         """Address and settings that change results, without secrets: written to pool files."""
 
+    @property
     @abstractmethod
-    def client(self) -> HttpClient:
-        """What sends its requests."""
+    def terms(self) -> Terms:
+        """How it takes requests."""
 
     @abstractmethod
-    def send(self, client: HttpClient, request: Request) -> tuple[Any, int]:
-        """Send one request once; the reply as a JSON value, and its price in credits. Raises NoAnswer or TryAgain."""
+    def parts(self, request: Request) -> dict[str, Any]:
+        """The request as arguments of :func:`requests.request`, with keys."""
+
+    @abstractmethod
+    def check(self, reply: Any, request: Request) -> int:
+        """The price of a reply, in credits. NoAnswer or TryAgain for a reply of another form."""
 
     @abstractmethod
     def find(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
@@ -328,6 +259,64 @@ def _host(link: str) -> str | None:
     return host if _HOST.fullmatch(host) else None
 
 
+def _send(session: requests.Session, service: WebService, request: Request) -> tuple[Any, int]:
+    """Send a request once; the reply as a JSON value, and its price. Raises NoAnswer or TryAgain."""
+    import requests
+    from urllib3 import exceptions
+
+    terms, parts = service.terms, service.parts(request)
+    # Uncompressed, so that the byte limit holds for what is read. A redirect would send the key to another host.
+    parts["headers"] = {"Accept-Encoding": "identity", **parts.get("headers", {})}
+    fixed: dict[str, Any] = {"timeout": _TIMEOUT, "allow_redirects": False, "stream": True}
+    try:
+        with session.request(terms.method, **parts, **fixed) as reply:
+            status, wait = reply.status_code, retry_after(reply.headers)
+            content = _body(reply) if status in (200, *terms.no_credits) else b""  # Other bodies are not used.
+    # The last one is a body that ends early.
+    except (requests.ConnectionError, requests.Timeout, exceptions.TimeoutError, exceptions.ProtocolError) as error:
+        raise TryAgain(type(error).__name__, reached=False) from None
+    except (requests.RequestException, exceptions.HTTPError) as error:
+        # Without its text, which may contain a key.
+        raise NoAnswer(type(error).__name__) from None
+    if status == 200:
+        value = parse_json(content)
+        try:
+            return value, service.check(value, request)
+        except TryAgain as error:
+            raise TryAgain(str(error), wait=wait) from None
+    # In our words, because the body may contain the key.
+    reason = f"HTTP {status}"
+    if status in (401, 403):
+        hint = f" ({terms.refused})" if terms.refused else ""
+        raise NoAnswer(f"{reason}, {' or '.join(service.keys) or 'access'} was rejected{hint}", refused=True)
+    mark = terms.no_credits.get(status)
+    if status == 402 or (mark is not None and mark in content.decode(errors="replace").lower()):
+        raise NoAnswer(f"{reason}, no credits are left", refused=True)
+    if status == 429 or status >= 500:
+        raise TryAgain(reason, wait=wait)
+    raise NoAnswer(reason)
+
+
+def _body(reply: requests.Response) -> bytes:
+    content, ends = bytearray(), time.monotonic() + _DEADLINE
+    while block := reply.raw.read1(1 << 16, decode_content=False):
+        content += block
+        if len(content) > _MAX_REPLY_BYTES:
+            raise NoAnswer(f"HTTP {reply.status_code}, but the reply exceeds {_MAX_REPLY_BYTES:,} bytes")
+        if time.monotonic() > ends:  # the timeout begins again with each piece
+            raise NoAnswer(f"no complete reply within {_DEADLINE:g} s")
+    return bytes(content)
+
+
+def parse_json(content: bytes) -> Any:
+    """JSON from a service; NoAnswer if it is not JSON. Characters that cannot be encoded or decoded are replaced."""
+    try:
+        # A text that is cut inside a character ends in half a surrogate pair, which cannot be encoded.
+        return json.loads(json.dumps(json.loads(decoded(content)), ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise NoAnswer("the reply is not JSON") from None
+
+
 _Kept = tuple[Any, datetime]
 """A reply as a JSON value, and when it was retrieved."""
 
@@ -351,8 +340,7 @@ class _Cache:
         return None if row is None else (json.loads(row[1]), datetime.fromisoformat(row[0]))
 
     def write(self, request: Request, kept: _Kept) -> None:
-        value, retrieved_at = kept
-        row = (json.dumps(request, sort_keys=True), retrieved_at.isoformat(), json.dumps(value))
+        row = (json.dumps(request, sort_keys=True), kept[1].isoformat(), json.dumps(kept[0]))
         self._execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", self._address, *row)
 
     def _execute(self, statement: str, *values: str) -> Any:
@@ -400,10 +388,17 @@ class WebSource:
         sleep: Callable[[float], object] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        import requests
+
         self.name = name
         self.description = self.fingerprint = service.description
+        self.spent = Spent(source=name)
         self._service = service
-        self._client = service.client()
+        self._concurrency = service.terms.concurrency
+        self._session = keyed_session()
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=self._concurrency))
+        self._session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]  # it reads whole bodies
         self._cache = _Cache(cache or cache_dir("searches") / "answers.sqlite", service.address)
         self._missing = " and ".join(key for key in service.keys if not os.environ.get(key, "").strip())
         self._sleep = sleep
@@ -411,7 +406,6 @@ class WebSource:
         self._refusal = ""
         self._one_at_a_time = threading.Lock()
         self._search = _Search()
-        self.spent = Spent(source=name)
         if self._missing and self._cache.is_empty():
             raise UserError(f"source {name!r} ({service.description}) needs a key; set {self._missing}")
 
@@ -420,7 +414,7 @@ class WebSource:
         search = self._search = _Search()
         if self._refusal:
             search.end(self._refusal)
-        pool = ThreadPoolExecutor(self._client.concurrency)
+        pool = ThreadPoolExecutor(self._concurrency)
         try:
             found = {query: pool.submit(self._find, query, k, search) for query in dict.fromkeys(queries)}
             for done in as_completed(found.values()):
@@ -435,7 +429,7 @@ class WebSource:
     def aclose(self) -> None:
         """End a search that another thread is in, and the service's connections."""
         self._search.end("stopped")
-        self._client.close()
+        self._session.close()
 
     def _find(self, query: str, k: int, search: _Search) -> Hits:
         times = []
@@ -484,9 +478,8 @@ class WebSource:
                 raise NoAnswer(f"not sent{' again' if sent else ''}: {search.why}")
             with self._one_at_a_time:
                 self.spent.requests += 1
-            wait = min(2.0**sent, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
             try:
-                answer = self._service.send(self._client, request)
+                answer = _send(self._session, self._service, request)
                 search.reached = True
                 return answer
             except TryAgain as error:
@@ -495,7 +488,8 @@ class WebSource:
                 if (error.wait or 0) > _LONGEST_WAIT:
                     search.end(reason := f"{reason}, and the server asks to wait {error.wait:.0f} s")
                     raise NoAnswer(reason) from None
-                wait = wait if error.wait is None else error.wait
+                own = min(2.0**sent, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
+                wait = own if error.wait is None else error.wait
             except NoAnswer as error:
                 search.reached = True
                 if error.refused:

@@ -15,7 +15,8 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.retrieval.named import HttpSpec, SerperSpec, WikipediaSpec, spec_from_yaml
+from madke.retrieval import named
+from madke.retrieval.named import HttpSpec, WikipediaSpec, spec_from_yaml
 from madke.retrieval.services import SerperOptions, search_presets
 from madke.retrieval.web import SnippetsSource, Spent, WebService, WebSource
 from tests.support.search_server import Reply, SearchServer, Seen, ok, raw_server
@@ -191,8 +192,9 @@ Open = Callable[..., WebSource]
 def service_of(case: Case, settings: dict[str, Any]) -> WebService:
     kind = next((name for name in ("serper", "wikipedia") if case is CASES[name]), "http")
     spec = spec_from_yaml({kind: settings}, file="f")
-    assert isinstance(spec, HttpSpec | SerperSpec | WikipediaSpec)
-    return spec.service
+    service = named.service_of(spec)
+    assert service is not None
+    return service
 
 
 @pytest.fixture
