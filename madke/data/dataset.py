@@ -23,7 +23,7 @@ from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.data.formats import FORMATS, READERS, DatasetReader, Format, Item
-from madke.data.questions import Columns, questions_in, say_counts
+from madke.data.questions import Columns, counts, questions_in, say_once
 from madke.data.rows import Row, own_rows
 from madke.tasks import TASKS, get_task
 
@@ -79,10 +79,7 @@ def read_dataset(
         _warn_unlabelled(questions, path)
     else:
         questions = [entry.question for entry in read_published(path, dataset, task=task)]
-        found = Columns()
-        for question in questions:
-            found.add_golds(question.answers, split=False)
-        say_counts(path, found, len(questions))
+        say_once(path, counts(questions))
     return chosen(questions, lambda question: question.id, path, ids=ids, limit=limit, seed=sample_seed)
 
 

@@ -132,21 +132,15 @@ def _multihop(types: Collection[str], row: Row, *, lists: bool = False) -> Item:
     """HotpotQA (Yang et al., 2018) and 2WikiMultiHopQA (Ho et al., 2020), which share one schema.
 
     ``context`` is a list of [title, sentences], ``supporting_facts`` a list of [title, sentence number]; on Hugging
-    Face both are columns. Files without paragraphs are accepted, and files with the two gold paragraphs in ``para_a``
-    and ``para_b`` and the others in ``distractors``. Fields may be capitalised. ``lists``: ``answer`` may be a list, as
-    in some copies of 2WikiMultiHopQA.
+    Face both are columns. Files without paragraphs are accepted. Fields may be capitalised. ``lists``: ``answer`` may
+    be a list, as in some copies of 2WikiMultiHopQA.
     """
     fields = {key.lower(): value for key, value in row.fields.items()}
     row = replace(row, fields=fields)
     if fields.get("type") and fields["type"] not in types:
         raise row.error(f"'type' is {short(fields['type'])}; expected {', '.join(types)}")
-    if "para_a" in fields:
-        pages = [(fields[f"title_{each}"], fields[f"para_{each}"]) for each in "ab"]
-        titles = [title for title, _ in pages]
-        pages += [(title, sentences) for title, sentences, *_ in fields["distractors"]]
-    else:
-        pages = _pairs(fields.get("context"), "sentences")
-        titles = [title for title, _ in _pairs(fields.get("supporting_facts"), "sent_id")]
+    pages = _pairs(fields.get("context"), "sentences")
+    titles = [title for title, _ in _pairs(fields.get("supporting_facts"), "sent_id")]
     gold = [row.checked(title, "title") for title in titles]
     return Item(
         id=row.text("_id", "id") if {"_id", "id"} & set(fields) else None,
@@ -356,7 +350,7 @@ _DEDUCTION, _SHAPES = "arranged in a fixed order", "SVG path element"
 _TRIVIA_ROWS, _BBH_ROWS = partial(json_rows, under="Data"), partial(json_rows, under="examples")
 
 _TRIVIA_MARKS = frozenset({"QuestionId", "question_source", "output"})
-_HOP_MARKS = frozenset({"supporting_facts", "para_a"})
+_HOP_MARKS = frozenset({"supporting_facts"})
 _hotpotqa, _wiki_hop = partial(_multihop, _HOTPOT_TYPES), partial(_multihop, _WIKI_TYPES, lists=True)
 
 _FORMATS = (

@@ -35,11 +35,10 @@ _GOLDS = (
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "_id", "qid", "question_id", "query_id"),
-    "question": ("question", "query", "prompt", "user_input", "input", "column_1"),
+    "question": ("question", "query", "prompt", "user_input", "input"),
     "answers": (
         *_GOLDS, "answers", "answer", "answer_key", "short_answers", "short_answer", "target", "reference", "expected",
         "gold", "golden", "truth", "ideal", "correct_option", "correct_choice", "correct", "answer_index", "answer_idx",
-        "column_2",
     ),
     "aliases": (
         "aliases", "alias", "answer_aliases", "answer_alias", "possible_answers", "correct_answers", "accepted_answers",
@@ -87,7 +86,7 @@ def columns_from(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """The columns of one row that are used."""
+    """What the columns of a row mean."""
 
     names: Mapping[str, str]
     """Field of a question -> its column; without the golds."""
@@ -97,6 +96,9 @@ class Found:
     """Columns of wrong answers."""
     options: tuple[str, ...] = ()
     """Columns with one option each, in order, of a file without a column of ``choices``."""
+    said: tuple[str, ...] = ()
+    """Columns that hold what a system said."""
+    unused: tuple[str, ...] = ()
 
 
 @dataclass(kw_only=True)
@@ -107,26 +109,14 @@ class Columns:
     """
 
     given: Mapping[str, str] = field(default_factory=dict)
-    used: dict[str, dict[str, None]] = field(default_factory=dict)
-    """Field of a question -> the columns found."""
-    unused: dict[str, None] = field(default_factory=dict)
-    said: dict[str, None] = field(default_factory=dict)
-    """Columns that hold what a system said."""
-    given_found: set[str] = field(default_factory=set)
-    """Fields whose given column a row has."""
-    made_ids: bool = False
-    golds: int = 0
-    example: tuple[int, Sequence[str]] = (-1, ())
-    """The golds of one question, with a rank: 2 for a cell that was split, or could have been; 1 for several golds."""
-    _known: dict[tuple[str, ...], Found] = field(default_factory=dict)
+    found: dict[tuple[str, ...], Found] = field(default_factory=dict)
+    """By the keys of rows."""
 
     def __post_init__(self) -> None:
         """Take the forms of field names that files have, too; UserError for an unknown field."""
-        fields = {_FIELD_OF.get(_plain(name), ""): column for name, column in self.given.items()}
-        if "" in fields:
-            wrong = next(name for name in self.given if _plain(name) not in _FIELD_OF)
-            raise UserError(f"--columns: {wrong!r} is no field of a question; expected {', '.join(COLUMNS)}")
-        self.given = fields
+        if wrong := [name for name in self.given if _plain(name) not in _FIELD_OF]:
+            raise UserError(f"--columns: {wrong[0]!r} is no field of a question; expected {', '.join(COLUMNS)}")
+        self.given = {_FIELD_OF[_plain(name)]: column for name, column in self.given.items()}
 
     def is_header(self, row: Row) -> bool:
         """Whether the keys of a row are names of columns, perhaps misspelt, and not data; UserError as for `find`."""
@@ -140,45 +130,43 @@ class Columns:
     def find(self, row: Row) -> Found:
         """The columns of the row; UserError without a question, or with a misspelt name."""
         keys = tuple(row.fields)
-        if keys not in self._known:
-            self._known[keys] = self._find(row, keys)
-        return self._known[keys]
+        if keys not in self.found:
+            self.found[keys] = self._find(row, keys)
+        return self.found[keys]
 
     def _find(self, row: Row, keys: Sequence[str]) -> Found:
         by_name = {_plain(name): name for name in reversed(keys)}
-        found: dict[str, str] = {}
-        for key, column in self.given.items():
-            if column in keys or _plain(column) in by_name:
-                found[key] = column if column in keys else by_name[_plain(column)]
-        self.given_found.update(found)
-        has_gold = any(_plain(name) in by_name for name in COLUMNS["answers"])
+        found = {key: column if column in keys else by_name.get(_plain(column)) for key, column in self.given.items()}
+        names = {key: name for key, name in found.items() if name is not None}
         is_said = not by_name.keys().isdisjoint(map(_plain, (*_GOLDS, *_CONTEXTS)))
-        said = {by_name[name] for name in ("answer",) if name in by_name and is_said}
-        taken = {*found.values(), *said}
-        skipped = {*self.given, *(["aliases"] if "answers" in self.given else [])}
-        for key in (key for key in COLUMNS if key not in skipped):
-            usable = (by_name[_plain(n)] for n in COLUMNS[key] if _plain(n) in by_name and (n != "input" or has_gold))
-            if name := next((name for name in usable if name not in taken), None):
-                found[key] = name
-        if "question" not in found:
+        said = {by_name[name] for name in ("answer",) if name in by_name and is_said} - {*names.values()}
+        has_gold = any(_plain(name) in by_name for name in COLUMNS["answers"])
+        for key, known in COLUMNS.items():
+            if key not in self.given and not (key == "aliases" and "answers" in self.given):
+                usable = [by_name[_plain(n)] for n in known if _plain(n) in by_name and (n != "input" or has_gold)]
+                taken = {*said, *names.values()}
+                if name := next((name for name in usable if name not in taken), None):
+                    names[key] = name
+        if "question" not in names:
             raise row.error(self._without_question(keys))
-        golds = [found.pop(key) for key in ("answers", "aliases") if key in found]
+        golds = [names.pop(key) for key in ("answers", "aliases") if key in names]
         if "answers" not in self.given:
             golds += [name for name in keys if _FIELD_OF.get(_plain(name)) == "aliases" and name not in golds]
-        options = () if "choices" in found else _option_columns(row, keys)
-        rest = [name for name in keys if str(name).strip() and name not in (*found.values(), *golds, *options)]
-        missing = [key for key in _SUGGESTED if key not in found and not (key == "answers" and golds)]
+        options = () if "choices" in names else _option_columns(row, keys)
+        rest = [name for name in keys if str(name).strip() and name not in (*names.values(), *golds, *options)]
+        missing = [key for key in _SUGGESTED if key not in names and not (key == "answers" and golds)]
         for name in rest:
             if _plain(name) not in _FIELD_OF and (meant := _meant(name, missing)):
                 raise row.error(f"unknown field {short(name)}; did you mean {meant!r}?")
         wrong = tuple(name for name in rest if _WRONG.fullmatch(_plain(name)))
-        self.said.update(dict.fromkeys(name for name in rest if name in said))
-        self.unused.update(dict.fromkeys(name for name in rest if name not in (*said, *wrong)))
-        used = {key: [name] for key, name in found.items()} | {"answers": golds}
-        for key, names in (*used.items(), ("choices", options), ("wrong answers", wrong)):
-            self.used.setdefault(key, {}).update(dict.fromkeys(names))
-        self.made_ids |= "id" not in found
-        return Found(names=found, golds=tuple(golds), wrong=wrong, options=options)
+        return Found(
+            names=names,
+            golds=tuple(golds),
+            wrong=wrong,
+            options=options,
+            said=tuple(name for name in rest if name in said),
+            unused=tuple(name for name in rest if name not in said and name not in wrong),
+        )
 
     def _without_question(self, keys: Sequence[str]) -> str:
         if "question" in self.given:
@@ -188,48 +176,37 @@ class Columns:
         listed = ", ".join(short(name) for name in keys[:_SHOWN]) or "nothing"
         return f"expected a field 'question', 'query' or 'prompt', found {listed}{hint}{how}"
 
-    def add_golds(self, golds: Sequence[str], *, split: bool) -> None:
-        """Count the golds of one question. ``split``: they were one cell."""
-        self.golds += len(golds)
-        rank = 2 if split or any(";" in gold or "|" in gold for gold in golds) else int(len(golds) > 1)
-        if golds and rank > self.example[0]:
-            self.example = rank, golds
-
-    def is_plain(self, *, of_file: bool) -> bool:
-        """Whether all is read, no cell was split and, of a file, all has madke's own names."""
-        own = {*COLUMNS} - {"aliases", "answers"} | {"golden_answers"}
-        other = {name for names in self.used.values() for name in names} - own
-        is_own = not other and not self.made_ids
-        return not self.unused and not self.said and self.example[0] < 2 and (is_own or not of_file)
-
-    def line(self, count: int, repeated: int) -> str:
-        """What was understood, in one line, of so many questions, of which some repeat the text of another."""
-        parts = [f"question from {_listed(self.used['question'])}"]
-        answers = self.used.get("answers")
-        parts.append(f"answers from {_listed(answers)}" if answers else "no answers (--columns answers=NAME)")
-        ids = self.used.get("id")
-        parts.append(f"ids from {_listed(ids)}" if ids else "ids made from the text")
-        parts += [
-            f"{key} from {_listed(self.used[key])}"
-            for key in ("choices", "wrong answers", "task", "metadata")
-            if self.used.get(key)
+    def line(self, questions: Sequence[Question], repeated: int) -> str:
+        """What was understood, in one line, of these questions, of which some repeat the text of another."""
+        found = self.found.values()
+        used: dict[str, list[str]] = {key: [each.names[key] for each in found if key in each.names] for key in COLUMNS}
+        used["answers"] = [name for each in found for name in each.golds]
+        used["choices"] += [name for each in found for name in each.options]
+        used["wrong answers"] = [name for each in found for name in each.wrong]
+        used["taken for what a system said:"] = [name for each in found for name in each.said]
+        used["not used:"] = [name for each in found for name in each.unused]
+        parts = [
+            f"question from {_listed(used['question'])}",
+            f"answers from {_listed(used['answers'])}" if used["answers"] else "no answers (--columns answers=NAME)",
+            f"ids from {_listed(used['id'])}" if used["id"] else "ids made from the text",
         ]
-        if repeated:
-            parts.append(f"{repeated:,} with the text of an earlier question")
-        if self.said:
-            parts.append(f"taken for what a system said: {_listed(self.said)}")
-        if self.unused:
-            parts.append(f"not used: {_listed(self.unused)}")
-        return f"{self.counts(count)}; {', '.join(parts)}"
+        for key in ("choices", "wrong answers", "task", "metadata"):
+            parts += [f"{key} from {_listed(used[key])}"] if used[key] else []
+        parts += [f"{repeated:,} with the text of an earlier question"] if repeated else []
+        parts += [f"{key} {_listed(used[key])}" for key in (*used,) if key.endswith(":") and used[key]]
+        return f"{counts(questions)}; {', '.join(parts)}"
 
-    def counts(self, count: int) -> str:
-        """How many golds were read of so many questions, with those of one question as an example."""
-        if not self.golds:
-            return f"{count_of(count, 'question')}, no golds"
-        each = [f"{' '.join(gold.split())[:40]!r}" for gold in self.example[1]]
-        more = f" and {len(each) - 3} more" if len(each) > 3 else ""
-        golds = f"{count_of(self.golds, 'gold')}, such as {' or '.join(each[:3])}{more} for one question"
-        return f"{count_of(count, 'question')}, {golds}"
+
+def counts(questions: Sequence[Question]) -> str:
+    """How many questions and golds there are, with the golds of one question as an example."""
+    example = max(questions, key=lambda question: len(question.answers)).answers
+    if not example:
+        return f"{count_of(len(questions), 'question')}, no golds"
+    each = [f"{' '.join(gold.split())[:40]!r}" for gold in example]
+    more = f" and {len(each) - 3} more" if len(each) > 3 else ""
+    golds = count_of(sum(len(question.answers) for question in questions), "gold")
+    shown = f"{' or '.join(each[:3])}{more}"
+    return f"{count_of(len(questions), 'question')}, {golds}, such as {shown} for one question"
 
 
 def _meant(name: object, fields: Iterable[str], cutoff: float = _ALIKE) -> str | None:
@@ -262,7 +239,7 @@ def _option_columns(row: Row, keys: Sequence[str]) -> tuple[str, ...]:
 
 
 def _listed(names: Iterable[str]) -> str:
-    every = [f"`{' '.join(str(name).split())[:40]}`" for name in names]
+    every = [f"`{' '.join(str(name).split())[:40]}`" for name in dict.fromkeys(names)]
     return ", ".join(every[:_SHOWN]) + (f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else "")
 
 
@@ -271,6 +248,7 @@ _log = logging.getLogger(__name__)
 Id = Annotated[str, Field(pattern=r"\S", coerce_numbers_to_str=True)]
 """An id in a file: a text, or a number that is converted to text."""
 
+_SHIPPED = asset("eval", "samples")
 _SHORT = 5
 """Words of an alias in a cell with semicolons or line ends."""
 
@@ -299,7 +277,7 @@ def questions_in(
     questions = []
     for row in rows:
         found = columns.find(row)
-        question = _question(row, found, columns, task)
+        question = _question(row, found, task)
         if question.id in place_of and "id" in found.names:
             raise row.error(f"id {question.id!r} is already on {place_of[question.id]}; expected each once")
         if question.id in place_of:
@@ -309,35 +287,28 @@ def questions_in(
         questions.append(question)
     if not questions:
         raise UserError("the file contains no question" if path else "no questions were given", file=path)
-    if lost := [f"{key}={name}" for key, name in columns.given.items() if key not in columns.given_found]:
+    every = {name for keys in columns.found for name in map(_plain, keys)}
+    if lost := [f"{key}={name}" for key, name in columns.given.items() if _plain(name) not in every]:
         raise UserError(f"--columns {lost[0]}: no row has this column", file=path)
     if task is not None and all(question.task != task for question in questions):
         theirs = ", ".join(sorted({question.task for question in questions}))
         raise UserError(f"each question names its own task ({theirs}), so {task} would apply to none", file=path)
-    if path is not None and columns.is_plain(of_file=True):
-        say_counts(path, columns, len(questions))
-    elif not columns.is_plain(of_file=path is not None) and not _is_shipped(path):
-        say = _log_once if path is not None else _log.warning
-        say(f"{path or 'questions'}: {columns.line(len(questions), repeats.total())}")
+    line = columns.line(questions, repeats.total())
+    if path is not None:
+        say_once(path, line)
+    elif any(each.said or each.unused for each in columns.found.values()):
+        _log.warning("questions: %s", line)
     return questions
 
 
-_SHIPPED = asset("eval", "samples")
-
-
-def _is_shipped(path: Path | None) -> bool:
-    return path is not None and path.absolute().parent == _SHIPPED
-
-
-def say_counts(path: Path, columns: Columns, count: int) -> None:
-    """Log how many golds a file has, unless madke ships it."""
-    if not _is_shipped(path):
-        _log_once(f"{path}: {columns.counts(count)}")
+def say_once(path: Path, line: str) -> None:
+    """Log what was read of a file, unless madke ships it; a command may read it for a plan, and again for the run."""
+    if path.absolute().parent != _SHIPPED:
+        _log_once(f"{path}: {line}")
 
 
 @cache
 def _log_once(line: str) -> None:
-    """Log a line once per process: a command may read a file for a plan, and again for the run."""
     _log.warning("%s", line)
 
 
@@ -376,33 +347,34 @@ def _unpacked(value: Any) -> Any:
     return list(value) if isinstance(value, tuple | set | frozenset) else value
 
 
-def _question(row: Row, found: Found, columns: Columns, task: str | None) -> Question:
+def _question(row: Row, found: Found, task: str | None) -> Question:
     """The question of a row, whose fields are in these columns."""
     values = {key: row.fields[name] for key, name in found.names.items()}
     values = {key: None if _is_empty(value) and key != "id" else value for key, value in values.items()}
     text = row.checked(row.fields[found.names["question"]], found.names["question"])
-    options = _options(row, found)
-    own_task = values.get("task")
-    task = row.checked(own_task, found.names["task"]) if own_task is not None else task
-    task = task or (Choice.name if options.texts else Question(question="").task)
+    options, labels = _options(row, found)
+    if (own_task := values.get("task")) is not None:
+        task = row.checked(own_task, found.names["task"])
+    task = task or (Choice.name if options else Question(question="").task)
     try:
         checked = get_task(task).check
     except UserError as error:
         raise row.error(str(error)) from None
-    golds, split = _golds(row, found, options, task)
-    columns.add_golds(golds, split=split)
+    golds: list[str] = []
+    for place, name in enumerate(found.golds):
+        golds += _texts(row, name, task, several=place > 0, options=options, labels=labels)
     metadata = row.parsed(values.get("metadata") or {}, found.names.get("metadata", ""))
     if not isinstance(metadata, Mapping):
         raise row.error(f"{found.names['metadata']!r} is {short(metadata)}; expected an object")
-    if wrong := [text for name in found.wrong for text in _texts(row, name, task, several=True)[0]]:
+    if wrong := [text for name in found.wrong for text in _texts(row, name, task, several=True)]:
         metadata = {"wrong_answers": list(dict.fromkeys(wrong)), **metadata}
     instructions = values.get("instructions")
     question = Question(
         id=row.checked(values["id"], found.names["id"]) if "id" in values else id_of(text),
         question=text,
-        answers=tuple(golds),
+        answers=tuple(dict.fromkeys(golds)),
         task=task,
-        choices=options.texts,
+        choices=options,
         instructions="" if instructions is None else row.checked(instructions, found.names["instructions"]),
         metadata=metadata,
     )
@@ -418,75 +390,53 @@ def _is_empty(value: Any) -> bool:
     return value is None or value == [] or (isinstance(value, float) and math.isnan(value))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Options:
-    """The options of one question."""
+def _options(row: Row, found: Found) -> tuple[tuple[str, ...], list[str]]:
+    """The options of a question, and the names that the file gives them, if it does (ARC: letters or numbers).
 
-    texts: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    """The names that the file gives to the options, if it does (ARC: letters or numbers)."""
-
-
-def _options(row: Row, found: Found) -> _Options:
-    """The options in a column of lists, of ``{"text": [...], "label": [...]}``, ``{"A": ...}``, or in a column each."""
+    They are a list, ``{"text": [...], "label": [...]}``, ``{"A": ...}``, or in a column each.
+    """
     if found.options:
         values = [(name, row.fields[name]) for name in found.options]
         while values and _is_empty(values[-1][1]):
             values.pop()
-        return _Options(texts=tuple(row.checked(value, name) for name, value in values))
-    if "choices" not in found.names:
-        return _Options()
-    name = found.names["choices"]
-    value = row.fields[name]
-    value = row.parsed(value, name, any_list=True)
+        return tuple(row.checked(value, name) for name, value in values), []
+    name = found.names.get("choices", "")
+    value = row.parsed(row.fields[name], name, any_list=True) if name else None
     if _is_empty(value):
-        return _Options()
+        return (), []
+    texts, labels = value, []
     if isinstance(value, Mapping) and value:
         is_table = set(value) == {"text", "label"}
         texts, labels = (value["text"], value["label"]) if is_table else ([*value.values()], [*value])
-        if not isinstance(texts, list) or not isinstance(labels, list) or len(texts) != len(labels):
-            raise row.error(f"{name!r} is {short(value)}; expected as many labels as texts")
-        named = [row.checked(label, name) for label in labels]
-        if twice := [label for label, count in Counter(named).items() if count > 1]:
-            raise row.error(f"{name!r} has the label {twice[0]!r} twice; expected each once")
-        return _Options(texts=tuple(row.checked(text, name) for text in texts), labels=tuple(named))
-    if not isinstance(value, list):
+        if not isinstance(texts, list) or not isinstance(labels, list) or len(texts) != len({*map(str, labels)}):
+            raise row.error(f"{name!r} is {short(value)}; expected as many distinct labels as texts")
+    if not isinstance(texts, list):
         raise row.error(f"{name!r} is {short(value)}; expected a list such as ['a', 'b'], or columns A, B, C ...")
-    return _Options(texts=tuple(row.checked(text, name) for text in value))
+    return tuple(row.checked(text, name) for text in texts), [row.checked(label, name) for label in labels]
 
 
-def _golds(row: Row, found: Found, options: _Options, task: str) -> tuple[list[str], bool]:
-    """The golds, and whether they were one cell. Of a choice: letters."""
-    golds: dict[str, None] = {}
-    split = False
-    for place, name in enumerate(found.golds):
-        values, parted = _texts(row, name, task, several=place > 0, options=options)
-        golds.update(dict.fromkeys(values))
-        split |= parted
-    return [*golds], split
-
-
-def _texts(row: Row, name: str, task: str, *, several: bool, options: _Options | None = None) -> tuple[list[str], bool]:
-    """The answers in one column, and whether its text was split.
+def _texts(
+    row: Row, name: str, task: str, *, several: bool, options: Sequence[str] = (), labels: Sequence[str] = ()
+) -> list[str]:
+    """The answers in one column; of a choice, letters.
 
     They are a text, a list, SQuAD's ``{"text": [...]}``, or TriviaQA's ``{"value": ..., "aliases": [...]}``.
     ``several``: the column's name says that it may have many answers.
     """
     value = row.parsed(row.fields[name], name)
     if _is_empty(value):
-        return [], False
+        return []
     if isinstance(value, str) and is_ambiguous(value):
         one, many = f"[{value!r}]", "['1', '2']"
         raise row.error(f"{name!r} is {short(value)}: one answer or several? Write {one}, or a list such as {many}")
     value = _unwrapped(value)
     answers = [_unwrapped(each) for each in value] if isinstance(value, list) else [value]
-    if options and options.texts and task == Choice.name:
-        return [_letter(row, answer, options, name) for answer in answers], False
-    split = isinstance(value, str) and task in ("short_answer", "answer_list")
-    if split:
+    if options and task == Choice.name:
+        return [_letter(row, answer, options, labels, name) for answer in answers]
+    if isinstance(value, str) and task in ("short_answer", "answer_list"):
         answers = _aliases(value, several=several or task == "answer_list")
     read = row.answer if task == "short_answer" else row.checked
-    return list(dict.fromkeys(read(answer, name) for answer in answers)), split and len(answers) > 1
+    return [read(answer, name) for answer in answers]
 
 
 def _unwrapped(value: Any) -> Any:
@@ -520,16 +470,16 @@ def _aliases(cell: str, *, several: bool) -> list[str]:
     return [cell]
 
 
-def _letter(row: Row, answer: Any, options: _Options, name: str) -> str:
+def _letter(row: Row, answer: Any, options: Sequence[str], labels: Sequence[str], name: str) -> str:
     """The letter of the option that an answer names by its label, letter, text, or 0-based number."""
-    letters = [letter for letter, _ in lettered(options.texts)]
+    letters = [letter for letter, _ in lettered(tuple(options))]
     expected = f"expected a letter from A to {letters[-1]}" if letters else "expected a letter"
     if isinstance(answer, bool):
         raise row.error(f"{name!r} is {short(answer)}; {expected}, or the text of one option")
     if isinstance(answer, float) and answer.is_integer():
         answer = int(answer)
-    if str(answer) in options.labels:
-        return letters[options.labels.index(str(answer))]
+    if str(answer) in labels:
+        return letters[labels.index(str(answer))]
     if isinstance(answer, int):
         if answer not in range(len(letters)):
             raise row.error(f"{name!r} contains {answer!r}; expected indices from 0 to {len(letters) - 1}")
@@ -538,9 +488,9 @@ def _letter(row: Row, answer: Any, options: _Options, name: str) -> str:
     if re.fullmatch(r"\d{1,2}", text.strip()) and int(text) <= len(letters):
         why = "0-based numbers are for JSON, without quotes"
         raise row.error(f"{name!r} is {short(answer)}; {expected} ({why})")
-    if text not in letters and options.texts.count(text) == 1:  # an option may be named by a letter
-        return letters[options.texts.index(text)]
-    letter = Choice().read(text, Question(question="", choices=options.texts))
+    if text not in letters and list(options).count(text) == 1:  # an option may be named by a letter
+        return letters[list(options).index(text)]
+    letter = Choice().read(text, Question(question="", choices=tuple(options)))
     if letter is None:
         raise row.error(f"{name!r} is {short(answer)}; {expected}, or the text of one option")
     return letter

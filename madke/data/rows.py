@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from token import STRING
 from tokenize import TokenError, generate_tokens
@@ -162,8 +162,7 @@ def own_rows(path: Path, is_header: Callable[[Row], bool]) -> Iterator[Row]:
     """Yield the rows of a user's file; its form follows from the suffix or the first characters.
 
     Only JSON lists are held in memory. The cells of a table are texts. ``is_header`` tells whether the keys of a row,
-    the first cells of a table, are names of columns, and refuses wrong ones. A table without such a header is read if
-    it has the form of DPR's topics: a question and a list of answers, in columns 1 and 2.
+    the first cells of a table, are names of columns, and refuses wrong ones.
     """
     if path.is_fifo():  # can be read only once
         return jsonl_rows(path)
@@ -186,35 +185,23 @@ def own_rows(path: Path, is_header: Callable[[Row], bool]) -> Iterator[Row]:
 def _table_rows(path: Path, cells: Iterable[tuple[int, list[Any]]], is_header: Callable[[Row], bool]) -> Iterator[Row]:
     """The rows of a table, each a (line, cells)."""
     filled = ((line, found) for line, found in cells if any(not isinstance(c, str) or c.strip() for c in found))
-    head = next(filled, None)
-    if head is None:
-        return
-    line, first = head
-    header = [str(cell).strip() for cell in first]
-    if is_header(Row(fields=dict.fromkeys(header), file=path, line=line, number=1)):
-        rows: Iterable[tuple[int, list[Any]]] = filled
-    else:
-        header, rows = _topics(path, header, line), chain([head], filled)
+    line, head = next(filled, (0, []))
+    header = [str(cell).strip() for cell in head]
+    if header and not is_header(Row(fields=dict.fromkeys(header), file=path, line=line, number=1)):
+        listed = ", ".join(f"{cell[:40]!r}" for cell in header[:8])
+        raise UserError(
+            f"expected {FORMS} with a column 'question'; found no such header, but {listed}; if these are the names of "
+            f"the columns, say which is which, for example {naming(header)}",
+            file=path,
+            line=line,
+        )
     if twice := [name for name in header if name and header.count(name) > 1]:
         raise UserError(f"the header has {twice[0]!r} twice; expected each name once", file=path, line=line)
-    for number, (line, found) in enumerate(rows, start=1):
+    for number, (line, found) in enumerate(filled, start=1):
         if len(found) != len(header):
             expected = f"expected {len(header)} cells ({', '.join(header[:20])}), found {len(found)}"
             raise UserError(f"{expected}; put a text that contains the separator in quotes", file=path, line=line)
         yield Row(fields=dict(zip(header, found, strict=True)), file=path, line=line, number=number)
-
-
-def _topics(path: Path, cells: Sequence[str], line: int) -> list[str]:
-    """The names of the columns of DPR's topics, which have no header."""
-    if len(cells) == 2 and _LIST.match(cells[1]):
-        return ["column 1", "column 2"]
-    found = ", ".join(f"{cell[:40]!r}" for cell in cells[:8])
-    raise UserError(
-        f"expected {FORMS} with a column 'question'; found no such header, but {found}; if these are the names of the "
-        f"columns, say which is which, for example {naming(cells)}",
-        file=path,
-        line=line,
-    )
 
 
 def _text_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -239,14 +226,11 @@ def _sheet_cells(path: Path, is_header: Callable[[Row], bool]) -> Iterator[tuple
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             for sheet in book.worksheets:
                 sheet.reset_dimensions()  # some programs write wrong ones
-            first_rows = ((sheet, *next(_filled(sheet), (1, []))) for sheet in book.worksheets)
-            headed = (
-                sheet
-                for sheet, line, cells in first_rows
-                if is_header(Row(fields=dict.fromkeys(map(str, cells)), file=path, line=line, number=1))
-            )
-            if (sheet := next(headed, next(iter(book.worksheets), None))) is None:
-                return
+                line, first = next(_filled(sheet), (1, []))
+                if is_header(Row(fields=dict.fromkeys(map(str, first)), file=path, line=line, number=1)):
+                    break
+            else:
+                sheet = book.worksheets[0]
             if len(book.worksheets) > 1:
                 _log.warning("%s: only the sheet %r of %d is read", path, sheet.title, len(book.worksheets))
             width = 0

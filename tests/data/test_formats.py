@@ -67,26 +67,6 @@ def test_multihop(tmp_path: Path, dataset: str) -> None:
     assert entry.passages["gold"][0].text == "It is in Siberia. It is 1,642 metres deep."
 
 
-def test_multihop_with_two_gold_paragraphs_beside_distractors(tmp_path: Path) -> None:
-    row = {
-        "_id": "h2",
-        "question": "Which?",
-        "answer": "Baikal",
-        "title_a": "Lake Baikal",
-        "para_a": ["It is deep."],
-        "title_b": "Lake Ohrid",
-        "para_b": ["It is old."],
-        "supporting_facts": [[0], [0]],
-        "distractors": [["Lake Como", ["It is in Italy."], 12.5]],
-    }
-    (entry,) = entries(tmp_path, "hotpotqa", [row])
-    assert entry.question.metadata["gold_titles"] == ["Lake Baikal", "Lake Ohrid"]
-    assert {source: [p.title for p in found] for source, found in entry.passages.items()} == {
-        "gold": ["Lake Baikal", "Lake Ohrid"],
-        "context": ["Lake Baikal", "Lake Ohrid", "Lake Como"],
-    }
-
-
 def test_fever_titles_are_those_of_pages(tmp_path: Path) -> None:
     refuted, unknown = (entry.question for entry in entries(tmp_path, "fever"))
     assert (refuted.id, refuted.answers) == ("7", ("REFUTES",))

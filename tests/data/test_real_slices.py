@@ -13,7 +13,6 @@ SLICES = [
     ("triviaqa_kilt_200.jsonl", "triviaqa", 200),
     ("nq_open_1500.jsonl", "nq_open", 1500),
     ("hotpotqa_3000.json", "hotpotqa", 3000),
-    ("hotpotqa_context_50.json", "hotpotqa", 50),
     ("hotpotqa_train_context_250.json", "hotpotqa", 250),
     ("2wiki_250.jsonl", "2wikimultihopqa", 250),
     ("2wiki_ids_300.jsonl", "2wikimultihopqa", 300),
