@@ -8,7 +8,7 @@ and one document id per line in ``docid``.
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -58,8 +58,7 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
     A FAISS folder of pyserini's needs ``encoder``, which encodes the queries, and ``texts``, the Lucene index with the
     passages. UserError if something is missing.
     """
-    built_by_madke = (folder / MANIFEST).exists()
-    if not built_by_madke and is_faiss(folder):
+    if not (folder / MANIFEST).exists() and is_faiss(folder):
         if encoder is None or texts is None:
             raise UserError(
                 f"source {name!r}: a published FAISS index contains neither the query encoder nor the passages; give "
@@ -68,21 +67,18 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
                 file=folder,
             )
         return DenseSource(folder, name=name, encoder=encoder, texts=texts)
-    if not folder.is_dir():
-        expected = "expected an index folder, A+B, a .jsonl file of results, serper, or module:object"
-        raise UserError(f"source {name!r}: no such folder or file {str(folder)!r}; {expected}", file=folder)
     if encoder or texts:
         expected = "expected a FAISS folder in pyserini's format, with the files index and docid"
         raise UserError(f"source {name!r}: encoder and texts do not apply to this folder; {expected}", file=folder)
-    if not built_by_madke and not is_lucene(folder):
+    if not is_index(folder):
         raise UserError(
             f"this folder holds no index; expected {MANIFEST} (built by `madke index build`), segments_N (Lucene), or "
             "index and docid (FAISS, in pyserini's format); for a folder of texts, use documents: instead of index:",
             file=folder,
         )
-    if not built_by_madke or isinstance(read_manifest(folder).index, Bm25Settings):
-        return Bm25Source(folder, name=name)
-    return DenseSource(folder, name=name)
+    if (folder / MANIFEST).exists() and isinstance(read_manifest(folder).index, DenseSettings):
+        return DenseSource(folder, name=name)
+    return Bm25Source(folder, name=name)
 
 
 class Bm25Source:
@@ -108,11 +104,9 @@ class Bm25Source:
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The top ``k`` passages for each query; empty if the index has none of its words."""
-        found: list[Hits] = []
         with java_thread():
-            for first in range(0, len(queries), _CHUNK):
-                found += self._search_chunk(queries[first : first + _CHUNK], k)
-        return found
+            chunks = (queries[first : first + _CHUNK] for first in range(0, len(queries), _CHUNK))
+            return [hits for chunk in chunks for hits in self._search_chunk(chunk, k)]
 
     def _search_chunk(self, queries: Sequence[str], k: int) -> list[Hits]:
         """Search in Java threads; Python threads would wait for each other."""
@@ -125,14 +119,14 @@ class Bm25Source:
             numbers.add(str(number))
         try:
             found = self._searcher.batch_search(texts, numbers, k, os.cpu_count() or 1)
-            return [self._hits(found.get(str(number)) or ()) for number in range(len(queries))]
+            return [
+                hits_of(self.name, ((self._passage(document), float(document.score)) for document in documents))
+                for documents in (found.get(str(number)) or () for number in range(len(queries)))
+            ]
         except jnius.JavaException as error:
             if len(queries) > 1:  # caused by one query: search one by one to find it
                 return [hits for query in queries for hits in self._search_chunk([query], k)]
             return [Hits(error=f"Lucene: {java_reason(error)}")]
-
-    def _hits(self, documents: Iterable[Any]) -> Hits:
-        return hits_of(self.name, ((self._passage(document), float(document.score)) for document in documents))
 
 
 class DenseSource:
@@ -148,33 +142,27 @@ class DenseSource:
         self.name = name
         self._folder = folder
         self._built: DenseSettings | None = None
-        self._passages: Callable[[Sequence[int]], list[StoredPassage]]
-        if texts is None or encoder is None:
-            described = self._open_built(folder, encoder)
+        self._passage: Callable[[int], StoredPassage]
+        """From a row to its passage; LookupError for a row without one."""
+        if texts is not None and encoder is not None:
+            self._encoded_by: Encoder | str = encoder
+            self._passage, self._rows = open_passages(folder, texts)
+            self._files = [folder / VECTORS]
+            encoded_by = encoder if isinstance(encoder, str) else encoder.name
+            where = f"({folder}, {fingerprint_of(folder)}), texts from {texts} ({fingerprint_of(texts)})"
+            described = f"{encoded_by} vectors of {self._rows:,} documents {where}"
         else:
-            described = self._open_published(folder, encoder, texts)
+            manifest = open_manifest(folder)
+            if not isinstance(manifest.index, DenseSettings):
+                raise UserError(f"found a {manifest.index.kind} index, expected dense", file=folder)
+            self._built = manifest.index
+            self._encoded_by = encoder or manifest.index.encoder
+            store = PassageStore(folder / PASSAGES_FILE)
+            self._passage, self._rows = store.__getitem__, len(store)
+            self._files = sorted(folder / file.path for file in manifest.files if file.path.endswith(".index"))
+            where = f"({folder}, {manifest.fingerprint})"
+            described = f"{manifest.index.encoder} vectors of {manifest.passages:,} passages {where}"
         self.description = self.fingerprint = described
-
-    def _open_built(self, folder: Path, encoder: Encoder | str | None) -> str:
-        manifest = open_manifest(folder)
-        settings = manifest.index
-        if not isinstance(settings, DenseSettings):
-            raise UserError(f"found a {settings.kind} index, expected dense", file=folder)
-        store = PassageStore(folder / PASSAGES_FILE)
-        self._files = sorted(folder / file.path for file in manifest.files if file.path.endswith(".index"))
-        self._rows = len(store)
-        self._passages = lambda rows: [store[row] for row in rows]
-        self._encoded_by: Encoder | str = encoder or settings.encoder
-        self._built = settings
-        return f"{settings.encoder} vectors of {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
-
-    def _open_published(self, folder: Path, encoder: Encoder | str, texts: Path) -> str:
-        self._encoded_by = encoder
-        self._passages, self._rows = open_passages(folder, texts)
-        self._files = [folder / VECTORS]
-        name = encoder if isinstance(encoder, str) else encoder.name
-        where = f"({folder}, {fingerprint_of(folder)}), texts from {texts} ({fingerprint_of(texts)})"
-        return f"{name} vectors of {self._rows:,} documents {where}"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """For each query, the ``k`` passages whose vectors have the largest inner product with the query's."""
@@ -198,13 +186,14 @@ class DenseSource:
                 {} if built is None else {"dtype": built.dtype, "encoding": built.encoding, "use_card": False}
             )
             encoder = open_encoder(encoder, **as_built)
+        why = ""
         if encoder.dimension != self._index.dimension:
             found = f"the index has vectors of {self._index.dimension} dimensions"
             why = f"{found}, but encoder {encoder.name!r} produces {encoder.dimension}"
-            raise UserError(why, file=self._folder)
-        if built is not None and encoder.revision != built.revision and encoder.revision and built.revision:
+        elif built is not None and encoder.revision != built.revision and encoder.revision and built.revision:
             revisions = f"found revision {encoder.revision}, expected {built.revision}"
             why = f"encoder {encoder.name!r} changed after the index was built ({revisions}); build the index again"
+        if why:
             raise UserError(why, file=self._folder)
         return encoder
 
@@ -216,10 +205,10 @@ class DenseSource:
         return index
 
     def _hits(self, scores: list[float], rows: list[int]) -> Hits:
-        # An approximate index may find fewer than k; the remaining rows are -1.
-        rows = [row for row in rows if row >= 0]
         try:
-            return hits_of(self.name, zip(self._passages(rows), scores, strict=False))
+            # An approximate index may find fewer than k; the remaining rows are -1.
+            found = [(self._passage(row), score) for row, score in zip(rows, scores, strict=True) if row >= 0]
+            return hits_of(self.name, found)
         except LookupError as error:
             return Hits(error=str(error))
 
@@ -235,10 +224,10 @@ def vectors_file(folder: Path, encoder: Encoder) -> Path:
 class SampleSource:
     """The sample passages, ranked by words (``bm25``) or by the meaning of ``minilm`` (``dense``)."""
 
-    def __init__(self, ranking: RankedBy, *, name: str, folder: Path | None = None) -> None:
+    def __init__(self, ranking: RankedBy, *, name: str) -> None:
         self.name = name
         self._ranking = ranking
-        self._folder = folder or asset("indexes", "sample")
+        self._folder = asset("indexes", "sample")
         content = (self._folder / "passages.jsonl").read_bytes()
         rows = map(json.loads, content.splitlines())
         self.passages = [StoredPassage(row["id"], row["title"], row["text"]) for row in rows]
@@ -251,8 +240,7 @@ class SampleSource:
         if self._ranking == "bm25":
             found = [self._words.search(query, k) for query in queries]
         else:
-            scores = self._encoder.encode_queries(queries) @ self.vectors.T
-            found = [best(row, k) for row in scores]
+            found = [best(row, k) for row in open_encoder("minilm").encode_queries(queries) @ self._vectors.T]
         return [hits_of(self.name, ((self.passages[number], score) for number, score in each)) for each in found]
 
     @cached_property
@@ -260,30 +248,23 @@ class SampleSource:
         return WordIndex(titled_text(title, text) for _, title, text in self.passages)
 
     @cached_property
-    def _encoder(self) -> Encoder:
-        return open_encoder("minilm")
-
-    @cached_property
-    def vectors(self) -> Any:
+    def _vectors(self) -> Any:
         """The vectors of the passages, float32, in their order."""
         import numpy as np
 
-        shipped = vectors_file(self._folder, self._encoder)
+        shipped = vectors_file(self._folder, open_encoder("minilm"))
         if shipped.exists():
             return np.load(shipped).astype(np.float32)
         _log.warning("encoding the sample: its vectors are not from this version of minilm (%s)", shipped.name)
-        return self.encoded()
+        return self.encoded().astype(np.float32)
 
     def encoded(self) -> Any:
-        """The vectors, encoded now; rounded to 16 bits, as they are shipped."""
+        """The vectors, encoded now; float16, as they are shipped."""
         import numpy as np
 
         _, titles, texts = zip(*self.passages, strict=True)
-        return self._encoder.encode_passages(titles, texts).astype(np.float16).astype(np.float32)
+        return open_encoder("minilm").encode_passages(titles, texts).astype(np.float16)
 
-
-Passages = Callable[[Sequence[int]], list[StoredPassage]]
-"""From rows to passages; raises LookupError for a row without one."""
 
 VECTORS = "index"
 DOCIDS = "docid"
@@ -345,8 +326,8 @@ def stored_passage(docid: str, document: Any) -> StoredPassage:
     return StoredPassage(docid, title, text)
 
 
-def open_passages(folder: Path, texts: Path) -> tuple[Passages, int]:
-    """A function from rows of a FAISS folder to passages, and the number of rows.
+def open_passages(folder: Path, texts: Path) -> tuple[Callable[[int], StoredPassage], int]:
+    """A function from a row of a FAISS folder to its passage, and the number of rows.
 
     The passages are in ``texts``, a Lucene folder in pyserini's format. The function raises LookupError for a row
     without one.
@@ -355,23 +336,19 @@ def open_passages(folder: Path, texts: Path) -> tuple[Passages, int]:
         raise UserError("this folder holds no texts; expected a Lucene index in pyserini's format", file=texts)
     ids, searcher = Lines(folder / DOCIDS), open_searcher(texts)
 
-    def passages(rows: Sequence[int]) -> list[StoredPassage]:
-        stored = []
+    def passage(row: int) -> StoredPassage:
         with java_thread():
-            for row in rows:
-                document = searcher.doc(ids[row])
-                if document is None:
-                    raise LookupError(f"document {ids[row]!r} of {folder} has no text in {texts}")
-                stored.append(stored_passage(ids[row], document))
-        return stored
+            document = searcher.doc(ids[row])
+            if document is None:
+                raise LookupError(f"document {ids[row]!r} of {folder} has no text in {texts}")
+            return stored_passage(ids[row], document)
 
-    return passages, len(ids)
+    return passage, len(ids)
 
 
 FETCHED = "fetched.json"
 """The file in which ``madke index fetch`` records which published index a folder holds."""
 _EDGE = 1 << 16
-_BLOCK = 1 << 20
 
 
 def fingerprint_of(path: Path) -> str:
@@ -403,16 +380,12 @@ class Lines:
             self._text = np.memmap(path, np.uint8, "r")
         except (OSError, ValueError) as error:  # ValueError: an empty file
             raise UserError(f"cannot be read: {error}", file=path) from None
-        blocks = ((start, self._text[start : start + _BLOCK]) for start in range(0, len(self._text), _BLOCK))
-        ends = [start + np.flatnonzero(block == ord("\n")) for start, block in blocks]
-        last = [] if self._text[-1] == ord("\n") else [len(self._text)]
-        self._ends = np.concatenate([*ends, np.array(last, dtype=np.int64)])
+        ends = np.flatnonzero(self._text == ord("\n"))
+        self._ends = ends if self._text[-1] == ord("\n") else np.append(ends, len(self._text))
 
     def __len__(self) -> int:
         return len(self._ends)
 
     def __getitem__(self, row: int) -> str:
-        if not 0 <= row < len(self):
-            raise IndexError(f"row {row} of {len(self)} lines")
         start = int(self._ends[row - 1]) + 1 if row else 0
         return self._text[start : int(self._ends[row])].tobytes().rstrip().decode()
