@@ -191,13 +191,3 @@ def info(index: Folder, as_json: AsJson = False) -> None:
     facts["built by"] = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
     for name, fact in facts.items():
         say_wrapped(fact, label=f"{name:<9} ", indent=10)
-
-
-@app.command()
-def verify(index: Folder) -> None:
-    """Compare all files of an index, and its corpus, with the manifest. Exit status 2 on a difference."""
-    from madke.retrieval.indexes.index_folder import verify as problems_of
-
-    if problems := problems_of(index):
-        raise UserError("; ".join(problems), file=index)
-    say(f"{index}: all files and the corpus match the manifest")

@@ -71,11 +71,8 @@ def read_dataset(
     if columns and dataset is not None:
         raise UserError("--columns is for files of your own; leave out --dataset")
     if dataset is None:
-        try:
-            found = Columns(given=columns or {})
-            questions = questions_in(_own_rows(path, found), path, found, task=task)
-        except UserError as error:
-            raise UserError(f"{error}{_hint(path)}") from None
+        found = Columns(given=columns or {})
+        questions = questions_in(own_rows(path, found.is_header), path, found, task=task)
         _warn_unlabelled(questions, path)
     else:
         questions = [entry.question for entry in read_published(path, dataset, task=task)]
@@ -88,10 +85,7 @@ def read_published(path: Path, dataset: str, *, task: str | None = None) -> list
     reader = READERS[dataset]
     if not isinstance(reader, Format):
         return _checked(_read_by(reader, dataset, path, task), task, path)
-    try:
-        return entries(reader, reader.rows(path), task=task, file=path)
-    except UserError as error:
-        raise UserError(f"{error}{_hint(path, dataset)}") from None
+    return entries(reader, reader.rows(path), task=task, file=path)
 
 
 def is_sample_data(questions: Iterable[Question]) -> bool:
@@ -103,32 +97,6 @@ def is_sample_data(questions: Iterable[Question]) -> bool:
 @cache
 def _sample_texts() -> frozenset[str]:
     return frozenset(question.question for question in read_dataset(_SAMPLE))
-
-
-def _own_rows(path: Path, columns: Columns) -> Iterator[Row]:
-    """The rows of a user's file; UserError for a file in a published form."""
-    for row in own_rows(path, columns.is_header):
-        if row.number == 1 and not columns.given and any(_is_of(format_, [row]) for format_ in FORMATS.values()):
-            raise row.error("is in the form of a published dataset")
-        yield row
-
-
-def _hint(path: Path, dataset: str | None = None) -> str:
-    """The names of other datasets that can read the file; empty if ``dataset`` fits the file, or none does."""
-    likely = [name for name, format_ in FORMATS.items() if _is_of(format_, format_.rows(path))]
-    if not likely or dataset in likely:
-        return ""
-    return f"; it can be read with --dataset {' or '.join(likely)} (madke ablate: --data NAME=PATH)"
-
-
-def _is_of(format_: Format, rows: Iterable[Row]) -> bool:
-    """Whether the first row is a labelled entry of this dataset and has a field that files of other origin lack."""
-    try:
-        row = next(iter(rows))
-        marked = format_.marks is None or not format_.marks.isdisjoint(row.fields)
-        return marked and bool(format_.item(row).answers)
-    except (StopIteration, UserError):
-        return False
 
 
 def _read_by(reader: DatasetReader, name: str, path: Path, task: str | None) -> Iterator[tuple[Row, DatasetEntry]]:

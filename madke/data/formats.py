@@ -53,9 +53,6 @@ class Format:
     """Reads the rows of a file (or folder) as the owner publishes it."""
     read: Callable[[Row], Item]
     """Converts one row of a file, or of the Hugging Face repository that the card names."""
-    marks: frozenset[str] | None = None
-    """Fields of which a row has at least one if it is of this dataset. Empty: nothing tells it from a user's file.
-    None: ``read`` accepts no other rows."""
 
     def item(self, row: Row) -> Item:
         """The item of a row; UserError if the row is no entry of this dataset."""
@@ -349,15 +346,13 @@ _WIKI_TYPES = ("compositional", "comparison", "inference", "bridge_comparison")
 _DEDUCTION, _SHAPES = "arranged in a fixed order", "SVG path element"
 _TRIVIA_ROWS, _BBH_ROWS = partial(json_rows, under="Data"), partial(json_rows, under="examples")
 
-_TRIVIA_MARKS = frozenset({"QuestionId", "question_source", "output"})
-_HOP_MARKS = frozenset({"supporting_facts"})
 _hotpotqa, _wiki_hop = partial(_multihop, _HOTPOT_TYPES), partial(_multihop, _WIKI_TYPES, lists=True)
 
 _FORMATS = (
-    Format(name="triviaqa", task="short_answer", rows=_TRIVIA_ROWS, read=_triviaqa, marks=_TRIVIA_MARKS),
-    Format(name="nq_open", task="short_answer", rows=json_rows, read=_nq_open, marks=frozenset()),
-    Format(name="hotpotqa", task="short_answer", rows=json_rows, read=_hotpotqa, marks=_HOP_MARKS),
-    Format(name="2wikimultihopqa", task="short_answer", rows=json_rows, read=_wiki_hop, marks=_HOP_MARKS),
+    Format(name="triviaqa", task="short_answer", rows=_TRIVIA_ROWS, read=_triviaqa),
+    Format(name="nq_open", task="short_answer", rows=json_rows, read=_nq_open),
+    Format(name="hotpotqa", task="short_answer", rows=json_rows, read=_hotpotqa),
+    Format(name="2wikimultihopqa", task="short_answer", rows=json_rows, read=_wiki_hop),
     Format(name="fever", task="claim", rows=json_rows, read=_fever),
     Format(name="ramdocs", task="short_answer", rows=json_rows, read=_ramdocs),
     Format(name="mmlu", task="choice", rows=partial(_mmlu_rows, ()), read=_mmlu),

@@ -429,6 +429,8 @@ def _texts(
     if isinstance(value, str) and is_ambiguous(value):
         one, many = f"[{value!r}]", "['1', '2']"
         raise row.error(f"{name!r} is {short(value)}: one answer or several? Write {one}, or a list such as {many}")
+    if isinstance(value, str) and "\n#### " in value:
+        raise row.error(f"{name!r} is {short(value)}, a worked solution; read GSM8K with --dataset gsm8k")
     value = _unwrapped(value)
     answers = [_unwrapped(each) for each in value] if isinstance(value, list) else [value]
     if options and task == Choice.name:

@@ -110,7 +110,6 @@ def fetch(
                 if not _is_fetched(out, record):
                     # Report a missing Java or FAISS before hours of download.
                     (start_jvm if index.kind == "lucene" else load_faiss)()
-                    _check_space(out, index, here=part.stat().st_size)
                     shutil.rmtree(work, ignore_errors=True)
                     download(index.url, archive, size=index.size, progress=counter("bytes downloaded"), sleep=sleep)
                     folder = _unpacked(index, part, archive, work)
@@ -152,20 +151,6 @@ def _texts(name: str) -> Path:
     if not isinstance(spec, IndexSpec) or not spec.index.is_dir():
         raise UserError(f"this index takes its texts from {name}; run first: madke index fetch {name}")
     return spec.index
-
-
-def _check_space(out: Path, index: Published, *, here: int) -> None:
-    """Refuse before the download if the disk cannot hold the archive and the unpacked index at the same time."""
-    needed = max(0, index.size - here) + index.unpacked
-    free = shutil.disk_usage(out.parent).free
-    if free < needed:
-        remedy = "free some space, or name a folder on another disk with --out"
-        lack = f"needs {_size(needed)} of disk space, but only {_size(free)} are free"
-        raise UserError(f"{lack}; {remedy}", file=out.parent)
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
 def download(
@@ -216,18 +201,16 @@ def _append(reply: requests.Response, part: IO[bytes], here: int, size: int, pro
     sent = reply.headers.get("Content-Range" if resumed else "Content-Length", "")
     whole = re.search(r"(?:^|/)(\d+)$", sent, re.ASCII)
     if reply.status_code != 416 and whole and int(whole[1]) != size:
-        raise UserError(
-            f"{reply.url}: found {int(whole[1]):,} bytes, expected {size:,}: this is not the published file"
-        )
+        found = f"found {int(whole[1]):,} bytes, expected {size:,}"
+        raise UserError(f"{reply.url}: {found}: this is not the published file")
     if not resumed or not sent.startswith(f"bytes {here}-"):
         part.truncate(0)
-        if reply.status_code != 200:
-            return
-    for block in reply.raw.stream(_BLOCK, decode_content=False):
-        rest = memoryview(block)
-        while rest:
-            rest = rest[part.write(rest) :]
-        progress(_end(part), size)
+    if reply.status_code == 200 or sent.startswith(f"bytes {here}-"):
+        for block in reply.raw.stream(_BLOCK, decode_content=False):
+            rest = memoryview(block)
+            while rest:
+                rest = rest[part.write(rest) :]
+            progress(_end(part), size)
 
 
 def _end(part: IO[bytes]) -> int:

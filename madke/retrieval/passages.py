@@ -13,9 +13,8 @@ import logging
 import re
 import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import sha256
 from io import SEEK_END
 from itertools import count, groupby, islice, takewhile
@@ -66,8 +65,7 @@ class RawPassage(NamedTuple):
     revision: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Batch:
+class Batch(NamedTuple):
     """Pages that one worker processes together; their passages go to one shard."""
 
     shard: int
@@ -79,14 +77,13 @@ class Batch:
     """Counts of skipped pages between the previous batch and the end of this one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchResult:
+class BatchResult(NamedTuple):
     """The result of a batch."""
 
     shard: int
-    passages: tuple[RawPassage, ...]
+    passages: list[RawPassage]
     counts: CorpusCounts
-    unparsable: tuple[str, ...]
+    unparsable: list[str]
     """Title and error of each page that could not be parsed."""
 
 
@@ -137,7 +134,7 @@ def build_passages(
             elif (out / FINISHED).is_file():
                 return found
         try:
-            return _Build(out, settings, shards, progress).run(sources, workers)
+            return _build(out, settings, shards, sources, workers, progress)
         except UserError as error:
             if not shards:
                 (out / UNFINISHED).unlink(missing_ok=True)
@@ -145,115 +142,100 @@ def build_passages(
             raise UserError(f"{error} ({len(shards)} finished shards are kept)") from None
 
 
-@dataclass
-class _Build:
-    _out: Path
-    _settings: PassageSettings
-    _shards: list[Shard]
-    """The finished shards, in order."""
-    _progress: Callable[[CorpusCounts], None]
+def _build(
+    out: Path,
+    settings: PassageSettings,
+    shards: list[Shard],
+    sources: Sequence[Path],
+    workers: Workers,
+    progress: Callable[[CorpusCounts], None],
+) -> PassagesManifest:
+    """Add the missing shards to the finished ones."""
 
-    def run(self, sources: Sequence[Path], workers: Workers) -> PassagesManifest:
-        self._save(finished=False)
-        names = {shard_name(number) for number in range(len(self._shards) + 1)} | {FINISHED, UNFINISHED}
-        for left in unfinished_parts(self._out, names):
-            left.unlink()
-        made = workers.map(make_passages, self._batches(sources))
-        for _, of_shard in groupby(made, key=attrgetter("shard")):
-            self._shards.append(self._write(of_shard))
-            self._save(finished=False)
-        if not self._counts().passages:
-            while self._shards:
-                (self._out / shard_name(self._shards.pop().number)).unlink()
-            raise UserError("this source has no passages", file=sources[0])
-        return self._save(finished=True)
+    def counts() -> CorpusCounts:
+        return sum((shard.counts for shard in shards), CorpusCounts())
 
-    def _batches(self, sources: Sequence[Path]) -> Iterator[Batch]:
-        """Batches of raw pages, without those of finished shards."""
-        settings = self._settings
-        pages, hidden = _pages(sources), HIDDEN.union(*map(_silent_namespaces, sources))
-        deque(islice(pages, self._counts().pages), maxlen=0)
-        finished = len(self._shards)
-        for number in count():
-            raw, seen = _next_batch(pages)
-            if not raw and not seen.pages:
-                return
-            shard = finished + number // _SHARD_BATCHES
-            yield Batch(shard=shard, words=settings.words, hidden=hidden, pages=raw, seen=seen)
+    def save(*, finished: bool) -> PassagesManifest:
+        """Write the manifest; the finished one replaces the unfinished one."""
+        manifest = PassagesManifest(settings=settings, shards=tuple(shards), versions=versions())
+        name, other = (FINISHED, UNFINISHED) if finished else (UNFINISHED, FINISHED)
+        write_file(out / name, manifest.model_dump_json(indent=2).encode() + b"\n")
+        (out / other).unlink(missing_ok=True)
+        return manifest
 
-    def _write(self, made: Iterable[BatchResult]) -> Shard:
-        done = self._counts()
-        counts = CorpusCounts()
-        number = len(self._shards)
-        path = self._out / shard_name(number)
+    save(finished=False)
+    names = {shard_name(number) for number in range(len(shards) + 1)} | {FINISHED, UNFINISHED}
+    for left in unfinished_parts(out, names):
+        left.unlink()
+    batches = _batches(sources, settings.words, done=counts().pages, finished=len(shards))
+    for number, made in groupby(workers.map(make_passages, batches), key=attrgetter("shard")):
+        done, own, path = counts(), CorpusCounts(), out / shard_name(number)
         # No name and no time in the gzip header: equal passages give equal bytes.
         with atomic_write(path) as file, gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as lines:
             for batch in made:
-                for id_, passage in enumerate(batch.passages, start=done.passages + counts.passages + 1):
+                for id_, passage in enumerate(batch.passages, start=done.passages + own.passages + 1):
                     fields = {"id": str(id_)} | passage._asdict()
                     lines.write(json.dumps(fields, ensure_ascii=False).encode() + b"\n")
-                counts += batch.counts
+                own += batch.counts
                 for complaint in batch.unparsable:
                     _log.warning("skipped, cannot be parsed: %s", complaint)
-                self._progress(done + counts)
-        return Shard(number=number, sha256=fingerprint(path), counts=counts)
-
-    def _counts(self) -> CorpusCounts:
-        return sum((shard.counts for shard in self._shards), CorpusCounts())
-
-    def _save(self, *, finished: bool) -> PassagesManifest:
-        """Write the manifest; the finished one replaces the unfinished one."""
-        manifest = PassagesManifest(settings=self._settings, shards=tuple(self._shards), versions=versions())
-        name, other = (FINISHED, UNFINISHED) if finished else (UNFINISHED, FINISHED)
-        write_file(self._out / name, manifest.model_dump_json(indent=2).encode() + b"\n")
-        (self._out / other).unlink(missing_ok=True)
-        return manifest
+                progress(done + own)
+        shards.append(Shard(number=number, sha256=fingerprint(path), counts=own))
+        save(finished=False)
+    if not counts().passages:
+        while shards:
+            (out / shard_name(shards.pop().number)).unlink()
+        raise UserError("this source has no passages", file=sources[0])
+    return save(finished=True)
 
 
-def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], CorpusCounts]:
-    """The next pages to process, and the counts of pages skipped before them; both empty at the end."""
-    raw: list[RawPage] = []
-    seen: Counter[str] = Counter()
-    characters = 0
-    for page in pages:
-        if isinstance(page, str):
-            seen.update(("pages", page))
-            continue
-        raw.append(page)
-        characters += len(page.text)
-        if characters >= _BATCH_CHARACTERS:
-            break
-    return tuple(raw), CorpusCounts(**seen)
+def _batches(sources: Sequence[Path], words: int, *, done: int, finished: int) -> Iterator[Batch]:
+    """Batches of raw pages, without the ``done`` pages of ``finished`` shards."""
+    pages, hidden = _pages(sources), HIDDEN.union(*map(_silent_namespaces, sources))
+    deque(islice(pages, done), maxlen=0)
+    for number in count():
+        raw: list[RawPage] = []
+        seen: Counter[str] = Counter()
+        characters = 0
+        for page in pages:
+            if isinstance(page, str):
+                seen.update(("pages", page))
+                continue
+            raw.append(page)
+            characters += len(page.text)
+            if characters >= _BATCH_CHARACTERS:
+                break
+        if not raw and not seen:
+            return
+        yield Batch(finished + number // _SHARD_BATCHES, words, hidden, tuple(raw), CorpusCounts(**seen))
 
 
 def make_passages(batch: Batch) -> BatchResult:
-    """Make the passages of a batch, in order. A page that cannot be parsed is reported and skipped."""
+    """Make the passages of a batch, in order; ``words`` words each (100 in Karpukhin et al. 2020, section 4.1).
+
+    The last one of a page may be shorter. A page that cannot be parsed is reported and skipped.
+    """
     passages: list[RawPassage] = []
     counts: Counter[str] = Counter(pages=len(batch.pages))
     unparsable = []
     for page in batch.pages:
+        kind = page_kind(page.title, page.text)
+        if kind != "article":
+            counts[f"{kind}s"] += 1
+            continue
         try:
-            kind, found = _passages_of(page, batch)
+            words = plain_text(page.text, hidden=batch.hidden).split()
         except ImportError as error:  # on a node of a cluster
             raise UserError(f"a worker lacks {error.name}: {install('wiki')} on its node") from error
         except Exception as error:  # noqa: BLE001 - one page of millions may raise anything in a parser
-            kind, found = "unparsable", []
+            counts["unparsable"] += 1
             unparsable.append(f"{page.title}: {type(error).__name__}: {error}")
-        counts[kind] += 1
-        counts["passages"] += len(found)
-        passages += found
-    total = batch.seen + CorpusCounts(**counts)
-    return BatchResult(shard=batch.shard, passages=tuple(passages), counts=total, unparsable=tuple(unparsable))
-
-
-def _passages_of(page: RawPage, batch: Batch) -> tuple[str, list[RawPassage]]:
-    """The field of Counts for the page, and its passages."""
-    kind = page_kind(page.title, page.text)
-    if kind != "article":
-        return f"{kind}s", []
-    parts = _split_words(plain_text(page.text, hidden=batch.hidden), batch.words)
-    found = [RawPassage(page.title, text, page.page_id, page.revision) for text in parts]
-    return "articles" if found else "empty", found
+            continue
+        counts["articles" if words else "empty"] += 1
+        texts = [" ".join(words[start : start + batch.words]) for start in range(0, len(words), batch.words)]
+        passages += [RawPassage(page.title, text, page.page_id, page.revision) for text in texts]
+    counts["passages"] = len(passages)
+    return BatchResult(batch.shard, passages, batch.seen + CorpusCounts(**counts), unparsable)
 
 
 _REDIRECT = re.compile(
@@ -288,13 +270,6 @@ def page_kind(title: str, wikitext: str) -> Literal["article", "redirect", "disa
     return "article"
 
 
-def _split_words(text: str, words: int) -> Iterator[str]:
-    """Passages of ``words`` words (100 in Karpukhin et al. 2020, section 4.1); the last one may be shorter."""
-    found = text.split()
-    for start in range(0, len(found), words):
-        yield " ".join(found[start : start + words])
-
-
 _END_BYTES = 1 << 20
 _SILENT_NAMESPACES = (-2, 6, 14)
 """Media, File and Category (MediaWiki's fixed numbers): their links show no text."""
@@ -316,26 +291,20 @@ def _pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
 
 def _described(sources: Sequence[Path]) -> tuple[SourceFile, ...]:
     """The source files in order; UserError if two have the same content."""
-    files: dict[tuple[int, str], Path] = {}
+    first: dict[tuple[int, str], Path] = {}
     found: list[SourceFile] = []
     for path in sources:
-        file = _describe_dump(path)
-        first = files.setdefault((file.size, file.sha256), path)
-        if len(files) == len(found):
-            raise UserError(f"this file has the same content as {first}; give only one of them", file=path)
-        found.append(file)
+        if not path.is_file():
+            raise UserError("no such dump file; for a folder of texts, name the folder as a source", file=path)
+        with path.open("rb") as file:
+            digest = sha256(file.read(_END_BYTES))
+            size = file.seek(0, SEEK_END)
+            file.seek(max(0, size - _END_BYTES))
+            digest.update(file.read())
+        found.append(SourceFile(name=path.name, size=size, sha256=digest.hexdigest()))
+        if (other := first.setdefault((size, digest.hexdigest()), path)) is not path:
+            raise UserError(f"this file has the same content as {other}; give only one of them", file=path)
     return tuple(found)
-
-
-def _describe_dump(path: Path) -> SourceFile:
-    if not path.is_file():
-        raise UserError("no such dump file; for a folder of texts, name the folder as a source", file=path)
-    with path.open("rb") as file:
-        digest = sha256(file.read(_END_BYTES))
-        size = file.seek(0, SEEK_END)
-        file.seek(max(0, size - _END_BYTES))
-        digest.update(file.read())
-    return SourceFile(name=path.name, size=size, sha256=digest.hexdigest())
 
 
 def read_dump(path: Path) -> Iterator[RawPage]:

@@ -121,40 +121,28 @@ def test_an_unknown_name(tmp_path: Path) -> None:
         read_dataset(tmp_path, dataset="hotpotqa", task="chioce")
 
 
-@pytest.mark.parametrize("dataset", [name for name in FILES if name != "nq_open"])
-def test_a_published_file_taken_for_ours_is_recognised(tmp_path: Path, dataset: Any) -> None:
-    name, content = FILES[dataset]
-    with pytest.raises(UserError, match=r"; it can be read with --dataset .*madke ablate: --data NAME=PATH") as caught:
-        read_dataset(write(tmp_path / name, content))
-    likely = "mmlu" if dataset == "mmlu_med" else dataset
-    assert likely in str(caught.value)
+def test_a_worked_solution_is_no_gold(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="a worked solution; read GSM8K with --dataset gsm8k"):
+        read_dataset(write(tmp_path / "d.jsonl", GSM))
 
 
 WIKI = HOTPOT | {"type": "compositional", "evidences": [["Baikal", "depth", "1642"]]}
 WRONG_DATASET = [
-    ("nq_open", "d.jsonl", GSM, "d.jsonl:1: 'answer' is '2+2=<<2+2=4>>4\\n#### 4,000'; expected a list", "gsm8k"),
-    ("nq_open", "d.json", [HOTPOT], "d.json: item 1: 'answer' is 'Baikal'; expected a list", "hotpotqa"),
-    ("hotpotqa", "d.jsonl", FILES["nq_open"][1], "d.jsonl:1: 'answer' is ['Baikal', 'Lake Baikal']", None),
-    ("hotpotqa", "d.jsonl", GSM, "'answer' contains '####' like the worked solutions of GSM8K", "gsm8k"),
-    ("hotpotqa", "d.json", [WIKI], "'type' is 'compositional'; expected bridge, comparison", "2wikimultihopqa"),
-    ("2wikimultihopqa", "d.json", [HOTPOT | {"type": "bridge"}], "'type' is 'bridge'; expected compo", "hotpotqa"),
-    ("gsm8k", "d.jsonl", FILES["nq_open"][1], "'answer' is ['Baikal', 'Lake Baikal']; expected a text", None),
-    ("triviaqa", "d.json", {"Data": [HOTPOT]}, "'QuestionId' is missing", None),
-    ("bbh_logical_deduction", "d.json", SHAPES, "that contains 'arranged in a fixed order'", "bbh_geometric_shapes"),
-    ("bbh_geometric_shapes", "d.json", BBH, "that contains 'SVG path element'", "bbh_logical_deduction"),
+    ("nq_open", "d.jsonl", GSM, "d.jsonl:1: 'answer' is '2+2=<<2+2=4>>4\\n#### 4,000'; expected a list"),
+    ("nq_open", "d.json", [HOTPOT], "d.json: item 1: 'answer' is 'Baikal'; expected a list"),
+    ("hotpotqa", "d.jsonl", FILES["nq_open"][1], "d.jsonl:1: 'answer' is ['Baikal', 'Lake Baikal']"),
+    ("hotpotqa", "d.jsonl", GSM, "'answer' contains '####' like the worked solutions of GSM8K"),
+    ("hotpotqa", "d.json", [WIKI], "'type' is 'compositional'; expected bridge, comparison"),
+    ("2wikimultihopqa", "d.json", [HOTPOT | {"type": "bridge"}], "'type' is 'bridge'; expected compo"),
+    ("gsm8k", "d.jsonl", FILES["nq_open"][1], "'answer' is ['Baikal', 'Lake Baikal']; expected a text"),
+    ("triviaqa", "d.json", {"Data": [HOTPOT]}, "'QuestionId' is missing"),
+    ("bbh_logical_deduction", "d.json", SHAPES, "that contains 'arranged in a fixed order'"),
+    ("bbh_geometric_shapes", "d.json", BBH, "that contains 'SVG path element'"),
 ]
 
 
-@pytest.mark.parametrize(("dataset", "name", "content", "said", "fits"), WRONG_DATASET)
-def test_a_file_of_another_dataset_is_refused_and_the_fitting_one_named(
-    tmp_path: Path, dataset: Any, name: Any, content: Any, said: Any, fits: Any
-) -> None:
+@pytest.mark.parametrize(("dataset", "name", "content", "said"), WRONG_DATASET)
+def test_a_file_of_another_dataset_is_refused(tmp_path: Path, dataset: Any, name: Any, content: Any, said: Any) -> None:
     with pytest.raises(UserError) as caught:
         read_dataset(write(tmp_path / name, content), dataset=dataset)
-    text, _, hint = (
-        str(caught.value)
-        .removesuffix(" (madke ablate: --data NAME=PATH)")
-        .partition("; it can be read with --dataset ")
-    )
-    assert said in text
-    assert fits in hint.split(" or ") if fits else not hint
+    assert said in str(caught.value)

@@ -11,7 +11,6 @@ import sys
 import tarfile
 import threading
 import time
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -187,27 +186,6 @@ def test_a_wrong_checksum_removes_the_file_and_says_both(
 
     server.files["tiny.tar.gz"] = archive
     assert_is_whole(brought(), lucene)
-
-
-def test_too_little_space_is_said_before_anything_is_asked(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path, monkeypatch: pytest.MonkeyPatch, lucene: Path
-) -> None:
-    usage = namedtuple("usage", "total used free")
-    free = 60_000_000_000
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, free))
-    unpacked = 60_000_000_000 - 500_000
-
-    with pytest.raises(UserError, match=r"needs 60\.0 GB of disk space, but only 60\.0 GB are free"):
-        brought(unpacked=unpacked)
-    assert server.requests == []
-    assert list(cache.iterdir()) == []
-
-    # What has been downloaded already needs no space any more.
-    server.behave = lambda n: Behaviour(cut_after=700_000) if n == 1 else Behaviour(status=404)
-    with pytest.raises(UserError, match="HTTP 404"):
-        brought()
-    server.behave = lambda n: Behaviour()
-    assert_is_whole(brought(unpacked=unpacked), lucene)
 
 
 def escaping(folder: Path) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -105,10 +104,5 @@ def test_passages_with_flipped_bits(bm25: Path) -> None:
     content = store.read_bytes()
     store.write_bytes(content.replace(b"In Arlen the volcano", b"\xff\xff Arlen the volcano", 1))
 
-    reads: tuple[Callable[[PassageStore], object], ...] = (
-        lambda opened: opened[0],
-        lambda opened: opened.read(range(50)),
-    )
-    for read in reads:
-        with pytest.raises(UserError, match=r"passages\.arrow: damaged at row 0 "):
-            read(PassageStore(store))
+    with pytest.raises(UserError, match=r"passages\.arrow: damaged at row 0 "):
+        PassageStore(store)[0]

@@ -209,7 +209,7 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> tuple[Passa
         stored = corpus / PASSAGES_FILE
         expected = next(file.sha256 for file in read_manifest(corpus).files if file.path == PASSAGES_FILE)
         if fingerprint(stored) != expected:
-            raise UserError("the file changed after it was built; run `madke index verify`", file=stored)
+            raise UserError("the file changed after it was built; build that index again", file=stored)
         try:
             os.link(stored, path)
         except OSError:  # another disk, or one without links

@@ -85,7 +85,7 @@ def encode_shards(
             progress(rows.stop, len(store))
         else:
             missing.append((paths[-1], inputs, rows))
-    encoded = workers.map(partial(_encode, encoder), (store.read(rows) for _, _, rows in missing))
+    encoded = workers.map(partial(_encode, encoder), ([store[row] for row in rows] for _, _, rows in missing))
     for (path, inputs, rows), vectors in zip(missing, encoded, strict=True):
         if not np.isfinite(vectors).all():
             raise UserError(f"encoder {encoder.name!r}: a value of its vectors exceeds float16", file=path)

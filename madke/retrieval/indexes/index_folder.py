@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, Field
 
 from madke._util.assets import require
-from madke._util.files import atomic_write, fingerprint, is_intact
+from madke._util.files import atomic_write, fingerprint
 from madke._util.yaml_file import read_json
 from madke.core.errors import UserError
 from madke.models.encoders import Dtype, Encoding, Pooling, Similarity
@@ -64,20 +64,6 @@ class PassageStore:
         full = self._reader.num_record_batches - 1
         self._length = 0 if full < 0 else full * _ROWS_PER_BATCH + len(self._batch(full)[0])
 
-    def read(self, rows: range) -> list[StoredPassage]:
-        """The passages of consecutive rows, several times faster than one by one."""
-        found: list[StoredPassage] = []
-        while rows:
-            batch, place = divmod(rows.start, _ROWS_PER_BATCH)
-            count = min(len(rows), _ROWS_PER_BATCH - place)
-            try:
-                columns = self._reader.get_batch(batch).slice(place, count).columns
-                found += map(StoredPassage, *(column.to_pylist() for column in columns))
-            except (OSError, ValueError) as error:
-                raise self._damaged(rows.start, error) from None
-            rows = rows[count:]
-        return found
-
     def __len__(self) -> int:
         return self._length
 
@@ -90,10 +76,7 @@ class PassageStore:
             # Table.take would copy whole columns; one value of a cached batch costs a few microseconds.
             return StoredPassage(ids[place].as_py(), titles[place].as_py(), texts[place].as_py())
         except (OSError, ValueError) as error:  # includes Arrow's errors and invalid UTF-8
-            raise self._damaged(row, error) from None
-
-    def _damaged(self, row: int, error: Exception) -> UserError:
-        return UserError(f"damaged at row {row:,} ({error}); build the index again", file=self._path)
+            raise UserError(f"damaged at row {row:,} ({error}); build the index again", file=self._path) from None
 
     def _batch(self, number: int) -> tuple[Any, ...]:
         if number not in self._batches:
@@ -262,18 +245,3 @@ def open_manifest(folder: Path) -> Manifest:
             found = "is missing" if size is None else f"has {size} bytes"
             raise UserError(f"{file.path} {found}, expected {file.size} bytes; build the index again", file=folder)
     return manifest
-
-
-def verify(folder: Path) -> list[str]:
-    """The problems of an index: changed or missing files, a wrong count, a changed or missing corpus."""
-    manifest = read_manifest(folder)
-    changed = (file.path for file in manifest.files if not is_intact(folder / file.path, file.sha256))
-    problems = [f"{path}: missing or changed after the index was built" for path in changed]
-    if not problems and (count := len(PassageStore(folder / PASSAGES_FILE))) != manifest.passages:
-        problems.append(f"{PASSAGES_FILE}: found {count} passages, expected {manifest.passages}")
-    corpus = Path(manifest.corpus.path)
-    if not corpus.exists():
-        problems.append(f"corpus {corpus}: missing, so it cannot be compared")
-    elif describe_corpus(corpus).sha256 != manifest.corpus.sha256:
-        problems.append(f"corpus {corpus}: changed after the index was built; build the index again")
-    return problems

@@ -178,7 +178,8 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
                     rows = range(first, min(first + _CHUNK, len(store)))
                     documents = [
                         json.dumps({"id": str(row), "contents": f"{passage.title}\n{passage.text}"})
-                        for row, passage in zip(rows, store.read(rows), strict=True)
+                        for row in rows
+                        for passage in [store[row]]
                         if has_text(passage)
                     ]
                     added += len(documents)

@@ -10,9 +10,8 @@ import json
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
@@ -71,42 +70,45 @@ def retrieve_pools(
     Returns source name -> how many questions it was queried for, found something for, and failed on. UserError if a
     source cannot be used, or ``out`` cannot be written.
     """
+    if out.is_dir():
+        raise UserError("the pool file cannot be written: this is a folder", file=out)
     served = {source.name: served_by(source) for source in sources}
     chunks = [questions[start : start + _CHUNK] for start in range(0, len(questions), _CHUNK)]
-    count = dict.fromkeys(served, SourceCounts())
-    done = 0
-    with _partial_results(out) as folder:
-        parts: list[list[Path]] = []
-        for number, chunk in enumerate(chunks):
-            parts.append([])
-            asked = json.dumps([(question.id, question.question) for question in chunk])
-            fingerprint = sha256(asked.encode()).hexdigest()
-            for source in sources:
+    counts = dict.fromkeys(served, SourceCounts())
+    folder = out.with_name(asking_folder(out.name))
+    with dir_lock(folder):
+        try:
+            files: list[list[Path]] = []
+            for number, chunk in enumerate(chunks):
+                asked = json.dumps([(question.id, question.question) for question in chunk])
+                inputs: Inputs = {"questions": sha256(asked.encode()).hexdigest(), "k": k}
                 # A source name may not be a valid file name.
-                file = folder / f"{number:06}.{sha256(source.name.encode()).hexdigest()[:16]}.jsonl"
-                name = json.dumps([source.name, served[source.name]])
-                inputs: Inputs = {"questions": fingerprint, "k": k, "source": name}
-                if not is_finished(file, inputs):
-                    hits = ask_source(source, [question.question for question in chunk], k)
-                    _unless(stopped)
-                    records = _records(chunk, source.name, served[source.name], hits)
-                    write_pools(file, records)
-                    if not any(record.partial for record in records):
-                        mark_finished(file, inputs)
-                parts[-1].append(file)
-            done += len(chunk)
-            progress(done, len(questions))
-        _unless(stopped)
-        with atomic_write(out) as whole:
-            for chunk, files in zip(chunks, parts, strict=True):
-                of_sources = [map(record_from_json, file.read_bytes().splitlines()) for file in files]
-                records = [
-                    merged_record(question, of_one) for question, *of_one in zip(chunk, *of_sources, strict=True)
-                ]
-                whole.writelines(record_to_json(record) + b"\n" for record in records)
-                count = {name: _counted(before, name, records) for name, before in count.items()}
-        shutil.rmtree(folder)
-    return count
+                names = [sha256(source.name.encode()).hexdigest()[:16] for source in sources]
+                files.append([folder / f"{number:06}.{name}.jsonl" for name in names])
+                for source, file in zip(sources, files[-1], strict=True):
+                    own: Inputs = {**inputs, "source": json.dumps([source.name, served[source.name]])}
+                    if not is_finished(file, own):
+                        records = _asked(chunk, source, k)
+                        if stopped():
+                            raise CancelledError
+                        write_pools(file, records)
+                        if not any(record.partial for record in records):
+                            mark_finished(file, own)
+                progress(sum(map(len, chunks[: number + 1])), len(questions))
+            if stopped():
+                raise CancelledError
+            with atomic_write(out) as whole:
+                for chunk, parts in zip(chunks, files, strict=True):
+                    of_sources = [map(record_from_json, file.read_bytes().splitlines()) for file in parts]
+                    for question, *of_one in zip(chunk, *of_sources, strict=True):
+                        record = merged_record(question, of_one)
+                        whole.write(record_to_json(record) + b"\n")
+                        counts = {name: _counted(before, name, record) for name, before in counts.items()}
+            shutil.rmtree(folder)
+        finally:
+            if folder.exists() and not any_finished(folder):
+                shutil.rmtree(folder)
+    return counts
 
 
 async def in_search_thread(search: Callable[[Callable[[], bool]], T]) -> T:
@@ -123,55 +125,37 @@ async def in_search_thread(search: Callable[[Callable[[], bool]], T]) -> T:
         stop.set()
 
 
-def _unless(stopped: Callable[[], bool]) -> None:
-    if stopped():
-        raise CancelledError
-
-
 def asking_folder(name: str) -> str:
     """The name of the hidden folder, next to the pool file ``name``, that holds partial results."""
     return f".{name}.asking"
 
 
-@contextmanager
-def _partial_results(out: Path) -> Iterator[Path]:
-    """Lock the folder for the chunks of ``out``; at the end it is removed if no chunk is finished."""
-    if out.is_dir():
-        raise UserError("the pool file cannot be written: this is a folder", file=out)
-    folder = out.with_name(asking_folder(out.name))
-    with dir_lock(folder):
-        try:
-            yield folder
-        finally:
-            if folder.exists() and not any_finished(folder):
-                shutil.rmtree(folder)
-
-
-def _counted(count: SourceCounts, source: str, records: Sequence[PoolRecord]) -> SourceCounts:
-    reasons = [record.partial[source] for record in records if source in record.partial]
+def _counted(count: SourceCounts, source: str, record: PoolRecord) -> SourceCounts:
+    reason = record.partial.get(source)
     return SourceCounts(
-        asked=count.asked + len(records),
-        found=count.found + sum(any(passage.source == source for passage in record.passages) for record in records),
-        failed=count.failed + len(reasons),
-        reason=count.reason or next(iter(reasons), None),
+        asked=count.asked + 1,
+        found=count.found + any(passage.source == source for passage in record.passages),
+        failed=count.failed + (reason is not None),
+        reason=count.reason or reason,
     )
 
 
 def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -> list[PoolRecord]:
     """Query every source for ``k`` passages for every question, in one batch; failures go to ``partial``."""
-    queries = [question.question for question in questions]
-    parts = [_records(questions, source.name, served_by(source), ask_source(source, queries, k)) for source in sources]
+    parts = [_asked(questions, source, k) for source in sources]
     return [merged_record(question, of_one) for question, *of_one in zip(questions, *parts, strict=True)]
 
 
-def _records(questions: Sequence[Question], source: str, served: str, answers: Sequence[Hits]) -> list[PoolRecord]:
+def _asked(questions: Sequence[Question], source: Source, k: int) -> list[PoolRecord]:
+    answers = ask_source(source, [question.question for question in questions], k)
+    served = {source.name: served_by(source)}
     return [
         PoolRecord(
             id=question.id,
             question=question.question,
             passages=hits.passages,
-            partial={} if hits.error is None else {source: hits.error},
-            sources={source: served},
+            partial={} if hits.error is None else {source.name: hits.error},
+            sources=served,
         )
         for question, hits in zip(questions, answers, strict=True)
     ]
