@@ -164,14 +164,16 @@ def line_of(file: Path, keys: Sequence[str | int]) -> int | None:
     return line
 
 
-def _keys(annotation: Any) -> dict[str, None]:
-    """All keys that the models in a type have, at any depth: those at the top first."""
+def _keys(annotation: Any, above: tuple[Any, ...] = ()) -> dict[str, None]:
+    """All keys that the models in a type have, at any depth: those at the top first. A model may contain itself."""
+    if annotation in above:
+        return {}
     if isclass(annotation) and issubclass(annotation, BaseModel):
         items = annotation.model_fields.items()
-        inner = [key for _, field in items for key in _keys(field.annotation)]
+        inner = [key for _, field in items for key in _keys(field.annotation, (*above, annotation))]
         own = [] if issubclass(annotation, RootModel) else [field.alias or name for name, field in items]
         return dict.fromkeys([*own, *inner])
-    return dict.fromkeys(key for part in get_args(annotation) for key in _keys(part))
+    return dict.fromkeys(key for part in get_args(annotation) for key in _keys(part, above))
 
 
 def _short(value: object) -> str:

@@ -28,7 +28,7 @@ from madke.retrieval.documents.source import DocumentSource
 from madke.retrieval.fusion import HybridSource, Method
 from madke.retrieval.index_sources import RankedBy, SampleSource, is_index, open_index
 from madke.retrieval.indexes.index_folder import build_first, is_corpus
-from madke.retrieval.services import HttpOptions, SerperOptions, WikipediaOptions, search_presets
+from madke.retrieval.services import HttpOptions, WikipediaOptions, search_presets
 from madke.retrieval.source import SOURCES, NamedSource, own_source
 from madke.retrieval.web import SnippetsSource, WebService, WebSource
 
@@ -105,12 +105,6 @@ class PythonSpec(SourceSpec):
 _Default = BeforeValidator(lambda options: {} if options is None else options)
 
 
-class SerperSpec(SourceSpec):
-    """Google's results through Serper."""
-
-    serper: Annotated[SerperOptions, _Default] = SerperOptions()
-
-
 class HttpSpec(SourceSpec):
     """A search service over HTTP."""
 
@@ -147,8 +141,7 @@ def open_spec(spec: SourceSpec | str, name: str) -> Source:
             return own_source(spec.python, name)
     service = service_of(spec)
     assert service is not None
-    cache = cache_dir("serper" if isinstance(spec, SerperSpec) else "searches") / "answers.sqlite"
-    return WebSource(service, name=name, cache=cache)
+    return WebSource(service, name=name)
 
 
 def _risk(part: SourceSpec | str, folder: Path) -> str | None:
@@ -158,15 +151,15 @@ def _risk(part: SourceSpec | str, folder: Path) -> str | None:
             return "is Python code"
         case PythonSpec():
             return "is Python code"
-        case HttpSpec() if part.http.keys:
-            return "sends a key"  # to a foreign address
+        case HttpSpec() if part.http.sends_key_away:
+            return "sends a key"
         case DocumentsSpec() if not part.under(folder).documents.resolve().is_relative_to(folder.resolve()):
             return f"reads documents outside of this folder ({part.documents})"
     return None
 
 
 _SPECS = (
-    IndexSpec, DocumentsSpec, HybridSpec, ResultsSpec, SampleSpec, PythonSpec, SerperSpec, HttpSpec, WikipediaSpec,
+    IndexSpec, DocumentsSpec, HybridSpec, ResultsSpec, SampleSpec, PythonSpec, HttpSpec, WikipediaSpec,
 )  # fmt: skip
 _KINDS: dict[str, type[SourceSpec]] = {next(iter(spec.model_fields)): spec for spec in _SPECS}
 """By kind, in the order of messages."""
@@ -203,7 +196,7 @@ def parse_spec(text: str) -> SourceSpec:
     ``:`` in its name is taken as a folder.
     """
     if text == "serper":
-        return SerperSpec()
+        return _serper()
     if "+" in text and not at_home(Path(text)).exists():
         parts = [_PART.fullmatch(part.strip()) for part in text.split("+")]
         found = [part.groups() for part in parts if part]
@@ -308,9 +301,16 @@ def _sample() -> SourceSpec:
 
 def _web() -> SourceSpec:
     if os.environ.get("SERPER_API_KEY", "").strip():
-        return SerperSpec()
+        return _serper()
     _log.info("SERPER_API_KEY is not set: source 'google' is the sample's web-style snippets")
     return _snippets()
+
+
+def _serper() -> SourceSpec:
+    """Google through Serper; ``SERPER_BASE_URL`` gives another address."""
+    address = os.environ.get("SERPER_BASE_URL")
+    http = {"preset": "serper", **({"url": address} if address else {})}
+    return validated({"http": http}, HttpSpec, file="SERPER_BASE_URL")
 
 
 def _snippets() -> ResultsSpec:

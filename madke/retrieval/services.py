@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import date
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote
@@ -19,7 +16,7 @@ from madke._util.assets import asset
 from madke._util.yaml_file import read_mapping
 from madke._version import __version__
 from madke.core.addresses import public_url
-from madke.core.errors import UserError, unknown
+from madke.core.errors import unknown
 from madke.models.encoders import titled_text
 from madke.models.endpoint import key_from_environment
 from madke.retrieval.documents.word_index import WordIndex
@@ -130,8 +127,8 @@ class HttpOptions(WebService):
     """Whether titles and texts have HTML tags and character references, which are removed."""
     max_results: Annotated[int, Field(ge=1)] | None = None
     """The most results that the service gives; ``{k}`` is at most this."""
-    credits: Annotated[int, Field(ge=0)] = 0
-    """Price of a reply, for the count of spent credits."""
+    credits: Annotated[int, Field(ge=0)] | JsonPath = 0
+    """Price of a reply, or its path in the reply, for the count of spent credits."""
     concurrency: Annotated[int, Field(ge=1, le=64)] = 8
     refused: str = ""
     """Why the service may reject access although it needs no key, for messages."""
@@ -205,7 +202,15 @@ class HttpOptions(WebService):
     def check(self, reply: Any, request: Request) -> int:
         """The configured price, of a reply as described."""
         self._read(reply)
-        return self.credits
+        price = self.credits if isinstance(self.credits, int) else value_at(reply, self.credits)
+        return price if type(price) is int and price >= 0 else 1
+
+    @property
+    def sends_key_away(self) -> bool:
+        """Whether a key goes to another address than that of the preset."""
+        preset = search_presets().get(self.preset or "", {})
+        own = preset.get("url", "") + preset.get("path", ""), preset.get("headers", {})
+        return bool(self.keys) and ((self.url, self.headers) != own or bool(self._secret_params))
 
     def find(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The service's results."""
@@ -251,111 +256,6 @@ class HttpOptions(WebService):
     def _text(self, item: Any, path: str | None) -> str:
         text = string_at(item, path)
         return html.unescape(_TAG.sub("", text)) if self.html else text
-
-
-SERPER_KEY = "SERPER_API_KEY"
-CREDIT_BUYS = 10
-"""Results per credit; more results cost two credits."""
-_BASE_URL = "https://google.serper.dev"
-_MAX_RESULTS = 100
-_IMPOSSIBLE_PRICE = 1_000
-"""Credits; every search costs less."""
-
-
-class SerperOptions(WebService):
-    """Settings of a web search. As in the paper (MADKE, section 3.1.1), only organic snippets become passages."""
-
-    results: Annotated[int | None, Field(strict=True, ge=1, le=_MAX_RESULTS)] = None
-    """Organic results to request. Default: the number of passages, plus two if domains are excluded, rounded up to
-    tens: ten cost one credit, more cost two."""
-    country: Annotated[str | None, Field(pattern="^[a-z]{2}$")] = None
-    """Two letters, such as ``us``; default: Serper's."""
-    language: Annotated[str | None, Field(pattern="^[a-z]{2,3}(-[a-z0-9]{2,4})?$")] = None
-    """Such as ``en`` or ``pt-br``; default: Serper's."""
-    after: date | None = None
-    """First day of the pages' dates (inclusive), as Google dates them."""
-    before: date | None = None
-    """Last day of the pages' dates (inclusive)."""
-
-    @field_validator("country", "language", mode="before")
-    @classmethod
-    def _lower(cls, code: Any) -> Any:
-        return code.lower() if isinstance(code, str) else code
-
-    @field_validator("after", "before", mode="before")
-    @classmethod
-    def _no_number(cls, day: Any) -> Any:
-        if isinstance(day, int | float):  # pydantic would read a year as seconds since 1970
-            raise ValueError(f"expected a day such as 2021-01-31, found {day!r}")
-        return day
-
-    @model_validator(mode="after")
-    def _is_possible(self) -> Self:
-        if self.after and self.before and self.after > self.before:
-            raise ValueError(f"after ({self.after}) is later than before ({self.before})")
-        return self
-
-    @property
-    def keys(self) -> Sequence[str]:
-        """The environment variable that holds the key."""
-        return (SERPER_KEY,)
-
-    @property
-    def address(self) -> str:
-        """The address in ``SERPER_BASE_URL``, else Serper's own."""
-        address = (os.environ.get("SERPER_BASE_URL") or _BASE_URL).rstrip("/")
-        if "@" in address or "?" in address:
-            # The address is written to pool files and the cache.
-            expected = "expected the address alone (the key is SERPER_API_KEY)"
-            raise UserError(f"SERPER_BASE_URL contains a user or a query; {expected}")
-        return address
-
-    @property
-    def description(self) -> str:
-        """With the settings that change results, such as ``country="us"``, if there are any."""
-        values = self.model_dump(mode="json", exclude_defaults=True, exclude={"cache_days"})
-        ordered = sorted(values.items(), key=lambda item: item[0] == "exclude")
-        changed = ", ".join(f"{name}={json.dumps(value)}" for name, value in ordered)
-        return f"web search through {public_url(self.address)}" + (f" ({changed})" if changed else "")
-
-    @property
-    def terms(self) -> Terms:
-        """Those of Serper."""
-        return Terms("POST", no_credits={400: "not enough credits"})
-
-    def parts(self, request: Request) -> dict[str, Any]:
-        """With the key."""
-        key = key_from_environment(SERPER_KEY) or ""
-        return {"url": f"{self.address}/search", "headers": {"X-API-KEY": key}, "json": dict(request)}
-
-    def check(self, reply: Any, request: Request) -> int:
-        """A price that is missing or impossible is that of the requested results."""
-        if not isinstance(reply, Mapping) or _organic(reply) is None:
-            raise NoAnswer("HTTP 200, but the body is not a search result")
-        price = reply.get("credits")
-        if type(price) is int and 0 <= price < _IMPOSSIBLE_PRICE:
-            return price
-        return 1 if request["num"] <= CREDIT_BUYS else 2
-
-    def find(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
-        """The organic results by rank that are not excluded; the query is sent verbatim."""
-        ends = (("cd_min", self.after), ("cd_max", self.before))
-        days = [f"{name}:{day.month}/{day.day}/{day.year}" for name, day in ends if day is not None]
-        optional = {"gl": self.country, "hl": self.language, "tbs": ",".join(["cdr:1", *days]) if days else None}
-        tens = min(-(-self.request_size(k) // CREDIT_BUYS) * CREDIT_BUYS, _MAX_RESULTS)
-        given = {name: value for name, value in optional.items() if value is not None}
-        found = _organic(fetch({"q": query, "num": self.results or tens, **given})) or ()
-        return [result for result in found if self.allows(result.link)]
-
-
-def _organic(reply: Mapping[str, Any]) -> list[WebResult] | None:
-    """The organic results without invalid ones, since the reply was paid for; None if it is not a search result."""
-    items = reply.get("organic") or []
-    read = []
-    for item in items if isinstance(items, list) else ():
-        with suppress(ValidationError):
-            read.append(WebResult.model_validate(item))
-    return read if read or items == [] else None
 
 
 _WORDS = 100

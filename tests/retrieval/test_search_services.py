@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -17,7 +18,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.retrieval import named
 from madke.retrieval.named import HttpSpec, WikipediaSpec, spec_from_yaml
-from madke.retrieval.services import SerperOptions, search_presets
+from madke.retrieval.services import WikipediaOptions, search_presets
 from madke.retrieval.web import SnippetsSource, Spent, WebService, WebSource
 from tests.support.search_server import Reply, SearchServer, Seen, ok, raw_server
 
@@ -124,8 +125,8 @@ CASES = {
         empty={"candidates": []},
     ),
     "serper": Case(
-        settings={"url": "{url}"},
-        sent={"method": "POST", "path": "/search", "params": {}, "body": {"q": QUERY, "num": 10}},
+        settings={"preset": "serper", "url": "{url}"},
+        sent={"method": "POST", "path": "/search", "params": {}, "body": {"q": QUERY, "num": 3}},
         replies=[{"organic": [{"title": "One", "snippet": "first", "link": A}], "credits": 1}],
         found=[(A, "One", "first", A)],
         empty={"organic": []},
@@ -190,7 +191,7 @@ Open = Callable[..., WebSource]
 
 
 def service_of(case: Case, settings: dict[str, Any]) -> WebService:
-    kind = next((name for name in ("serper", "wikipedia") if case is CASES[name]), "http")
+    kind = "wikipedia" if case is CASES["wikipedia"] else "http"
     spec = spec_from_yaml({kind: settings}, file="f")
     service = named.service_of(spec)
     assert service is not None
@@ -198,13 +199,11 @@ def service_of(case: Case, settings: dict[str, Any]) -> WebService:
 
 
 @pytest.fixture
-def opened(case: Case, tmp_path: Path, waits: list[float], monkeypatch: pytest.MonkeyPatch) -> Open:
+def opened(case: Case, tmp_path: Path, waits: list[float]) -> Open:
     """Opens the source at an address."""
 
     def open_at(url: str, now: Callable[[], datetime] = lambda: datetime.now(UTC), **more: Any) -> WebSource:
         settings = {**case.settings, "url": case.settings["url"].replace("{url}", url), **more}
-        if case is CASES["serper"]:
-            monkeypatch.setenv("SERPER_BASE_URL", settings.pop("url"))
         return WebSource(
             service_of(case, settings), name="web", cache=tmp_path / "c.sqlite", sleep=waits.append, now=now
         )
@@ -425,6 +424,12 @@ def open_http(url: str, folder: Path, **settings: Any) -> WebSource:
     return WebSource(spec.http, name="web", cache=folder / "c.sqlite", sleep=lambda _: None)
 
 
+@pytest.mark.parametrize("wrong", ["", "example", "https://a.example", "a.example/b", "*.a.example", "a..b"])
+def test_an_excluded_domain_is_a_domain(wrong: str) -> None:
+    with pytest.raises(UserError, match=re.escape(f"expected a domain such as example.org, found {wrong!r}")):
+        spec_from_yaml({"wikipedia": {"exclude": [wrong]}}, file="f")
+
+
 @pytest.mark.parametrize(
     ("preset", "reply"),
     [
@@ -486,7 +491,7 @@ def test_the_netrc_file_does_not_replace_the_key(tavily: Case, tmp_path: Path, m
     ],
 )
 def test_an_excluded_domain_is_known_in_each_spelling(domain: str, link: str) -> None:
-    service = SerperOptions(exclude=(domain,))
+    service = WikipediaOptions(exclude=(domain,))
 
     assert not service.allows(link)
     assert service.allows("https://notquiz.example/?from=https://quiz.example/")

@@ -12,21 +12,19 @@ from madke.retrieval.named import (
     HybridSpec,
     IndexSpec,
     ResultsSpec,
-    SerperSpec,
     SourceSpec,
+    WikipediaSpec,
     add_source,
     parse_spec,
     read_sources,
     spec_from_yaml,
 )
-from madke.retrieval.services import SerperOptions
 
 
 @pytest.mark.parametrize(
     ("text", "spec"),
     [
         ("my/index", IndexSpec(index=Path("my/index"))),
-        ("serper", SerperSpec()),
         ("web.jsonl", ResultsSpec(results=Path("web.jsonl"))),
         ("a+b", HybridSpec(hybrid=("a", "b"), fusion="weighted")),
         (" a + ~/b +c", HybridSpec(hybrid=("a", "~/b", "c"))),
@@ -46,8 +44,7 @@ def test_a_word_of_the_command_line_is_a_specification(text: str, spec: SourceSp
             {"index": "i", "encoder": "minilm", "texts": "t"},
             IndexSpec(index=Path("i"), encoder="minilm", texts=Path("t")),
         ),
-        ({"serper": None}, SerperSpec()),
-        ({"serper": {"country": "US"}}, SerperSpec(serper=SerperOptions(country="us"))),
+        ({"wikipedia": None}, WikipediaSpec()),
         ({"results": "r.jsonl"}, ResultsSpec(results=Path("r.jsonl"))),
         ({"hybrid": ["a", "b"], "weights": [1, 2]}, HybridSpec(hybrid=("a", "b"), fusion="weighted", weights=(1, 2))),
         ({"hybrid": ["a", {"index": "i"}]}, HybridSpec(hybrid=("a", IndexSpec(index=Path("i"))))),
@@ -62,9 +59,9 @@ def test_an_entry_of_a_file_is_a_specification(content: dict[str, Any], spec: So
     [
         ({"indx": "i"}, r"expected one of index, .*found 'indx'"),
         ("i", r"expected one of index, .*found 'i'"),
-        ({"opensearch": {"url": "u"}}, r"found 'opensearch'; a preset is written \{http: \{preset: opensearch\}\}"),
+        ({"serper": {}}, r"found 'serper'; a preset is written \{http: \{preset: serper\}\}"),
         (None, "found None"),
-        ({"index": "i", "serper": {}}, "unknown key 'serper'"),
+        ({"index": "i", "wikipedia": {}}, "unknown key 'wikipedia'"),
         ({"index": None}, "index: .*found None"),
         ({"hybrid": ["a"]}, "hybrid: .*at least 2"),
         ({"hybrid": "a+b"}, "hybrid: .*found 'a.b'"),
@@ -75,7 +72,7 @@ def test_an_entry_of_a_file_is_a_specification(content: dict[str, Any], spec: So
         ({"hybrid": ["a", "b"], "fusion": "rrf", "weights": [1, 2]}, "weights require fusion: weighted"),
         ({"hybrid": ["a", "b"], "fusion": "weighted", "weights": [1]}, "expected 2 weights, one per part; found 1"),
         ({"hybrid": ["a", "b"], "fusion": "weighted", "weights": [1, 0]}, r"weights\.1: .*found 0"),
-        ({"serper": {"countri": "us"}}, r"unknown key 'serper\.countri'"),
+        ({"wikipedia": {"langage": "en"}}, r"unknown key 'wikipedia\.langage'"),
     ],
 )
 def test_a_wrong_entry_is_one_line_that_says_what_was_expected(content: Any, message: str) -> None:

@@ -148,7 +148,7 @@ def test_a_warning_of_a_library_hides_what_its_address_holds(capsys: pytest.Capt
 def test_doctor(tmp_path: Path) -> None:
     """With an endpoint that is gone, and with one that answers."""
     sources = tmp_path / "sources.yaml"
-    sources.write_text("wiki: {serper: {}}\ngoogle: {serper: {country: us}}\n")
+    sources.write_text("wiki: {http: {preset: serper}}\ngoogle: {http: {preset: serper, body: {gl: us}}}\n")
     key = PLAIN["OPENAI_API_KEY"]
     with openai_server(chat()) as server:
         host = server.url.removeprefix("http://").removesuffix("/v1")

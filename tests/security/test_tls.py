@@ -13,8 +13,8 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.retrieval.fetch import download
-from madke.retrieval.services import SerperOptions
-from madke.retrieval.web import WebSource
+from madke.retrieval.named import open_source
+from madke.retrieval.source import search_source
 from tests.support.loopback import QuietHandler, serving
 
 CONTENT = b"the published file"
@@ -69,11 +69,12 @@ def test_a_download_checks_the_certificate(tmp_path: Path, certificate: Any, mon
 def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Hits]:
     """Searches at an address with a key."""
     monkeypatch.setenv("SERPER_API_KEY", "sk-canary-2718281828")
+    monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
 
     def search(url: str) -> Hits:
         monkeypatch.setenv("SERPER_BASE_URL", url)
-        source = WebSource(SerperOptions(), name="google", cache=tmp_path / "c.sqlite", sleep=lambda seconds: None)
-        return source.search(["q"], 3)[0]
+        monkeypatch.setattr("madke.retrieval.web._LONGEST_WAIT", 0.0)
+        return search_source(open_source("google", "serper"), ["q"], 3)[0]
 
     return search
 
@@ -99,4 +100,4 @@ def test_an_address_of_a_search_that_holds_a_secret_is_refused(
     with pytest.raises(UserError, match="SERPER_BASE_URL") as raised:
         search(address)
     assert "secret" not in str(raised.value)
-    assert not (tmp_path / "c.sqlite").exists()
+    assert not list(tmp_path.rglob("*.sqlite"))
