@@ -64,9 +64,7 @@ def show(
     lines += [("knowledge", shown.knowledge)] if shown.knowledge else []
     lines += [("fault", text) for text in shown.faults]
     if hub:
-        configs = "".join(f", {config}" for config in hub.configs if config)
-        whose = "the owner's" if hub.owner else "a copy by others"
-        lines.append(("hugging face", f"{hub.repository}{configs}, split {hub.split}; {whose}"))
+        lines.append(("hugging face", ", ".join(f"{key}: {value}" for key, value in hub.items())))
     for label, text in lines:
         say_wrapped(text, label=label, indent=max(len(label) for label, _ in lines) + 2)
 
@@ -78,12 +76,8 @@ def _sizes(card: Card) -> str:
 @app.command()
 def convert(
     name: _Name,
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Published file (MMLU: or folder).")],
     out: Annotated[Path, flags.option("Question file to write (JSONL).", "FILE")],
-    path: Annotated[Path | None, typer.Argument(metavar="[PATH]", help="Published file (MMLU: or folder).")] = None,
-    hugging_face: Annotated[
-        bool, flags.switch("--hugging-face", "Read the repository of the card, or its copy in folder PATH.")
-    ] = False,
-    split: Annotated[str | None, flags.option("Split for --hugging-face. Default: the card's.", "SPLIT")] = None,
     pools: Annotated[Path | None, flags.option("Also write the dataset's passages as a pool file.", "FILE")] = None,
     task: Annotated[
         str | None, flags.option("Answer format. Default: the dataset's.", "TASK", names=("--task", "-t"))
@@ -103,19 +97,9 @@ def convert(
     from madke.retrieval.pools.pool_file import PoolRecord, write_pools
 
     READERS[name]
-    refuse_overwriting({"--out": out, "--pools": pools}, [path] if hugging_face else question_files(path))
-    if hugging_face:
-        from madke.data.dataset import read_hugging_face
-
-        entries = read_hugging_face(name, split=split, copy=path, task=task)
-    elif path is None:
-        raise UserError("Missing argument 'PATH': expected the published file, or --hugging-face")
-    elif split is not None:
-        raise UserError("--split needs --hugging-face; a file is one split")
-    else:
-        entries = read_published(path, name, task=task)
-    file = path or Path(name)
-    entries = chosen(entries, lambda entry: entry.question.id, file, ids=ids, limit=limit, seed=sample_seed)
+    refuse_overwriting({"--out": out, "--pools": pools}, question_files(path))
+    entries = read_published(path, name, task=task)
+    entries = chosen(entries, lambda entry: entry.question.id, path, ids=ids, limit=limit, seed=sample_seed)
     if pools is not None:
         if not any(entry.passages for entry in entries):
             raise UserError(f"--pools: these questions of {name} have no passages")

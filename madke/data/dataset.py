@@ -1,4 +1,4 @@
-"""Read questions, and the passages that come with them, from files of your own, published files or Hugging Face.
+"""Read questions, and the passages that come with them, from files of your own and published files.
 
 They may be chosen by a list of ids, as the first ones, or as a sample by the hash of each id. Each published dataset
 has a card (``eval/datasets/NAME.yaml``).
@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field
 
-from madke._util.assets import asset, require
+from madke._util.assets import asset
 from madke._util.files import text_lines
 from madke._util.yaml_file import read_yaml
 from madke.core.errors import UserError, unknown
@@ -116,7 +116,7 @@ def _read_by(reader: DatasetReader, name: str, path: Path, task: str | None) -> 
 
 
 def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Path | str) -> list[DatasetEntry]:
-    """The entries in the rows of a file or of a Hugging Face repository."""
+    """The entries in the rows of a file."""
     return _checked(_entries(format_, rows, task or format_.task), task, file)
 
 
@@ -240,17 +240,6 @@ def ids_fingerprint(ids: Iterable[str]) -> str:
 _Text = Annotated[str, Field(min_length=1)]
 
 
-class HuggingFace(BaseModel, extra="forbid", frozen=True):
-    """Where the dataset is on Hugging Face, as files that need no remote code."""
-
-    repository: _Text
-    configs: tuple[_Text | None, ...] = (None,)
-    """Configurations to read, in order; None: the repository has only one."""
-    split: _Text
-    owner: bool
-    """Whether the repository is the owner's and not a copy."""
-
-
 class Card(BaseModel, extra="forbid", frozen=True):
     """One dataset. Its task is the ``task`` of its format."""
 
@@ -273,7 +262,8 @@ class Card(BaseModel, extra="forbid", frozen=True):
     """How the papers that this project follows used it."""
     knowledge: str | None = None
     """Where the evidence for its answers is."""
-    hugging_face: HuggingFace | None = None
+    hugging_face: dict[str, Any] | None = None
+    """Its repository there, split, and whether it is the owner's."""
 
 
 def card(name: str) -> Card:
@@ -286,37 +276,3 @@ def card(name: str) -> Card:
 def cards() -> dict[str, Card]:
     """Name -> card of every dataset."""
     return {name: card(name) for name in FORMATS}
-
-
-def read_hugging_face(
-    dataset: str, *, split: str | None = None, copy: Path | None = None, task: str | None = None
-) -> list[DatasetEntry]:
-    """Read a split (default: the card's) of the repository that the dataset's card names; remote code is never run.
-
-    ``copy`` is a folder with a copy of the repository; default: download it to the cache of ``datasets``.
-    """
-    repository = card(dataset).hugging_face
-    if repository is None:
-        raise UserError(f"the card of {dataset} names no Hugging Face repository; `madke datasets show {dataset}`")
-    if copy is not None and not copy.is_dir():
-        raise UserError("no such folder; expected a copy of the Hugging Face repository", file=copy)
-    source = repository.repository if copy is None else str(copy)
-    rows = (row for config in repository.configs for row in _rows(source, config, split or repository.split))
-    return entries(FORMATS[dataset], rows, task=task, file=source)
-
-
-def _rows(source: str, config: str | None, split: str) -> Iterator[Row]:
-    require("Hugging Face datasets need the package", "datasets", "datasets")
-    import datasets
-
-    place = " ".join((source, *([config] if config else []), split))
-    datasets.disable_progress_bars()
-    # Without a network the client logs two warnings per attempt; the error below is enough.
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
-    try:
-        loaded = datasets.load_dataset(source, config, split=split)
-    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
-        why = " ".join(str(error).split())[:300] or type(error).__name__
-        raise UserError(f"cannot be loaded from Hugging Face: {why}", file=place) from None
-    for number, fields in enumerate(loaded, start=1):
-        yield Row(fields=fields, file=place, number=number)

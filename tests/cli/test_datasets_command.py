@@ -10,7 +10,7 @@ from madke.core.errors import count_of
 from madke.data import read_dataset
 from madke.data.dataset import ids_fingerprint
 from madke.data.formats import FORMATS
-from tests.data.published import FILES, HOTPOT, RAMDOCS, write
+from tests.data.published import FILES, HOTPOT, write
 from tests.support.cli import madke, refused
 
 
@@ -54,33 +54,15 @@ def test_what_is_converted_reads_as_the_published_file(tmp_path: Path, name: str
     assert said == f"{tmp_path / 'q.jsonl'}: {count_of(len(questions), 'question')}, ids {ids}\n"
 
 
-@pytest.mark.slow
-def test_hugging_face_from_a_copy(tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
-    config = {"config_name": "default", "data_files": [{"split": "test", "path": "RAMDocs_test.jsonl"}]}
-    write(copy / "README.md", f"---\n{json.dumps({'configs': [config]})}\n---\n")
-    path = write(copy / "RAMDocs_test.jsonl", RAMDOCS)
-    done = madke(
-        *("datasets", "convert", "ramdocs", copy, "--hugging-face", "--out", tmp_path / "q.jsonl"),
-        HF_HOME=str(tmp_path / "hf"),
-        HF_HUB_OFFLINE="1",
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert read_dataset(tmp_path / "q.jsonl") == read_dataset(path, dataset="ramdocs")
-
-
 def test_what_cannot_be_done(tmp_path: Path) -> None:
     path = write(tmp_path / "d.jsonl", FILES["nq_open"][1])
     out = ("--out", tmp_path / "q.jsonl")
     assert "unknown dataset 'nq'; " in refused("datasets", "show", "nq")
     assert "unknown dataset 'nq-open'; did you mean 'nq_open'?" in refused("datasets", "convert", "nq-open", path, *out)
     assert "Missing argument 'PATH'" in refused("datasets", "convert", "nq_open", *out)
-    assert "--split needs --hugging-face" in refused("datasets", "convert", "nq_open", path, *out, "--split", "dev")
     assert "a sample seed requires a limit" in refused("datasets", "convert", "nq_open", path, *out, "--sample-seed", 1)
     assert "have no passages" in refused("datasets", "convert", "nq_open", path, *out, "--pools", tmp_path / "p.jsonl")
     assert "to the list" in refused("datasets", "--json", "show", "nq_open")
-    offline = refused("datasets", "convert", "nq_open", "--hugging-face", *out, HF_HUB_OFFLINE="1")
-    assert "google-research-datasets/nq_open nq_open validation: cannot be loaded" in offline
     assert {file.name for file in tmp_path.iterdir()} == {"d.jsonl"}
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from madke._util.assets import asset
 from madke.data import read_dataset
-from madke.data.dataset import read_published
+from madke.data.dataset import cards, read_published
 from madke.data.formats import FORMATS
 from tests.data.published import FILES, KILT, MMLU, write
 
@@ -123,3 +124,8 @@ def test_ramdocs_keys_do_not_tell_what_a_document_is(tmp_path: Path) -> None:
     }
     assert [p.key for p in entry.passages["context"]] == ["ramdocs-0001/0", "ramdocs-0001/1", "ramdocs-0001/2"]
     assert [p.text for p in entry.passages["gold"]] == ["It is 288 metres deep."]
+
+
+def test_each_dataset_has_a_card_and_each_card_a_dataset() -> None:
+    assert {path.stem for path in asset("eval", "datasets").glob("*.yaml")} == set(FORMATS)
+    assert list(cards()) == list(FORMATS)
