@@ -12,22 +12,18 @@ from madke.core import events
 from madke.core.errors import UserError, count_of
 from madke.core.question import Question
 from madke.core.transcript import (
-    UNREAD_STATUSES,
     Agreement,
     Called,
     PoolEntry,
     Position,
     Quote,
     Round,
-    Selection,
     Transcript,
     Turn,
-    Verdict,
 )
 from madke.engine.agreement import ConflictMap, conflicts_of, recorded_agreement
 from madke.engine.parse import without_reasoning
 from madke.report.tables import ORACLE, one_line
-from madke.retrieval.pools.pool_file import PoolRecord
 from madke.runs.pools import recorded_pools
 from madke.scoring.arms import Results
 from madke.tasks import get_task
@@ -56,11 +52,10 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
     before = None
     for entry in transcript.rounds:
         given = ", from a file" if transcript.first_round_given and before is None else ""
-        yield from ("", f"--- round {entry.n}{given} ---", *order_lines(entry))
+        yield from ("", f"--- round {entry.n}{given} ---", *_order_lines(entry))
         for turn in entry.turns:
             yield from turn_lines(turn, entry.order, before)
-            yield from reflection_lines(turn)
-        yield from verdict_lines(entry, before)
+        yield from round_lines(entry, before)
         before = entry
     yield from final_lines(transcript)
 
@@ -103,10 +98,7 @@ class DebateLines:
                 turn = Turn(agent=agent, stance=stance, **self._done.pop(agent, {}))
                 yield from turn_lines(turn, before=self._before)
             case events.RoundEnded(round=entry):
-                yield from order_lines(entry)
-                for turn in entry.turns:
-                    yield from reflection_lines(turn)
-                yield from verdict_lines(entry, self._before)
+                yield from (*_order_lines(entry), *round_lines(entry, self._before))
                 self._before = entry
             case events.DebateFinished(transcript=transcript):
                 yield from final_lines(transcript)
@@ -116,8 +108,7 @@ def question_lines(asked: Transcript | Question) -> Iterator[str]:
     """The question with its choices and gold answers."""
     noun = "Claim" if asked.task == "claim" else "Question"
     yield one_line(f"{noun} ({asked.id}): {asked.question}")
-    for letter, choice in lettered(asked.choices):
-        yield f"  ({letter}) {one_line(choice)}"
+    yield from (f"  ({letter}) {one_line(choice)}" for letter, choice in lettered(asked.choices))
     if asked.instructions:
         yield one_line(f"Instructions: {asked.instructions}")
     if asked.answers:
@@ -128,22 +119,21 @@ def pool_lines(pool: Sequence[PoolEntry], partial: Mapping[str, str]) -> Iterato
     """The numbered passages, and the sources that failed."""
     if pool:
         yield "Knowledge pool:"
-        yield from (
-            f"  [{p.n}] {one_line(p.source):<8} {one_line(p.title)}  ({one_line(p.key)}){_found_by(p)}" for p in pool
-        )
+    for p in pool:
+        by = one_line(f", found by {p.asked_by} in round {p.round}") if p.asked_by else ""
+        yield f"  [{p.n}] {one_line(p.source):<8} {one_line(p.title)}  ({one_line(p.key)}){by}"
     yield from (f"  {source} failed: {one_line(why)}" for source, why in partial.items())
 
 
 def prepared_lines(agent: str, stage: str, text: str) -> Iterator[str]:
     """A text that a debater prepared before its first turn."""
-    yield f"{one_line(agent)} prepares {one_line(stage)}:"
-    yield from _indented(text)
+    yield from (f"{one_line(agent)} prepares {one_line(stage)}:", *_indented(text))
 
 
-def order_lines(entry: Round) -> Iterator[str]:
+def _order_lines(entry: Round) -> Iterator[str]:
     """The reading order and its scores, unless it is that of the cast."""
     if list(entry.order) != [turn.agent for turn in entry.turns]:
-        yield f"Read in the order {_names(entry.order)}"
+        yield f"Read in the order {one_line(', '.join(entry.order))}"
     if entry.scores:
         yield f"Path consistency: {_figures(entry.scores)}"
 
@@ -155,46 +145,64 @@ def turn_lines(turn: Turn, order: Sequence[str] = (), before: Round | None = Non
     said = stance.error or stance.text
     if said and before is not None and said in [t.stance.text for t in before.turns if t.agent == turn.agent]:
         yield f"{head}{',' if did else ''} repeats its reply of round {before.n}"
-        return
-    yield head
-    yield from _indented(said)
+    else:
+        yield from (head, *_indented(said))
 
 
-def reflection_lines(turn: Turn) -> Iterator[str]:
-    """A debater's review of its own answer, if the protocol asks for one."""
-    if (found := turn.reflection) is not None:
-        yield f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_left_out(found)}"
-        yield from _indented(found.error or found.text)
+def _actions(turn: Turn, order: Sequence[str]) -> Iterator[str]:
+    if (chosen := turn.selection) is not None:
+        nothing = _NOTHING.get(chosen.status, _NOTHING.get(chosen.rule, "selection failed"))
+        yield (f"selects {numbers(chosen.ids)}" if chosen.ids else nothing) + _left_out(chosen)
+    if (search := turn.search) is not None:
+        found = f"failed: {search.error}" if search.error else numbers(search.ids) or "found nothing"
+        yield one_line(f"searches for {search.query!r}: {found}")
+    read = list(dict.fromkeys(turn.reads))
+    # The usual case, everyone else in the order of the round, is not printed.
+    if read and read != [name for name in order if name != turn.agent]:
+        yield f"reads {one_line(', '.join(read))}"
+    if turn.stance.confidence is not None:
+        yield f"confidence {turn.stance.confidence:g}"
 
 
-def verdict_lines(entry: Round, before: Round | None = None) -> Iterator[str]:
-    """Remarks, verdict, extracted answer and digest of a round. An unchanged verdict takes one line."""
+_NOTHING: Mapping[str, str] = {
+    "unmarked": "selects nothing: no number could be parsed",
+    "echoed": "selects nothing: it only gives back its prompt",
+    "contradictory": "selects nothing: its conclusions differ",
+    "cut": "selects nothing: it was cut off before it named a number",
+    "no_found": "finds nothing helpful in the pool",
+    "none": "selects nothing: no number could be parsed",
+}
+"""Status or rule of a selection without passages -> words."""
+
+
+def round_lines(entry: Round, before: Round | None = None) -> Iterator[str]:
+    """Reviews, remarks, verdict, extracted answer and digest of a round. An unchanged verdict takes one line."""
+    for turn in entry.turns:
+        if (found := turn.reflection) is not None:
+            yield from _reply(f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}", found)
     for remark in entry.remarks:
-        yield f"{one_line(remark.role)} remarks{_left_out(remark)}"
-        yield from _indented(remark.error or remark.text)
+        yield from _reply(f"{one_line(remark.role)} remarks", remark)
     if (verdict := entry.verdict) is not None:
-        head = f"Judge: {_CONSENSUS[verdict.consensus]}{_side_and_answer(verdict)}{_left_out(verdict)}"
-        same = before and before.verdict and verdict.text and verdict.text == before.verdict.text
-        yield f"{head}, as in round {entry.n - 1}" if same else head
-        yield from () if same else _indented(verdict.error or verdict.reason or verdict.text)
+        decided = (verdict.side and f", sides with {verdict.side}", verdict.answer and f", answer [{verdict.answer}]")
+        head = f"Judge: {_CONSENSUS[verdict.consensus]}{''.join(one_line(part) for part in decided if part)}"
+        if before and before.verdict and verdict.text and verdict.text == before.verdict.text:
+            yield f"{head}{_left_out(verdict)}, as in round {entry.n - 1}"
+        else:
+            yield from _reply(head, verdict, verdict.reason)
     if (extracted := entry.extracted) is not None:
-        answer = _answer(extracted.answer, extracted.status)
-        yield f"Answer extracted so far: {answer}{_left_out(extracted)}"
-        yield from _indented(extracted.error or extracted.text)
+        yield from _reply(f"Answer extracted so far: {_answer(extracted.answer, extracted.status)}", extracted)
     if entry.digest is not None:
-        yield f"Summary for the next round{_left_out(entry.digest)}:"
-        yield from _indented(entry.digest.error or entry.digest.text)
+        yield from _reply("Summary for the next round:", entry.digest)
 
 
 def final_lines(transcript: Transcript) -> Iterator[str]:
     """The final answer, why the debate ended, and what it used."""
     final = transcript.final
-    yield ""
     whose = f", {one_line(final.agent)}'s" if final.agent is not None else ""
-    answer = _answer(transcript.answer, transcript.reading)
     # A tied vote, or a summarized debate that ended split.
     tie = f"  ({'split' if final.by == 'summarizer' else 'tie'})" if final.tie else ""
-    yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_left_out(final)}"
+    answer = _answer(transcript.answer, transcript.reading)
+    yield from ("", f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_left_out(final)}")
     if (deferral := transcript.deferral) is not None:
         yield one_line(f"Deferred: {deferral.reason}. It would have answered [{deferral.answer}].")
     if final.scores:
@@ -202,10 +210,9 @@ def final_lines(transcript: Transcript) -> Iterator[str]:
     yield from _indented(final.error or final.text)
     if (agreement := agreement_in(transcript)) is not None:
         yield from agreement_lines(agreement)
-    if not transcript.usage:
-        return
-    used = transcript.total
-    yield f"Ended by: {one_line(transcript.stop_reason)}. {count_of(used.calls, 'call')}, {used.tokens:,} tokens."
+    if transcript.usage:
+        used = transcript.total
+        yield f"Ended by: {one_line(transcript.stop_reason)}. {count_of(used.calls, 'call')}, {used.tokens:,} tokens."
 
 
 _SATISFIED = {
@@ -215,57 +222,16 @@ _SATISFIED = {
 }
 
 
+def _reply(head: str, said: Called, text: str = "") -> Iterator[str]:
+    yield from (f"{head}{_left_out(said)}", *_indented(said.error or text or said.text))
+
+
 def _answer(answer: str | None, status: str) -> str:
     return f"none ({status})" if answer is None else f"[{one_line(answer)}]"
 
 
-def _names(agents: Iterable[str]) -> str:
-    return one_line(", ".join(agents))
-
-
 def _figures(scores: Mapping[str, float]) -> str:
     return one_line(", ".join(f"{name} {score:.4g}" for name, score in scores.items()))
-
-
-def _found_by(entry: PoolEntry) -> str:
-    return one_line(f", found by {entry.asked_by} in round {entry.round}") if entry.asked_by else ""
-
-
-def _actions(turn: Turn, order: Sequence[str]) -> Iterator[str]:
-    if turn.selection is not None:
-        yield f"{_chosen(turn.selection)}{_left_out(turn.selection)}"
-    if (search := turn.search) is not None:
-        found = f"failed: {search.error}" if search.error else numbers(search.ids) or "found nothing"
-        yield one_line(f"searches for {search.query!r}: {found}")
-    read = list(dict.fromkeys(turn.reads))
-    # The usual case, everyone else in the order of the round, is not printed.
-    if read and read != [name for name in order if name != turn.agent]:
-        yield f"reads {_names(read)}"
-    if turn.stance.confidence is not None:
-        yield f"confidence {turn.stance.confidence:g}"
-
-
-def _chosen(selection: Selection) -> str:
-    if selection.ids:
-        return f"selects {numbers(selection.ids)}"
-    if selection.status in UNREAD_STATUSES:
-        return f"selects nothing: {_UNREAD[selection.status]}"
-    why = {"no_found": "finds nothing helpful in the pool", "none": _UNPARSED}
-    return why.get(selection.rule, "selection failed")
-
-
-_UNPARSED = "selects nothing: no number could be parsed"
-_UNREAD: Mapping[str, str] = {
-    "unmarked": "no number could be parsed",
-    "echoed": "it only gives back its prompt",
-    "contradictory": "its conclusions differ",
-    "cut": "it was cut off before it named a number",
-}
-
-
-def _side_and_answer(verdict: Verdict) -> str:
-    decided = (verdict.side and f", sides with {verdict.side}", verdict.answer and f", answer [{verdict.answer}]")
-    return "".join(one_line(part) for part in decided if part)
 
 
 def _left_out(reply: Called) -> str:
@@ -394,27 +360,19 @@ def header(agreement: Agreement) -> str:
 # Maps of disagreements
 
 
-def pool_texts(transcript: Transcript, record: PoolRecord | None) -> Mapping[int, str] | None:
-    """Pool number -> title and text, as debaters are looked up in them; None without the pool's record."""
-    if record is None or not transcript.pool:
-        return None
-    held = {(passage.source, passage.key): passage for passage in reversed(record.passages)}
-    found = {entry.n: held.get((entry.source, entry.key)) for entry in transcript.pool}
-    return {n: f"{passage.title}\n{passage.text}" for n, passage in found.items() if passage is not None}
-
-
-def map_of(transcript: Transcript, record: PoolRecord | None) -> ConflictMap | None:
-    """The map of one debate; None if it has none, or if its task is not known here."""
-    try:
-        return conflicts_of(transcript, get_task(transcript.task), pool_texts(transcript, record))
-    except UserError:
-        return None
-
-
 def maps_of(results: Results) -> Iterator[ConflictMap]:
-    """The maps of an arm's debates, with the passages of its pool file if it is there and has not changed."""
-    record = recorded_pools(results.path, results.config)
-    for transcript in results.transcripts():
-        found = map_of(transcript, record(transcript.id))
+    """The maps of an arm's debates, with the passages of its pool file if it is there and has not changed.
+
+    Debates without a map have none, nor do those of a task that is not known here.
+    """
+    record_of = recorded_pools(results.path, results.config)
+    for t in results.transcripts():
+        record = record_of(t.id) if t.pool else None
+        held = {(p.source, p.key): f"{p.title}\n{p.text}" for p in reversed(record.passages)} if record else {}
+        known = {each.n: held[each.source, each.key] for each in t.pool if (each.source, each.key) in held}
+        try:
+            found = conflicts_of(t, get_task(t.task), known if record else None)
+        except UserError:
+            continue
         if found is not None:
             yield found

@@ -28,7 +28,6 @@ from madke.engine.scene import Scene
 from madke.engine.settings import Debater, Knowledge
 from madke.engine.simulate import Trace, World, equal_scores, nothing_found
 from madke.engine.variant import Variant
-from madke.retrieval.web import SnippetsSource
 from madke.tasks import get_task
 
 
@@ -169,23 +168,18 @@ class _Placeholder:
 
     async def complete(self, request: ChatRequest) -> Completion:
         self.requests.append(request)
-        return Completion(text=self._text(request))
-
-    def _text(self, request: ChatRequest) -> str:
         purpose = request.purpose
-        match purpose.stage:
-            case "select":
-                return "Selected: [0] [1]"
-            case "judge":
-                return "Verdict: DIFFERENT"
-            case "reflect":
-                return "This is what the debater finds in its own answer.\nVerdict: REVISE"
-            case "pick":
-                return f"[{self._names[0]}]"
-        if purpose.agent not in self._names:
-            return f"These are the words of the {purpose.agent}."
-        answer = marked(f"{purpose.agent}'s answer in round {purpose.round}", self._marker)
-        return f"These are the reasons of {purpose.agent}. The answer is {answer}."
+        of_stage = {
+            "select": "Selected: [0] [1]",
+            "judge": "Verdict: DIFFERENT",
+            "reflect": "This is what the debater finds in its own answer.\nVerdict: REVISE",
+            "pick": f"[{self._names[0]}]",
+        }
+        text = f"These are the words of the {purpose.agent}."
+        if purpose.agent in self._names:
+            answer = marked(f"{purpose.agent}'s answer in round {purpose.round}", self._marker)
+            text = f"These are the reasons of {purpose.agent}. The answer is {answer}."
+        return Completion(text=of_stage.get(purpose.stage, text))
 
 
 def _first_round(protocol: Protocol) -> Sequence[Turn]:
@@ -196,23 +190,13 @@ def _first_round(protocol: Protocol) -> Sequence[Turn]:
 
 
 def _pool(question: Question, knowledge: Knowledge) -> KnowledgePool:
-    """Passages of the sample about the question, as many of each source as the protocol keeps."""
-    passages: list[Passage] = []
-    for source in knowledge.sources:
-        found = _web(question, source) if source == "google" else [*_pages(question, source)]
-        passages += found[: knowledge.count(source)]
-    return KnowledgePool(passages=tuple(passages[: knowledge.pool_limit]))
-
-
-def _web(question: Question, source: str) -> Sequence[Passage]:
-    results = SnippetsSource(asset("eval", "samples", "web.jsonl"), name=source)
-    return results.search([question.question], 20)[0].passages
-
-
-def _pages(question: Question, source: str) -> Iterator[Passage]:
-    """The passages of the page with the evidence, and then the others, in the order of the file."""
+    """Passages of the sample, those of the page with the evidence first, as many of each source as are kept."""
     rows = [row for _, row in read_jsonl(asset("indexes", "sample", "passages.jsonl"))]
     pages = {row["title"] for row in rows if row["id"] in question.metadata["gold_passages"]}
     rows.sort(key=lambda row: row["title"] not in pages)
-    for rank, row in enumerate(rows):
-        yield Passage(source=source, key=row["id"], title=row["title"], text=row["text"], score=0.0, rank=rank)
+    passages = [
+        Passage(source=source, key=row["id"], title=row["title"], text=row["text"], score=0.0, rank=rank)
+        for source in knowledge.sources
+        for rank, row in enumerate(rows[: knowledge.count(source)])
+    ]
+    return KnowledgePool(passages=tuple(passages[: knowledge.pool_limit]))

@@ -23,7 +23,6 @@ from madke.core.chat import Message, Usage
 from madke.core.errors import UserError
 from madke.core.events import Listener
 from madke.core.knowledge import KnowledgePool
-from madke.core.transcript import Transcript
 from madke.engine.parse import without_reasoning
 from madke.models.limiter import allow_connections
 from madke.models.store import CallStore
@@ -50,14 +49,15 @@ class _Repeats:
     live: Counter[int] = field(default_factory=Counter)
     """Repeat -> number of requests that wait for it."""
 
-
-@dataclass(slots=True)
-class Attempt:
-    """One request's debate of a question."""
-
-    repeat: int
-    delivered: bool = False
-    """Set it when the whole answer has been sent."""
+    def choose(self, *, retry: bool) -> int:
+        """The repeat of a request; see :class:`Ledger`."""
+        if not retry:
+            return next(n for n in count() if n not in self.live and n not in self.delivered)
+        if left := self.started - self.delivered - self.live.keys():
+            return min(left)
+        if self.live:
+            return min(self.live, key=lambda n: (self.live[n], n))
+        return max(self.delivered, default=0)
 
 
 class Ledger:
@@ -82,37 +82,25 @@ class Ledger:
                 known = self._asked[run, question]
                 (known.delivered if state == "delivered" else known.started).add(int(repeat))
 
-    @contextmanager
-    def attempt(self, run: str, question: str, *, retry: bool) -> Iterator[Attempt]:
-        """The attempt of a request, until the request ends."""
+    def start(self, run: str, question: str, *, retry: bool) -> int:
+        """The repeat that a request debates."""
         known = self._asked[run, question]
-        attempt = Attempt(_retried(known) if retry else _free(known))
-        self._write(run, question, attempt.repeat, known.started, "started")
-        known.live[attempt.repeat] += 1
-        try:
-            yield attempt
-        finally:
-            known.live -= Counter([attempt.repeat])
-            if attempt.delivered:
-                self._write(run, question, attempt.repeat, known.delivered, "delivered")
+        repeat = known.choose(retry=retry)
+        self._write(run, question, repeat, known.started, "started")
+        known.live[repeat] += 1
+        return repeat
+
+    def end(self, run: str, question: str, repeat: int, *, delivered: bool) -> None:
+        """The request is over; ``delivered``: the whole answer has been sent."""
+        known = self._asked[run, question]
+        known.live -= Counter([repeat])
+        if delivered:
+            self._write(run, question, repeat, known.delivered, "delivered")
 
     def _write(self, run: str, question: str, repeat: int, known: set[int], state: str) -> None:
         if repeat not in known:
             known.add(repeat)
             self._file.write(json.dumps([run, question, repeat, state]).encode() + b"\n")
-
-
-def _free(known: _Repeats) -> int:
-    return next(n for n in count() if n not in known.live and n not in known.delivered)
-
-
-def _retried(known: _Repeats) -> int:
-    left = known.started - known.delivered - known.live.keys()
-    if left:
-        return min(left)
-    if known.live:
-        return min(known.live, key=lambda n: (known.live[n], n))
-    return max(known.delivered, default=0)
 
 
 class Debates:
@@ -143,10 +131,11 @@ class Debates:
             message = f"{self.waiting} requests are waiting; try again later"
             raise Refusal(429, message, kind="rate_limit_error", code="queue_full", retry_after=BUSY_SECONDS)
         self.turns += 1
+        turn = ServedRequest(self)
         try:
-            with ServedRequest(self) as turn:
-                yield turn
+            yield turn
         finally:
+            turn.close()
             self.turns -= 1
 
     def check(self) -> None:
@@ -188,18 +177,16 @@ class ServedRequest:
 
     def __init__(self, debates: Debates) -> None:
         self._debates = debates
-        self._attempt: Attempt | None = None
-        self._held = ExitStack()
-        self._has_slot = False
+        self._debated: tuple[str, str, int] | None = None
+        """Run, question and repeat."""
+        self._is_delivered = self._has_slot = False
         self._until = time.monotonic() + debates.options.deadline
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        # Also the slot: work that does not end when it is cancelled keeps no place.
+    def close(self) -> None:
+        """End the request. Work that does not end when it is cancelled keeps no place."""
         self._give_back()
-        self._held.close()
+        if self._debated is not None:
+            self._debates.ledger.end(*self._debated, delivered=self._is_delivered)
 
     async def debate(self, ask: Ask, listen: Listener, *, deltas: bool = False) -> Served:
         """Debate the question when there is a free slot.
@@ -215,14 +202,17 @@ class ServedRequest:
                 completion = await run.call("condense", ask.condensing, asked=ask.question)
                 text, usage = without_reasoning(completion.text).strip(), completion.usage
             question = run.question(text, ask.instructions)
-            self._attempt = self._held.enter_context(debates.ledger.attempt(run.name, question.id, retry=ask.retry))
-            transcript, pool = await run.debate(question, self._attempt.repeat, listen, deltas=deltas)
+            repeat = debates.ledger.start(run.name, question.id, retry=ask.retry)
+            self._debated = run.name, question.id, repeat
+            transcript, pool = await run.debate(question, repeat, listen, deltas=deltas)
             if transcript.status == "failed":
                 message = f"the debate failed: {transcript.final.error or transcript.stop_reason}"
                 raise Refusal(502, message, kind="server_error", code="debate_failed")
-            debates.transcripts.keep(run.name, transcript, ask.protocol)
+        text = transcript.answer or transcript.final.text or "The debate ended without an answer."
+        if transcript.deferral is not None:
+            text = f"I leave this question to a person: {transcript.deferral.reason}."
         usage += Debate(transcript=transcript).usage
-        return Served(run=run, transcript=transcript, pool=pool, text=_final(transcript), usage=usage)
+        return Served(run=run, transcript=transcript, pool=pool, text=text, usage=usage)
 
     async def search(self, query: str, sources: Sequence[str] | None, k: int) -> KnowledgePool:
         """The best ``k`` passages of each of these sources; None: of all that the server offers."""
@@ -238,8 +228,7 @@ class ServedRequest:
 
     def delivered(self) -> None:
         """Say that the whole answer has been sent; the same question debates anew from now on."""
-        if self._attempt is not None:
-            self._attempt.delivered = True
+        self._is_delivered = True
 
     @asynccontextmanager
     async def _working(self) -> AsyncIterator[None]:
@@ -266,10 +255,3 @@ class ServedRequest:
             self._has_slot = False
             self._debates.running -= 1
             self._debates.slots.release()
-
-
-def _final(done: Transcript) -> str:
-    """The final text of a debate."""
-    if done.deferral is not None:
-        return f"I leave this question to a person: {done.deferral.reason}."
-    return done.answer or done.final.text or "The debate ended without an answer."

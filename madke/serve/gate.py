@@ -48,11 +48,6 @@ class Access:
     origins: Sequence[str] = ()
     """Origins of web pages of others that may ask."""
 
-    @property
-    def is_private(self) -> bool:
-        """Whether only those with a key, or programs of this machine, may ask."""
-        return bool(self.keys) or self.host in LOCAL_HOSTS
-
     def check(self, method: str, path: str, headers: Headers) -> int:
         """The number of the request's key, 0 without keys; Refusal if the request is not allowed."""
         hosts = headers.getlist("host")

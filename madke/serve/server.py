@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from madke._util.concurrency import DaemonThreads, cancelled
+from madke._util.concurrency import DaemonThreads
 from madke._util.logs import quieten_servers
 from madke.core.errors import UserError
 from madke.runs.runner import COLLECTING
@@ -65,7 +65,7 @@ def create_app(debates: Debates, access: Access) -> Starlette:
     return Starlette(
         routes=[
             *openai_routes(debates),
-            *page_routes(debates, lists=access.is_private),
+            *page_routes(debates),
             Route("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
         ],
         middleware=[*([cors] if access.origins else []), Middleware(Gate, access=access)],
@@ -238,6 +238,4 @@ async def serve(
     asyncio.get_running_loop().set_default_executor(DaemonThreads())
     async with debates:
         ready()
-        warming = asyncio.create_task(debates.offers.warm())
         await Server(app, debates, grace=grace).serve([listening])
-        await cancelled(warming)

@@ -1,4 +1,4 @@
-"""Finished debates of a server: their addresses, what stands there, and the list of the latest."""
+"""Finished debates of a server: their addresses, and what stands there."""
 
 from __future__ import annotations
 
@@ -24,9 +24,6 @@ from madke.serve.refusals import Refusal
 from madke.serve.served_run import ServedRun
 
 _log = logging.getLogger(__name__)
-
-LISTED = 50
-"""Debates in the list of the page."""
 
 SCHEME = "madke:/"
 """Before the path of a transcript, in its address for clients without HTTP."""
@@ -59,23 +56,6 @@ class Transcripts:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._latest: dict[str, dict[str, object]] = {}
-        """Path -> line of the page's list, the last one last."""
-
-    def keep(self, run: str, done: Transcript, protocol: str) -> None:
-        """List a debate that has ended now. A split one is listed without its answer."""
-        is_split = done.agreement is not None and done.agreement.outcome == "split"
-        path = self._path(f"{run}/{done.id}/{done.repeat}")
-        line = {"question": done.question, "answer": None if is_split else done.answer, "is_split": is_split}
-        self._latest.pop(path, None)
-        self._latest[path] = {**line, "protocol": protocol, "path": path}
-        if len(self._latest) > LISTED:
-            del self._latest[next(iter(self._latest))]
-
-    @property
-    def latest(self) -> list[dict[str, object]]:
-        """The latest debates of this server, newest first."""
-        return [*reversed(self._latest.values())]
 
     def address(self, served: Served, request: Request | None) -> str:
         """The address of a debate's transcript, as the client of the request reaches the server."""

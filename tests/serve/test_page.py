@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from madke.core.knowledge import Hits, Passage
@@ -188,10 +187,6 @@ def test_back_and_forward_go_from_debate_to_debate(opened: Callable[..., Any]) -
     page.go_forward()
     expect(answer).to_have_text("AnswerAuthor 15")
     page.get_by_role("button", name="Ask another").click()
-    latest = page.locator("#earlier-list li")
-    expect(latest.first).to_contain_text("Who wrote book 15?Author 15 · madke")
-    latest.nth(1).get_by_role("link").click()
-    expect(answer).to_have_text("AnswerAuthor 14")
 
 
 def test_a_reload_offers_to_go_on(opened: Callable[..., Any], slow: Upstream) -> None:
@@ -204,25 +199,6 @@ def test_a_reload_offers_to_go_on(opened: Callable[..., Any], slow: Upstream) ->
     page.get_by_role("button", name="Go on").click()
     expect(page.locator("#state")).to_have_text("AnswerAuthor 16")
     assert slow.stages[before:].count("select") == 0
-
-
-def test_the_list_is_not_for_everybody(upstream: Upstream, tmp_path: Path) -> None:
-    accesses = {"keys": Access(keys=["k"]), "public": Access(host="0.0.0.0"), "local": Access()}
-    found = {}
-    for name, access in accesses.items():
-        with serving(tmp_path / name, upstream, access=access) as server:
-            server.client(api_key="k").chat.completions.create(
-                model="madke", messages=[{"role": "user", "content": "Who wrote book 18?"}]
-            )
-            found[name] = page_list(server), page_list(server, authorization="Bearer k")
-    assert found["keys"][0].status_code == 401
-    assert [each["answer"] for each in found["keys"][1].json()] == ["Author 18"]
-    assert found["public"][0].json() == []
-    assert [each["answer"] for each in found["local"][0].json()] == ["Author 18"]
-
-
-def page_list(at: Serving, **headers: str) -> Any:
-    return httpx2.get(f"{at.url}/page/debates", headers=headers)
 
 
 def test_a_key_is_asked_for_and_kept_for_the_tab(
@@ -243,7 +219,6 @@ def test_a_key_is_asked_for_and_kept_for_the_tab(
         assert not [request.url for request in seen if "secret" in request.url]
         page.goto(locked.url)
         expect(page.get_by_label("Question")).to_be_visible()
-        expect(page.locator("#earlier-list")).to_contain_text(QUESTION)
         assert page.evaluate("JSON.stringify(localStorage)").find("secret") == -1
         page.close()
 

@@ -87,13 +87,13 @@ def test_a_transcript_is_found_by_its_place_in_the_file(
     upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serving(tmp_path, upstream) as server:
-        http = server.client()._client
-        for number in (1, 2, 3):
-            ask(server, f"Who wrote book {number}?")
-        third, second, first = (each["path"] for each in http.get(f"{server.url}/page/debates").json())
+        client = server.client()
+        asked = [[{"role": "user", "content": f"Who wrote book {number}?"}] for number in (1, 2, 3)]
+        done = [client.chat.completions.create(model="madke", messages=each) for each in asked]
+        first, second, third = (each.madke["transcript"] for each in done)
 
-        def read(path: str) -> Any:
-            return http.get(server.url + path, headers={"accept": "application/json"})
+        def read(address: str) -> Any:
+            return client._client.get(address, headers={"accept": "application/json"})
 
         assert read(third).json()["answer"] == "Author 3"
         (file,) = tmp_path.glob("madke-*/transcripts.jsonl")

@@ -10,7 +10,6 @@ let shown = location.pathname; // The page whose view is shown.
 function show(name, ...also) {
   for (const [each, view] of Object.entries(views)) view.hidden = each !== name;
   for (const [each, control] of Object.entries(controls)) control.hidden = !also.includes(each);
-  byId("earlier").hidden = name !== "ask" || byId("earlier-list").childElementCount === 0;
 }
 
 function say(text, error = false) {
@@ -56,13 +55,10 @@ async function begin() {
   adapt();
   const before = history.state?.asked;
   if (choices.some(({ name }) => name === before?.protocol)) return reloaded(before);
-  await showForm();
+  showForm();
 }
 
-/** The form, with the latest debates. */
-async function showForm() {
-  await listEarlier();
-  if (shown !== "/") return; // The reader has gone on.
+function showForm() {
   document.title = "madke";
   show("ask");
   byId("question").focus();
@@ -76,16 +72,6 @@ function reloaded(question) {
   show("debate", "again", "new");
   say("The page was loaded again. Calls that had finished are kept.");
   controls.again.focus({ preventScroll: true });
-}
-
-/** The latest debates of this server. */
-async function listEarlier() {
-  const found = await ask("/page/debates").then((response) => response.json(), () => []);
-  const line = ({ question, answer, is_split, protocol, path }) => {
-    const said = is_split ? "no consensus" : answer ?? "no answer";
-    return el("li", {}, el("a", { href: path, title: question, dir: "auto" }, question), el("span", { class: "note", dir: "auto" }, `${said} · ${protocol}`));
-  };
-  fill(byId("earlier-list"), found.map(line));
 }
 
 function failed(error) {
@@ -149,7 +135,7 @@ controls.new.addEventListener("click", async () => {
   if (shown === "/") history.replaceState(null, "");
   else goTo("/");
   if (!choices) return begin();
-  await showForm();
+  showForm();
   byId("question").select();
 });
 addEventListener("keydown", (event) => event.key === "Escape" && closePassage() && event.preventDefault());
