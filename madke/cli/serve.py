@@ -17,7 +17,7 @@ from madke.core.errors import UserError
 from madke.runs.request import COST, RunOptions, RunRequest
 
 _NOT_FOR_SERVERS = "batch deadline engine replay retry_degraded"
-_HTTP = ("alias", "host", "port", "no_auth", "cors", "queue", "grace")
+_HTTP = ("alias", "host", "port", "no_auth", "queue", "grace")
 """Options that mean nothing to a client on standard input and output."""
 
 EPILOG = flags.epilog(
@@ -48,7 +48,6 @@ def command(
     host: Annotated[str, option("Address to listen at.", "ADDRESS", SERVER)] = "127.0.0.1",
     port: Annotated[int, option("Port; 0: a free one.", "N", SERVER, min=0, max=65535)] = 8000,
     no_auth: Annotated[bool, switch("--no-auth", "Serve other addresses than 127.0.0.1 without keys.", SERVER)] = False,
-    cors: Annotated[list[str] | None, option("Origin of pages that may ask. Repeatable.", "ORIGIN", SERVER)] = None,
     queue: Annotated[int, option("Requests that may wait for a place.", "N", SERVER, min=0)] = 256,
     deadline: Annotated[
         float, option("Maximum seconds of a request, waiting included.", "S", COST, min=0.001)
@@ -96,7 +95,7 @@ def command(
     from madke.serve.gate import Access
     from madke.serve.server import create_app, listening_socket, serve
 
-    app = create_app(debates, Access(keys=keys, host=host, origins=cors or ()))
+    app = create_app(debates, Access(keys=keys, host=host))
     listening = listening_socket(host, port)
     place = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 

@@ -50,20 +50,39 @@ def write_inspect(arms: Sequence[Results], folder: Path) -> dict[str, int]:
 
 
 def _log_of(arm: Results) -> Any:
-    from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSpec, EvalStats
+    from inspect_ai.log import (
+        EvalConfig,
+        EvalDataset,
+        EvalLog,
+        EvalMetric,
+        EvalResults,
+        EvalScore,
+        EvalSpec,
+        EvalStats,
+    )
 
-    start, spec = _first_start(arm), arm.config
+    spec, start = arm.config, datetime.fromtimestamp(0, UTC)
+    if sessions := sessions_of(arm.path) if arm.path.is_dir() else ():
+        start = datetime.fromisoformat(str(sessions[0].get("started", start.isoformat()))).astimezone(UTC)
     samples = [_sample(transcript, calls, start) for transcript, calls in _debates_with_calls(arm)]
-    began = start.isoformat()
     models = {} if spec is None else {role: split_address(name)[0] for role, name in spec.models.items()}
     ids = list(dict.fromkeys(sample.id for sample in samples))
     done = spec is None or len(samples) == len(spec.questions) * spec.repeats
-    identity = short_hash(f"{arm.name} {began}".encode())
+    identity = short_hash(f"{arm.name} {start.isoformat()}".encode())
+    values: dict[str, dict[str, list[float]]] = {}
+    for sample in samples:
+        for name, score in sample.scores.items():
+            values.setdefault(name, {}).setdefault(sample.id, []).append(score.value)
+    scores = []
+    for name, of in values.items():
+        mean = EvalMetric(name="mean", value=fmean(map(fmean, of.values())))
+        kept = {"name": name, "scorer": name, "reducer": "mean", "scored_samples": len(of), "metrics": {"mean": mean}}
+        scores.append(EvalScore(**kept))
     return EvalLog(
         status="success" if done else "cancelled",
         eval=EvalSpec(
             **{name: identity for name in ("eval_id", "run_id", "task_id")},
-            created=began,
+            created=start.isoformat(),
             task=arm.name,
             solver="madke",
             dataset=EvalDataset(name=spec.data if spec else arm.name, samples=len(ids), sample_ids=ids),
@@ -72,35 +91,16 @@ def _log_of(arm: Results) -> Any:
             packages={"madke": __version__},
             metadata={"protocol": spec.variant if spec else "predictions", "models": models},
         ),
-        results=_results(samples),
+        results=EvalResults(
+            total_samples=len(samples), completed_samples=sum(each.error is None for each in samples), scores=scores
+        ),
         stats=EvalStats(
-            started_at=began,
-            completed_at=max((sample.completed_at for sample in samples), default=began),
+            started_at=start.isoformat(),
+            completed_at=max((sample.completed_at for sample in samples), default=start.isoformat()),
             model_usage=_summed(sample.model_usage for sample in samples),
         ),
         samples=samples,
     )
-
-
-def _results(samples: Sequence[Any]) -> Any:
-    from inspect_ai.log import EvalMetric, EvalResults, EvalScore
-
-    held: dict[str, dict[str, list[float]]] = {}
-    for sample in samples:
-        for name, score in sample.scores.items():
-            held.setdefault(name, {}).setdefault(sample.id, []).append(score.value)
-    scores = [
-        EvalScore(
-            name=name,
-            scorer=name,
-            reducer="mean",
-            scored_samples=len(values),
-            metrics={"mean": EvalMetric(name="mean", value=fmean(map(fmean, values.values())))},
-        )
-        for name, values in held.items()
-    ]
-    finished = sum(sample.error is None for sample in samples)
-    return EvalResults(total_samples=len(samples), completed_samples=finished, scores=scores)
 
 
 def _sample(t: Transcript, calls: Sequence[Recorded], began: datetime) -> Any:
@@ -109,13 +109,14 @@ def _sample(t: Transcript, calls: Sequence[Recorded], began: datetime) -> Any:
     from inspect_ai.scorer import Score
 
     output = ModelOutput.from_content(model="madke", content=t.answer or "")
-    scored = t.answers and t.status not in ("failed", "deferred")
-    values, metrics = row(t) if scored else {}, metrics_of(get_task(t.task))
+    values = row(t) if t.answers and t.status not in ("failed", "deferred") else {}
+    metrics = metrics_of(get_task(t.task))
+    failed = t.final.error or "all calls of a round failed"
     events, now = [], began  # runs record no times: calls follow each other
     for call in calls:
         events.append(_event(call, now))
         now += timedelta(seconds=call.completion.seconds)
-    failed = t.final.error or "all calls of a round failed"
+    about = {"status": t.status, "stop_reason": t.stop_reason, "rounds": len(t.rounds), "calls": t.total.calls}
     return EvalSample(
         id=t.id,
         epoch=t.repeat + 1,
@@ -125,15 +126,9 @@ def _sample(t: Transcript, calls: Sequence[Recorded], began: datetime) -> Any:
         messages=[ChatMessageUser(content=t.question), output.message],
         output=output,
         scores={name: Score(value=value, answer=t.answer) for name, value in values.items() if name in metrics},
-        metadata={
-            **t.metadata,
-            "madke_status": t.status,
-            "madke_stop_reason": t.stop_reason,
-            "madke_rounds": len(t.rounds),
-            "madke_calls": t.total.calls,
-        },
+        metadata={**t.metadata, **{f"madke_{name}": value for name, value in about.items()}},
         events=events,
-        model_usage=_summed({_model(call): _usage(call)} for call in calls),
+        model_usage=_summed({event.model: event.output.usage} for event in events),
         started_at=began.isoformat(),
         completed_at=now.isoformat(),
         total_time=(now - began).total_seconds(),
@@ -151,21 +146,31 @@ def _event(call: Recorded, began: datetime) -> Any:
         ContentText,
         GenerateConfig,
         ModelOutput,
+        ModelUsage,
     )
 
     kinds = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
-    reply = call.completion
-    reasoning = [ContentReasoning(reasoning=reply.reasoning)] if reply.reasoning else []
+    reply, purpose, (model, *_) = call.completion, call.purpose, split_address(call.model)
     output = ModelOutput.from_content(
-        model=_model(call),
-        content=[*reasoning, ContentText(text=reply.text)],
+        model=model,
+        content=[
+            *([ContentReasoning(reasoning=reply.reasoning)] if reply.reasoning else []),
+            ContentText(text=reply.text),
+        ],
         stop_reason=_STOP_REASONS.get(reply.finish_reason, "unknown"),
         error=reply.error,
     )
-    output.usage, output.time = _usage(call), reply.seconds
+    output.time = reply.seconds
+    output.usage = ModelUsage(  # Inspect counts tokens of a prefix cache apart from other input tokens
+        input_tokens=reply.usage.prompt_tokens - reply.usage.cached_tokens,
+        input_tokens_cache_read=reply.usage.cached_tokens,
+        output_tokens=reply.usage.completion_tokens,
+        reasoning_tokens=reply.usage.reasoning_tokens,
+        total_tokens=reply.usage.prompt_tokens + reply.usage.completion_tokens,
+    )
     return ModelEvent(
-        model=_model(call),
-        role=f"{call.purpose.agent}, {call.purpose.stage}, round {call.purpose.round}",
+        model=model,
+        role=f"{purpose.agent}, {purpose.stage}, round {purpose.round}",
         input=[kinds[each.role](content=each.content) for each in call.messages],
         tools=[],
         tool_choice="none",
@@ -179,24 +184,6 @@ def _event(call: Recorded, began: datetime) -> Any:
     )
 
 
-def _model(call: Recorded) -> str:
-    return split_address(call.model)[0]
-
-
-def _usage(call: Recorded) -> Any:
-    """Inspect counts tokens of a prefix cache apart from other input tokens."""
-    from inspect_ai.model import ModelUsage
-
-    usage = call.completion.usage
-    return ModelUsage(
-        input_tokens=usage.prompt_tokens - usage.cached_tokens,
-        input_tokens_cache_read=usage.cached_tokens,
-        output_tokens=usage.completion_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        total_tokens=usage.prompt_tokens + usage.completion_tokens,
-    )
-
-
 def _summed(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     total: dict[str, Any] = {}
     for part in parts:
@@ -205,34 +192,19 @@ def _summed(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return total
 
 
-# Recorded calls
-
-
-def _recorded_calls(arm: Results) -> Iterator[Recorded]:
-    """In the order of writing; none if the call store is gone, or for predictions."""
-    if not arm.path.is_dir() or not (file := run_files(arm.path).calls).is_file():
-        return
-    # In the store that the arms of an experiment share, calls carry the name of their arm.
-    shared = file.resolve().parent != arm.path.resolve()
-    with CallStore(file) as store:
-        yield from store.recorded(payer=arm.path.resolve().name if shared else "")
-
-
 def _debates_with_calls(arm: Results) -> Iterator[tuple[Transcript, Sequence[Recorded]]]:
-    """Each debate with its own calls by round. The calls of a whole run are held in memory."""
-    calls: dict[str, list[Recorded]] = {}
-    for call in _recorded_calls(arm):
-        calls.setdefault(call.purpose.question, []).append(call)
+    """Each debate with its own calls by round; none if the call store is gone, or for predictions.
+
+    The calls of a whole run are held in memory.
+    """
+    calls: dict[tuple[str, int], list[Recorded]] = {}
+    if arm.path.is_dir() and (file := run_files(arm.path).calls).is_file():
+        # In the store that the arms of an experiment share, calls carry the name of their arm.
+        shared = file.resolve().parent != arm.path.resolve()
+        with CallStore(file) as store:
+            for call in store.recorded(payer=arm.path.resolve().name if shared else ""):
+                calls.setdefault((call.purpose.question, call.purpose.repeat), []).append(call)
     for t in arm.transcripts():
-        mine = (call for call in calls.get(t.id, ()) if call.purpose.repeat == t.repeat)
         # Stores also hold searches and grades.
-        yield t, sorted((c for c in mine if c.purpose.stage in t.usage), key=lambda call: call.purpose.round)
-
-
-def _first_start(arm: Results) -> datetime:
-    """The start of the run's first command; the beginning of 1970 if it is not known."""
-    sessions = sessions_of(arm.path) if arm.path.is_dir() else ()
-    try:
-        return datetime.fromisoformat(str(sessions[0]["started"])).astimezone(UTC)
-    except (IndexError, KeyError, ValueError):
-        return datetime.fromtimestamp(0, UTC)
+        own = (call for call in calls.get((t.id, t.repeat), ()) if call.purpose.stage in t.usage)
+        yield t, sorted(own, key=lambda call: call.purpose.round)

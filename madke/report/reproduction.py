@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +14,6 @@ from madke.engine.wording import PAPER
 from madke.experiments.own_choice import named_for, same_model
 from madke.experiments.recipe import DerivedClaim, Place, Recipe
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
-from madke.runs.record import RunRecord
 from madke.scoring.arms import ArmValues, Results, of_dataset, open_results
 from madke.scoring.metrics import GRADER, heading_of, is_share
 from madke.scoring.scored import arm_of, grader_of
@@ -65,54 +64,69 @@ class Figure:
         return "reproduced"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Arm:
-    """An arm of ours."""
+def figures(recipe: Recipe, folders: Sequence[Path] = ()) -> list[Figure]:
+    """Every published figure of a recipe with ours of the arms in ``folders``, in the order of the recipe.
 
-    results: Results
-    recipe: Recipe
+    An arm whose model the paper does not have adds its own figures, after those of the paper.
+    """
+    arms = {arm.name: (arm, arm_of(arm)) for arm in open_results(folders)} if folders else {}
+    models = {
+        name: [*dict.fromkeys(arm.config.models.values() if arm.config else ())] for name, (arm, _) in arms.items()
+    }
+    kinds = recipe.published_with
 
-    @cached_property
-    def values(self) -> ArmValues:
-        return arm_of(self.results)
+    def with_ours(figure: Figure, *, own: bool) -> Figure:
+        """``own``: the paper does not have the arm's model."""
+        arm, whole = arms[figure.arm]
+        values = of_dataset(whole, None if figure.dataset == ALL_DATASETS else figure.dataset)
+        ours = values.mean(figure.metric)
+        reasons = tuple(_reasons(recipe, arm, values, figure)) if ours else ()
+        known = replace(figure, ours=ours, ours_by=", ".join(models[figure.arm]))
+        return replace(known, reasons=("other model", *reasons) if own and ours else reasons)
 
-    @property
-    def models(self) -> list[str]:
-        return list(dict.fromkeys(self.results.config.models.values() if self.results.config else ()))
+    found: list[Figure] = []
+    played: set[str] = set()
+    for model, name, dataset, metric, value in recipe.figures():
+        figure = Figure(model=model, arm=name, dataset=dataset, metric=metric, published=value)
+        theirs = model.split(" and ")  # whether the paper's models play all roles
+        if models.get(name) and all(any(same_model(own, each) for each in theirs) for own in models[name]):
+            played.add(name)
+            figure = with_ours(figure, own=False)
+            n = kinds.questions.get(dataset, recipe.limit) or (figure.ours.n if figure.ours else None)
+            if n is not None and is_share(metric):  # the interval of a mean such as F1 is no wider
+                figure = replace(figure, published_interval=wilson(round(value * n), n))
+        found.append(figure)
+    wanted = dict.fromkeys((arm, dataset, metric) for _, arm, dataset, metric, _ in recipe.figures())
+    wanted |= dict.fromkeys(
+        (arm, dataset, each) for arm in arms for dataset, of in kinds.figures.items() for each in of
+    )
+    for name, dataset, metric in wanted:
+        if name in arms and name not in played:
+            figure = Figure(model=", ".join(models[name]) or "ours", arm=name, dataset=dataset, metric=metric)
+            found.append(with_ours(figure, own=True))
+    return found
 
-    def plays(self, published: str) -> bool:
-        """Whether the paper's model (or its models, joined by "and") plays all roles."""
-        theirs = published.split(" and ")
-        return bool(self.models) and all(any(same_model(own, each) for each in theirs) for own in self.models)
 
-    def reasons(self, dataset: str, metric: str, *, model: str | None) -> Iterator[str]:
-        """Why a figure of this arm is not comparable with that of a paper."""
-        made = self.recipe.published_with
-        if model is None:
-            yield "other model"
-        values = of_dataset(self.values, None if dataset == ALL_DATASETS else dataset)
-        wanted = made.questions.get(dataset, self.recipe.limit if dataset != ALL_DATASETS else None)
-        if wanted is not None and len(values.questions) != wanted:
-            yield f"n = {len(values.questions)}, not {wanted}"
-        if values.failed:
-            yield f"{len(values.failed)} failed"
-        config = self.results.config
-        if config is not None and _in_own_words(config):
+def _reasons(recipe: Recipe, arm: Results, values: ArmValues, figure: Figure) -> Iterator[str]:
+    """Why a figure of an arm is not comparable with that of a paper."""
+    made, config = recipe.published_with, arm.config
+    wanted = made.questions.get(figure.dataset, recipe.limit if figure.dataset != ALL_DATASETS else None)
+    if wanted is not None and len(values.questions) != wanted:
+        yield f"n = {len(values.questions)}, not {wanted}"
+    if values.failed:
+        yield f"{len(values.failed)} failed"
+    if config is not None:
+        own = _shipped_templates(config.variant)
+        # Not if the user gave the templates (--prompts, --wording FILE).
+        if config.wording == PAPER or any(config.prompts_sha256.get(file) == sha256 for file, sha256 in own.items()):
             yield "own words"
-        for source, served in config.sources.items() if config else ():
-            words = made.sources.get(source)
-            if words is not None and words not in served:
+        for source, served in config.sources.items():
+            if made.sources.get(source, served) not in served:
                 yield f"other index ({source})"
-        if metric == GRADER or metric.endswith(f"_{GRADER}"):
-            grader = grader_of(self.results)
-            if made.grader is not None and grader is not None and not same_model(grader, made.grader):
-                yield "other grader"
-
-
-def _in_own_words(config: RunRecord) -> bool:
-    """Whether a stage's template is madke's own, not one that the user gave (``--prompts``, ``--wording FILE``)."""
-    own = _shipped_templates(config.variant)
-    return config.wording == PAPER or any(config.prompts_sha256.get(file) == sha256 for file, sha256 in own.items())
+    if figure.metric == GRADER or figure.metric.endswith(f"_{GRADER}"):
+        grader = grader_of(arm)
+        if made.grader is not None and grader is not None and not same_model(grader, made.grader):
+            yield "other grader"
 
 
 @cache
@@ -123,50 +137,6 @@ def _shipped_templates(protocol: str) -> Mapping[str, str]:
     variant = load_variant(protocol)
     stages = tuple(f"{protocol}/{stage}." for stage in variant.protocol.stages)
     return {file: sha256 for file, sha256 in variant.files.items() if file.startswith(stages)}
-
-
-def _sample_interval(value: float, n: int | None, metric: str) -> tuple[float, float] | None:
-    """Wilson's interval of a published share over ``n`` questions; that of a mean such as F1 is no wider."""
-    if n is None or not is_share(metric):
-        return None
-    return wilson(round(value * n), n)
-
-
-def figures(recipe: Recipe, folders: Sequence[Path] = (), *, models: Sequence[str] = ()) -> list[Figure]:
-    """Every published figure of a recipe with ours of the arms in ``folders``, in the order of the recipe.
-
-    An arm whose model the paper does not have adds its own figures, after those of the paper. ``models``: only figures
-    of these backbones, by any part of their names.
-    """
-    arms = {each.name: _Arm(results=each, recipe=recipe) for each in open_results(folders)} if folders else {}
-    found: list[Figure] = []
-    played: set[str] = set()
-    for model, arm, dataset, metric, value in recipe.figures():
-        figure = Figure(model=model, arm=arm, dataset=dataset, metric=metric, published=value)
-        if arm in arms and arms[arm].plays(model):
-            played.add(arm)
-            figure = _with_ours(figure, arms[arm], model)
-            n = recipe.published_with.questions.get(dataset, recipe.limit) or (figure.ours.n if figure.ours else None)
-            figure = replace(figure, published_interval=_sample_interval(value, n, metric))
-        found.append(figure)
-    quoted = dict.fromkeys((arm, dataset, metric) for _, arm, dataset, metric, _ in recipe.figures())
-    kinds = recipe.published_with.figures
-    wanted = [
-        *quoted,
-        *((arm, dataset, each) for arm in arms for dataset, metrics in kinds.items() for each in metrics),
-    ]
-    for arm, dataset, metric in dict.fromkeys(wanted):
-        if arm in arms and arm not in played:
-            own = Figure(model=", ".join(arms[arm].models) or "ours", arm=arm, dataset=dataset, metric=metric)
-            found.append(_with_ours(own, arms[arm], None))
-    return [each for each in found if not models or any(name.casefold() in each.model.casefold() for name in models)]
-
-
-def _with_ours(figure: Figure, arm: _Arm, model: str | None) -> Figure:
-    values = of_dataset(arm.values, None if figure.dataset == ALL_DATASETS else figure.dataset)
-    ours = values.mean(figure.metric)
-    reasons = tuple(arm.reasons(figure.dataset, figure.metric, model=model)) if ours else ()
-    return replace(figure, ours=ours, ours_by=", ".join(arm.models), reasons=reasons)
 
 
 def _in_percent(each: Figure) -> bool:

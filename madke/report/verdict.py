@@ -56,7 +56,9 @@ class ArmCost:
 
     def price(self) -> str:
         """The money with its unit; empty without a price."""
-        return "" if self.money is None else f"{self.unit}{_money(self.money)}"
+        if self.money is None:
+            return ""
+        return f"{self.unit}{self.money:,.2f}" if self.money >= 0.995 else f"{self.unit}{self.money:.2g}"
 
 
 def arm_cost(scores: Scores, models: Mapping[str, str], prices: Prices) -> ArmCost:
@@ -76,52 +78,36 @@ def arm_cost(scores: Scores, models: Mapping[str, str], prices: Prices) -> ArmCo
 
 def verdict_sentence(verdict: Verdict, right: Mapping[str, Estimate], costs: Mapping[str, ArmCost]) -> str:
     """The verdict in one or two sentences. ``right``: arm -> its share of right answers; ``costs``: arm -> its cost."""
+    both = verdict.vote, verdict.call
     if verdict.outcome == "yes":
-        gains = " and ".join(
-            f"{_points(each.gain.value)} better than {_name(each)} {_interval(each.gain)}" for each in _both(verdict)
-        )
-        return (
-            f"Yes. The debate is {gains}: {_shares(right, 'debate', 'votes', 'rag')}, with "
-            f"{_calls(costs, 'debate', 'votes', 'rag')}."
-        )
+        gains = " and ".join(f"{_points(x.gain.value)} better than {_name(x)} ({_interval(x.gain)})" for x in both)
+        arms = ("debate", "votes", "rag")
+        return f"Yes. The debate is {gains}: {_shares(right, *arms)}, with {_calls(costs, *arms)}."
     if verdict.outcome == "no":
         against = verdict.deciding
-        name = _name(against)
-        how = "better" if against.lost else "as good"
-        if against.lost:
-            size = f"the debate is {_points(-against.gain.value)} worse, {_interval(against.gain, brackets=False)}"
-        else:
-            over = "it" if against is verdict.call else "the vote"
-            most = max(0.0, against.gain.high)
-            size = f"over {over} a debate gains at most {_points(most)}, your margin was {100 * verdict.margin:g}"
+        name, how = _name(against), "better" if against.lost else "as good"
+        over = "it" if against is verdict.call else "the vote"
+        size = (
+            f"the debate is {_points(-against.gain.value)} worse, {_interval(against.gain)}"
+            if against.lost
+            else f"over {over} a debate gains at most {_points(max(0.0, against.gain.high))}, your margin was "
+            f"{100 * verdict.margin:g}"
+        )
         return (
             f"No. {name[0].upper()}{name[1:]} is {how}: {_calls(costs, against.over, 'debate')}"
             f" ({_shares(right, against.over, 'debate')}; {size})."
         )
-    if not all(each.gain.n for each in _both(verdict)):
-        missing = " and ".join(_name(each) for each in _both(verdict) if not each.gain.n)
+    if missing := " and ".join(_name(each) for each in both if not each.gain.n):
         return f"Not decided: no question has an answer of both the debate and {missing}."
-    ahead = " and ".join(f"{_ahead(each.gain.value)} {_name(each)} {_interval(each.gain)}" for each in verdict.open)
-    return f"Not decided: the debate is {ahead}; {_more(verdict)}."
-
-
-def _both(verdict: Verdict) -> tuple[Contrast, Contrast]:
-    return verdict.vote, verdict.call
+    ahead = " and ".join(f"{_ahead(each.gain.value)} {_name(each)} ({_interval(each.gain)})" for each in verdict.open)
+    more = f"{MOST_QUESTIONS:,} questions like these would not decide"
+    if verdict.more is not None:  # an estimate, to two digits
+        more = f"about {count_of(int(float(f'{verdict.more:.2g}')), 'more question')} would decide"
+    return f"Not decided: the debate is {ahead}; {more}."
 
 
 def _name(contrast: Contrast) -> str:
     return _NAMES.get(contrast.over, contrast.over)
-
-
-def _more(verdict: Verdict) -> str:
-    if verdict.more is None:
-        return f"{MOST_QUESTIONS:,} questions like these would not decide"
-    return f"about {count_of(_rounded(verdict.more), 'more question')} would decide"
-
-
-def _rounded(count: int) -> int:
-    """A number that is estimated, to two digits."""
-    return int(float(f"{count:.2g}"))
 
 
 def _points(difference: float) -> str:
@@ -135,14 +121,10 @@ def _ahead(difference: float) -> str:
     return f"{_points(abs(difference))} {'ahead of' if points > 0 else 'behind'}"
 
 
-def _interval(found: Estimate, *, brackets: bool = True) -> str:
-    text = f"{_signed(found.low)} to {_signed(found.high)}"
-    return f"({text})" if brackets else text
-
-
-def _signed(bound: float) -> str:
+def _interval(found: Estimate) -> str:
     """Whole points; tenths where they tell the side of 0."""
-    return f"{100 * bound:+.0f}" if round(100 * bound) else f"{100 * bound:+.1f}"
+    ends = (100 * bound for bound in (found.low, found.high))
+    return " to ".join(f"{end:+.0f}" if round(end) else f"{end:+.1f}" for end in ends)
 
 
 def _shares(right: Mapping[str, Estimate], *arms: str) -> str:
@@ -160,10 +142,6 @@ def _calls(costs: Mapping[str, ArmCost], first: str, *others: str) -> str:
     return calls if not all(money) else f"{calls}, {money[0]} instead of {' and '.join(money[1:])}"
 
 
-def _money(amount: float) -> str:
-    return f"{amount:,.2f}" if amount >= 0.995 else f"{amount:.2g}"
-
-
 def additions(verdict: Verdict) -> Iterator[str]:
     """What documents, a vote and talking add, in three lines."""
     lines = {
@@ -175,7 +153,7 @@ def additions(verdict: Verdict) -> Iterator[str]:
         found = verdict.adds[name]
         if found.n:
             points = f"{100 * found.value:+.0f} {'point' if abs(round(100 * found.value)) == 1 else 'points'}"
-            yield f"{what}: {points} {_interval(found)} over {over}."
+            yield f"{what}: {points} ({_interval(found)}) over {over}."
 
 
 def votes_sentence(scores: Scores, votes: float) -> str:

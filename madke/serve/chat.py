@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -46,9 +45,6 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 }
 """Field -> accepted values, besides null. Any other value asks for something that a debate cannot give."""
 
-_REASONS = {"response_format": "debates answer in text; ask for JSON in a system message, or use a proxy"}
-"""Field -> what a client can do instead."""
-
 _WITHOUT_EFFECT = ("user", "metadata", "store", "parallel_tool_calls", "service_tier")
 """Fields that no client expects an effect of."""
 
@@ -56,12 +52,6 @@ MAX_CONVERSATION = 200_000
 """Characters of all messages of a request."""
 
 _LONGEST_HEADER = 1000
-
-_TASK_HEADER = "x-openwebui-task"
-"""The header that marks a user interface's request for a title, tags or follow-up questions."""
-
-_TASK = "### Task:"
-"""How the requests of user interfaces for titles, tags and follow-up questions begin."""
 
 
 class Part(BaseModel, extra="allow"):
@@ -107,62 +97,45 @@ class ChatBody(BaseModel, extra="allow"):
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     stop: str | list[str] | None = None
 
-    def check(self) -> None:
-        """Refuse what a debate cannot give."""
-        for name, accepted in _NEUTRAL.items():
-            value = (self.model_extra or {}).get(name)
-            known = any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in accepted)
-            if value is not None and not known:
-                expected = f"expected {accepted[0]!r} or nothing" if accepted else None
-                parts = (f"{name} = {value!r:.60} is not supported", _REASONS.get(name), expected)
-                raise Refusal(400, "; ".join(filter(None, parts)), param=name)
-
-    @property
     def ignored(self) -> list[str]:
-        """The fields that have a value and no effect."""
-        known = (*_NEUTRAL, *_WITHOUT_EFFECT)
-        return [
-            name for name, value in (self.model_extra or {}).items() if value not in (None, []) and name not in known
-        ]
+        """The fields that have a value and no effect; Refusal for one that asks for what a debate cannot give."""
+        ignored = []
+        for name, value in (self.model_extra or {}).items():
+            accepted = _NEUTRAL.get(name)
+            if accepted is None:
+                ignored += [name] if value not in (None, []) and name not in _WITHOUT_EFFECT else []
+            elif value is not None and not any(
+                value == x and isinstance(value, bool) == isinstance(x, bool) for x in accepted
+            ):
+                expected = f"; expected {accepted[0]!r} or nothing" if accepted else ""
+                raise Refusal(400, f"{name} = {value!r:.60} is not supported{expected}", param=name)
+        return ignored
 
     @property
-    def limit(self) -> int | None:
-        """The maximum length of the final text, in tokens."""
-        return self.max_completion_tokens or self.max_tokens
-
-    @property
-    def stops(self) -> list[str]:
-        """Texts that end the final text."""
-        return [each for each in ([self.stop] if isinstance(self.stop, str) else self.stop or []) if each]
+    def bounds(self) -> dict[str, Any]:
+        """What bounds the final text: the texts that end it, and its maximum length in tokens."""
+        stops = [each for each in ([self.stop] if isinstance(self.stop, str) else self.stop or []) if each]
+        return {"stops": stops, "limit": self.max_completion_tokens or self.max_tokens}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Conversation:
-    """The messages of a request, by what they are for."""
+    """The messages of a request, by what they are for; Refusal if they are too long, or the last one is no question."""
 
-    question: str
-    """The last message of the user."""
-    instructions: str
-    """All system messages."""
-    earlier: tuple[Message, ...]
-    """The turns before the question, without calls of tools and their results."""
-
-    @classmethod
-    def read(cls, messages: Sequence[ChatMessage]) -> Conversation:
-        """Sort the messages; Refusal if they are too long, or if the last one is not a question."""
+    def __init__(self, messages: Sequence[ChatMessage]) -> None:
         if sum(len(message.text) for message in messages) > MAX_CONVERSATION:
             raise Refusal(400, f"the messages have more than {MAX_CONVERSATION} characters", param="messages")
-        system = [message.text for message in messages if message.role in ("system", "developer")]
+        system = [message.text.strip() for message in messages if message.role in ("system", "developer")]
         turns = [message for message in messages if message.role not in ("system", "developer")]
         if not turns or turns[-1].role != "user" or not (question := turns[-1].text.strip()):
             raise Refusal(400, "the last message must be a question of the user, with text", param="messages")
-        earlier = tuple(
+        self.question = question
+        self.instructions = "\n\n".join(filter(None, system))
+        self.earlier = tuple(
             Message(role="user" if message.role == "user" else "assistant", content=message.text)
             for message in turns[:-1]
             if not message.is_about_tools
         )
-        instructions = "\n\n".join(text.strip() for text in system if text.strip())
-        return cls(question=question, instructions=instructions, earlier=earlier)
+        """The turns before the question, without calls of tools and their results."""
 
     @property
     def plain(self) -> tuple[Message, ...]:
@@ -172,11 +145,17 @@ class Conversation:
 
     @property
     def condensing(self) -> tuple[Message, ...]:
-        """The prompt for the standalone question that the last message means."""
+        """The prompt for the standalone question that the last message means; empty if there are no earlier turns."""
+        if not self.earlier:
+            return ()
+
+        def quoted(role: str, content: str) -> str:
+            return f'<message from="{role}">\n{without_tags(content, ("conversation", "message"))}\n</message>'
+
         wording = _wording()
-        said = (f'<message from="{turn.role}">\n{_quoted(turn.content)}\n</message>' for turn in self.earlier)
+        said = (quoted(turn.role, turn.content) for turn in self.earlier)
         conversation = "\n".join(["<conversation>", *said, "</conversation>"])
-        last = f'The last message:\n<message from="user">\n{_quoted(self.question)}\n</message>'
+        last = f"The last message:\n{quoted('user', self.question)}"
         content = "\n\n".join((wording["instruction"], conversation, last, wording["closing"]))
         return Message(role="system", content=wording["system"]), Message(role="user", content=content)
 
@@ -186,14 +165,13 @@ def _wording() -> Mapping[str, str]:
     return read_mapping(asset("prompts", "serving", "condense.yaml"))
 
 
-def _is_filled(headers: Headers, name: str) -> bool:
-    """Whether the header has a value. Open WebUI sends ``{{TASK}}`` unchanged if there is no task."""
-    value = headers.get(name, "").strip()
-    return value != "" and not value.startswith("{{")
+def _is_for_interface(question: str, headers: Headers) -> bool:
+    """Whether a user interface asks for a title, tags or follow-up questions.
 
-
-def _quoted(text: str) -> str:
-    return without_tags(text, ("conversation", "message"))
+    Open WebUI sends ``{{TASK}}`` unchanged in the header if there is no task.
+    """
+    task = headers.get("x-openwebui-task", "").strip()
+    return question.startswith("### Task:") or (task != "" and not task.startswith("{{"))
 
 
 class Answer(DebateResponse):
@@ -208,20 +186,17 @@ class Answer(DebateResponse):
 
     def read(self) -> Ask:
         """The question of the conversation."""
-        body, headers = self._body, self.request.headers
-        body.check()
-        self._talk = talk = Conversation.read(body.messages)
-        self._plain = talk.question.startswith(_TASK) or _is_filled(headers, _TASK_HEADER)
-        if ignored := body.ignored:
-            names = ", ".join(map(quote, ignored))
-            self.headers["x-madke-ignored"] = (
-                f"{names[:_LONGEST_HEADER]}{'...' if len(names) > _LONGEST_HEADER else ''}"
-            )
+        ignored, headers = self._body.ignored(), self.request.headers
+        self._talk = talk = Conversation(self._body.messages)
+        self._plain = _is_for_interface(talk.question, headers)
+        if names := ", ".join(map(quote, ignored)):
+            cut = "..." if len(names) > _LONGEST_HEADER else ""
+            self.headers["x-madke-ignored"] = f"{names[:_LONGEST_HEADER]}{cut}"
         return Ask(
-            protocol=body.model,
+            protocol=self._body.model,
             question=talk.question,
             instructions=talk.instructions,
-            condensing=talk.condensing if talk.earlier else (),
+            condensing=talk.condensing,
             retry=headers.get("x-stainless-retry-count", "0").strip("0").isdecimal(),
         )
 
@@ -243,10 +218,10 @@ class Answer(DebateResponse):
 
     async def work(self, tell: Tell) -> FinalText:
         """The debate, or the one call; ``tell`` gets the turns as they happen."""
-        body = self._body
+        bounds = self._body.bounds
         if self._plain:
-            said, usage = await self.turn.plain(self.ask.protocol, self._talk.plain, body.limit)
-            text, finish_reason = bounded(said, stops=body.stops, limit=body.limit)
+            said, usage = await self.turn.plain(self.ask.protocol, self._talk.plain, bounds["limit"])
+            text, finish_reason = bounded(said, **bounds)
             return FinalText(text=text, finish_reason=finish_reason, usage=usage)
         narration = Narration()
 
@@ -254,9 +229,8 @@ class Answer(DebateResponse):
             if text := narration.hear(event):
                 tell(text)
 
-        served = await self.turn.debate(self.ask, hear, deltas=False)
-        address = self.debates.transcripts.address(served, self.request)
-        return final_text(served, address, stops=body.stops, limit=body.limit)
+        served = await self.turn.debate(self.ask, hear)
+        return final_text(served, self.debates.transcripts.address(served, self.request), **bounds)
 
     def line(self, part: str | FinalText) -> bytes:
         """A part of the turns, or the end of the stream."""

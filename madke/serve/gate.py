@@ -45,10 +45,8 @@ class Access:
     """Bearer keys; empty: anybody who can connect."""
     host: str = "127.0.0.1"
     """The address that the server listens at."""
-    origins: Sequence[str] = ()
-    """Origins of web pages of others that may ask."""
 
-    def check(self, method: str, path: str, headers: Headers) -> int:
+    def check(self, path: str, headers: Headers) -> int:
         """The number of the request's key, 0 without keys; Refusal if the request is not allowed."""
         hosts = headers.getlist("host")
         if not self.keys and self.host in LOCAL_HOSTS:
@@ -58,28 +56,19 @@ class Access:
             if any(name in headers for name in _FORWARDED):
                 raise Refusal(403, "a server without keys answers no proxy; set keys", code="forwarded")
         origin = headers.get("origin")
-        if origin is not None and origin not in self.origins and not _is_at(origin, hosts):
-            raise Refusal(403, "pages of this origin may not ask; see --cors", code="wrong_origin")
+        if origin is not None and (len(hosts) != 1 or origin not in (f"http://{hosts[0]}", f"https://{hosts[0]}")):
+            raise Refusal(403, "pages of other sites may not ask", code="wrong_origin")
         is_open = path in _OPEN_PATHS or path.startswith(_OPEN_PREFIXES)
-        if not self.keys or method == "OPTIONS" or is_open:
+        if not self.keys or is_open:
             return 0
         scheme, _, key = headers.get("authorization", "").partition(" ")
-        number = self._number(key.strip())
-        if scheme.lower() != "bearer" or number is None:
+        # The time does not tell how much of a wrong key is right.
+        sent = key.strip().encode("utf-8", "surrogateescape")
+        equal = [hmac.compare_digest(sent, each.encode("utf-8", "surrogateescape")) for each in self.keys]
+        if scheme.lower() != "bearer" or not any(equal):
             message = "the key is missing or wrong; send it as a bearer token"
             raise Refusal(401, message, kind="authentication_error", code="invalid_api_key")
-        return number
-
-    def _number(self, key: str) -> int | None:
-        """Which of the keys it is; the time does not tell how much of a wrong one is right."""
-        sent = key.encode("utf-8", "surrogateescape")
-        equal = [hmac.compare_digest(sent, each.encode("utf-8", "surrogateescape")) for each in self.keys]
-        return equal.index(True) if any(equal) else None
-
-
-def _is_at(origin: str, hosts: Sequence[str]) -> bool:
-    """Whether a page of that origin comes from this server."""
-    return len(hosts) == 1 and origin in (f"http://{hosts[0]}", f"https://{hosts[0]}")
+        return equal.index(True)
 
 
 def keys_from_environment() -> list[str]:
@@ -112,7 +101,7 @@ class Gate:
             await send(message)
 
         try:
-            scope["madke.key"] = self._access.check(scope["method"], scope["path"], Headers(scope=scope))
+            scope["madke.key"] = self._access.check(scope["path"], Headers(scope=scope))
             await self._app(scope, _bounded(receive), sending)
         except Refusal as refusal:
             await refusal.response()(scope, receive, sending)

@@ -22,7 +22,6 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -61,14 +60,13 @@ def create_app(debates: Debates, access: Access) -> Starlette:
     async def mcp(request: Request) -> Any:
         return sessions[request.scope["madke.key"]].handle_request
 
-    cors = Middleware(CORSMiddleware, allow_origins=access.origins, allow_methods=["GET", "POST"], allow_headers=["*"])
     return Starlette(
         routes=[
             *openai_routes(debates),
             *page_routes(debates),
             Route("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
         ],
-        middleware=[*([cors] if access.origins else []), Middleware(Gate, access=access)],
+        middleware=[Middleware(Gate, access=access)],
         exception_handlers={HTTPException: _on_http},
         lifespan=lifespan,
     )
