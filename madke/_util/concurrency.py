@@ -43,7 +43,14 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
     """Start work in a daemon thread, which nothing waits for at exit."""
     outcome: Future[T] = Future()
     outcome.set_running_or_notify_cancel()  # the waiting caller may leave; the thread goes on
-    threading.Thread(target=_fulfil, args=(outcome, work), name="madke", daemon=True).start()
+
+    def fulfil() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised again where the result is read
+            outcome.set_exception(error)
+
+    threading.Thread(target=fulfil, name="madke", daemon=True).start()
     return outcome
 
 
@@ -74,28 +81,27 @@ async def told(
 END_SECONDS = 10.0
 """How long cancelled work may take to end, before nobody waits for it any more."""
 
-
-async def cancelled(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel tasks until they are done. It goes on if the caller is cancelled, and gives up after END_SECONDS."""
-    ending = asyncio.create_task(_cancel_until_done(tasks))
-    _ENDING.add(ending)
-    ending.add_done_callback(_ENDING.discard)
-    await asyncio.shield(ending)
-
-
 _ENDING: set[asyncio.Task[None]] = set()
 """An event loop holds its tasks weakly."""
 
 
-async def _cancel_until_done(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    left, attempts = {*tasks}, 10
-    for _ in range(attempts):
-        for task in left:
-            task.cancel()
+async def cancelled(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks until they are done. It goes on if the caller is cancelled, and gives up after END_SECONDS."""
+
+    async def cancel() -> None:
+        left, attempts = {*tasks}, 10
+        for _ in range(attempts):
+            for task in left:
+                task.cancel()
+            if left:
+                _, left = await asyncio.wait(left, timeout=END_SECONDS / attempts)
         if left:
-            _, left = await asyncio.wait(left, timeout=END_SECONDS / attempts)
-    if left:
-        _log.error("%d cancelled tasks do not end: %s", len(left), ", ".join(map(repr, left)))
+            _log.error("%d cancelled tasks do not end: %s", len(left), ", ".join(map(repr, left)))
+
+    ending = asyncio.create_task(cancel())
+    _ENDING.add(ending)
+    ending.add_done_callback(_ENDING.discard)
+    await asyncio.shield(ending)
 
 
 class DaemonThreads(ThreadPoolExecutor):
@@ -116,10 +122,3 @@ class DaemonThreads(ThreadPoolExecutor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Wait for no thread; each ends with its work."""
-
-
-def _fulfil(outcome: Future[T], work: Callable[[], T]) -> None:
-    try:
-        outcome.set_result(work())
-    except BaseException as error:  # noqa: BLE001 - raised again where the result is read
-        outcome.set_exception(error)

@@ -51,7 +51,6 @@ def command(
         flags.option("Sources instead of the recipe's, see below.", "NAME=PATH,...", flags.KNOWLEDGE),
     ] = None,
     pools: flags.PoolFiles = None,
-    grader: flags.GraderOption = None,
     plan: flags.Plan = False,
     as_json: Annotated[bool, flags.switch("--json", "With --plan: print JSON.")] = False,
 ) -> None:
@@ -63,7 +62,7 @@ def command(
       madke ablate RECIPE --data questions.jsonl --plan
       madke ablate RECIPE --data questions.jsonl --out experiments/first
     """
-    from madke.cli.plans_and_results import graders_for, run_arms, show_experiment_plan
+    from madke.cli.plans_and_results import run_arms, show_experiment_plan
     from madke.experiments.experiment_spec import read_experiment_spec
     from madke.experiments.recipe import read_recipe, recipe_files
 
@@ -88,13 +87,12 @@ def command(
     if out is not None and not plan:
         refuse_overwritten(out, data or (), spec, options)
     spec.check(options)
-    graders = graders_for(grader, options)
     if plan:
-        show_experiment_plan(spec, options, graders, as_json=as_json)
+        show_experiment_plan(spec, options, as_json=as_json)
         return
     if out is None:
         raise UserError("--out is missing: the folder to write the experiment to; only --plan works without it")
-    run_arms(spec, out, options, graders)
+    run_arms(spec, out, options)
 
 
 def refuse_unplanned(options: RunOptions) -> None:

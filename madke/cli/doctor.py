@@ -52,12 +52,12 @@ def command(
     if as_json or prompts is not None:
         raise UserError("--json and --prompts need --model")
     checks: list[tuple[str, Callable[[], str]]] = [
-        ("python", _python),
+        ("python", lambda: f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         ("java, lucene", _lucene),
         ("encoder", _encoder),
         ("endpoint", partial(_endpoint, base_url)),
         ("local model servers", _local_servers),
-        *((name, partial(_key, name)) for name in _KEYS),
+        *((name, partial(_is_set, name)) for name in _KEYS),
         *_sources(),
     ]
     if not all([_works(name, check) for name, check in checks]):
@@ -152,8 +152,8 @@ def _source(name: str) -> str:
     return source.description
 
 
-def _python() -> str:
-    return f"{platform.python_version()} on {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+def _is_set(name: str) -> str:
+    return "set" if os.environ.get(name, "").strip() else "not set"
 
 
 def _lucene() -> str:
@@ -200,17 +200,9 @@ def _endpoint(base_url: str | None) -> str:
         raise UserError(f"{shown} does not answer ({type(error).__name__})") from None
 
 
-def _key(name: str) -> str:
-    return "set" if os.environ.get(name, "").strip() else "not set"
-
-
-_LABEL, _WIDTH = 24, 80
-
-
 def audit_lines(found: Findings, address: str) -> Iterator[str]:
     """At most 24 lines of 80 columns, the last ones with the advice; longer texts are wrapped by the caller."""
-    where = f" at {address}" if address else ""
-    stopped = "" if found.complete else ", stopped early"
+    where, stopped = f" at {address}" if address else "", "" if found.complete else ", stopped early"
     yield f"{found.model}{where}"
     yield (
         f"{count_of(found.calls, 'call')}{stopped}, {found.failed} failed; {found.prompt_tokens:,} prompt and "
@@ -218,32 +210,30 @@ def audit_lines(found: Findings, address: str) -> Iterator[str]:
     )
     if found.failed == found.calls:
         yield from (f"error: {error}" for error in found.errors)
-        yield from wrap(advice(found), _WIDTH)
-        return
-    if found.errors:
-        yield shorten(f"error: {found.errors[0]}", _WIDTH, placeholder=" ...")
-    yield ""
-    stages = [f"{stage} {_of(share)}" for stage, share in found.form.items()]
-    yield _row("replies read", ", ".join(stages[:3]))
-    yield _row("", ", ".join(stages[3:]))
-    yield _row("prompt given back", f"{_of(found.given_back, ' answers')}; cut off: {_of(found.cut_off)}")
-    yield _row("passage with the answer", f"selected: {_of(found.selected)}; answered: {_of(found.answered)}")
-    yield _row("right, peer wrong", _of(found.stayed_right, " stay right"))
-    yield _row("wrong, peer right", _of(found.became_right, " become right"))
-    same, different = _of(found.same_found, " right"), _of(found.different_found, " right")
-    yield _row("verdicts", f"same answers: {same}; different: {different}")
-    yield _row("summaries", _of(found.summary_right, " right"))
-    longest = f"; the longest has {found.longest_prompt:,} tokens" if found.prompts_cut.n else ": no count of tokens"
-    yield _row("prompts cut", _of(found.prompts_cut) + longest)
-    yield _row("schemas", _of(found.schemas, " taken"))
-    yield _row("system messages", _of(found.system, " followed"))
-    yield _row("speed", "not measured" if found.speed is None else f"{found.speed:,.0f} new tokens a second")
-    yield ""
+    else:
+        yield from (shorten(f"error: {error}", _WIDTH, placeholder=" ...") for error in found.errors[:1])
+        stages = [f"{stage} {_of(share)}" for stage, share in found.form.items()]
+        longest = f"the longest has {found.longest_prompt:,} tokens" if found.prompts_cut.n else "no count of tokens"
+        same, different = _of(found.same_found, " right"), _of(found.different_found, " right")
+        rows = {
+            "replies read": ", ".join(stages[:3]),
+            "": ", ".join(stages[3:]),
+            "prompt given back": f"{_of(found.given_back, ' answers')}; cut off: {_of(found.cut_off)}",
+            "passage with the answer": f"selected: {_of(found.selected)}; answered: {_of(found.answered)}",
+            "right, peer wrong": _of(found.stayed_right, " stay right"),
+            "wrong, peer right": _of(found.became_right, " become right"),
+            "verdicts": f"same answers: {same}; different: {different}",
+            "summaries": _of(found.summary_right, " right"),
+            "prompts cut": f"{_of(found.prompts_cut)}; {longest}",
+            "schemas": _of(found.schemas, " taken"),
+            "system messages": _of(found.system, " followed"),
+            "speed": "not measured" if found.speed is None else f"{found.speed:,.0f} new tokens a second",
+        }
+        yield from ("", *(f"{label:<24}{text}" for label, text in rows.items()), "")
     yield from wrap(advice(found), _WIDTH)
 
 
-def _row(label: str, text: str) -> str:
-    return f"{label:<{_LABEL}}{text}"
+_WIDTH = 80
 
 
 def _of(share: Share, after: str = "") -> str:

@@ -98,9 +98,6 @@ Plan = Annotated[bool, switch("--plan", "Estimate calls, tokens and cost, then e
 PoolFiles = Annotated[
     list[Path] | None, option("Pool file. Missing sources are retrieved. Repeatable.", "FILE", KNOWLEDGE)
 ]
-GraderOption = Annotated[
-    str | None, option("Let these models grade all answers; the first is the score.", "MODEL,...", GRADING)
-]
 Qrels = Annotated[Path, option("Judgements: which passages are relevant, see below.", "FILE")]
 Depths = Annotated[str, option("Numbers of first passages to measure.", "N,N", names="--k")]
 Relevance = Annotated[int, option("Lowest relevance that counts.", "N", names="--relevance", min=1)]

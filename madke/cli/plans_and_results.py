@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from madke._util.terminal import say, say_json, say_table, say_wrapped
-from madke.cli.progress import exit_status, listening, resumable, run_progress, show_spent, why_stopped
+from madke.cli.progress import exit_status, listening, resumable, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
 from madke.experiments.plan import Planned, planned_range
 from madke.models.endpoint import read_models
@@ -21,7 +21,7 @@ from madke.models.model_names import is_unpaid
 from madke.models.prices import Prices
 from madke.models.shipped_prices import elsewhere_note, shipped_note
 from madke.runs.directory import read_transcripts, refuse_own_files
-from madke.runs.meter import Budget, Meter, account, planned_prices, prices_of
+from madke.runs.meter import Meter, planned_prices, prices_of
 from madke.runs.pools import RunPools
 from madke.runs.record import read_run
 from madke.runs.request import RunOptions, RunRequest
@@ -30,20 +30,8 @@ from madke.runs.spec import resolve
 if TYPE_CHECKING:
     from madke.experiments.experiment import Experiment
     from madke.experiments.experiment_spec import ExperimentSpec
-    from madke.scoring.scored import Grader
 
 _SHOWN_REASONS = 3
-
-
-def graders_for(models: str | None, options: RunOptions) -> list[Grader]:
-    """The graders of ``--grader``; UserError with ``--replay``, which makes no calls."""
-    from madke.scoring.scored import graders_of
-
-    if models is None:
-        return []
-    if options.replay:
-        raise UserError("--replay makes no calls; leave out --grader (grades that are stored are shown)")
-    return graders_of(models, base_url=options.base_url)
 
 
 def refuse_limits(options: RunOptions) -> None:
@@ -52,15 +40,10 @@ def refuse_limits(options: RunOptions) -> None:
         raise UserError("--plan spends nothing; leave out --max-cost, --token-budget and --deadline")
 
 
-def show_run_plan(
-    request: RunRequest,
-    out: Path,
-    options: RunOptions,
-    graders: Sequence[Grader] = (),
-) -> None:
+def show_run_plan(request: RunRequest, out: Path, options: RunOptions) -> None:
     """Print the plan of a run."""
     from madke.api.batch import check_sources, inputs_of
-    from madke.experiments.plan import REPLY_TOKENS, Planner, planned_grading
+    from madke.experiments.plan import Planner
 
     refuse_limits(options)
     spec = resolve(request)
@@ -70,20 +53,12 @@ def show_run_plan(
     file = spec.pools or (own if own.exists() else None)
     knowledge = spec.protocol.knowledge
     pool_of = RunPools(file, knowledge, spec.questions).of if file and knowledge else None
-    prices = prices_of(options, [*spec.record.models.values(), *(grader.model for grader in graders)])
-    assumed = planned_prices(prices, options)
-    plan = Planner(prices=assumed).plan(spec.variant.name, spec, pool_of)
-    grading = planned_grading(spec.questions, plan.debates, graders, assumed, REPLY_TOKENS)
-    show_plans([plan, *grading], prices, options)
+    prices = prices_of(options, spec.record.models.values())
+    plan = Planner(prices=planned_prices(prices, options)).plan(spec.variant.name, spec, pool_of)
+    show_plans([plan], prices, options)
 
 
-def show_experiment_plan(
-    experiment_spec: ExperimentSpec,
-    options: RunOptions,
-    graders: Sequence[Grader],
-    *,
-    as_json: bool,
-) -> None:
+def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, *, as_json: bool) -> None:
     """Print the plan of an experiment and the published figures, or only the plan as JSON."""
     from madke.experiments.plan import Planner, planned
     from madke.report.reproduction import figures, published_table
@@ -91,8 +66,8 @@ def show_experiment_plan(
 
     for error in experiment_spec.unknown_sources():
         say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
-    prices, grading = _priced(experiment_spec, options, graders)
-    plans = [*planned(experiment_spec, Planner(prices=planned_prices(prices, options))), *grading]
+    prices = prices_of(options, experiment_spec.models)
+    plans = planned(experiment_spec, Planner(prices=planned_prices(prices, options)))
     if as_json:
         say_json([asdict(plan) for plan in plans])
         return
@@ -108,12 +83,10 @@ def show_experiment_plan(
         say(plain_table(published))
 
 
-def show_run(request: RunRequest, out: Path, options: RunOptions, graders: Sequence[Grader] = ()) -> None:
-    """Run a request into its directory, with its progress, grade its answers, and show the scores."""
+def show_run(request: RunRequest, out: Path, options: RunOptions) -> None:
+    """Run a request into its directory, with its progress, and show the scores."""
     from madke.api.batch import run
 
-    account(options).budget.check([grader.model for grader in graders])
-    ungraded = 0
     asked = [request.model, *request.cast.values()]
     # A person types where the line of progress would be.
     with listening(line="human" not in asked) as listen:
@@ -125,13 +98,9 @@ def show_run(request: RunRequest, out: Path, options: RunOptions, graders: Seque
         assert done.spec is not None
         assert done.meter is not None
         show_spent(done.spec.opened)
-    if graders:
-        with resumable():
-            ungraded = grade_answers([out], graders, done.meter.budget)
     _show_scores(
         out, done.meter, prices_of(options, done.spec.record.models.values()), options, done.spec.protocol.max_tokens
     )
-    _show_ungraded(ungraded)
 
 
 def _how_far(out: Path) -> str:
@@ -174,18 +143,11 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
         raise typer.Exit(1)
 
 
-def run_arms(
-    experiment_spec: ExperimentSpec,
-    out: Path,
-    options: RunOptions,
-    graders: Sequence[Grader] = (),
-) -> None:
-    """Run all arms into an experiment's folder, with their progress, grade their answers, and show the results."""
+def run_arms(experiment_spec: ExperimentSpec, out: Path, options: RunOptions) -> None:
+    """Run all arms into an experiment's folder, with their progress, and show the results."""
     from madke.experiments.experiment import run_experiment
 
-    prices, grading = _priced(experiment_spec, options, graders)
-    account(options).budget.check([grader.model for grader in graders])
-    ungraded = 0
+    prices = prices_of(options, experiment_spec.models)
     with resumable():
         with listening() as listen:
             done = run_experiment(
@@ -193,40 +155,13 @@ def run_arms(
                 out,
                 options,
                 listen=listen,
-                on_plans=lambda plans: show_plans([*plans, *grading], prices, options),
+                on_plans=lambda plans: show_plans(plans, prices, options),
                 on_arm=lambda number, arm: say(f"arm {number} of {len(experiment_spec.arms)}: {arm.name}", err=True),
                 signals=True,
             )
         show_spent(done.sources.values())
-        if graders:
-            ungraded = grade_answers([*done.arms.values()], graders, done.account.budget)
         _show_results(done)
     _show_unfinished(done, options)
-    _show_ungraded(ungraded)
-
-
-def _priced(spec: ExperimentSpec, options: RunOptions, graders: Sequence[Grader]) -> tuple[Prices, list[Planned]]:
-    """The prices of an experiment's models, and the plan of its grading."""
-    from madke.experiments.plan import REPLY_TOKENS, planned_grading
-
-    prices = prices_of(options, [*spec.models, *(grader.model for grader in graders)])
-    debates, assumed = sum(map(spec.debates, spec.arms)), planned_prices(prices, options)
-    return prices, planned_grading(spec.questions, debates, graders, assumed, REPLY_TOKENS)
-
-
-def _show_ungraded(ungraded: int) -> None:
-    if ungraded:
-        answers = count_of(ungraded, "answer has", "answers have")
-        say(f"madke: {answers} no grade; the same command retries them", err=True)
-        raise typer.Exit(1)
-
-
-def grade_answers(folders: Sequence[Path], graders: Sequence[Grader], budget: Budget | None) -> int:
-    """Grade the answers of runs, within the limits of the command. Return the number without a grade."""
-    from madke.scoring.arms import open_results
-    from madke.scoring.scored import ask_outside
-
-    return ask_outside(open_results(folders), graders, budget=budget, watch=lambda: run_progress("graded answers"))
 
 
 def _show_results(done: Experiment) -> None:

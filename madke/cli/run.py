@@ -23,7 +23,6 @@ def command(
     out: Annotated[Path, flags.option("Run directory. The same command resumes it.", "DIR")],
     request: RunRequest,
     options: RunOptions,
-    grader: flags.GraderOption = None,
     plan: flags.Plan = False,
 ) -> None:
     """Debate every question of a dataset. Write transcripts, calls, scores and a report to OUT.
@@ -32,11 +31,10 @@ def command(
       madke run questions.jsonl --sources ./docs --out runs/first --limit 20
       madke run questions.jsonl --sources none -m openai/gpt-4o-mini --plan --out runs/mini
     """
-    from madke.cli.plans_and_results import graders_for, show_run, show_run_plan
+    from madke.cli.plans_and_results import show_run, show_run_plan
 
     request = replace(request, questions=data)
-    graders = graders_for(grader, options)
     if plan:
-        show_run_plan(request, out, options, graders)
+        show_run_plan(request, out, options)
     else:
-        show_run(request, out, options, graders)
+        show_run(request, out, options)

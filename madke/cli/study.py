@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,13 +10,13 @@ import typer
 
 from madke._util.terminal import say, say_json, say_wrapped
 from madke.cli import flags
-from madke.core.errors import count_of
+from madke.core.errors import UserError, count_of
 from madke.runs.request import NOTHING, RunOptions, RunRequest
 
 if TYPE_CHECKING:
+    from madke.api.study import Study
     from madke.experiments.experiment import Experiment
     from madke.experiments.experiment_spec import ExperimentSpec
-    from madke.scoring.scored import Grader
 
 EPILOG = flags.epilog(
     "Four arms answer the same questions over the same passages: one call without and one with documents, a debate, "
@@ -61,7 +60,9 @@ def command(
         str | None, flags.option("Sources instead of DOCUMENTS, as for madke run.", "NAME=SPEC,...", flags.KNOWLEDGE)
     ] = None,
     pools: flags.PoolFiles = None,
-    grader: flags.GraderOption = None,
+    grader: Annotated[
+        str | None, flags.option("Let these models grade all answers; the first decides.", "MODEL,...", flags.GRADING)
+    ] = None,
     plan: flags.Plan = False,
     yes: Annotated[bool, flags.switch("--yes", "Start without asking.")] = False,
     as_json: Annotated[bool, flags.switch("--json", "Print one JSON object.")] = False,
@@ -76,9 +77,10 @@ def command(
     """
     from madke.api.study import checked_margin, read_study, studies
     from madke.cli.ablate import refuse_overwritten, refuse_unplanned
-    from madke.cli.plans_and_results import grade_answers, graders_for
-    from madke.cli.progress import listening, resumable, show_spent
+    from madke.cli.progress import listening, resumable, run_progress, show_spent
     from madke.runs.meter import account
+    from madke.scoring.arms import open_results
+    from madke.scoring.scored import ask_outside, graders_of
 
     share = checked_margin(margin / 100)
     if plan:
@@ -90,10 +92,12 @@ def command(
     if not plan:
         refuse_overwritten(folder, [questions], spec, options)
     spec.check(options)
-    graders = graders_for(grader, options)
+    if grader and options.replay:
+        raise UserError("--replay makes no calls; leave out --grader (grades that are stored are shown)")
+    graders = graders_of(grader, base_url=options.base_url) if grader else []
     begun = any(folder.glob("arms/*/run.json"))
     if plan or not (yes or begun or as_json):
-        _show_plan(spec, options, graders, margin, as_json=as_json)
+        _show_plan(spec, options, margin, as_json=as_json)
     if plan:
         return
     if not (yes or begun) and sys.stdin.isatty() and sys.stderr.isatty():
@@ -103,8 +107,9 @@ def command(
 
     def grade(experiment: Experiment) -> None:
         nonlocal ungraded
-        folders = [*experiment.arms.values()]
-        ungraded = grade_answers(folders, graders, experiment.account.budget) if graders else 0
+        if graders:
+            arms, budget = open_results([*experiment.arms.values()]), experiment.account.budget
+            ungraded = ask_outside(arms, graders, budget=budget, watch=lambda: run_progress("graded answers"))
 
     with resumable(), listening() as listen:
         rules: dict[str, Any] = {"margin": share, "whole": whole, "grade": grade, "signals": True}
@@ -116,6 +121,11 @@ def command(
     else:
         say_wrapped(str(study))
     say(f"report: {study.report()}", err=as_json)
+    _end(study, ungraded)
+
+
+def _end(study: Study, ungraded: int) -> None:
+    """Say what failed; then the exit status is 1."""
     failed = sum(scores.failed for scores in study.scores.values())
     if failed:
         say(f"madke: {count_of(failed, 'debate')} failed; the same command retries them", err=True)
@@ -132,13 +142,11 @@ def _ask_to_start() -> None:
         raise typer.Exit(1)
 
 
-def _show_plan(
-    spec: ExperimentSpec, options: RunOptions, graders: Sequence[Grader], margin: float, *, as_json: bool
-) -> None:
+def _show_plan(spec: ExperimentSpec, options: RunOptions, margin: float, *, as_json: bool) -> None:
     from madke.cli.plans_and_results import show_experiment_plan
     from madke.scoring.verdict import planned_questions
 
-    show_experiment_plan(spec, options, graders, as_json=as_json)
+    show_experiment_plan(spec, options, as_json=as_json)
     if not as_json:
         count = count_of(planned_questions(margin / 100), "question")
         say_wrapped(

@@ -26,11 +26,8 @@ class Scope:
     """
 
     def __init__(self) -> None:
-        self._values: dict[object, dict[str, tuple[object, Any]]] = {}
-
-    def of(self, registry: object) -> dict[str, tuple[object, Any]]:
-        """Name -> the object that was given, and the value made of it; of one registry, by its key."""
-        return self._values.setdefault(registry, {})
+        self.values: dict[object, dict[str, tuple[object, Any]]] = {}
+        """Key of a registry -> name -> the object that was given, and the value made of it."""
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -90,7 +87,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return iter([*self._own, *self._plugins])
 
     def __len__(self) -> int:
-        return len(self._own) + len(self._plugins)
+        return len([*self])
 
     def __contains__(self, name: object) -> bool:
         return name in self._values or name in self._plugins or any(name in held for held in self._scopes())
@@ -145,7 +142,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return found
 
     def _scopes(self) -> list[dict[str, tuple[object, Any]]]:
-        return [scope.of(self._key) for scope in _ACTIVE.get()]
+        return [scope.values.setdefault(self._key, {}) for scope in _ACTIVE.get()]
 
     def _adapted(self, name: str, load: Callable[[], Any]) -> T:
         try:

@@ -30,16 +30,12 @@ from madke.models.prices import Price, Prices, cost, estimated_usage, price_of
 from madke.models.store import call_key
 from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, pool_of, read_pools
 from madke.runs.spec import RunSpec, with_first_rounds
-from madke.scoring.scored import Grader, grading_request
 
 PASSAGE = "word " * 100
 """A placeholder for passages of a missing pool: Wikipedia passages have a hundred words."""
 
 REPLY_TOKENS = 150
 """Default assumed tokens per reply."""
-
-GRADING_PLAN = "grading"
-"""The name of the plan of graders."""
 
 _SIMULATED = 30
 """Simulated questions of a run, evenly spread; the others are assumed to be similar."""
@@ -289,33 +285,3 @@ def _spread(questions: Sequence[Question]) -> list[Question]:
     """The questions to simulate, evenly spread over all datasets."""
     count = min(_SIMULATED, len(questions))
     return [questions[n * len(questions) // count] for n in range(count)]
-
-
-def planned_grading(
-    questions: Sequence[Question], debates: int, graders: Sequence[Grader], prices: Prices, reply_tokens: int
-) -> list[Planned]:
-    """One estimate per grader: from one answer to a question in all its debates, to a different one in each.
-
-    ``debates``: the number of all debates of these questions. An answer is assumed as long as the first reference.
-    Questions without a reference are not graded.
-    """
-    asked = [question for question in questions if question.answers]
-    if not asked:
-        return []
-    each, sample = debates / len(questions), _spread(asked)
-    plans = []
-    for grader in graders:
-        price = price_of(grader.model, prices)
-        requests = [grading_request(question, question.answers[0]) for question in sample]
-        once = sum((_load(_usage(request.messages, reply_tokens), price, 1, 1) for request in requests), Load())
-        once *= len(asked) / len(sample)
-        plan = Planned(
-            name=GRADING_PLAN if len(graders) == 1 else f"{GRADING_PLAN} by {grader.model}",
-            debates=round(each * len(asked)),
-            least=once,
-            most=once * each,
-            models=(grader.model,),
-            unpriced=() if price else (grader.model,),
-        )
-        plans.append(plan)
-    return plans

@@ -8,10 +8,8 @@ import pytest
 
 from madke.core.question import Question
 from madke.experiments.experiment_spec import ExperimentSpec
-from madke.experiments.plan import Planner, planned, planned_grading
+from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import Recipe
-from madke.models.prices import Price
-from madke.scoring.scored import graders_of
 
 
 def setting_of(recipe: Any, questions: Any, pools: Any = ()) -> Any:
@@ -119,18 +117,3 @@ def test_several_pool_files_are_read_together(tmp_path: Path) -> None:
     assert tokens[2][2] < tokens[0][2]
     said = [[name for name, plan in found.items() if plan.assumed_passages] for found in (assumed, half, whole)]
     assert said == [["wiki", "google", "both"], ["google", "both"], []]
-
-
-def test_grading_is_planned_from_one_answer_a_question_to_a_different_one_in_each_debate() -> None:
-    asked = [Question(id=f"q{n}", question=f"Which lake, {n}?", answers=("Lake Baikal",)) for n in range(6)]
-    asked.append(Question(id="open", question="Why?"))
-    prices = {"openai/judge": Price(prompt=10, completion=20)}
-    (found,) = planned_grading(asked, 4 * len(asked), graders_of("openai/judge"), prices, 50)
-    assert (found.name, found.debates, found.unpriced) == ("grading", 24, ())
-    assert (found.least.calls, found.most.calls) == (pytest.approx(6), pytest.approx(24))
-    assert found.most.completion_tokens == pytest.approx(24 * 50)
-    by_hand = (found.most.prompt_tokens * 10 + found.most.completion_tokens * 20) / 1e6
-    assert found.most.cost == pytest.approx(by_hand)
-    names = [each.name for each in planned_grading(asked, 7, graders_of("openai/judge,openai/other"), prices, 50)]
-    assert names == ["grading by openai/judge", "grading by openai/other"]
-    assert planned_grading(questions(2), 2, graders_of("openai/judge"), prices, 50) == []

@@ -9,13 +9,11 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.models.store import CallStore
 from madke.report.human_grades import grader_agreement
 from madke.scoring.arms import Results, open_results
 from madke.scoring.scored import Grader, ask_outside, external_values, graders_of
 from tests.scoring.test_grades import answer_in
 from tests.support.cli import madke, refused
-from tests.support.dataset import write_dataset
 from tests.support.openai_server import chat, openai_server
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
@@ -74,7 +72,7 @@ def test_grading_stops_at_the_cost_limit_and_goes_on_with_a_higher_one(tmp_path:
 def test_a_cost_limit_needs_the_price_of_the_grader(tmp_path: Path) -> None:
     (one,) = arms(tmp_path, one={"q0": BAIKAL})
     assert "--max-cost needs the price" in refused("score", one.path, "--grader", "openai/gpt-4o", "--max-cost", "1")
-    assert "--max-cost need --grader MODEL" in refused("score", one.path, "--max-cost", "1")
+    assert "--max-cost need --grader" in refused("score", one.path, "--max-cost", "1")
 
 
 def test_two_graders_are_compared_and_the_first_is_the_score(tmp_path: Path) -> None:
@@ -98,27 +96,3 @@ def test_two_graders_are_compared_and_the_first_is_the_score(tmp_path: Path) -> 
 def test_graders_are_different_models(models: str) -> None:
     with pytest.raises(UserError, match="--grader"):
         graders_of(models)
-
-
-@pytest.mark.slow
-def test_an_experiment_plans_pays_and_shows_its_grades(tmp_path: Path) -> None:
-    questions, _ = write_dataset(tmp_path, 3)
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(
-        "title: T\nsource: a test\narms:\n  - {name: a, protocol: standard}\n  - {name: b, protocol: cot}\n"
-    )
-    replies = tmp_path / "model.yaml"
-    replies.write_text('[{"stage": "grade", "reply": "[True]"}, {"reply": "The answer is [Lake Baikal]."}]')
-    model = f"scripted/{replies}"
-    options = ["ablate", recipe, "--data", questions, "--model", model, "--grader", model]
-    assert "grading" in madke(*options, "--plan").stdout
-    done = madke(*options, "--out", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert "grader" in done.stdout
-    stores = [*(tmp_path / "out" / "arms").glob("*/grades.sqlite")]
-    calls = 0
-    for file in stores:
-        with CallStore(file) as store:
-            calls += len(list(store.recorded()))
-    assert calls == 3  # both arms give the same answer to each of three questions
-    assert "leave out --grader" in refused(*options, "--out", tmp_path / "out", "--replay")
