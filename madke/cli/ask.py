@@ -5,12 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import quote
 
 import typer
 
@@ -39,7 +35,6 @@ def command(
     context: typer.Context,
     choice: Annotated[list[str] | None, flags.option("Option of a multiple choice. Repeatable.", "TEXT")] = None,
     passages: Annotated[bool, flags.switch("--passages", "Print the passages of the pool too.")] = False,
-    html: Annotated[Path | None, flags.option("Write the debate's page too.", "FILE", flags.OUTPUT)] = None,
     as_json: Annotated[bool, flags.switch("--json", "Print the transcript as one line of JSON.")] = False,
 ) -> None:
     """Debate one question over retrieved knowledge. Print the debate as text, while it goes on.
@@ -47,7 +42,7 @@ def command(
     Examples:
       madke ask "How many hearts does an octopus have?"
       madke ask "How many hearts does an octopus have?" --model openai/gpt-4o-mini
-      madke ask "How many hearts does an octopus have?" --passages --html debate.html
+      madke ask "How many hearts does an octopus have?" --passages
     """
     from madke.cli.live import LiveDebate
     from madke.cli.progress import show_spent, status_line
@@ -60,28 +55,15 @@ def command(
     if not as_json and not _chose_model(context, request, options):
         show_local_servers()
     live = LiveDebate(spec, debate=not as_json, passages=passages)
-    with ExitStack() as held:
-        run = None
-        if html is not None:
-            run = Path(held.enter_context(TemporaryDirectory(prefix="madke-ask-")), spec.record.variant)
-        try:
-            transcript = asyncio.run(live.transcript(options, run))
-        except asyncio.CancelledError:  # a person who debates has left
-            raise KeyboardInterrupt from None
-        if html is not None and run is not None and transcript.status != "failed":
-            _write_page(run, transcript.id, html, question)
+    try:
+        transcript = asyncio.run(live.transcript(options))
+    except asyncio.CancelledError:  # a person who debates has left
+        raise KeyboardInterrupt from None
     show_spent(spec.opened)
     if as_json:
         say_json(json.loads(to_json(transcript)))
     if transcript.status == "failed":
         raise typer.Exit(1)
-
-
-def _write_page(run: Path, debate: str, file: Path, title: str) -> None:
-    from madke.report.html import write_report  # slow to import
-
-    write_report([run], file, title=title)
-    say(f"the debate's page: {file.resolve().as_uri()}#{run.name}/{quote(debate, safe='')}", err=True)
 
 
 def _chose_model(context: typer.Context, request: RunRequest, options: RunOptions) -> bool:

@@ -6,7 +6,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from madke._util.terminal import say, show_status
@@ -17,7 +16,6 @@ from madke.core.chat import Purpose
 from madke.core.transcript import Transcript
 from madke.retrieval.named import is_sample
 from madke.runs.request import RunOptions
-from madke.runs.runner import execute
 from madke.runs.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -125,21 +123,12 @@ class LiveDebate:
         if isinstance(event, events.DebateFinished):
             yield from closing_lines(event.transcript)
 
-    async def transcript(self, options: RunOptions, run: Path | None = None) -> Transcript:
-        """Debate and show it. ``run``: an empty folder that keeps it as a run."""
-        finished: list[Transcript] = []
-
-        def hear(event: events.Event) -> None:
-            self.hear(event)
-            if isinstance(event, events.DebateFinished):
-                finished.append(event.transcript)
-
+    async def transcript(self, options: RunOptions) -> Transcript:
+        """Debate and show it."""
         try:
-            if run is not None:
-                await execute(self._spec, run, options, listen=hear)
-            else:
-                async for event in events_of(self._spec, options):
-                    hear(event)
+            async for event in events_of(self._spec, options):
+                self.hear(event)
         finally:
             show_status("")
-        return finished[-1]
+        assert isinstance(event, events.DebateFinished), "a debate ends with its transcript"
+        return event.transcript

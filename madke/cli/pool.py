@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,9 +17,7 @@ from madke.runs.directory import question_files
 from madke.runs.request import RunRequest
 
 if TYPE_CHECKING:
-    from madke.report.tables import Table
-    from madke.scoring.arms import Results
-    from madke.scoring.retrieval import RetrievalScores
+    pass
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 
@@ -78,7 +75,7 @@ def score(
     Example:
       madke pool score pools.jsonl --qrels qrels.tsv --k 5,20
     """
-    from madke.report.tables import plain_table, write_table
+    from madke.report.tables import Cell, Table, count_cell, percent_cell, plain_table, write_table
     from madke.retrieval.pools.pool_file import pool_records
     from madke.scoring.retrieval import of_pools, read_qrels, retrieval, with_fusions
 
@@ -90,38 +87,15 @@ def score(
         raise UserError(f"--k {k!r}: expected whole numbers from 1, separated by commas, such as 5,20")
     depths = sorted(set(map(int, parts)))
     found = [retrieval(name, each, judgements, depths=depths, least=least) for name, each in rankings.items()]
-    table = _retrieval_table(found)
+    rows = tuple(
+        (Cell(text=each.name), count_cell(each.n), count_cell(each.depth), *map(percent_cell, each.measures.values()))
+        for each in found
+    )
+    headings = ("retriever", "n", "depth", *found[0].measures)
+    table = Table(title="Retrieval, in percent", columns=headings, rows=rows)
     for path in tables or ():
         write_table(table, path)
     if as_json:
         say_json(found)
     else:
         say(plain_table(table))
-
-
-def pools_table(results: Sequence[Results], qrels: Path, least: int) -> Table:
-    """How well the pools of runs hold the relevant passages: in the order that debaters read, and by source."""
-    from madke.scoring.retrieval import of_debates, read_qrels, retrieval
-
-    judgements = read_qrels(qrels)
-    found = []
-    for arm in results:
-        knowledge = arm.config.protocol.knowledge if arm.config else None
-        by_source = knowledge is not None and knowledge.fusion == "none" and len(knowledge.sources) > 1
-        for name, rankings in of_debates(arm.transcripts(), by_source=by_source).items():
-            row = f"{arm.name}: {name}" if len(results) > 1 else name
-            found.append(retrieval(row, rankings, judgements, depths=[5], least=least))
-    if not found:
-        raise UserError("--qrels: no pool in these results, so there is no retrieval to measure")
-    return _retrieval_table(found, "The pool is in the order that debaters read. Figures are in percent.")
-
-
-def _retrieval_table(found: Sequence[RetrievalScores], *notes: str) -> Table:
-    """One row per retriever; all measures in percent."""
-    from madke.report.tables import Cell, Table, count_cell, percent_cell
-
-    rows = tuple(
-        (Cell(text=each.name), count_cell(each.n), count_cell(each.depth), *map(percent_cell, each.measures.values()))
-        for each in found
-    )
-    return Table(title="Retrieval", columns=("retriever", "n", "depth", *found[0].measures), rows=rows, notes=notes)

@@ -38,7 +38,6 @@ class TableForm(StrEnum):
 EPILOG = flags.epilog(
     PREDICTION_FILES,
     flags.TASK_NAMES,
-    flags.QRELS_FORM,
     "docs/extend.md explains the columns of --answers.",
 )
 
@@ -61,8 +60,6 @@ def command(
         option("Also write tables/ next to the page, in this form. Repeatable.", panel=OUTPUT),
     ] = None,
     answers: Annotated[Path | None, option("Also write all answers: .jsonl, .csv or .parquet.", "FILE", OUTPUT)] = None,
-    qrels: Annotated[Path | None, option("Measure retrieval with these judgements, see below.", "FILE")] = None,
-    least: flags.Relevance = 1,
     data: DataOption = None,
     dataset: flags.Dataset = None,
     columns: flags.Columns = None,
@@ -86,7 +83,6 @@ def command(
     if question is not None:
         _show_debates(open_arms(paths, data, dataset, task, columns=columns), question)
         return
-    from madke.cli.pool import pools_table
     from madke.report.answers import write_answers
     from madke.report.figures import write_figures
     from madke.report.html import write_report
@@ -99,16 +95,14 @@ def command(
         raise UserError("is read-only; give the page another place: --out FILE", file=folder)
     page = out or folder / "report.html"
     written = {"the page" if out is None else "--out": page, "--answers": answers}
-    names = ["scores", "stages", "datasets", "tests", "tests_by_dataset", "published", "retrieval"]
+    names = ["scores", "stages", "datasets", "tests", "tests_by_dataset", "published"]
     forms = tables or ()
     paths_of_tables = [page.parent / "tables" / f"{name}.{form}" for name in names for form in forms]
     written |= {f"--tables {path.name}": path for path in paths_of_tables}
     written |= {f"--figures {path.name}": path for path in (page.parent / "figures").glob(f"*.{figures}")}
-    refuse_overwriting(written, [*paths, *question_files(data), qrels], own="report.html")
+    refuse_overwriting(written, [*paths, *question_files(data)], own="report.html")
     results = open_arms(paths, data, dataset, task, corrections, columns=columns)
     title, source, extra = _experiment(paths)
-    if qrels is not None:
-        extra["retrieval"] = pools_table(results, qrels, least)
     own, drawn, _ = write_report(results, page, title=title, source=source, tables=[*extra.values()])
     say(f"report: {page}")
     for path in write_figures(drawn, page.parent / "figures", figures) if figures else ():

@@ -7,7 +7,6 @@ from pathlib import Path
 from madke._util.assets import require
 from madke._util.files import refuse_repeated, text_lines
 from madke.core.errors import UserError
-from madke.core.transcript import Transcript
 from madke.retrieval.fusion import Method, fuse
 from madke.retrieval.pools.pool_file import PoolRecord, sources_in
 from madke.scoring.statistics import Estimate, estimate
@@ -132,18 +131,6 @@ def of_pools(records: Iterable[PoolRecord]) -> dict[str, dict[str, Ranking]]:
         for source in held.keys() - partial.keys():
             held[source].setdefault(question, {})
     return held
-
-
-def of_debates(transcripts: Iterable[Transcript], *, by_source: bool) -> Mapping[str, Rankings]:
-    """The pools that debaters read, in their order, and ``by_source`` the part of each source."""
-    held: dict[str, dict[str, dict[str, float]]] = {"pool": {}}
-    for transcript in transcripts:
-        held["pool"][transcript.id] = {}
-        for entry in transcript.pool:
-            for name in ["pool", entry.source] if by_source else ["pool"]:
-                if entry.asked_by is None:
-                    held.setdefault(name, {}).setdefault(transcript.id, {})[entry.key] = -entry.n
-    return {name: rankings for name, rankings in held.items() if any(rankings.values())}
 
 
 def with_fusions(parts: Mapping[str, Rankings]) -> dict[str, Rankings]:

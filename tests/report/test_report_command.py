@@ -1,6 +1,5 @@
 """``madke report``: what it takes, what it writes."""
 
-import csv
 import json
 import re
 import shutil
@@ -71,26 +70,3 @@ def test_the_debates_of_one_question_are_printed(run: Any) -> None:
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     assert "is not a run directory" in refused("report", tmp_path)
     assert not (tmp_path / "report.html").exists()
-
-
-def test_the_pools_of_runs_are_measured_against_judgements(tmp_path: Path, run: Any) -> None:
-    pytest.importorskip("ir_measures", reason="needs the extra madke[retrieval]")
-    (tmp_path / "qrels").write_text("q0 0 tanganyika-1 1\nq1 0 baikal-1 2\nq1 0 tanganyika-1 1\n")
-    measure = ("report", run, "--qrels", tmp_path / "qrels")
-
-    assert madke(*measure, "--tables", "csv").returncode == 0
-    rows = list(csv.DictReader((run / "tables" / "retrieval.csv").read_text().splitlines()))
-    assert [(row["retriever"], row["n"], row["depth"], row["MRR"]) for row in rows] == [
-        ("pool", "2", "3", "75.0"),
-        ("wiki", "2", "2", "75.0"),
-        ("google", "2", "1", "0.0"),
-    ]
-    page = (run / "report.html").read_text(encoding="utf-8")
-    assert "<h2>Retrieval</h2>" in page
-    assert "hit@5" in page
-
-    assert madke(*measure, "--relevance", 2, "--tables", "csv").returncode == 0
-    rows = list(csv.DictReader((run / "tables" / "retrieval.csv").read_text().splitlines()))
-    assert [row["n"] for row in rows] == ["1"] * 3
-    bare = write_run(tmp_path / "bare", [debate("q0", [RIGHT], pool=False)])
-    assert "no pool" in refused("report", bare, "--qrels", tmp_path / "qrels")

@@ -8,11 +8,9 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
-from madke.core.transcript import PoolEntry
 from madke.retrieval.pools.pool_file import PoolRecord
-from madke.scoring.retrieval import RECIPROCAL, of_debates, of_pools, retrieval, with_fusions
+from madke.scoring.retrieval import RECIPROCAL, of_pools, retrieval, with_fusions
 from tests.support.installed import needs
-from tests.support.transcripts import transcript
 
 needs("ir_measures", "retrieval")
 
@@ -95,25 +93,6 @@ def test_a_source_that_found_nothing_counts_in_a_hand_written_file() -> None:
     ]
 
     assert of_pools(records) == {"wiki": {"q1": {"a": 0.0}, "q2": {}}}
-
-
-def test_the_pools_of_debates_keep_their_order_and_leave_out_what_debaters_searched() -> None:
-    pool = (
-        PoolEntry(n=0, source="wiki", key="a", title=""),
-        PoolEntry(n=1, source="web", key="b", title=""),
-        PoolEntry(n=2, source="wiki", key="c", title="", asked_by="Debater 1"),
-    )
-    debates = [transcript("q", said=["x"], consensus=True, answer="x", pool=pool, repeat=repeat) for repeat in (0, 1)]
-
-    by_source = of_debates(debates, by_source=True)
-
-    assert {name: list(rankings["q"]) for name, rankings in by_source.items()} == {
-        "pool": ["a", "b"],
-        "wiki": ["a"],
-        "web": ["b"],
-    }
-    assert list(of_debates(debates, by_source=False)) == ["pool"]
-    assert of_debates([transcript("q", said=["x"], consensus=True, answer="x")], by_source=True) == {}
 
 
 def test_fusions_stand_next_to_their_parts_where_all_parts_answered() -> None:
