@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import asdict
 from io import StringIO
 from textwrap import fill, wrap
-from typing import IO
 
 from madke.core.addresses import SECRET, with_public_urls
 
@@ -170,23 +169,13 @@ def open_streams() -> None:
     """Open missing standard streams, and print ``?`` for characters that the encoding lacks.
 
     If the caller closed a stream (``>&-``), the next opened file would get its number and receive printed text.
-    Writing to a closed standard output fails. The other closed streams are empty.
     """
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            # os.open takes the lowest free number, which is this one.
-            os.open(os.devnull, os.O_RDWR if number == 2 else os.O_RDONLY)
-    sys.stdin = sys.stdin or _stream(0, "r")
-    sys.stdout = sys.stdout or _stream(1, "w")
-    sys.stderr = sys.stderr or _stream(2, "w")
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
     with suppress(AttributeError):  # a stream of a test
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-
-
-def _stream(number: int, mode: str) -> IO[str]:
-    return open(number, mode, encoding="utf-8", closefd=False)
 
 
 def close_output() -> OutputError | None:

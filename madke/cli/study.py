@@ -52,9 +52,6 @@ def command(
         Path | None, flags.option("Folder. The same command resumes it. Default: runs/study-QUESTIONS.", "DIR")
     ] = None,
     margin: Annotated[float, flags.option("The smallest gain that is worth a debate, in points.", "POINTS")] = 10,
-    more_arms: Annotated[
-        list[str] | None, flags.option("Add an arm: views or second-turn. Repeatable.", "ARM", names=("--with",))
-    ] = None,
     whole: Annotated[bool, flags.switch("--all", "Ask all questions, whatever is known before.")] = False,
     sources: Annotated[
         str | None, flags.option("Sources instead of DOCUMENTS, as for madke run.", "NAME=SPEC,...", flags.KNOWLEDGE)
@@ -86,7 +83,7 @@ def command(
     if plan:
         refuse_unplanned(options)
     where: Any = NOTHING if sources is None else sources
-    inputs: dict[str, Any] = {"model": model, "sources": where, "pools": pools or (), "more_arms": more_arms or ()}
+    inputs: dict[str, Any] = {"model": model, "sources": where, "pools": pools or ()}
     spec = read_study(questions, documents or (), request, **inputs)
     folder = out or Path("runs") / f"study-{Path(questions.rpartition('=')[2]).stem}"
     if not plan:
