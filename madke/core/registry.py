@@ -87,7 +87,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return iter([*self._own, *self._plugins])
 
     def __len__(self) -> int:
-        return len([*self])
+        return len(self._own) + len(self._plugins)
 
     def __contains__(self, name: object) -> bool:
         return name in self._values or name in self._plugins or any(name in held for held in self._scopes())
