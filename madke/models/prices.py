@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -114,11 +113,6 @@ def prices_paid(prices: Prices, paid: Iterable[tuple[str, Usage]]) -> dict[str, 
         if others and standard and (whole := sum(cost(used, standard) for _, used in calls)):
             found[model] = standard.at(None, sum(cost(used, price) for price, used in calls) / whole)
     return found
-
-
-def cost_saved(usage: Usage, price: Price) -> float:
-    """What cached tokens made cheaper, in the currency of the price."""
-    return cost(replace(usage, cached_tokens=0), price) - cost(usage, price)
 
 
 def estimated_usage(messages: Iterable[Message], text: str) -> Usage:

@@ -60,17 +60,11 @@ class Results:
 
 
 def open_results(paths: Sequence[Path], questions: Sequence[Question] | None = None) -> list[Results]:
-    """Open the results at some paths, in order; a path that is given twice counts once.
+    """Open the run directories and predictions files at some paths, in order; one that is given twice counts once.
 
-    The name of each is its path below the folder that holds all of them.
-
-    Args:
-        paths: Run directories and predictions files (see :func:`read_predictions`).
-        questions: The questions of the predictions; None if all paths are runs.
-
-    Raises:
-        UserError: A path is neither, predictions come without questions or questions without predictions, or a line
-            of predictions is invalid.
+    The name of each is its path below the folder that holds all of them. ``questions``: those of the predictions; None
+    if all paths are runs. UserError if a path is neither, if only one of predictions and questions is given, and for an
+    invalid line of predictions.
     """
     distinct: dict[str, Path] = {}
     for path in paths:
@@ -222,15 +216,10 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
     """Read another system's predictions; each becomes a debate of one debater and one round without calls.
 
     A line is ``{"id", "answer", "repeat"?}`` or ``{"id", "output", "repeat"?}``. An ``answer`` is converted to the
-    task's canonical form, or kept unchanged if the task cannot parse it, so that published metrics see the original;
-    ``null`` or blank is an abstention. From an ``output``, a model's whole text, the answer is parsed as from a
-    debater's reply; if that fails, it is an abstention. An abstention is never right.
-
-    Questions without a line count as abstained: in the evaluation scripts of SQuAD and HotpotQA, a missing prediction
-    is wrong. Warnings give the number of these, and of answers that the task cannot parse.
-
-    Raises:
-        UserError: The file is empty, or a line is invalid, has an unknown question id, or repeats a question.
+    task's canonical form, or kept unchanged if the task cannot parse it, with a warning; blank is an abstention. From
+    an ``output``, a model's whole text, the answer is parsed as from a debater's reply. Questions without a line count
+    as abstained, with a warning: in the scripts of SQuAD and HotpotQA, a missing prediction is wrong. UserError for an
+    empty file, and a line that is invalid, has an unknown question id, or repeats a question.
     """
     asked = {question.id: question for question in questions}
     seen: dict[tuple[str, int], int] = {}

@@ -49,18 +49,11 @@ _SHARE, _CHANGED = "share_", "changed_"
 
 
 def round_rows(transcript: Transcript) -> list[DebateRow]:
-    """The values of each round, in order.
+    """The values of each round, in order; ``docs/evaluation.md`` explains them.
 
-    ``accuracy``: the task's first metric on the answer of the largest group; in a tie, of the earliest debater's group.
-    ``right``: the share of debaters who are right. This and the log-likelihood require a binary metric.
-    ``cons``, ``co2``: whether all stances agree under the task's matcher (Wang et al., Eq. 8); the same times
-        ``accuracy`` (Eq. 7). These and all below, except the last, require more than one debater.
-    ``entropy``: see :func:`entropy`, over the groups of the task's matcher.
-    ``log_likelihood``: see :func:`log_likelihood`.
-    ``disagreement``: the share of pairs of debaters with different answers, among pairs with two answers.
-    ``self_disagreement``, ``changed_<debater>``: the share of debaters whose answer differs from their own previous
-        one, and 0 or 1 for each debater, among those with an answer in both rounds. Also for a single debater; not for
-        the first round.
+    ``accuracy`` is of the largest group of answers, in a tie of the earliest debater's group. ``right`` and the
+    log-likelihood require a binary metric; agreement, entropy and disagreement more than one debater.
+    ``self_disagreement`` and ``changed_<debater>`` are about debaters with an answer in this round and the one before.
     """
     task, question = get_task(transcript.task), question_of(transcript)
     same = cache(matcher(task, question))
@@ -158,10 +151,7 @@ def over_repeats(values: Sequence[Sequence[float]], *, shares: bool = True) -> E
 def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> DebateRow:
     """All values of one finished transcript; ``docs/evaluation.md`` explains each.
 
-    The metrics of its task; ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher`` and
-    ``co2_matcher``; ``rounds`` (not for predictions from elsewhere); ``entropy``, ``log_likelihood`` and
-    ``disagreement`` after the last round; and the values of the functions below. On RAMDocs also ``all_golds``, its
-    owners' measure. ``rounds``: the transcript's :func:`round_rows`, if the caller has them already.
+    ``rounds``: the transcript's :func:`round_rows`, if the caller has them already.
     """
     rounds = round_rows(transcript) if rounds is None else rounds
     task = get_task(transcript.task)
@@ -270,9 +260,7 @@ def sides(transcript: Transcript) -> DebateRow:
 def changes_of_mind(transcript: Transcript) -> DebateRow:
     """Who follows whom from a given first round in which some are right and some are wrong; empty for other debates.
 
-    ``right_to_wrong``, ``right_to_none``: of the debaters that were given a right stance, the share whose next answer
-        is wrong, or cannot be read. ``wrong_to_right``: of those that were given a wrong one, the share whose next
-        answer is right.
+    ``right_to_none``: of the debaters that were given a right stance, the share whose next answer cannot be read.
     """
     if not transcript.first_round_given or not transcript.answers or len(transcript.rounds) < 2:
         return {}
@@ -333,21 +321,11 @@ def correct_votes(transcript: Transcript) -> list[float]:
 
 
 def selection_values(transcript: Transcript) -> DebateRow:
-    """Means over the selections of one debate.
+    """Means over the selections of one debate; ``docs/evaluation.md`` explains them.
 
-    Failed selections and those of a given first round are excluded; an unparsed one counts as empty.
-
-    ``no_found``: the share of selections that decline all knowledge.
-    ``selected_ids``: passages per selection.
-    ``share_<source>``: the share of all selected passages that came from a source of the pool; the shares add up to 1.
-    ``pool_recall``: the share of gold passages, or else of gold titles, in the pool. Passages found by debaters' own
-        searches are excluded, here and below. Gold is ``metadata["gold_passages"]`` (keys), or else
-        ``metadata["gold_titles"]``: every passage of such a page counts as evidence.
-    ``selection_precision``: the share of gold among a selection's passages, over non-empty selections; only if the pool
-        contains gold.
-    ``selection_recall``: the share of the pool's gold in a selection; only if the pool contains gold.
-    ``misinformation_selected``: the share of selections with a passage of ``metadata["misinformation_passages"]``
-        (keys; RAMDocs); only if the pool contains one.
+    Failed selections and those of a given first round are excluded; an unparsed one counts as empty. Passages found by
+    debaters' own searches are not in the pool, and neither right nor wrong. Precision is over non-empty selections;
+    precision and recall require gold in the pool.
     """
     wanted, name_of = gold_of(transcript)
     in_pool = wanted & {name_of(entry) for entry in transcript.pool if entry.asked_by is None}
@@ -395,10 +373,6 @@ def gold_of(transcript: Transcript) -> tuple[frozenset[str], Callable[[PoolEntry
 
 def judge_values(transcript: Transcript) -> DebateRow:
     """How often the word of the judge and the summarizer differs from what the task's matcher finds.
-
-    ``false_same``: of the judge's verdicts SAME, the share where the matcher finds different or missing answers.
-    ``false_different``: of its verdicts DIFFERENT, the share where the matcher finds the same answer.
-    ``new_summary``: whether the summarizer's answer differs from every debater's answer.
 
     Verdicts without a call, and texts, which no matcher compares, are left out.
     """

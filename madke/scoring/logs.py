@@ -60,17 +60,11 @@ def read_logs(paths: Sequence[Path]) -> list[Log]:
 
 
 def read_log(path: Path, name: str = "") -> Log:
-    """The results in one log.
+    """The results in one log: a run of madke, an Inspect log, lm-eval's samples, or other JSON Lines.
 
-    - A run directory of madke: the first metric of the task.
-    - ``.eval`` and ``.json``: an Inspect log. The first scorer counts.
-    - ``samples_*.jsonl`` of lm-eval: the first filter and the first metric count. Questions are named by the
-      ``id`` of their document, else by ``doc_id``.
-    - Other JSON Lines: ``id`` and ``right`` (true, false, or 0 to 1), or ``id``, ``answer`` and ``gold`` (a text or a
-      list), which madke's matcher of short answers compares. ``calls``, ``tokens`` and ``cost`` are added up.
-
-    Raises:
-        UserError: The file cannot be read, or a line lacks what is needed.
+    The first scorer of Inspect counts, and lm-eval's first filter and metric; its questions are named by the ``id`` of
+    their document, else by ``doc_id``. Other lines have ``id`` and ``right`` (true, false, or 0 to 1), or ``id``,
+    ``answer`` and ``gold``, which madke's matcher of short answers compares. UserError if a line lacks what is needed.
     """
     if not path.exists():
         raise UserError("no such file or run", file=path)

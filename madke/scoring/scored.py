@@ -40,7 +40,7 @@ from madke.models.chat_models import close, open_model
 from madke.models.endpoint import refuse_unreachable
 from madke.models.limiter import Limits
 from madke.models.pipeline import CallPipeline
-from madke.models.prices import Prices, billed_as, cost, cost_saved, price_of
+from madke.models.prices import Prices, billed_as, cost, price_of
 from madke.models.store import CallStore
 from madke.runs.directory import Key, is_being_written
 from madke.runs.meter import Budget, Meter
@@ -159,17 +159,16 @@ def run_spending(directory: Path, prices: Prices) -> Spending | None:
     payer = directory.resolve().name if among_arms else ""
     costs: defaultdict[str, float] = defaultdict(float)
     unpriced: set[str] = set()
-    made, cheaper = 0, 0.0
+    made = 0
     with CallStore(calls) as store:
         for call in store.recorded(payer=payer):
             made += 1
             used = call.completion.usage
             if price := price_of(billed_as(call.model, call.completion.tier), prices):
                 costs[call.purpose.stage] += cost(used, price)
-                cheaper += cost_saved(used, price)
             elif used.prompt_tokens + used.completion_tokens:
                 unpriced.add(call.model)
-    return Spending(cost=dict(costs), unpriced=tuple(sorted(unpriced)), saved=cheaper) if made else None
+    return Spending(cost=dict(costs), unpriced=tuple(sorted(unpriced))) if made else None
 
 
 # Scores by graders, programs and people, kept with an arm

@@ -42,8 +42,6 @@ class Spending:
     """Stage -> cost of the tokens of models with a price, in the currency of the prices; empty without prices."""
     unpriced: tuple[str, ...] = ()
     """Models without a price; ``cost`` excludes their tokens."""
-    saved: float = 0.0
-    """How much more the calls would have cost without cached tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

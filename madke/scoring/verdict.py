@@ -5,11 +5,10 @@ passages. Each has a **confidence sequence**: an interval that covers the true d
 looks, so that a study may stop as soon as it knows.
 
 The interval is the hedged capital process of Waudby-Smith and Ramdas (2023), Estimating means of bounded random
-variables by betting, JRSS B 86, with a grid of bets (their section B.4). A difference d from -1 to 1 becomes
-x = (1 + d) / 2. A gambler who believes that the mean of x is above m bets a share ``b`` of the capital on each
-question, which makes the capital prod(1 - b + b x / m); a second gambler bets against it. Each starts with half of the
-money, spread over a grid of shares. A mean is left out when one of them has won more than 1 / alpha: a false exclusion
-has probability alpha at most, by Ville's inequality. The interval depends on the differences only, not on their order.
+variables by betting, JRSS B 86, with a grid of bets (their section B.4): a gambler who believes that the mean of
+x = (1 + d) / 2 is above m bets a share ``b`` of the capital on each question, which makes the capital
+prod(1 - b + b x / m); a second one bets against it. A mean is left out when one of them has won more than 1 / alpha, by
+Ville's inequality with probability alpha at most if it is the true one.
 """
 
 from __future__ import annotations
