@@ -20,14 +20,16 @@ from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-from pydantic import BaseModel, Field, FiniteFloat, RootModel, ValidationError
+import yaml
+from pydantic import FiniteFloat, RootModel, ValidationError
 
 from madke._util.assets import asset
 from madke._util.child_process import CommandScorer, ScorerItem
 from madke._util.files import fingerprint, write_file
 from madke._util.terminal import printable, without_keys
-from madke._util.yaml_file import read_json, read_yaml
+from madke._util.yaml_file import read_json
 from madke._version import __version__
 from madke.core.chat import ChatRequest, Message, Purpose
 from madke.core.errors import UserError
@@ -341,47 +343,35 @@ _MAX_TOKENS = 1024
 _MARK = re.compile(r"\[\W{0,9}(?:true|false)\W{0,9}\]", re.IGNORECASE)
 
 
-class GradingExample(BaseModel, extra="forbid", frozen=True):
-    """One graded answer."""
-
-    question: str
-    choices: tuple[str, ...] = ()
-    references: tuple[str, ...] = Field(min_length=1)
-    answer: str
-    reasoning: str
-    """The steps that lead to the grade, without the grade itself."""
-    right: bool
-
-
-class GradingPrompt(BaseModel, extra="forbid", frozen=True):
-    """The wording of the grading prompt."""
-
-    system: str
-    instruction: str
-    closing: str
-    examples: Mapping[str, tuple[GradingExample, ...]]
-    """Task -> graded answers, right and wrong ones."""
-
-    def messages(self, question: Question, answer: str) -> tuple[Message, ...]:
-        """The prompt for one answer; the part that all answers of a task share comes first."""
-        if question.task not in self.examples:
-            raise UserError(f"task {question.task!r}: the grading prompt has no examples for it")
-        examples = (
-            f"{_shown(example.question, example.choices, example.references, example.answer)}\n\n"
-            f"{example.reasoning}\n[{example.right}]"
-            for example in self.examples[question.task]
-        )
-        task = _shown(question.question, question.choices, question.answers, answer)
-        parts = (self.instruction, "Worked examples:", *examples, "(end of the examples)", task, self.closing)
-        return Message(role="system", content=self.system), Message(role="user", content="\n\n".join(parts))
+def grading_messages(question: Question, answer: str) -> tuple[Message, ...]:
+    """The prompt for one answer; the part that all answers of a task share comes first."""
+    wording = _wording()
+    if question.task not in wording["examples"]:
+        raise UserError(f"task {question.task!r}: the grading prompt has no examples for it")
+    examples = (
+        f"{_shown(each['question'], each.get('choices', ()), each['references'], each['answer'])}\n\n"
+        f"{each['reasoning']}\n[{each['right']}]"
+        for each in wording["examples"][question.task]
+    )
+    task = _shown(question.question, question.choices, question.answers, answer)
+    parts = (wording["instruction"], "Worked examples:", *examples, "(end of the examples)", task, wording["closing"])
+    return Message(role="system", content=wording["system"]), Message(role="user", content="\n\n".join(parts))
 
 
-def _shown(question: str, choices: tuple[str, ...], references: tuple[str, ...], answer: str) -> str:
+@cache
+def _wording() -> Any:
+    return yaml.safe_load(Path(asset("prompts", "grading", "grade.yaml")).read_text(encoding="utf-8"))
+
+
+def _shown(question: str, choices: Sequence[str], references: Sequence[str], answer: str) -> str:
     def quoted(text: str, *, one_line: bool = True) -> str:
         text = without_tags(" ".join(text.split()) if one_line else text, ("task", "reference", "answer"))
         return _MARK.sub(lambda mark: mark.group().translate(str.maketrans("[]", "()")), text)
 
-    task = [quoted(question, one_line=False), *(f"({letter}) {quoted(choice)}" for letter, choice in lettered(choices))]
+    task = [
+        quoted(question, one_line=False),
+        *(f"({letter}) {quoted(choice)}" for letter, choice in lettered(tuple(choices))),
+    ]
     golds = (f"<reference>{quoted(reference)}</reference>" for reference in references)
     return "\n".join(["<task>", *task, "</task>", *golds, f"<answer>{quoted(answer)}</answer>"])
 
@@ -396,16 +386,11 @@ def read_grade(reply: str) -> bool | None:
 def grading_request(question: Question, answer: str) -> ChatRequest:
     """The call that grades an answer."""
     return ChatRequest(
-        messages=_prompt().messages(question, answer),
+        messages=grading_messages(question, answer),
         purpose=Purpose(question=question.id, stage="grade", agent="grader", round=1),
         temperature=0.0,
         max_tokens=_MAX_TOKENS,
     )
-
-
-@cache
-def _prompt() -> GradingPrompt:
-    return read_yaml(Path(asset("prompts", "grading", "grade.yaml")), GradingPrompt)
 
 
 def _prompt_key(messages: Sequence[Message]) -> str:

@@ -47,39 +47,17 @@ def test_each_item_gets_its_number_in_order(scorer: Callable[..., Any]) -> None:
     assert scorer(told).scores(items("x")) == [8.0]
 
 
-def test_no_items_start_nothing() -> None:
-    scorer = CommandScorer("no-such-program")
-    assert scorer.scores([]) == []
-    assert asyncio.run(scorer.ascores([])) == []
-
-
-def test_a_large_batch_with_much_said_on_both_sides_does_not_stand_still(scorer: Callable[..., Any]) -> None:
-    chatty = "for line in sys.stdin:\n    print('x' * 1000, file=sys.stderr)\n    print(len(line))"
-    found = scorer(chatty).scores(items(*["y" * 2000] * 3000))
-    assert len(found) == 3000
-    assert len(set(found)) == 1
-
-
 @pytest.mark.parametrize(
     ("body", "said"),
     [
         ("print(1)", "printed 1 lines for 2 items; expected one number per item"),
-        (LENGTHS + "print(1)", "printed 3 lines for 2 items"),
-        ("sys.stdin.read()", "printed 0 lines for 2 items"),
         ("print('0.5\\nnan')", "line 2 of its output is 'nan'; expected a finite number"),
-        ("print('0.5\\nNaN')", "line 2 of its output is 'NaN'"),
-        ("print('1e999\\n1')", "line 1 of its output is '1e999'"),
         ("print('9' * 400 + '\\n1')", "line 1 of its output is '999"),
-        ("print('true\\n1')", "line 1 of its output is 'true'"),
         ("print('[' * 100000 + '\\n1')", "line 1 of its output is '[[["),
-        ("print('{\"scores\": 1}\\n1')", "line 1 of its output is"),
-        ("print('__import__(\"os\")\\n1')", "line 1 of its output is"),
-        ("sys.exit(3)", "ended with status 3"),
         (
             "raise SystemError('no checkpoint\\n')",
             "ended with status 1; its last line on stderr: 'SystemError",
         ),
-        ("os.abort()", "ended with status -6"),
         ("sys.stdout.buffer.write(b'\\xff\\n1')", "line 1 of its output is"),
     ],
 )
@@ -150,15 +128,14 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(lingering: tu
     assert all_of(held) == b"x"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
-def test_a_command_ends_with_the_one_who_started_it(lingering: tuple[str, int], tmp_path: Path, number: Any) -> None:
+def test_a_command_ends_with_the_one_who_started_it(lingering: tuple[str, int], tmp_path: Path) -> None:
     command, held = lingering
     answers, questions = tmp_path / "answers.jsonl", tmp_path / "questions.jsonl"
     answers.write_text(json.dumps({"id": "q", "answer": "x"}) + "\n")
     questions.write_text(json.dumps({"id": "q", "question": "Which?", "golden_answers": ["x"]}) + "\n")
     with started("score", answers, "--data", questions, "--scorer", f"slow={command}") as process:
         select.select([held], [], [])  # the command's own child runs
-        process.send_signal(number)
+        process.send_signal(signal.SIGKILL)
         process.wait()
     assert all_of(held) == b"x"
 

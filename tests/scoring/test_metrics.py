@@ -1,7 +1,4 @@
-import gzip
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,11 +61,6 @@ def test_table_6_of_madke(asked_for: str, gold: str, answer: str, em: int, right
     assert (METRICS["em"](answer, question), METRICS["match"](answer, question)) == (em, right)
 
 
-def test_yes_and_no_score_all_or_nothing_only_in_the_multi_hop_sets() -> None:
-    assert METRICS["f1"]("yes it was", asked("yes", dataset="hotpotqa")) == 0
-    assert METRICS["f1"]("yes it was", asked("yes", dataset="nq_open")) == pytest.approx(0.5)
-
-
 @pytest.mark.parametrize("name", ["chrf", "bleu"])
 def test_translation_metrics_lie_between_0_and_1_and_take_several_references(name: str) -> None:
     metric = METRICS[name]
@@ -80,16 +72,6 @@ def test_translation_metrics_lie_between_0_and_1_and_take_several_references(nam
 
 def test_every_metric_of_every_task_is_defined() -> None:
     assert {name for task in TASKS.values() for name in task.metrics} <= set(METRICS)
-
-
-def test_recorded_hotpotqa_scores_are_reproduced_item_by_item(shared_data: Path) -> None:
-    path = shared_data / "recorded" / "fireact_hotpotqa_llama2_7b.json.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        items = json.load(file).values()
-    for item in items:
-        question = asked(item["gt"], dataset="hotpotqa")
-        assert METRICS["em"](item["pred"], question) == item["em"], item
-        assert METRICS["f1"](item["pred"], question) == pytest.approx(item["f1"]), item
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,11 @@ JUDGED = {"q1": {"p1": 2, "p2": 0}, "q2": {"p3": 1}}
 def test_each_form_gives_the_same_judgements(text: str, tmp_path: Path) -> None:
     (tmp_path / "plain").write_text(text, encoding="utf-8", newline="")
     (tmp_path / "packed.gz").write_bytes(gzip.compress(text.encode()))
-
     assert read_qrels(tmp_path / "plain") == read_qrels(tmp_path / "packed.gz") == JUDGED
 
 
 def test_a_passage_key_may_have_spaces_in_a_table(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("qid\tpassage_id\trel\nq\tguide.pdf, p. 3\t1\n")
-
     assert read_qrels(tmp_path / "qrels") == {"q": {"guide.pdf, p. 3": 1}}
 
 
@@ -51,7 +49,6 @@ def test_a_passage_key_may_have_spaces_in_a_table(tmp_path: Path) -> None:
 )
 def test_a_wrong_line_is_named(content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "qrels").write_bytes(content)
-
     with pytest.raises(UserError, match=message):
         read_qrels(tmp_path / "qrels")
 

@@ -20,7 +20,6 @@ RANKINGS = {"q1": {"x": 3.0, "b": 2.0, "a": 1.0}, "q2": {"y": 1.0}, "q3": {"d": 
 
 def test_measures_are_means_over_the_questions_with_a_relevant_passage() -> None:
     found = retrieval("bm25", RANKINGS, QRELS, depths=[1, 2, 3])
-
     assert (found.name, found.n, found.depth) == ("bm25", 2, 3)
     of_q1 = {
         "hit@1": 0,
@@ -43,7 +42,6 @@ def test_measures_are_means_over_the_questions_with_a_relevant_passage() -> None
 
 def test_only_passages_of_the_lowest_relevance_or_more_are_hits() -> None:
     found = retrieval("bm25", RANKINGS, QRELS, depths=[2, 3], least=2).measures
-
     assert (found["hit@2"].value, found["hit@3"].value, found["recall@3"].value) == (0, 0.5, 0.5)
     assert found["MRR"].value == pytest.approx(1 / 6)
 
@@ -51,7 +49,6 @@ def test_only_passages_of_the_lowest_relevance_or_more_are_hits() -> None:
 def test_equal_scores_keep_the_retrievers_order() -> None:
     # trec_eval alone would order equal scores by key, the last first.
     rankings = {"q1": {"a": 0.0, "z": 0.0, "m": 0.0}}
-
     assert retrieval("files", rankings, QRELS, depths=[1]).measures["MRR"].value == 1
 
 
@@ -78,9 +75,7 @@ def test_a_pool_file_gives_the_rankings_of_each_source() -> None:
         ),
         PoolRecord(id="q3", question="?", passages=(passage("wiki", "c", 0),), partial={}, sources={"wiki": "BM25"}),
     ]
-
     found = of_pools(records)
-
     assert found == {"wiki": {"q1": {"a": 3.0, "b": 2.0}, "q3": {"c": 0.0}}, "web": {"q1": {"w": 0.0}, "q2": {}}}
     assert list(found["wiki"]["q1"]) == ["a", "b"]
 
@@ -91,15 +86,12 @@ def test_a_source_that_found_nothing_counts_in_a_hand_written_file() -> None:
         PoolRecord(id="q2", question="?", passages=(), partial={}, sources={}),
         PoolRecord(id="q3", question="?", passages=(), partial={"wiki": "timeout"}, sources={}),
     ]
-
     assert of_pools(records) == {"wiki": {"q1": {"a": 0.0}, "q2": {}}}
 
 
 def test_fusions_stand_next_to_their_parts_where_all_parts_answered() -> None:
     parts = {"a": {"q1": {"x": 3.0, "y": 0.0}, "q2": {}}, "b": {"q1": {"y": 9.0}}}
-
     found = with_fusions(parts)
-
     assert list(found) == ["a", "b", RECIPROCAL, "a+b"]
     assert list(found[RECIPROCAL]) == list(found["a+b"]) == ["q1"]
     assert list(found[RECIPROCAL]["q1"]) == ["y", "x"]

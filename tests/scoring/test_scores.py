@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from madke.core.transcript import Final, StageUsage, Transcript, Truncation
+from madke.core.transcript import Transcript, Truncation
 from madke.scoring.arms import read_arm
 from madke.scoring.scores import Scores, scores_of
 from madke.scoring.statistics import wilson
@@ -62,46 +62,12 @@ def test_failed_questions_are_in_no_mean_and_bound_the_score() -> None:
     assert scores.correct_if_failed == (pytest.approx(1 / 3), pytest.approx(2 / 3))
 
 
-def with_final(said: list[Any], used: str, *, entry: dict[str, Any] | None = None, **fields: Any) -> Transcript:
-    """A transcript of one round whose final answer came from a stage that was used."""
-    finished = transcript("1", said=said, consensus=None, answer=fields.get("answer"))
-    (only,) = finished.rounds
-    rounds = (replace(only, **{"verdict": None, **(entry or {})}),)
-    usage = {"speak": StageUsage(calls=2), used: StageUsage(calls=1)}
-    return replace(finished, rounds=rounds, final=Final(**fields), usage=usage)
-
-
-@pytest.mark.parametrize(
-    ("stage", "fields", "missed"),
-    [
-        ("pick", {"by": "judge", "agent": "Debater 1", "answer": None, "status": "abstained"}, 0),
-        ("pick", {"by": "judge", "answer": None, "status": "abstained"}, 1),
-        ("extract", {"by": "judge", "answer": BAIKAL}, 0),
-        ("extract", {"by": "judge", "answer": None, "status": "abstained"}, 1),
-    ],
-)
-def test_what_could_not_be_read_from_the_judge_counts_under_its_stage(
-    stage: str, fields: dict[str, Any], missed: int
-) -> None:
-    failures = scores_of([with_final([BAIKAL, None], stage, **fields)]).parse_failures
-    assert failures[stage].value == missed
-    assert set(failures) == {"select", "speak", stage}
-
-
 def test_given_stances_are_nobodys_replies() -> None:
     given = transcript("1", said=[None, BAIKAL], consensus=True, answer=BAIKAL, first_round_given=True)
     (entry,) = given.rounds
     readable = (replace(entry.turns[1], agent=entry.turns[0].agent), entry.turns[1])
     scores = scores_of([replace(given, rounds=(entry, replace(entry, n=2, turns=readable)))])
     assert scores.parse_failures["speak"].value == 0
-
-
-def test_replies_to_one_question_are_one_observation() -> None:
-    entries = [transcript("1", said=[None] * 9, consensus=False, answer=BAIKAL, repeat=n) for n in range(3)]
-    entries.append(transcript("2", said=[BAIKAL], consensus=False, answer=BAIKAL))
-    unread = scores_of(entries).parse_failures["speak"]
-    assert (unread.value, unread.n) == (0.5, 2)
-    assert (unread.low, unread.high) == wilson(1, 2)
 
 
 def test_analyses_and_shortened_prompts_are_counted() -> None:

@@ -27,15 +27,6 @@ def test_declining_is_counted_over_selections_that_came_back() -> None:
     assert (found["no_found"], found["selected_ids"]) == (pytest.approx(1 / 3), 1)
 
 
-def test_what_could_not_be_read_chose_nothing_and_declined_nothing() -> None:
-    unread = debate(BOTH, selected=[[(), ()]], pool=POOL)
-    (entry,) = unread.rounds
-    selection = replace(entry.turns[0].selection, status="abstained", rule="none")
-    turns = (replace(entry.turns[0], selection=selection), entry.turns[1])
-    found = selection_values(replace(unread, rounds=(replace(entry, turns=turns),)))
-    assert (found["no_found"], found["selected_ids"]) == (0.5, 0)
-
-
 def test_shares_of_the_sources_add_up_to_1() -> None:
     found = values([(0, 1), (3,)], [(2,), ()])
     assert (found["share_wiki"], found["share_google"]) == (0.75, 0.25)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +13,7 @@ import madke
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.report.html import write_report
-from madke.scoring.scores import scores_from_json, scores_of, scores_to_json
+from madke.scoring.scores import scores_of
 from madke.scoring.shadow import Shadow, shadow_of
 
 SPOKEN: Mapping[str, tuple[tuple[str, str, str], tuple[str, str, str]]] = {
@@ -129,22 +126,3 @@ def test_protocols_without_a_debate_have_no_shadow(tmp_path: Path, protocol: str
 
 def test_two_debaters_have_no_majority(tmp_path: Path) -> None:
     assert [*shadow_in(debated(tmp_path, debaters=2)).gates] == ["agreement", "vote"]
-
-
-def test_questions_without_gold_answers_have_costs_only(tmp_path: Path) -> None:
-    held = [replace(each, answers=()) for each in debated(tmp_path).transcripts()]
-    shadow = shadow_of(held)
-    assert shadow.gates["vote"].correct is None
-    assert re.fullmatch(
-        r"Debate changed 4 of 7 answers; voting on round 1 takes \d+ % of the tokens\.", shadow.sentence
-    )
-
-
-def test_json_and_page_show_it(tmp_path: Path) -> None:
-    run = debated(tmp_path)
-    scores = scores_of(run.transcripts())
-    assert scores_from_json(scores_to_json(scores)) == scores
-    assert json.loads(scores_to_json(scores))["shadow"]["sentence"] == scores.shadow.sentence
-    write_report([run.path], page := tmp_path / "page.html")
-    first_screen = page.read_text(encoding="utf-8").partition("<noscript>")[0]
-    assert scores.shadow.sentence.replace(" %", "\u00a0%").replace("'", "&#39;") in first_screen

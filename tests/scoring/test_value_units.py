@@ -13,7 +13,6 @@ from madke.scoring.metrics import (
     NAMED_SHARES,
     SHARE,
     VALUE_UNITS,
-    may_be_rate,
     unit_of,
 )
 from madke.scoring.paired import paired_test
@@ -57,10 +56,6 @@ def test_a_share_or_score_that_is_always_0_or_1_is_a_rate(name: str) -> None:
     left, right = arm("left", name, [0.0, 1.0, 0.0]), arm("right", name, [1.0, 1.0, 1.0])
     assert paired_test(left, right, name).test == "McNemar, exact"
     assert right.mean(name).low < 1
-
-
-def test_scales_of_external_scorers_are_unknown() -> None:
-    assert (unit_of("comet"), may_be_rate("comet")) == (None, True)
 
 
 def test_the_docs_have_a_line_for_each_value_with_its_unit() -> None:

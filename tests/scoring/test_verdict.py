@@ -90,11 +90,6 @@ def test_not_decided_says_how_many_more() -> None:
     assert (nothing.outcome, nothing.more, nothing.vote.gain.n) == ("open", None, 0)
 
 
-def test_questions_that_failed_in_one_arm_are_left_out() -> None:
-    found = verdict_of(outcomes("++--", "+ --", " +++"))
-    assert (found.vote.gain.n, found.call.gain.n, found.adds["vote"].n) == (2, 3, 3)
-
-
 def test_the_plan_says_how_many_questions_a_gain_takes() -> None:
     counts = [planned_questions(margin) for margin in (0.3, 0.2, 0.1, 0.05)]
     assert counts == sorted(counts)
