@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from madke._util.terminal import say, say_json, say_table, say_wrapped
+from madke._util.terminal import say, say_json, say_table
 from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import refuse_overwriting
@@ -171,23 +171,12 @@ def search(
 
 
 @app.command()
-def info(index: Folder, as_json: AsJson = False) -> None:
-    """Show the manifest of an index: corpus, settings, size, versions. Pyserini's indexes have a short one."""
+def info(index: Folder) -> None:
+    """Print the manifest of an index as JSON: corpus, settings, size, versions. Pyserini's indexes have a short one."""
     from madke.retrieval.index_sources import describe
     from madke.retrieval.indexes.index_folder import read_manifest
 
     if (description := describe(index)) is not None:
         say(description)
-        return
-    manifest = read_manifest(index)
-    if as_json:
-        say_json(manifest.model_dump(mode="json"), indent=2)
-        return
-    facts = {"corpus": manifest.corpus.path, "sha256": manifest.corpus.sha256, "passages": f"{manifest.passages:,}"}
-    if manifest.corpus.skipped:
-        facts["skipped"] = f"{count_of(manifest.corpus.skipped, 'passage')} without text"
-    facts |= {"size": f"{manifest.size / 1e6:,.1f} MB"}
-    facts |= {name: str(value) for name, value in manifest.index.model_dump(exclude_none=True).items() if value != ""}
-    facts["built by"] = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
-    for name, fact in facts.items():
-        say_wrapped(fact, label=f"{name:<9} ", indent=10)
+    else:
+        say_json(read_manifest(index).model_dump(mode="json"), indent=2)

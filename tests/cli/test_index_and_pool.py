@@ -25,8 +25,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_search_info_and_verify(index: Any) -> None:
     found = madke("index", "search", index / "bm25", "lighthouse at Corva", "--k", 2, "--json")
     assert next(json.loads(line)["key"] for line in found.stdout.splitlines()) == "p22"
-    assert "passages  50" in madke("index", "info", index / "bm25").stdout
-    assert json.loads(madke("index", "info", index / "bm25", "--json").stdout)["passages"] == 50
+    assert json.loads(madke("index", "info", index / "bm25").stdout)["passages"] == 50
 
 
 def test_pools_hold_what_every_source_returned(index: Any, tmp_path: Path) -> None:
