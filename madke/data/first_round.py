@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -52,11 +52,22 @@ class FirstRounds:
         agents outside the cast bring the stances of the question before (the first question: of the next), one fewer
         than there are debaters. A protocol whose debaters do not read each other (``mad-noise``) shows only these.
         """
-        if order == "other_question":
-            return FirstRounds(rounds=_with_strangers(self.rounds))
-        found = {}
-        for id_, rounds in self.rounds.items():
-            found[id_] = {repeat: _reordered(turns, order) for repeat, turns in rounds.items()}
+        ids = [*self.rounds]
+        if order == "other_question" and len(ids) < 2:
+            raise UserError("first_round: order = other_question needs at least two questions")
+        found: dict[str, Rounds] = {id_: {} for id_ in ids}
+        # By the question before, so that further questions change no first round.
+        for id_, other in zip(ids, [*(ids[1:2] or ids), *ids[:-1]], strict=True):
+            for repeat, turns in self.rounds[id_].items():
+                if order == "other_question":
+                    others = self.rounds[other].get(repeat) or next(iter(self.rounds[other].values()))
+                    spoke = [turn for turn in others if turn.stance.status != "failed"][: len(turns) - 1]
+                    strangers = (replace(t, agent=f"Stranger {n}", reads=()) for n, t in enumerate(spoke, start=1))
+                    found[id_][repeat] = (*turns, *strangers)
+                else:
+                    ordered = {"same": turns, "reversed": turns[::-1], "rotated": turns[-1:] + turns[:-1]}[order]
+                    by_place = zip(turns, ordered, strict=True)
+                    found[id_][repeat] = tuple(replace(turn, agent=at.agent) for at, turn in by_place)
         return FirstRounds(rounds=found)
 
     def of(self, question: str, repeat: int) -> tuple[Turn, ...]:
@@ -146,35 +157,6 @@ def _turn(line: _Stance, question: Question, protocol: Protocol) -> Turn:
         stance = Stance(text=text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
     confidence = parse_confidence(text).value if protocol.trace.weighs else None
     return Turn(agent=line.agent, stance=replace(stance, confidence=confidence))
-
-
-def _reordered(turns: tuple[Turn, ...], order: GivenOrder) -> tuple[Turn, ...]:
-    ordered = {"same": turns, "reversed": turns[::-1], "rotated": turns[-1:] + turns[:-1]}[order]
-    return tuple(replace(turn, agent=at.agent) for at, turn in zip(turns, ordered, strict=True))
-
-
-def _with_strangers(rounds: Mapping[str, Rounds]) -> dict[str, Rounds]:
-    ids = [*rounds]
-    if len(ids) < 2:
-        raise UserError("first_round: order = other_question needs at least two questions")
-    # By the question before, so that further questions change no first round.
-    other_of = dict(zip(ids, [ids[1], *ids[:-1]], strict=True))
-    found: dict[str, Rounds] = {}
-    for id_, own in rounds.items():
-        others = rounds[other_of[id_]]
-        found[id_] = {
-            repeat: (
-                *turns,
-                *_strangers(others[repeat] if repeat in others else next(iter(others.values())), len(turns)),
-            )
-            for repeat, turns in own.items()
-        }
-    return found
-
-
-def _strangers(turns: Sequence[Turn], count: int) -> Iterator[Turn]:
-    spoke = [turn for turn in turns if turn.stance.status != "failed"][: count - 1]
-    return (replace(turn, agent=f"Stranger {n}", reads=()) for n, turn in enumerate(spoke, start=1))
 
 
 def _distinct(turns: Sequence[Turn]) -> tuple[Turn, ...]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, RootModel, ValidationError
 from pydantic_core import from_json
 
-from madke._util.files import atomic_write, numbered_lines, parse_object, refuse_repeated, short_hash
+from madke._util.files import atomic_write, numbered_lines, open_unpacked, parse_object, refuse_repeated, short_hash
 from madke._util.yaml_file import validated
 from madke.core.errors import UserError, count_of
 from madke.core.knowledge import KnowledgePool, Passage
@@ -135,25 +135,23 @@ def merged_pools(
         parts: list[PoolRecord] = []
         holder: dict[str, Path] = {}
         for file, records, all_sources in zip(files, held, of_file, strict=True):
-            found = [records[id_] for id_ in _ids(question) if id_ in records]
-            record = next((record for record in found if record.question == question.question), None)
-            if record is None:
+            found = (records[id_] for id_ in _ids(question) if id_ in records)
+            if (record := next((each for each in found if each.question == question.question), None)) is None:
                 continue
             parts.append(record)
             for source in sources_in([record]) if record.sources else all_sources:
-                if source in holder:
-                    both = f"both this file and {holder[source]} hold source {source!r} for question {question.id!r}"
+                if (other := holder.setdefault(source, file)) != file:
+                    both = f"both this file and {other} hold source {source!r} for question {question.id!r}"
                     raise UserError(f"{both}; leave one file out", file=file)
-                holder[source] = file
         for source in sources if parts else [""]:
             if source not in holder:
                 lacking.setdefault(source, []).append(question.id)
         merged.append(merged_record(question, parts))
     for source, without in lacking.items():
-        what = f"nothing from source {source!r}" if source else "no pool (or only pools for another question text)"
         named = ", ".join(map(repr, without[:3])) + (", ..." if len(without) > 3 else "")
-        held_by = f"the pool files ({', '.join(map(str, files))}) hold {what} for {count_of(len(without), 'question')}"
-        raise UserError(f"{held_by}: {named}; build pools from the same data")
+        what = f"nothing from source {source!r}" if source else "no pool (or only pools for another question text)"
+        held_by = f"the pool files ({', '.join(map(str, files))}) hold {what}"
+        raise UserError(f"{held_by} for {count_of(len(without), 'question')}: {named}; build pools from the same data")
     return merged
 
 
@@ -181,32 +179,22 @@ class PoolLines:
         self.hashes: dict[str, str] = {}
         """Question id -> hash of its line."""
         self._starts: dict[str, int] = {}
-        self._held: dict[str, bytes] | None = {} if file.suffix == ".gz" else None
-        """The lines themselves, where the file has no random access."""
         start = 0
         for _, line in numbered_lines(file):
             with suppress(ValueError, TypeError, KeyError):  # a line that nobody can read belongs to no question
                 id_ = str(from_json(line)["id"])
                 if ids is None or id_ in ids:
                     self.hashes[id_], self._starts[id_] = short_hash(line.strip()), start
-                    if self._held is not None:
-                        self._held[id_] = line
             start += len(line)
 
     def record(self, id_: str) -> PoolRecord | None:
         """The record of a question; None if the file has none, or if its line has changed since."""
-        if id_ not in self._starts:
-            return None
-        try:
-            line = self._line_at(self._starts[id_]) if self._held is None else self._held[id_]
-        except OSError:
-            return None
-        return record_from_json(line) if short_hash(line.strip()) == self.hashes[id_] else None
-
-    def _line_at(self, start: int) -> bytes:
-        with self._file.open("rb") as lines:
-            lines.seek(start)
-            return lines.readline()
+        line = b""
+        if id_ in self._starts:
+            with suppress(UserError), open_unpacked(self._file) as lines:
+                lines.seek(self._starts[id_])
+                line = lines.readline()
+        return record_from_json(line) if line and short_hash(line.strip()) == self.hashes[id_] else None
 
     def append(self, id_: str, line: bytes) -> None:
         """Add the line of a question to the file."""
