@@ -7,19 +7,11 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.data import read_dataset
-from tests.data.published import BBH, CIAR, FEVER, FILES, GSM, HOTPOT, KILT, MATH, RAMDOCS, SHAPES, TRIVIA, write
+from tests.data.published import BBH, FEVER, FILES, GSM, HOTPOT, RAMDOCS, SHAPES, TRIVIA, write
 
 BROKEN: list[tuple[str, str, Any, str]] = [
     ("triviaqa", "d.json", [], "the file contains no question"),
-    ("triviaqa", "d.json", {"Domain": "Web"}, "expected an object with a list under 'Data', found dict with the keys"),
     ("triviaqa", "d.json", {"Data": [TRIVIA["Data"][0] | {"Answer": "Baikal"}]}, "item 1: 'Answer' is 'Baikal'"),
-    ("triviaqa", "d.jsonl", KILT | {"output": [{"provenance": []}]}, "d.jsonl:1: 'output' contains no 'answer'"),
-    (
-        "triviaqa",
-        "d.jsonl",
-        KILT | {"output": [{"answer": "x", "provenance": ["Lake"]}]},
-        "d.jsonl:1: not a valid entry of triviaqa: ",
-    ),
     ("nq_open", "d.jsonl", {"question": "Which?", "answer": []}, "d.jsonl:1: 'answer' is []; expected a list of texts"),
     (
         "nq_open",
@@ -28,39 +20,22 @@ BROKEN: list[tuple[str, str, Any, str]] = [
         "d.jsonl:2: 'question' is missing",
     ),
     ("nq_open", "d.jsonl", '{"question": "Which?"\n', "d.jsonl:1: is not JSON"),
-    ("nq_open", "d.json", '{"question": "a"}\n{"question": "b"}\n', "d.json:2: is not JSON: Extra data"),
-    ("nq_open", "d.json", ["a"], "item 1: expected an object, found str"),
     ("nq_open", "d.json", r'[{"question": "\ud800", "answer": ["a"]}]', "half of a surrogate pair"),
     ("hotpotqa", "d.json", [HOTPOT, HOTPOT], "item 2: id 'h1' was already used on item 1; ids must be unique"),
-    ("hotpotqa", "d.json", [HOTPOT | {"context": [["Lake"]]}], "item 1: not a valid entry of hotpotqa: "),
     ("hotpotqa", "d.json", [HOTPOT | {"context": [["Lake", "text"]]}], "the sentences of 'Lake' are str"),
-    ("hotpotqa", "d.json", [HOTPOT | {"answer": " "}], "item 1: 'answer' is ' '; expected a text"),
-    (
-        "2wikimultihopqa",
-        "d.json",
-        [HOTPOT | {"supporting_facts": {"title": ["x"]}}],
-        "not a valid entry of 2wikimultihopqa: ",
-    ),
     ("fever", "d.jsonl", [FEVER[0] | {"label": "SUPPORTED"}], "golden answer 'SUPPORTED' of a claim is not one of"),
-    ("fever", "d.jsonl", [FEVER[0] | {"evidence": [[[1, 2]]]}], "not a valid entry of fever: "),
-    ("fever", "d.jsonl", [FEVER[0] | {"claim": None}], "d.jsonl:1: 'claim' is None; expected a text"),
     ("mmlu", "law_test.csv", "Which?,a,b,c,d,A\nWhich?,a,b,c,B\n", "law_test.csv:2: expected 6 columns"),
     ("mmlu", "law_test.csv", '"Which\none?",a,b,c,d,A\nWhich?,a,b,c,d,E\n', "law_test.csv:3: the answer is 'E'"),
-    ("mmlu", "law_test.csv", "Which?,a,,c,d,A\n", "law_test.csv:1: 'option' is ''"),
     ("mmlu_med", "law_test.csv", "Which?,a,b,c,d,A\n", "found subject 'law', expected one of anatomy, "),
     ("commonmt", "set.csv", "zh,en,wrong\n", "set.csv:1: expected the header chinese_source,"),
-    ("commonmt", "set.zh", "a\n", "set.en: cannot be read: No such file"),
     ("commonmt", "set.en", "a\n", "expected CommonMT's .csv, or the .zh of two line-aligned files"),
     ("ciar", "d.json", [{"question": "How?", "answer": ["1"]}], "item 1: 'incorrect answer' is missing"),
-    ("ciar", "d.json", [CIAR[0] | {"answer": ["?"]}], "item 1: golden answer '?' of a math question"),
     (
         "math500",
         "d.jsonl",
         {"problem": "?"},
         "d.jsonl:1: 'unique_id' is missing; expected a text; found the keys 'problem'",
     ),
-    ("math500", "d.jsonl", MATH | {"level": None}, "d.jsonl:1: 'level' is None"),
-    ("bbh_geometric_shapes", "d.json", {"items": []}, "expected an object with a list under 'examples', found dict"),
     (
         "bbh_geometric_shapes",
         "d.json",
@@ -73,21 +48,7 @@ BROKEN: list[tuple[str, str, Any, str]] = [
         {"examples": [{"input": "Lakes arranged in a fixed order.\nOptions:\n(A) x\n(C) y", "target": "(A)"}]},
         "expected lines (A) ..., (B) ... in order",
     ),
-    ("bbh_logical_deduction", "d.json", {"examples": [BBH["examples"][0] | {"target": "C"}]}, "'target' is 'C'"),
-    (
-        "bbh_logical_deduction",
-        "d.json",
-        {"examples": [BBH["examples"][0] | {"target": "(D)"}]},
-        "not a letter of A to C",
-    ),
     ("gsm8k", "d.jsonl", GSM | {"answer": "It is 4."}, "d.jsonl:1: 'answer' does not end in #### and a number"),
-    (
-        "ramdocs",
-        "d.jsonl",
-        RAMDOCS | {"documents": [{"text": "x", "type": "good"}]},
-        "d.jsonl:1: not a valid entry of ramdocs: KeyError: 'good'",
-    ),
-    ("ramdocs", "d.jsonl", RAMDOCS | {"documents": None}, "not a valid entry of ramdocs: "),
     ("ramdocs", "d.jsonl", RAMDOCS | {"gold_answers": []}, "d.jsonl:1: 'gold_answers' is []"),
 ]
 

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -233,28 +232,6 @@ def test_an_archive_without_an_index_that_can_be_searched_leaves_nothing(
         open_source("tiny")
 
 
-def test_two_at_once_do_not_write_one_file(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path, lucene: Path
-) -> None:
-    hanging = threading.Event()
-
-    def behave(n: int) -> Behaviour:
-        hanging.set()
-        return Behaviour(hang_after=300_000) if n == 1 else Behaviour()
-
-    server.behave = behave
-    folders: list[Path] = []
-    first = threading.Thread(target=lambda: folders.append(brought()))
-    first.start()
-    hanging.wait(30)
-
-    with pytest.raises(UserError, match=r"tiny\.tar\.gz\.part: another process is downloading this"):
-        brought()
-    server.stopping.set()
-    first.join()
-    assert_is_whole(folders[0], lucene)
-
-
 def test_vectors_need_the_index_with_their_texts(
     server: PublishedServer, tmp_path: Path, cache: Path, lucene: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,11 +282,6 @@ def test_a_fetch_that_was_killed_goes_on(server: PublishedServer, tmp_path: Path
     assert_is_whole(cache / "tiny", lucene)
     again = madke("index", "fetch", "tiny", "--recipes", file)
     assert again.stdout == f"tiny: already here, {cache / 'tiny'}\n"
-
-
-def test_an_unknown_name_gets_a_suggestion() -> None:
-    with pytest.raises(UserError, match="unknown published index 'wikipedia-dpr'; did you mean 'wikipedia-dpr-100w'"):
-        fetch("wikipedia-dpr")
 
 
 @pytest.mark.parametrize(

@@ -54,16 +54,6 @@ class Listed:
         return [Hits(passages=self._passages, error=self._error)] * len(queries)
 
 
-def test_a_weighted_sum_ranks_by_scores() -> None:
-    sparse, dense = Listed("BM25", {"a": 20, "b": 14, "c": 10}), Listed("vectors", {"c": 0.9, "d": 0.8, "a": 0.5})
-
-    source = HybridSource([sparse, dense], name="wiki", fusion="weighted", weights=[0.5, 1])
-    (hits,) = source.search(["q"], 3)
-
-    assert [(p.source, p.key, p.rank) for p in hits.passages] == [("wiki", "c", 0), ("wiki", "d", 1), ("wiki", "a", 2)]
-    assert [p.score for p in hits.passages] == pytest.approx([1.0, 0.75, 0.5])
-
-
 def test_the_description_says_what_is_fused_and_how() -> None:
     parts = [Listed("BM25", {}), Listed("vectors", {})]
 

@@ -37,11 +37,6 @@ def test_a_broken_list_of_sources_is_refused(text: str) -> None:
         parse_sources(text, ())
 
 
-def test_an_unknown_name_gets_a_suggestion(folder: Path) -> None:
-    with pytest.raises(UserError, match=r"unknown source 'wikki'; did you mean 'wiki'.*wikki=SPEC"):
-        open_source("wikki")
-
-
 def test_only_what_ships_for_the_sample_questions_is_the_sample(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SERPER_API_KEY", raising=False)
     hybrid = HybridSpec(hybrid=(SampleSpec(sample="bm25"), IndexSpec(index=folder)))

@@ -78,12 +78,6 @@ def test_a_failed_query_makes_its_pool_partial(tmp_path: Path) -> None:
     assert records["id0"].partial == records["id2"].partial == {}
 
 
-def test_a_source_that_raises_does_not_stop_the_batch(tmp_path: Path) -> None:
-    retrieve_pools(QUESTIONS, [FakeSource("wiki", raises=ValueError("bug")), FakeSource("google")], 1, tmp_path / "p")
-
-    assert {r.partial["wiki"] for r in read_pools(tmp_path / "p").values()} == {"ValueError: bug"}
-
-
 MANY = [Question(id=f"id{n}", question=f"q{n}") for n in range(1_100)]
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -372,16 +370,6 @@ def test_many_queries_come_back_in_order_with_bounded_concurrency(
     assert len(found) == 16
     assert all(hits.passages for hits in found)
     assert 1 <= server.most_at_once <= at_once
-
-
-def test_the_key_is_in_no_file_and_no_description(server: SearchServer, opened: Open, tmp_path: Path) -> None:
-    source = opened(server.url)
-    source.search(["a"], 3)
-
-    with closing(sqlite3.connect(tmp_path / "c.sqlite")) as database:
-        assert database.execute("SELECT count(*) FROM replies").fetchone()[0] >= 1
-    assert all(KEY.encode() not in path.read_bytes() for path in tmp_path.iterdir())
-    assert KEY not in source.description
 
 
 def options(**settings: Any) -> dict[str, Any]:
