@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from madke._util.terminal import say, say_json
+from madke._util.terminal import say_json
 from madke.cli import flags
-from madke.core.errors import count_of
 from madke.runs.request import RunOptions, RunRequest
 
-if TYPE_CHECKING:
-    from madke.models.local_servers import LocalServer
-
-_SHELL_WIDTH = 78
 _ONLY_FOR_RUNS = "prices batch max_cost token_budget deadline engine replay retry_degraded"
 
 EPILOG = flags.epilog(
@@ -32,7 +26,6 @@ def command(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question, or claim to check.")],
     request: RunRequest,
     options: RunOptions,
-    context: typer.Context,
     choice: Annotated[list[str] | None, flags.option("Option of a multiple choice. Repeatable.", "TEXT")] = None,
     passages: Annotated[bool, flags.switch("--passages", "Print the passages of the pool too.")] = False,
     as_json: Annotated[bool, flags.switch("--json", "Print the transcript as one line of JSON.")] = False,
@@ -52,8 +45,6 @@ def command(
     with status_line() as show:
         show("reading the protocol")
         spec = resolve(replace(request, questions=[{"question": question, "choices": choice or []}]))
-    if not as_json and not _chose_model(context, request, options):
-        show_local_servers()
     live = LiveDebate(spec, debate=not as_json, passages=passages)
     try:
         transcript = asyncio.run(live.transcript(options))
@@ -64,42 +55,3 @@ def command(
         say_json(json.loads(to_json(transcript)))
     if transcript.status == "failed":
         raise typer.Exit(1)
-
-
-def _chose_model(context: typer.Context, request: RunRequest, options: RunOptions) -> bool:
-    """Whether the user named a model, or a place where models are."""
-    from madke.models.endpoint import read_models
-
-    source = context.get_parameter_source("model")
-    named = (source is not None and source.name != "DEFAULT") or bool(request.cast)
-    address = options.base_url or os.environ.get("OPENAI_BASE_URL")
-    return named or bool(address) or bool(read_models().entries)
-
-
-def show_local_servers() -> None:
-    """Say on stderr which model servers run on this machine, if any, and how to ask them."""
-    from madke.models.local_servers import find_servers
-
-    for server in find_servers():
-        if server.models:
-            say(f"madke: {server_line(server)}. To use it:\n  {shell_lines(server.command, indent=2)}", err=True)
-
-
-def server_line(server: LocalServer) -> str:
-    """What answers, and what it serves."""
-    whose = f"{server.program}'s port" if server.program else "port"
-    place = f"a model server is on {whose} {server.port}"
-    if server.needs_key:
-        return f"{place}; it asks for a key"
-    if not server.models:
-        return f"{place}; it has no model"
-    more = len(server.models) - 1
-    return f"{place}: {server.models[0]}" + (f" and {count_of(more, 'more model')}" if more else "")
-
-
-def shell_lines(command: str, *, indent: int = 0) -> str:
-    """The command on one line, or on two that a shell joins."""
-    if indent + len(command) <= _SHELL_WIDTH:
-        return command
-    head, flag, tail = command.rpartition(" --base-url ")
-    return f"{head} \\\n{' ' * (indent + 2)}{flag.strip()} {tail}"

@@ -16,10 +16,9 @@ from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli.progress import exit_status, listening, resumable, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
 from madke.experiments.plan import Planned, planned_range
-from madke.models.endpoint import read_models
 from madke.models.model_names import is_unpaid
 from madke.models.prices import Prices
-from madke.models.shipped_prices import elsewhere_note, shipped_note
+from madke.models.shipped_prices import shipped_note
 from madke.runs.directory import read_transcripts, refuse_own_files
 from madke.runs.meter import Meter, planned_prices, prices_of
 from madke.runs.pools import RunPools
@@ -257,7 +256,6 @@ def show_plans(plans: Sequence[Planned], prices: Prices, options: RunOptions) ->
         notes.append(f"No price for {', '.join(unpriced)}.")
     models = dict.fromkeys(model for plan in plans for model in plan.models)
     if not prices and not all(map(is_unpaid, models)):
-        notes.append("The cost is not known: give prices with --prices.")
-    elsewhere = None if prices else elsewhere_note(models, read_models(), options.base_url)
-    notes += filter(None, [shipped_note(prices), elsewhere])
+        notes.append("The cost is not known: give prices with --prices FILE, or `--prices shipped` for those of madke.")
+    notes += filter(None, [shipped_note(prices)])
     say_wrapped("\n".join(notes))

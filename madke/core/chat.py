@@ -135,7 +135,7 @@ class Completion:
     bound: bool | None = None
     """Whether the request was sent with its schema; None if it has none."""
     tier: str = ""
-    """The service tier that bills the call, ``flex``; empty for the standard one."""
+    """The service tier that bills the call, ``batch``; empty for the standard one."""
 
 
 class ChatModel(Protocol):

@@ -32,8 +32,6 @@ class CallError(Exception):
     """Whether to send fewer calls at a time (429, 503)."""
     timed_out: bool = False
     """Whether the server may have processed the request and may charge for it. Then fewer calls are sent, too."""
-    unavailable: bool = False
-    """Whether the service tier has no resources at the moment. It costs nothing, and fewer calls would not help."""
 
     def __str__(self) -> str:
         return self.reason

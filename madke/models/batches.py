@@ -14,16 +14,14 @@ import asyncio
 import json
 import logging
 import secrets
-import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from madke._util.child_process import Child, why_ended
 from madke._util.files import drop_torn_line, read_jsonl
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import UserError, count_of
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-API = "api"
-"""``--batch api``: through the endpoint's own files and batches; anything else is the command of a program."""
 STATE = "batches.jsonl"
 MOST_CALLS = 2000
 """Calls of one batch: replies of that many calls fit into one file that the client reads."""
@@ -46,89 +42,10 @@ QUIET_SECONDS = 2.0
 """Time without a further call after which all debates are taken to wait."""
 POLL_SECONDS = (5.0, 60.0)
 """Time between two looks at a batch: at first, and at most."""
-_OVER = ("completed", "failed", "expired", "cancelled")
+_URL: Final = "/v1/chat/completions"
 
-
-class BatchApi:
-    """OpenAI's files and batches, which other providers offer, too."""
-
-    def __init__(self, connect: Callable[[], AsyncOpenAI]) -> None:
-        self._connect = connect
-
-    @property
-    def _client(self) -> AsyncOpenAI:
-        return self._connect().with_options(max_retries=5)
-
-    async def send(self, lines: bytes, token: str) -> str:
-        """Send a batch, one request a line; returns its name."""
-        file = await self._client.files.create(file=("madke.jsonl", lines), purpose="batch")
-        batch = await self._client.batches.create(
-            input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h", metadata={"madke": token}
-        )
-        return batch.id
-
-    async def find(self, token: str) -> str | None:
-        """The name of the batch that was sent with this token; None if none was."""
-        async for batch in self._client.batches.list(limit=100):
-            if (batch.metadata or {}).get("madke") == token:
-                return batch.id
-        return None
-
-    async def state(self, batch: str) -> tuple[str, int]:
-        """The status of a batch, and how many calls are answered or have failed."""
-        found = await self._client.batches.retrieve(batch)
-        counts = found.request_counts
-        return found.status, counts.completed + counts.failed if counts else 0
-
-    async def answers(self, batch: str) -> bytes:
-        """The answers of a batch that is over, one a line; perhaps not of all its requests."""
-        found = await self._client.batches.retrieve(batch)
-        files = [file for file in (found.output_file_id, found.error_file_id) if file]
-        return b"\n".join([(await self._client.files.content(file)).content for file in files])
-
-
-class BatchCommand:
-    """A program that answers a file of requests, such as ``vllm run-batch -i {input} -o {output} --model NAME``."""
-
-    def __init__(self, command: str, folder: Path) -> None:
-        try:
-            self._words = shlex.split(command)
-        except ValueError as error:
-            raise UserError(f"--batch {command!r}: {error}") from None
-        if "{input}" not in command or "{output}" not in command:
-            raise UserError(f"--batch {command!r}: expected `api`, or a command with {{input}} and {{output}}")
-        self._folder = folder
-
-    def _file(self, token: str, kind: str) -> Path:
-        return self._folder / f"batch-{token}.{kind}.jsonl"
-
-    async def send(self, lines: bytes, token: str) -> str:
-        """As :meth:`BatchApi.send`; returns when the program has ended. UserError if it failed."""
-        source, part, target = (self._file(token, kind) for kind in ("requests", "part", "answers"))
-        source.write_bytes(lines)
-        words = [word.replace("{input}", str(source)).replace("{output}", str(part)) for word in self._words]
-        child = Child(words)
-        try:
-            status, _, errors = await asyncio.to_thread(child.ended)
-        except asyncio.CancelledError:
-            child.kill()
-            raise
-        if status:
-            raise UserError(f"--batch: `{shlex.join(words)}` {why_ended(status, errors)}")
-        part.rename(target)
-        return token
-
-    async def find(self, token: str) -> str | None:
-        """As :meth:`BatchApi.find`."""
-        return token if self._file(token, "answers").exists() else None
-
-    async def state(self, batch: str) -> tuple[str, int]:
-        """As :meth:`BatchApi.state`."""
-        return "completed", 0
-
-    async def answers(self, batch: str) -> bytes:
-        """As :meth:`BatchApi.answers`."""
-        return self._file(batch, "answers").read_bytes()
+_Waiting = tuple[str, Mapping[str, Any], asyncio.Future[bytes | None]]
+"""Fingerprint, request, and the body of its response: None if the batch gave none."""
 
 
 @dataclass(kw_only=True)
@@ -139,31 +56,38 @@ class _Batch:
     ids: Sequence[str]
     since: float
     name: str | None = None
-    answered: dict[str, asyncio.Future[bytes | None]] = field(default_factory=dict)
-    """Id -> the body of its response; None if the batch gave none."""
-    collecting: asyncio.Task[None] | None = None
+    """As the provider calls it; None if the process ended while it sent the batch."""
+    found: asyncio.Task[Mapping[str, bytes] | None] | None = None
+    """Its answers, for a batch of an earlier process; None if it has never arrived."""
 
 
 class Batches:
-    """The batches of one run.
+    """The batches of one run, through OpenAI's files and batches, which other providers offer, too.
 
     Args:
-        service: Takes them.
+        connect: Gives the client.
         folder: The run's directory, for ``batches.jsonl``.
         allow: Is told the estimated usage of a batch, and of those that are out, before it is sent; UserError stops the
             run.
     """
 
-    def __init__(self, service: BatchApi | BatchCommand, folder: Path, allow: Callable[[Usage], None]) -> None:
-        self._service, self._file, self._allow = service, folder / STATE, allow
-        self._waiting: list[tuple[str, Mapping[str, Any], asyncio.Future[bytes | None]]] = []
+    def __init__(self, connect: Callable[[], AsyncOpenAI], folder: Path, allow: Callable[[Usage], None]) -> None:
+        self._connect, self._file, self._allow = connect, folder / STATE, allow
+        self._waiting: list[_Waiting] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._sending: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._out: dict[str, Usage] = {}
         """Token of each batch of this process that is out -> its estimated usage."""
+        drop_torn_line(self._file)  # of a batch that was not sent
+        batches: dict[str, _Batch] = {}
+        for _, row in read_jsonl(self._file):
+            if "ids" in row:
+                batches[row["token"]] = _Batch(token=row["token"], ids=row["ids"], since=row["since"])
+            elif row["token"] in batches:
+                batches[row["token"]].name = row["batch"]
         self._earlier: dict[str, list[tuple[_Batch, str]]] = {}
         """Fingerprint of a request -> the places where an earlier process sent it."""
-        for batch in self._read():
+        for batch in batches.values():
             for id_ in batch.ids:
                 self._earlier.setdefault(id_.rpartition("-")[0], []).append((batch, id_))
 
@@ -176,130 +100,122 @@ class Batches:
         loop, fingerprint = asyncio.get_running_loop(), _fingerprint(sent)
         if places := self._earlier.get(fingerprint):
             batch, id_ = places.pop(0)
-            if await self._was_sent(batch):
-                return await batch.answered[id_]
+            if batch.found is None:
+                batch.found = self._keep(loop.create_task(self._collect(batch)))
+            await asyncio.wait([batch.found])
+            if (found := batch.found.result()) is not None:
+                return found.get(id_)
         future: asyncio.Future[bytes | None] = loop.create_future()
         self._waiting.append((fingerprint, sent, future))
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = loop.call_later(QUIET_SECONDS, self._start_sending)
+        self._timer = loop.call_later(QUIET_SECONDS, self._send_waiting)
         return await future
 
     async def aclose(self) -> None:
         """Look no longer for answers. What is out stays out, and the same command collects it."""
         if self._timer is not None:
             self._timer.cancel()
-        for task in [*self._sending]:
+        for task in [*self._tasks]:
             task.cancel()
-        await asyncio.gather(*self._sending, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _start_sending(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for start in range(0, len(waiting), MOST_CALLS):
-            self._keep(self._send(waiting[start : start + MOST_CALLS]))
-
-    def _keep(self, work: Any) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
-        self._sending.add(task)
-        task.add_done_callback(self._sending.discard)
+    def _keep(self, task: asyncio.Task[Any]) -> asyncio.Task[Any]:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _send(self, waiting: Sequence[tuple[str, Mapping[str, Any], asyncio.Future[bytes | None]]]) -> None:
-        numbered: dict[str, int] = {}
-        batch = _Batch(token=secrets.token_hex(8), ids=[], since=time.time())
-        lines = []
+    def _send_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for start in range(0, len(waiting), MOST_CALLS):
+            part = waiting[start : start + MOST_CALLS]
+            self._keep(asyncio.get_running_loop().create_task(self._send(part)))
+
+    async def _send(self, waiting: Sequence[_Waiting]) -> None:
+        times: dict[str, int] = {}
+        futures: dict[str, asyncio.Future[bytes | None]] = {}
+        lines, estimate = b"", Usage()
         for fingerprint, sent, future in waiting:
-            numbered[fingerprint] = number = numbered.get(fingerprint, -1) + 1
-            id_ = f"{fingerprint}-{number}"  # Two calls of equal form are two lines.
-            batch.answered[id_] = future
-            lines.append({"custom_id": id_, "method": "POST", "url": "/v1/chat/completions", "body": sent})
-        batch.ids = [*batch.answered]
+            times[fingerprint] = times.get(fingerprint, -1) + 1
+            id_ = f"{fingerprint}-{times[fingerprint]}"  # Two calls of equal form are two lines.
+            futures[id_] = future
+            line = {"custom_id": id_, "method": "POST", "url": _URL, "body": sent}
+            lines += json.dumps(line, ensure_ascii=False).encode() + b"\n"
+            estimate += _estimated(sent)
+        batch = _Batch(token=secrets.token_hex(8), ids=[*futures], since=time.time())
         try:
-            estimate = sum((_estimated(sent) for _, sent, _ in waiting), Usage())
             self._allow(sum(self._out.values(), estimate))
             self._out[batch.token] = estimate
             self._note(token=batch.token, since=batch.since, ids=batch.ids)
-            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
-            batch.name = await self._service.send(text, batch.token)
+            client, token = self._client(), {"madke": batch.token}
+            file = await client.files.create(file=("madke.jsonl", lines), purpose="batch")
+            made = await client.batches.create(
+                input_file_id=file.id, endpoint=_URL, completion_window="24h", metadata=token
+            )
+            batch.name = made.id
             self._note(token=batch.token, batch=batch.name)
-            await self._collect(batch)
+            found = await self._collect(batch) or {}
         except Exception as error:  # noqa: BLE001 - each call must learn that its batch is lost
-            _fail(batch, error)
+            for future in (each for each in futures.values() if not each.done()):
+                future.set_exception(error)
+        else:
+            for id_, future in futures.items():
+                if not future.done():
+                    future.set_result(found.get(id_))
         finally:
             self._out.pop(batch.token, None)
 
-    async def _was_sent(self, batch: _Batch) -> bool:
-        """Whether an earlier process sent this batch; its answers are then being collected."""
-        if batch.collecting is None:
-            batch.answered = {id_: asyncio.get_running_loop().create_future() for id_ in batch.ids}
-            batch.collecting = self._keep(self._collect_earlier(batch))
-        if batch.name is None:
-            # The process ended while it sent the batch.
-            either: list[asyncio.Future[Any]] = [batch.collecting, *batch.answered.values()]
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        return batch.name is not None
-
-    async def _collect_earlier(self, batch: _Batch) -> None:
-        try:
-            if batch.name is None:
-                batch.name = await self._service.find(batch.token)
-            if batch.name is not None:
-                await self._collect(batch)
-        except Exception as error:  # noqa: BLE001
-            _fail(batch, error)
-
-    async def _collect(self, batch: _Batch) -> None:
-        """Wait until a batch is over, and hand out its answers."""
-        assert batch.name is not None
+    async def _collect(self, batch: _Batch) -> Mapping[str, bytes] | None:
+        """Wait until a batch is over. Id -> body of each answer; None if the provider has no such batch."""
+        client, shown = self._client(), ""
         seconds, most = POLL_SECONDS
-        shown = None
-        while (state := await self._service.state(batch.name))[0] not in _OVER:
-            if state != shown:
-                status, done = shown = state
-                since = time.strftime("%H:%M", time.localtime(batch.since))
-                where = f"{done} of {count_of(len(batch.ids), 'call')} done, {status}"
-                _log.warning("batch %s, out since %s: %s", batch.name, since, where)
+        if batch.name is None:
+            async for each in client.batches.list(limit=100):
+                if (each.metadata or {}).get("madke") == batch.token:
+                    batch.name = each.id
+                    break
+            else:
+                return None
+        while True:
+            state = await client.batches.retrieve(batch.name)
+            if state.status in ("completed", "failed", "expired", "cancelled"):
+                break
+            counts = state.request_counts
+            done = counts.completed + counts.failed if counts else 0
+            line = f"{done} of {count_of(len(batch.ids), 'call')} done, {state.status}"
+            if line != shown:
+                shown, since = line, time.strftime("%H:%M", time.localtime(batch.since))
+                _log.warning("batch %s, out since %s: %s", batch.name, since, line)
             await asyncio.sleep(seconds)
             seconds = min(2 * seconds, most)
-        found = dict(_bodies(await self._service.answers(batch.name)))
-        missing = len(batch.ids) - len(found.keys() & set(batch.ids))
-        if missing:
+        found: dict[str, bytes] = {}
+        for file in filter(None, (state.output_file_id, state.error_file_id)):
+            found |= _bodies((await client.files.content(file)).content)
+        if missing := len(batch.ids) - len(found.keys() & set(batch.ids)):
             left = f"no answer to {missing} of {count_of(len(batch.ids), 'call')}, which are asked one by one"
-            _log.warning("batch %s: %s, %s", batch.name, state[0], left)
-        for id_, future in batch.answered.items():
-            if not future.done():
-                future.set_result(found.get(id_))
+            _log.warning("batch %s: %s, %s", batch.name, state.status, left)
+        return found
+
+    def _client(self) -> AsyncOpenAI:
+        return self._connect().with_options(max_retries=5)
 
     def _note(self, **record: Any) -> None:
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
 
-    def _read(self) -> Iterator[_Batch]:
-        """The batches of earlier processes. A last line that a kill cut off is of a batch that was not sent."""
-        drop_torn_line(self._file)
-        found: dict[str, _Batch] = {}
-        for _, row in read_jsonl(self._file):
-            token = str(row["token"])
-            if "ids" in row:
-                found[token] = _Batch(token=token, ids=row["ids"], since=row["since"])
-            elif token in found:
-                found[token].name = row["batch"]
-        yield from found.values()
-
 
 class BatchClient(OpenAIChat):
-    """A model at an endpoint whose calls go through batches; arguments as for :func:`in_batches`.
+    """A model at an endpoint whose calls go through batches; ``folder`` and ``allow`` as for :func:`in_batches`.
 
-    With ``api``, the first call is an ordinary one, from which the client learns what the endpoint takes, unless an
-    earlier process sent it in a batch.
+    The first call is an ordinary one, from which the client learns what the endpoint takes, unless an earlier process
+    sent it in a batch.
     """
 
-    def __init__(self, model: str, how: str, folder: Path, allow: Callable[[str, Usage], None], **options: Any) -> None:
+    def __init__(self, model: str, folder: Path, allow: Callable[[str, Usage], None], **options: Any) -> None:
         super().__init__(model, **options)
-        service = BatchApi(self._connected) if how == API else BatchCommand(how, folder)
-        self._batches = Batches(service, folder, partial(allow, self.name))
+        self._batches = Batches(self._connected, folder, partial(allow, self.name))
         self._first = asyncio.Lock()
-        self._is_known = how != API
+        self._is_known = False
 
     async def complete(self, request: ChatRequest) -> Completion:
         """See :meth:`OpenAIChat.complete`."""
@@ -319,11 +235,15 @@ class BatchClient(OpenAIChat):
 
     async def _post(self, sent: Mapping[str, Any], request: ChatRequest) -> bytes:
         whole = {name: value for name, value in sent.items() if not name.startswith("stream")}
+        body = None
         if self._is_known or self._batches.has(whole):
-            body = await self._batches.answer(whole)
-            if body is not None:
-                return body
-        return await super()._post(sent, request)
+            import openai
+
+            try:
+                body = await self._batches.answer(whole)
+            except (openai.OpenAIError, OSError) as error:
+                raise UserError(f"--batch: calls could not be sent or collected: {error}") from error
+        return await super()._post(sent, request) if body is None else body
 
 
 class BatchedChat:
@@ -332,26 +252,16 @@ class BatchedChat:
     takes_schemas = True
 
     def __init__(self, client: BatchClient) -> None:
-        self.name = client.name
-        self._client = client
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        """See :meth:`BatchClient.complete`."""
-        return await self._client.complete(request)
-
-    async def aclose(self) -> None:
-        """See :meth:`BatchClient.aclose`."""
-        await self._client.aclose()
+        self.name, self.complete, self.aclose = client.name, client.complete, client.aclose
 
 
 def in_batches(
-    models: Mapping[str, ChatModel], how: str, folder: Path, allow: Callable[[str, Usage], None]
+    models: Mapping[str, ChatModel], folder: Path, allow: Callable[[str, Usage], None]
 ) -> dict[str, ChatModel]:
     """Role -> the same model with its calls in batches.
 
     Args:
         models: Role -> model.
-        how: ``api``, or the command of a program, see :class:`BatchCommand`.
         folder: The run's directory.
         allow: As for :class:`Batches`, with the model's name in front.
 
@@ -363,7 +273,7 @@ def in_batches(
         if type(model) is not OpenAIChat:
             raise UserError(f"--batch is for openai/ models and those of models.yaml, and {model.name} is none")
         if model not in made:
-            client = BatchClient(model._model, how, folder, allow, name=model.name, endpoint=model.endpoint)
+            client = BatchClient(model._model, folder, allow, name=model.name, endpoint=model.endpoint)
             client.dialect = model.dialect  # as far as an earlier process learned it
             made[model] = BatchedChat(client)
     return {role: made[model] for role, model in models.items()}
@@ -380,21 +290,16 @@ def _estimated(sent: Mapping[str, Any]) -> Usage:
     return Usage(prompt_tokens=len(text) // 4, completion_tokens=int(most), estimated=True)
 
 
-def _bodies(answers: bytes) -> Iterator[tuple[str, bytes]]:
-    """Id and response body of each answer, with its service tier; an answer with an error has none."""
+def _bodies(answers: bytes) -> dict[str, bytes]:
+    """Id -> response body of each answer, with its service tier; an answer with an error has none."""
+    found: dict[str, bytes] = {}
     for line in answers.splitlines():
         try:
             answer = json.loads(line)
             response = answer.get("response") or {}
             if response.get("status_code") == 200 and not answer.get("error"):
-                yield str(answer["custom_id"]), json.dumps({**response["body"], "service_tier": BATCH}).encode()
+                body = {**response["body"], "service_tier": BATCH}
+                found[str(answer["custom_id"])] = json.dumps(body).encode()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
-
-
-def _fail(batch: _Batch, error: Exception) -> None:
-    if not isinstance(error, UserError):
-        error = UserError(f"--batch: {count_of(len(batch.ids), 'call')} could not be sent or collected: {error}")
-    for future in batch.answered.values():
-        if not future.done():
-            future.set_exception(error)
+    return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PositiveInt, field_validator, model_validator
@@ -25,9 +25,8 @@ OPENAI_URL = "https://api.openai.com/v1"
 PROBE_SECONDS = 4.0
 """Connection timeout, after which an endpoint counts as unreachable."""
 _ANSWER_SECONDS = 0.9
-"""Read timeout for the first answer. A connected server that takes longer counts as reachable."""
 _FILE = "models.yaml"
-_QUOTES = ('"', "'", "`")
+_QUOTES = "\"'`"
 _VARIABLE = "MADKE_MODELS"
 _LIMITS = {"concurrency", "rpm", "tpm"}
 _RESERVED = {"model", "messages", "stream", "stream_options", "temperature", "seed", "stop", "max_tokens"}
@@ -40,12 +39,9 @@ def _variable_name(name: str) -> str:
     return name
 
 
-def _unquoted(value: object) -> object:
-    """YAML reads ``on`` and ``off`` as true and false."""
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
-
-
 _Variable = Annotated[str, AfterValidator(_variable_name)]
+# YAML reads ``on`` and ``off`` as true and false.
+_unquoted = BeforeValidator(lambda value: {True: "on", False: "off"}[value] if isinstance(value, bool) else value)
 
 
 class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()):
@@ -66,11 +62,7 @@ class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()
     tpm: PositiveInt | None = None
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """How many seconds the server may be silent (:mod:`madke.models.timeouts`)."""
-    tier: Literal["flex"] | None = None
-    """The service tier of all calls; ``flex`` is cheaper and slower, and has no resources at times."""
-    fall_back: bool = False
-    """Whether a call goes to the standard tier, at its price, when ``tier`` has no resources for it. Else it waits."""
-    prefix: Annotated[Prefix | None, BeforeValidator(_unquoted)] = None
+    prefix: Annotated[Prefix | None, _unquoted] = None
     """Whether calls that begin alike wait for one of them (:mod:`madke.models.prefixes`). Default: as the run."""
     prefix_tokens: PositiveInt | None = None
     """Least length in tokens of a beginning that is waited for. Default: 1,024; 64 on the local network."""
@@ -88,12 +80,6 @@ class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()
         if reserved := _RESERVED & value.keys():
             raise ValueError(f"{min(reserved)!r} is set by the protocol or by the dialect; leave it out")
         return value
-
-    @model_validator(mode="after")
-    def _falls_back_from_a_tier(self) -> ModelEntry:
-        if self.fall_back and self.tier is None:
-            raise ValueError("fall_back needs a tier, such as tier: flex")
-        return self
 
     @model_validator(mode="after")
     def _python_or_server(self) -> ModelEntry:
@@ -115,11 +101,10 @@ class ModelEntries:
     def entry(self, name: str) -> ModelEntry | None:
         """The entry of a model, or None. UserError if the entry has fields that only a named file may have."""
         entry = self.entries.get(name)
-        if entry is not None and not self.named:
-            restricted = next((each for each in ("key", "headers", "python") if getattr(entry, each)), None)
-            if restricted is not None:
+        for each in ("key", "headers", "python") if entry is not None and not self.named else ():
+            if getattr(entry, each):
                 why = f"is allowed only in a file that you name: set {_VARIABLE}={_FILE}"
-                raise UserError(f"{name}: {restricted} {why}", file=self.file, line=self.lines.get(name))
+                raise UserError(f"{name}: {each} {why}", file=self.file, line=self.lines.get(name))
         return entry
 
 
@@ -238,17 +223,12 @@ def openai_endpoint(
 
 
 def key_from_environment(variable: str) -> str | None:
-    """The key in an environment variable, without white space and one pair of quotes around it; None if it is not set.
-
-    UserError if it holds a line break, another quote, or a character that no header can carry.
-    """
+    """The key in an environment variable, without white space and a pair of quotes around it; None if it is not set."""
     key = os.environ.get(variable, "").strip()
-    if len(key) > 1 and key[0] == key[-1] and key[0] in "\"'`":
+    if len(key) > 1 and key[0] == key[-1] and key[0] in _QUOTES:
         key = key[1:-1].strip()
-    if not key.isascii() or not key.isprintable():
-        raise UserError(f"{variable} holds a line break or a character that a key cannot have; set it again")
-    if key[:1] in _QUOTES or key[-1:] in _QUOTES:
-        raise UserError(f"{variable} holds a quotation mark at one end; set it again, to the key alone")
+    if not key.isascii() or not key.isprintable() or key.strip(_QUOTES) != key:
+        raise UserError(f"{variable} holds a line break, a quotation mark or a character that no key has; set it again")
     return key or None
 
 
@@ -275,14 +255,12 @@ def origin(url: str) -> tuple[str, str, int]:
 
 
 def endpoints_of(models: Iterable[object]) -> dict[str, dict[str, object]]:
-    """Model name -> ``address`` (without secrets), ``dialect`` (other than default); ``tier`` if it has one."""
-    found: dict[str, dict[str, object]] = {}
-    for model in models:
-        if isinstance(model, AtEndpoint):
-            found[model.name] = {"address": model.endpoint.shown, "dialect": model.dialect.stated()}
-            if (tier := model.endpoint.entry.tier) is not None:
-                found[model.name]["tier"] = tier
-    return found
+    """Model name -> ``address`` (without secrets), ``dialect`` (other than default)."""
+    return {
+        model.name: {"address": model.endpoint.shown, "dialect": model.dialect.stated()}
+        for model in models
+        if isinstance(model, AtEndpoint)
+    }
 
 
 def start_from(models: Iterable[object], before: Mapping[str, Mapping[str, Any]]) -> None:
@@ -301,10 +279,10 @@ def relocations(before: Mapping[str, Mapping[str, object]], now: Mapping[str, Ma
     """One line about the models whose address changed, or None; both arguments as from :func:`endpoints_of`."""
     changed = [
         f"{name} is now called at {now[name]['address']} (before: {before[name]['address']})"
-        for name in now
-        if name in before and before[name]["address"] != now[name]["address"]
+        for name in now.keys() & before.keys()
+        if before[name]["address"] != now[name]["address"]
     ]
-    return "; ".join(changed) + "; its finished calls stay valid" if changed else None
+    return "; ".join(sorted(changed)) + "; its finished calls stay valid" if changed else None
 
 
 def refuse_two_addresses(models: Iterable[object]) -> None:
@@ -320,34 +298,34 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
 
 def refuse_unreachable(models: Iterable[object]) -> None:
     """UserError if an endpoint gives no HTTP answer to ``GET base_url/models``, without a key, in five seconds."""
-    called = (model for model in models if isinstance(model, AtEndpoint) and not model.endpoint.own)
-    names = {model.endpoint.address: model.name for model in called}
-    if names:
-        from madke.models.transport import certificates
-
-        certificates()  # names a file that is missing, before anything is sent
-    with ThreadPoolExecutor() as threads:
-        for address, reason in zip(names, threads.map(_unreachable, names), strict=True):
-            if reason is not None:
-                raise UserError(f"the endpoint of {names[address]}, {public_url(address)}, cannot be reached: {reason}")
-
-
-def _unreachable(address: str) -> str | None:
-    """Why no server can be reached at an address; None if one can, or if that is not known in time."""
     import httpx2
 
     from madke.models.transport import certificates
 
+    called = (model for model in models if isinstance(model, AtEndpoint) and not model.endpoint.own)
+    names = {model.endpoint.address: model.name for model in called}
+    if not names:
+        return
+    # A connected server that takes longer counts as reachable.
     timeout = httpx2.Timeout(_ANSWER_SECONDS, connect=PROBE_SECONDS)
-    try:
-        with (
-            httpx2.Client(timeout=timeout, verify=certificates()) as client,
-            client.stream("GET", f"{address.rstrip('/')}/models"),
-        ):
+
+    def unreachable(address: str) -> str | None:
+        try:
+            with (
+                httpx2.Client(timeout=timeout, verify=certificates()) as client,
+                client.stream("GET", f"{address.rstrip('/')}/models"),
+            ):
+                return None
+        except httpx2.ConnectTimeout:
+            return f"no connection within {PROBE_SECONDS:g} s"
+        except (httpx2.ConnectError, httpx2.RemoteProtocolError) as error:
+            return str(error) or type(error).__name__
+        except UserError:
+            raise
+        except Exception:  # noqa: BLE001 - slow or odd, or behind a proxy that only the transport of calls supports
             return None
-    except httpx2.ConnectTimeout:
-        return f"no connection within {PROBE_SECONDS:g} s"
-    except (httpx2.ConnectError, httpx2.RemoteProtocolError) as error:
-        return str(error) or type(error).__name__
-    except Exception:  # noqa: BLE001 - connected but slow or odd, or behind a proxy that only the transport of calls supports
-        return None
+
+    with ThreadPoolExecutor() as threads:
+        for address, reason in zip(names, threads.map(unreachable, names), strict=True):
+            if reason is not None:
+                raise UserError(f"the endpoint of {names[address]}, {public_url(address)}, cannot be reached: {reason}")

@@ -7,30 +7,25 @@ import logging
 import os
 import re
 import time
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from madke.core.addresses import public_url, without_path_secrets
 from madke.core.chat import ChatRequest, Completion, Usage
-from madke.core.errors import CallError, UserError, unknown
-from madke.models.cut_prompts import CutPrompts, cut_warning
+from madke.core.errors import CallError, UserError
 from madke.models.dialect import REFUSALS, Dialect
 from madke.models.endpoint import Endpoint, checked_url, key_from_environment, openai_endpoint, origin
 from madke.models.openai_wire import (
-    assembled,
     delta,
+    expected_tokens,
     has_slots,
-    is_utf8,
     read_broken,
     read_completion,
     read_refusal,
 )
-from madke.models.prices import BATCH, FLEX
-from madke.models.refusals import ServerError, free_tokens, no_api, no_resources, unexplained
+from madke.models.refusals import ServerError, free_tokens, no_api, unexplained
 from madke.models.schemas import IGNORED, NOT_TAKEN, ignores_schema, readable
 from madke.models.timeouts import SilenceLimit, time_limit
 
@@ -62,9 +57,8 @@ class OpenAIChat:
         base_url: Address of the API, including ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's address.
         name: Default: ``openai/MODEL``.
         endpoint: The endpoint itself; replaces ``base_url`` and ``where``.
-        timeout: How many seconds the server may be silent (:mod:`madke.models.timeouts`). Default: the entry's, else
-            ``MADKE_TIMEOUT``, else 300, or 900 at the service tier ``flex``.
-        transport: Default: :func:`chosen_transport`.
+        timeout: How many seconds the server may be silent. Default: :func:`madke.models.timeouts.time_limit`.
+        transport: Default: the one that the proxies of the environment need.
         **where: Further arguments of :func:`madke.models.endpoint.openai_endpoint`.
     """
 
@@ -85,19 +79,18 @@ class OpenAIChat:
     ) -> None:
         self.name = name or f"openai/{model}"
         self.endpoint = endpoint or openai_endpoint(self.name, base_url=base_url, **where)
-        self.dialect: Dialect = self.endpoint.entry.dialect
-        if "response_format" in self.endpoint.entry.extra_body:  # the user's own replaces ours
-            self.dialect = self.dialect.model_copy(update={"json_schema": False})
-        if self.endpoint.is_openai and "prompt_cache_key" not in self.dialect.model_fields_set:
-            self.dialect = self.dialect.model_copy(update={"prompt_cache_key": True})
+        entry = self.endpoint.entry
+        known: dict[str, Any] = {}
+        if "response_format" in entry.extra_body:  # the user's own replaces ours
+            known["json_schema"] = False
+        if self.endpoint.is_openai and "prompt_cache_key" not in entry.dialect.model_fields_set:
+            known["prompt_cache_key"] = True
+        self.dialect: Dialect = entry.dialect.model_copy(update=known)
         self._reported = self.dialect
-        self._timed_out = False
-        self._has_answered = False
-        self._cut_prompts = CutPrompts()
-        self._has_warned = False
+        self._has_answered = self._has_timed_out = self._has_cut = False
         self._model = model
-        self._timeout = SilenceLimit(timeout or time_limit(self.endpoint.entry))
-        self._transport = transport or chosen_transport()
+        self._timeout = SilenceLimit(timeout or time_limit(entry))
+        self._transport = transport
         self._options: Any = {"headers": {**_HEADERS, **self.endpoint.headers}, "security": {"bearer_auth": True}}
         self._client: AsyncOpenAI | None = None
 
@@ -131,56 +124,60 @@ class OpenAIChat:
             await client.close()
 
     async def _attempt(self, request: ChatRequest) -> Completion:
+        """One logical request: repeated until its dialect, its limit of tokens and its form are those of the server."""
         import openai
 
-        started, original, tier = time.monotonic(), request, self.endpoint.entry.tier
+        started, original = time.monotonic(), request
         requests, spent = 0, Usage()
         while True:
-            dialect = self.dialect
+            dialect, requests = self.dialect, requests + 1
             current = request.in_form(bound=dialect.json_schema)
             if current.bound is None and original.bound is not None and original.bound.required:
                 raise CallError(NOT_TAKEN, retryable=False)
-            served_at = {"service_tier": tier} if tier else {}
-            sent = {**self._body(dialect, current), **served_at, **self.endpoint.entry.extra_body}
-            requests += 1
-            on_delta = readable(current.on_delta) if current.on_delta and current.bound else current.on_delta
+            sent = {**dialect.body(self._model, current), **self.endpoint.entry.extra_body}
             try:
-                body = await self._post(sent, replace(current, on_delta=on_delta))
+                body = await self._post(sent, current)
             except openai.APIStatusError as error:
                 refusal = self._refusal(error)
-                if tier and self.endpoint.entry.fall_back and no_resources(refusal):
-                    tier = None
-                    continue
-                other = self._after_refusal(refusal, dialect, sent, request) if requests <= _ADAPTATIONS else None
-                if other is None:
-                    at_tier = "service_tier" in sent
-                    return read_refusal(refusal, error.response, attempts=requests, at_tier=at_tier)
-                request = other
+                again = self._after_refusal(refusal, dialect, sent, request) if requests <= _ADAPTATIONS else None
+                if again is None:
+                    return read_refusal(refusal, error.response, attempts=requests)
+                request = again
                 continue
             self._has_answered = True
             self._report_dialect()
-            self._note_slots(body)
-            completion = self._completion(body, sent, current, seconds=time.monotonic() - started, attempts=requests)
+            seconds = time.monotonic() - started
+            completion = read_completion(body, current, seconds=seconds, attempts=requests)
+            self._note(completion, body, sent, current)
             if request.max_tokens != original.max_tokens:
                 completion = replace(completion, max_tokens=request.max_tokens)
-            completion = completion if dialect.stop else _stopped(completion, request.stop)
+            ends = [at for stop in request.stop if (at := completion.text.find(stop)) >= 0]
+            if ends and not dialect.stop:
+                completion = replace(completion, text=completion.text[: min(ends)], finish_reason="stop")
             if original.bound is None:
                 return completion
-            if current.bound is not None and ignores_schema(completion):
-                # Only the first calls are asked in this form, so their replies would differ from all others.
-                self._refuse_schemas(required=current.bound.required)
-                spent, request = spent + completion.usage, request.in_form(bound=False)
-                continue
-            if current.bound is None and self.dialect.json_schema:
-                # The free form was sent after a refusal without a reason: the schema was the reason.
-                self._refuse_schemas(required=False)
-            return replace(completion, bound=current.bound is not None, usage=spent + completion.usage)
+            ignored = current.bound is not None and ignores_schema(completion)
+            # The free form was sent after a refusal without a reason: then the schema was the reason.
+            if ignored or (current.bound is None and self.dialect.json_schema):
+                self.dialect = self.dialect.model_copy(update={"json_schema": False})
+                self._report_dialect()
+            if not ignored:
+                return replace(completion, bound=current.bound is not None, usage=spent + completion.usage)
+            # Only the first calls are asked in this form, so their replies would differ from all others.
+            if original.bound.required:
+                raise CallError(IGNORED, retryable=False)
+            spent, request = spent + completion.usage, request.in_form(bound=False)
 
     def _after_refusal(
         self, refusal: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest
     ) -> ChatRequest | None:
         """The request to send after a refusal, perhaps in another dialect; None if the refusal is final."""
-        if self._adapted(refusal, dialect, sent, request):
+        form = dialect.body(self._model, request)
+        if refusal.status in REFUSALS and self.dialect.body(self._model, request) != form:
+            return request  # a concurrent request has found another dialect
+        found = dialect.after(refusal, sent)
+        if found is not None and found.body(self._model, request) != form:
+            self.dialect = found
             return request
         limit = sent.get(dialect.max_tokens)
         if limit and (free := free_tokens(refusal, limit)):
@@ -188,36 +185,22 @@ class OpenAIChat:
         bound = request.bound if dialect.json_schema else None
         return request.in_form(bound=False) if bound and not bound.required and unexplained(refusal) else None
 
-    def _completion(
-        self, body: bytes, sent: Mapping[str, Any], request: ChatRequest, *, seconds: float, attempts: int
-    ) -> Completion:
-        is_cut = partial(self._is_cut, request)
-        completion = read_completion(assembled(body), request, seconds=seconds, attempts=attempts, is_cut=is_cut)
+    def _note(self, completion: Completion, body: bytes, sent: Mapping[str, Any], request: ChatRequest) -> None:
+        """Note what a reply shows of the server; a prompt that it cut is worth a warning, once."""
         if "stream_options" in sent and completion.usage.estimated:
             self.dialect = self._reported = self.dialect.model_copy(update={"stream_options": False})
-        # A server that names no tier has used the one that was asked for.
-        tier = completion.tier or sent.get("service_tier")
-        if not is_utf8(body):
-            completion = replace(completion, usage=replace(completion.usage, not_utf8=True))
-        return replace(completion, tier=tier if tier in (FLEX, BATCH) else "")
-
-    def _refuse_schemas(self, *, required: bool) -> None:
-        """Note that the server takes no schemas, or ignores them; its reply to such a request counts for nothing."""
-        self.dialect = self.dialect.model_copy(update={"json_schema": False})
-        self._report_dialect()
-        if required:
-            raise CallError(IGNORED, retryable=False)
-
-    def _body(self, dialect: Dialect, request: ChatRequest) -> dict[str, Any]:
-        return dialect.body(self._model, request)
-
-    def _is_cut(self, request: ChatRequest, counted: int) -> bool:
-        """Whether the server cut the prompt, of which it ``counted`` so many tokens; the first time in a warning."""
-        expected = self._cut_prompts.expected(request.messages, counted)
-        if expected is not None and not self._has_warned:
-            self._has_warned = True
-            _log.warning("%s", cut_warning(self.name, expected, counted, request.max_tokens))
-        return expected is not None
+        if not self.dialect.slots and has_slots(body):
+            self.dialect = self._reported = self.dialect.model_copy(update={"slots": True})
+        if completion.usage.server_cut and not self._has_cut:
+            self._has_cut = True
+            expected = expected_tokens(request.messages)
+            window = 1 << (expected + expected // 4 + request.max_tokens).bit_length()
+            _log.warning(
+                f"{self.name}: the server counted {completion.usage.prompt_tokens:,} tokens of a prompt of about "
+                f"{expected:,}, so it cuts long prompts to its context window without an error. Enlarge the window. "
+                f"Ollama: PARAMETER num_ctx {window} in the model file, or OLLAMA_CONTEXT_LENGTH={window}; behind a "
+                f"gateway that passes it on, extra_body: {{num_ctx: {window}}} in models.yaml"
+            )
 
     async def _post(self, sent: Mapping[str, Any], request: ChatRequest) -> bytes:
         """The body of the response; ``openai.APIStatusError`` for an error status, CallError for a broken connection.
@@ -233,8 +216,8 @@ class OpenAIChat:
             raise
         except Exception as error:  # noqa: BLE001
             broken = read_broken(error)
-            if isinstance(broken, CallError) and broken.timed_out and not self._timed_out:
-                self._timed_out = True
+            if isinstance(broken, CallError) and broken.timed_out and not self._has_timed_out:
+                self._has_timed_out = True
                 _log.warning("%s: %s; further calls are sent fewer at a time", self.name, broken)
             raise broken from None
 
@@ -251,6 +234,8 @@ class OpenAIChat:
         response = await client.post(**where, cast_to=httpx2.Response, stream=True, stream_cls=openai.AsyncStream[Any])
         body, read = bytearray(), 0
         on_delta, on_token = request.on_delta, request.on_token
+        if on_delta and request.bound is not None:
+            on_delta = readable(on_delta)
         try:
             async for piece in response.aiter_bytes():
                 alive()  # by comments too: the server says that it is at work
@@ -279,26 +264,11 @@ class OpenAIChat:
             raise UserError(f"{self.name}: {self._redacted(f'{where}: {refusal.message}')}; {self._address_hint}")
         return refusal
 
-    def _adapted(self, error: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
-        """Whether to repeat the request, in a dialect that this or a concurrent request has found."""
-        sent_form = self._body(dialect, request)
-        if error.status in REFUSALS and self._body(self.dialect, request) != sent_form:
-            return True
-        found = dialect.after(error, sent)
-        if found is None or self._body(found, request) == sent_form:
-            return False
-        self.dialect = found
-        return True
-
     def _report_dialect(self) -> None:
         if self.dialect != self._reported:
             self._reported = self.dialect
             stated = ", ".join(f"{key}: {str(value).lower()}" for key, value in self.dialect.stated().items())
             _log.warning("%s: the server needs requests in another form; detected: {%s}", self.name, stated)
-
-    def _note_slots(self, body: bytes) -> None:
-        if not self.dialect.slots and has_slots(body):
-            self.dialect = self._reported = self.dialect.model_copy(update={"slots": True})
 
     def _redacted(self, reason: str) -> str:
         """The reason without secrets, on one line, shortened."""
@@ -358,22 +328,3 @@ class AzureChat(OpenAIChat):
         version = os.environ.get("AZURE_OPENAI_API_VERSION") or "2024-10-21"
         self._path = f"/openai/deployments/{quote(deployment)}/chat/completions?api-version={quote(version)}"
         self._options = {"headers": {**_HEADERS, "api-key": key or "", "Authorization": Omit()}}
-
-
-def _stopped(completion: Completion, stop: tuple[str, ...]) -> Completion:
-    """The completion cut at the first stop string, for a server that does not support them."""
-    cut = min((at for each in stop if (at := completion.text.find(each)) >= 0), default=None)
-    return completion if cut is None else replace(completion, text=completion.text[:cut], finish_reason="stop")
-
-
-def chosen_transport() -> Transport:
-    """The transport in ``MADKE_TRANSPORT``; by default aiohttp, or httpx where a proxy needs it."""
-    match os.environ.get("MADKE_TRANSPORT") or None:
-        case "aiohttp" | "httpx" as chosen:
-            return chosen
-        case None:
-            proxies = urllib.request.getproxies()
-            urls = [proxies.get(scheme, "") for scheme in ("http", "https", "all")]
-            return "aiohttp" if all(url.startswith("http://") or "://" not in url for url in urls) else "httpx"
-        case other:
-            raise unknown("transport in MADKE_TRANSPORT", other, ("aiohttp", "httpx"))

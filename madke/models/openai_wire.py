@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 import ssl
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from madke.core.addresses import bare_url, retry_after
-from madke.core.chat import ChatRequest, Completion, Outcome, Usage, decoded, writable
+from madke.core.chat import ChatRequest, Completion, Message, Outcome, Usage, decoded, writable
 from madke.core.errors import CallError
 from madke.engine.parse import checked
-from madke.models.prices import estimated_usage
+from madke.models.prices import BATCH, estimated_usage
 from madke.models.refusals import ServerError, field, refused_completion, text_of
 
 if TYPE_CHECKING:
@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 
 _FAILED = {"error", "abort", "network_error", "insufficient_system_resource"}
 """Finish reasons of an incomplete reply: OpenRouter and Mistral, vLLM, GLM, DeepSeek."""
-
-
+_THOUGHT = ("thinking", "reasoning")
+"""Types of the parts of a message that hold hidden reasoning."""
+_MAX_COUNT = 10**9
+"""A higher token count of one call is invalid, and would use up a run's token budget."""
+_SHORTEST_CUT = 2000
+"""Characters of a prompt that can be cut. In shorter ones, the chat template is a large part of the tokens."""
 _TIMINGS = re.compile(rb'"timings"\s*:\s*\{[^{}]{0,200}?"prompt_n"')
 """What llama.cpp adds to its replies. Quotes inside of a text have a backslash before them."""
 
@@ -33,28 +37,16 @@ def has_slots(body: bytes) -> bool:
     return _TIMINGS.search(body) is not None
 
 
-def parsed(body: bytes) -> Any:
-    """The JSON value in a body with status 200; CallError if it is none."""
-    try:
-        return json.loads(decoded(body))
-    except (ValueError, RecursionError):
-        raise CallError(f"status 200 with a body that is not JSON: {decoded(body)!r}", retryable=True) from None
+def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
+    """The completion in a response with status 200, of any content type, perhaps a stream.
 
-
-def read_completion(
-    body: bytes,
-    request: ChatRequest,
-    *,
-    seconds: float,
-    attempts: int,
-    is_cut: Callable[[int], bool] = lambda counted: False,
-) -> Completion:
-    """The completion in a response with status 200, of any content type.
-
-    CallError if it holds none, such as a proxy's page. An error in the body is classified by its own code. ``is_cut``:
-    whether the number of prompt tokens that the server counted shows that it cut the prompt.
+    CallError if it holds none, such as a proxy's page. An error in the body is classified by its own code.
     """
-    response = parsed(body)
+    whole = _assembled(body)
+    try:
+        response = json.loads(decoded(whole))
+    except (ValueError, RecursionError):
+        raise CallError(f"status 200 with a body that is not JSON: {decoded(whole)!r}", retryable=True) from None
     choice = _first(field(response, "choices"))
     finish_reason = text_of(choice, "finish_reason") or "stop"
     error = field(choice, "error") or field(response, "error")
@@ -62,38 +54,43 @@ def read_completion(
         error = response
     if choice is None or error or finish_reason in _FAILED:
         default = "no choices in it" if choice is None else f"the finish reason is {finish_reason!r}"
-        return refused_completion(
-            ServerError.read(200, error or default), "status 200 without a reply", attempts=attempts
-        )
+        failed = ServerError.read(200, error or default)
+        return refused_completion(failed, "status 200 without a reply", attempts=attempts)
     content, reasoning, refusal = _message_parts(field(choice, "message"))
     outcome: Outcome = "filtered" if finish_reason == "content_filter" else "refused" if refusal else "ok"
     reasons = {"filtered": "the server's content filter cut the reply", "refused": f"the model refused: {refusal}"}
-    written = content + refusal + reasoning
     stated = field(response, "usage")
+    written = content + refusal + reasoning
     usage = provider_usage(stated, written, max_tokens=request.max_tokens)
-    if usage is not None and is_cut(_whole_prompt(stated, usage)):
+    if usage is None:
+        usage = estimated_usage(request.messages, written)
+    elif _is_cut(stated, usage, request.messages):
         usage = replace(usage, server_cut=True)
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        usage = replace(usage, not_utf8=True)
     completion = Completion(
         text=content or refusal,
         reasoning=reasoning,
         outcome=outcome,
         error=reasons.get(outcome),
         finish_reason=finish_reason,
-        usage=usage or estimated_usage(request.messages, written),
+        usage=usage,
         seconds=seconds,
         attempts=attempts,
-        tier=text_of(response, "service_tier"),
+        tier=BATCH if text_of(response, "service_tier") == BATCH else "",
     )
     return checked(completion, request.max_tokens)
 
 
-def assembled(body: bytes) -> bytes:
+def _assembled(body: bytes) -> bytes:
     """Assemble a stream of chunks (server-sent events) into one response; any other body is returned unchanged.
 
     An error chunk is a failure, and so is a stream without a finish reason.
     """
     parts: list[tuple[str, str, str]] = []
-    usage, finish_reason, error, tier = None, "", None, ""
+    usage, finish_reason, error = None, "", None
     lines = body.splitlines()
     for number, line in enumerate(lines, start=1):
         try:
@@ -107,18 +104,15 @@ def assembled(body: bytes) -> bytes:
         choice = _first(field(chunk, "choices"))
         parts.append(_message_parts(field(choice, "delta")))
         usage = field(chunk, "usage") or usage
-        tier = text_of(chunk, "service_tier") or tier
         error = error or field(chunk, "error") or field(choice, "error")
         finish_reason = text_of(choice, "finish_reason") or finish_reason
     if not parts:
         return body
-    message = dict(
-        zip(("content", "reasoning_content", "refusal"), map("".join, zip(*parts, strict=True)), strict=True)
-    )
     if not finish_reason:
         error = error or "the stream ended early, without a finish reason"
-    choice = {"message": message, "finish_reason": finish_reason or "error"}
-    whole = {"choices": [choice], "usage": usage, "service_tier": tier}
+    content, reasoning, refusal = map("".join, zip(*parts, strict=True))
+    message = {"content": content, "reasoning_content": reasoning, "refusal": refusal}
+    whole = {"choices": [{"message": message, "finish_reason": finish_reason or "error"}], "usage": usage}
     return json.dumps(whole | ({"error": error} if error else {})).encode()
 
 
@@ -136,31 +130,16 @@ def _chunk(line: bytes) -> Any:
     return json.loads(data[5:]) if data.startswith("data:") and data[5:].strip() != "[DONE]" else None
 
 
-def read_refusal(error: ServerError, response: httpx2.Response, *, attempts: int, at_tier: bool = False) -> Completion:
+def read_refusal(error: ServerError, response: httpx2.Response, *, attempts: int) -> Completion:
     """The completion for an error status, if the server refuses this prompt; else CallError."""
-    where = f"HTTP {error.status}{_redirected(response)}"
-    after = retry_after(response.headers)
-    return refused_completion(error, where, attempts=attempts, retry_after=after, at_tier=at_tier)
-
-
-def is_utf8(body: bytes) -> bool:
-    """Whether all bytes of a body are UTF-8."""
-    try:
-        body.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _redirected(response: httpx2.Response) -> str:
-    location = response.headers.get("location") if response.is_redirect else None
-    if not location:
-        return ""
-    try:
-        target = bare_url(urljoin(str(response.request.url), location))
-    except ValueError:
-        target = "an address that is not a URL"
-    return f" redirects to {target}; redirects are not followed: set the base URL to the address of the API"
+    where = f"HTTP {error.status}"
+    if response.is_redirect and (location := response.headers.get("location")):
+        try:
+            target = bare_url(urljoin(str(response.request.url), location))
+        except ValueError:
+            target = "an address that is not a URL"
+        where += f" redirects to {target}; redirects are not followed: set the base URL to the address of the API"
+    return refused_completion(error, where, attempts=attempts, retry_after=retry_after(response.headers))
 
 
 def read_broken(error: Exception) -> Exception:
@@ -188,6 +167,11 @@ def read_broken(error: Exception) -> Exception:
     return error
 
 
+def expected_tokens(messages: Iterable[Message]) -> int:
+    """About the tokens of a prompt, at 1.2 for each word; too few for a language without spaces."""
+    return round(1.2 * sum(len(message.content.split()) for message in messages))
+
+
 def provider_usage(usage: Any, written: str = "", *, max_tokens: int = 0) -> Usage | None:
     """The token counts in a response's ``usage``; None if they are missing or impossible.
 
@@ -197,8 +181,14 @@ def provider_usage(usage: Any, written: str = "", *, max_tokens: int = 0) -> Usa
     prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     if not prompt or completion is None:
         return None
-    beside, reasoning = _reasoning(usage, prompt, completion, max_tokens)
-    completion += beside
+    # Hidden reasoning is part of ``completion_tokens`` at OpenAI and comes in addition at xAI; the total tells which.
+    # Gemini counts it in the total alone. A total that is larger than the request allows has another reason.
+    reasoning = _count(usage, "completion_tokens_details", "reasoning_tokens") or _count(usage, "reasoning_tokens") or 0
+    total, room = _count(usage, "total_tokens"), max_tokens - completion
+    more = reasoning if total is None and completion < reasoning <= room else (total or 0) - prompt - completion
+    if not reasoning and 0 < more <= room and not any(_cached_apart(usage)):
+        reasoning = more
+    completion += more if more > 0 and more == reasoning else 0
     if written and not completion:
         return None
     return Usage(
@@ -209,37 +199,23 @@ def provider_usage(usage: Any, written: str = "", *, max_tokens: int = 0) -> Usa
     )
 
 
-def _reasoning(usage: Any, prompt: int, completion: int, max_tokens: int) -> tuple[int, int]:
-    """Tokens of hidden reasoning: those that ``completion_tokens`` leaves out, and all of them.
+def _is_cut(stated: Any, usage: Usage, messages: Iterable[Message]) -> bool:
+    """Whether the server counted fewer than two thirds of the tokens of a prompt: it cut it without an error.
 
-    They are part of ``completion_tokens`` at OpenAI and come in addition at xAI; the total tells which. Gemini counts
-    them in the total alone. A total that is larger than the request allows has another reason, such as cached tokens.
+    A missed cut is better than a false alarm, so the largest count that the usage allows is taken: some servers count
+    cached tokens apart.
     """
-    stated = _count(usage, "completion_tokens_details", "reasoning_tokens") or _count(usage, "reasoning_tokens") or 0
-    total = _count(usage, "total_tokens")
-    if total is None:
-        return (stated if completion < stated <= max_tokens - completion else 0), stated
-    more = total - prompt - completion
-    if stated:
-        return (stated if more == stated else 0), stated
-    hidden = more if 0 < more <= max_tokens - completion and not any(_cached_apart(usage)) else 0
-    return hidden, hidden
-
-
-def _whole_prompt(stated: Any, usage: Usage) -> int:
-    """The largest number of prompt tokens that a response's usage allows: some servers count cached ones apart."""
+    if sum(len(message.content) for message in messages) < _SHORTEST_CUT:
+        return False
     total = (_count(stated, "total_tokens") or 0) - usage.completion_tokens
-    return max(total, usage.prompt_tokens + sum(_cached_apart(stated)))
+    counted = max(total, usage.prompt_tokens + sum(_cached_apart(stated)))
+    return counted < expected_tokens(messages) * 2 / 3
 
 
 def _cached_apart(usage: Any) -> list[int]:
     """Counts of cached prompt tokens, which some servers leave out of ``prompt_tokens``."""
     names = (("prompt_tokens_details", "cached_tokens"), ("cache_read_input_tokens",), ("cache_creation_input_tokens",))
     return [_count(usage, *each) or 0 for each in names]
-
-
-_THOUGHT = ("thinking", "reasoning")
-"""Types of the parts of a message that hold hidden reasoning."""
 
 
 def _message_parts(message: Any) -> tuple[str, str, str]:
@@ -257,10 +233,6 @@ def _message_parts(message: Any) -> tuple[str, str, str]:
 def _joined(parts: list[Any]) -> str:
     texts = (part if isinstance(part, str) else field(part, "text") for part in parts)
     return writable("".join(text for text in texts if isinstance(text, str)))
-
-
-_MAX_COUNT = 10**9
-"""A higher token count of one call is invalid, and would use up a run's token budget."""
 
 
 def _count(value: Any, *names: str) -> int | None:

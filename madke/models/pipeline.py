@@ -47,8 +47,6 @@ class RetryPolicy:
     """The same if one of them held hidden reasoning: the server is probably set up to take answers for reasoning."""
     total_wait: float = 120.0
     """Maximum sum of the waits of one call, in seconds. A wait beyond it is not started."""
-    tier_wait: float = 900.0
-    """The same for a service tier that has no resources. These attempts cost nothing and are not among ``attempts``."""
     first_wait: float = 1.0
     longest_wait: float = 30.0
 
@@ -103,12 +101,21 @@ class CallPipeline:
         if (known := await self._known(key, model.name, request)) is not None:
             return known
         with self._in_flight(key) as result:
-            completion = await (self._serve if is_service else self._send)(model, request)
+            if is_service:
+                async with self.limits.services.slot(request.purpose.question):
+                    with self.sending():
+                        completion = await model.complete(request)
+            else:
+                completion = await self._send(model, request)
             self.note_model(model)
             if self.meter is not None:
                 self.meter.count(model.name, completion, service=is_service)
             if self.store is not None:
-                await self._write(self.store, key, model.name, request, completion)
+                sent = request.in_form(bound=bool(completion.bound))
+                if sent.bound is None and request.bound is not None:
+                    key = call_key(model.name, sent)
+                name = billed_as(model.name, completion.tier)
+                await self.store.write(key, name, sent, completion, payer=self.payer)
             result.set_result(completion)
             return completion
 
@@ -117,7 +124,12 @@ class CallPipeline:
         if self.store is None:
             return None
         while True:
-            found = self._stored(self.store, key, name, request)
+            found = self.store.find(key, payer=self.payer, only_ok=not self.replay)
+            if found is None and request.bound is not None:
+                free = call_key(name, request.in_form(bound=False))
+                found = self.store.find(free, payer=self.payer, only_ok=not self.replay)
+                # Another run's free call does not answer: that run may not have wanted a schema.
+                found = found if found is not None and (found.paid or found.bound is not None) else None
             if found is not None:
                 return found
             if self.replay:
@@ -128,14 +140,6 @@ class CallPipeline:
             await asyncio.wait([equal])
             if not equal.cancelled():
                 return replace(equal.result(), paid=False)
-
-    def _stored(self, store: CallStore, key: str, name: str, request: ChatRequest) -> Completion | None:
-        found = store.find(key, payer=self.payer, only_ok=not self.replay)
-        if found is not None or request.bound is None:
-            return found
-        free = call_key(name, request.in_form(bound=False))
-        found = store.find(free, payer=self.payer, only_ok=not self.replay)
-        return found if found is not None and (found.paid or found.bound is not None) else None
 
     @contextmanager
     def _in_flight(self, key: str) -> Iterator[asyncio.Future[Completion]]:
@@ -149,26 +153,50 @@ class CallPipeline:
             del in_flight[key]
             result.cancel()
 
-    async def _serve(self, service: ChatModel, request: ChatRequest) -> Completion:
-        async with self.limits.services.slot(request.purpose.question):
-            with self.sending():
-                return await service.complete(request)
-
     async def _send(self, model: ChatModel, request: ChatRequest) -> Completion:
-        """Attempts until one succeeds or the policy ends them; a call that waits for the next one holds no slot."""
-        attempts = Attempts(request, self.retries, self.draw)
+        """Attempts until one succeeds or the policy ends them; a call that waits for the next one holds no slot.
+
+        An empty reply is followed at once by a request with another seed, unless it was cut off at ``max_tokens``. All
+        of them are one logical call: its completion has their summed usage and seconds.
+        """
+        policy, current = self.retries, request
+        attempts = timeouts = empties = 0
+        waited, spent = 0.0, Completion()
         while True:
+            wait: float | None = None
             try:
-                reply = await self._attempt(model, attempts.current)
-                following = attempts.after_reply(checked(reply, request.max_tokens))
+                reply = checked(await self._attempt(model, current), request.max_tokens)
             except CallError as failure:
-                following = attempts.after_failure(failure)
-            if isinstance(following, Completion):
-                return following
+                attempts += 1
+                timeouts += failure.timed_out
+                reason = failure.reason
+                most = policy.rejections if failure.overloaded else policy.attempts
+                if failure.retryable and attempts < most and timeouts < policy.timeouts:
+                    wait = policy.wait(attempts, failure.retry_after, self.draw())
+                    if waited + wait > policy.total_wait:
+                        named = failure.retry_after is not None and failure.retry_after > policy.total_wait
+                        too_long = f"a further wait of {wait:.0f} s exceeds the limit"
+                        quota = f"the server asks to wait longer than {policy.total_wait:g} s; a used-up quota?"
+                        reason += f" ({quota if named else too_long})"
+                        wait = None
+                if wait is None:
+                    failed = Completion(outcome="failed", error=reason, finish_reason="error")
+                    return replace(failed, attempts=attempts, usage=spent.usage, seconds=spent.seconds)
+                waited += wait
+            else:
+                attempts += reply.attempts
+                usage, seconds = spent.usage + reply.usage, spent.seconds + reply.seconds
+                reply = replace(reply, attempts=attempts, usage=usage, seconds=seconds)
+                empty = reply.outcome == "empty" and reply.finish_reason.casefold() not in TRUNCATED
+                most = policy.only_reasoning if reply.reasoning else policy.empties
+                if not empty or empties >= most or attempts >= policy.attempts:
+                    return reply
+                spent, empties, wait = reply, empties + 1, 0.0
+                current = replace(request, seed=retry_seed(request.seed, attempts + 1))
             if self.meter is not None:
                 self.meter.count_retry()
-            if following:
-                await self.sleep(following)
+            if wait:
+                await self.sleep(wait)
 
     async def _attempt(self, model: ChatModel, request: ChatRequest) -> Completion:
         """One attempt, after a sibling with the same beginning and within the limits of the model's endpoint."""
@@ -187,12 +215,6 @@ class CallPipeline:
                 siblings.note_reply(sibling, completion)
             return completion
 
-    async def _write(self, store: CallStore, key: str, name: str, request: ChatRequest, completion: Completion) -> None:
-        sent = request.in_form(bound=bool(completion.bound))
-        if request.bound is not None and not completion.bound:
-            key = call_key(name, sent)
-        await store.write(key, billed_as(name, completion.tier), sent, completion, payer=self.payer)
-
 
 class PipelineModel:
     """A model whose calls go through a pipeline."""
@@ -205,66 +227,3 @@ class PipelineModel:
     async def complete(self, request: ChatRequest) -> Completion:
         """See :meth:`CallPipeline.call`."""
         return await self._pipeline.call(self._model, request, is_service=self._is_service)
-
-
-class Attempts:
-    """The attempts of one call so far.
-
-    An empty reply is followed at once by a request with another seed, unless the reply was cut off at ``max_tokens``.
-    All of them are one logical call: its completion has their summed usage and seconds.
-
-    Attributes:
-        current: The request of the next attempt.
-    """
-
-    def __init__(self, request: ChatRequest, policy: RetryPolicy, draw: Callable[[], float] = random.random) -> None:
-        self.current = request
-        self._request, self._policy, self._draw = request, policy, draw
-        self._attempts = self._timeouts = self._empties = self._unavailable = 0
-        self._waited = {True: 0.0, False: 0.0}  # for a tier's resources, and for all other reasons
-        self._spent: Completion | None = None
-        """The empty replies so far, summed."""
-
-    def after_failure(self, failure: CallError) -> float | Completion:
-        """Seconds before the next attempt, or the completion of a call that failed for good."""
-        policy = self._policy
-        self._attempts += 1
-        self._timeouts += failure.timed_out
-        self._unavailable += failure.unavailable
-        counted = self._unavailable if failure.unavailable else self._attempts - self._unavailable
-        most = policy.rejections if failure.overloaded else policy.attempts
-        reason = failure.reason
-        if failure.retryable and (failure.unavailable or counted < most) and self._timeouts < policy.timeouts:
-            total = policy.tier_wait if failure.unavailable else policy.total_wait
-            wait = policy.wait(counted, failure.retry_after, self._draw())
-            if self._waited[failure.unavailable] + wait <= total:
-                self._waited[failure.unavailable] += wait
-                return wait
-            if failure.retry_after is not None and failure.retry_after > total:
-                reason += f" (the server asks to wait longer than {total:g} s; a used-up quota?)"
-            else:
-                reason += f" (a further wait of {wait:.0f} s exceeds the limit)"
-        failed = Completion(outcome="failed", error=reason, finish_reason="error", attempts=self._attempts)
-        return self._summed(failed)
-
-    def after_reply(self, reply: Completion) -> float | Completion:
-        """The completion of the call; 0 seconds if an empty reply is followed by another attempt."""
-        self._attempts += reply.attempts
-        reply = self._summed(replace(reply, attempts=self._attempts))
-        empty = reply.outcome == "empty" and reply.finish_reason.casefold() not in TRUNCATED
-        most = self._policy.only_reasoning if reply.reasoning else self._policy.empties
-        if not empty or self._empties >= most or self._attempts - self._unavailable >= self._policy.attempts:
-            return reply
-        self._spent = reply
-        self._empties += 1
-        self.current = replace(self._request, seed=retry_seed(self._request.seed, self._attempts + 1))
-        return 0.0
-
-    def _summed(self, last: Completion) -> Completion:
-        """The last reply, with usage and seconds of the earlier ones added."""
-        spent = self._spent
-        if spent is None:
-            return last
-        # Replies of two tiers are billed as standard ones, never too low.
-        tier = spent.tier if last.outcome == "failed" or last.tier == spent.tier else ""
-        return replace(last, usage=spent.usage + last.usage, seconds=spent.seconds + last.seconds, tier=tier)

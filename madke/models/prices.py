@@ -14,38 +14,28 @@ from madke.core.chat import Message, Usage
 
 _PerMillion = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
-
-FLEX, BATCH = "flex", "batch"
-"""Service tiers at a lower price, as requests, replies and the client of batches name them."""
+BATCH = "batch"
+"""The service tier of calls in batches (``--batch``), as the store and the client of batches name it."""
 _HALF = 0.5
-"""What OpenAI, Azure and Gemini take at flex and for batches, as a part of the standard price."""
+"""What providers take for batches, as a part of the standard price."""
 
 
-class TierPrice(BaseModel, extra="forbid", frozen=True):
-    """Price of a model per million tokens at one service tier."""
+class Price(BaseModel, extra="forbid", frozen=True):
+    """Price of a model per million tokens, in any currency."""
 
     prompt: _PerMillion
     completion: _PerMillion
     """Includes hidden reasoning."""
     cached: _PerMillion | None = None
     """Prompt tokens from the server's prefix cache; None: as ``prompt``."""
-
-
-class Price(TierPrice):
-    """Price of a model per million tokens, in any currency."""
-
-    flex: TierPrice | None = None
-    """At the tier ``flex``; None: half of the standard price."""
-    batch: TierPrice | None = None
-    """In the batch interface (``--batch``); None: half of the standard price."""
     one_place: ClassVar[bool] = False
     """Whether it holds only for a model of exactly this name, not for one of the same name at another address."""
 
-    def at(self, tier: TierPrice | None, otherwise: float = 1.0) -> Price:
-        """The price at one of its tiers, or this part of the standard price if the tier has none."""
-        cached = None if self.cached is None else self.cached * otherwise
-        part = {"prompt": self.prompt * otherwise, "completion": self.completion * otherwise, "cached": cached}
-        return self.model_copy(update={**(part if tier is None else dict(tier)), "flex": None, "batch": None})
+    def times(self, factor: float) -> Price:
+        """This part of the price."""
+        cached = None if self.cached is None else self.cached * factor
+        changed = {"prompt": self.prompt * factor, "completion": self.completion * factor, "cached": cached}
+        return self.model_copy(update=changed)
 
 
 Prices = Mapping[str, Price]
@@ -64,7 +54,8 @@ def read_prices(path: Path) -> dict[str, Price]:
 
 _ADDED = re.compile(r"@https?://.*$|#[^#/]*$", re.DOTALL)
 """Suffixes of a model's name: an address, the fingerprint of a script."""
-_AT_TIER = re.compile(f"#({FLEX}|{BATCH})$")
+_AT_TIER = re.compile(r"#(flex|batch)$")
+"""Earlier versions had the tier ``flex``, too."""
 
 
 def billed_as(model: str, tier: str) -> str:
@@ -80,14 +71,13 @@ def plain_name(billed: str) -> str:
 def price_of(model: str, prices: Prices) -> Price | None:
     """The price of a model, or None. ``openai/NAME@URL`` wins over ``openai/NAME``, which wins over ``openai``.
 
-    ``NAME#flex`` and ``NAME#batch`` are the prices of NAME at those tiers.
+    ``NAME#batch`` is the price of NAME in batches: half.
     """
     plain = plain_name(model)
     names = (plain, _ADDED.sub("", plain), plain.partition("/")[0])
     known = (name for name in names if name in prices and (name == plain or not prices[name].one_place))
     found = next((prices[name] for name in known), None)
-    tier = model.removeprefix(plain).removeprefix("#")
-    return found if found is None or not tier else found.at(found.flex if tier == FLEX else found.batch, _HALF)
+    return found if found is None or model == plain else found.times(_HALF)
 
 
 def cost(usage: Usage, price: Price) -> float:
@@ -98,20 +88,21 @@ def cost(usage: Usage, price: Price) -> float:
 
 
 def prices_paid(prices: Prices, paid: Iterable[tuple[str, Usage]]) -> dict[str, Price]:
-    """The prices with those at which each model's calls were paid: at a service tier, or at a mean of several.
+    """The prices at which each model's calls were paid: a mean, if only some of them were in batches.
 
     ``paid``: (model, named as billed; usage of its calls).
     """
-    by_model: dict[str, list[tuple[Price, Usage]]] = {}
+    spent: dict[str, float] = {}
+    standard: dict[str, float] = {}
     for billed, used in paid:
-        if price := price_of(billed, prices):
-            by_model.setdefault(plain_name(billed), []).append((price, used))
+        model = plain_name(billed)
+        if (price := price_of(billed, prices)) and (whole := price_of(model, prices)):
+            spent[model] = spent.get(model, 0) + cost(used, price)
+            standard[model] = standard.get(model, 0) + cost(used, whole)
     found = dict(prices)
-    for model, calls in by_model.items():
-        found[model], *others = {price: None for price, _ in calls}
-        standard = price_of(model, prices)
-        if others and standard and (whole := sum(cost(used, standard) for _, used in calls)):
-            found[model] = standard.at(None, sum(cost(used, price) for price, used in calls) / whole)
+    for model, whole_cost in standard.items():
+        if whole_cost and spent[model] != whole_cost and (price := price_of(model, prices)):
+            found[model] = price.times(spent[model] / whole_cost)
     return found
 
 

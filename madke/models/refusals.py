@@ -20,8 +20,6 @@ RETRYABLE = (408, 409, 429)
 """Statuses below 500 after which the same request may succeed."""
 _OVERLOADED = (429, 503, 529)
 """Too many requests; no capacity; Anthropic's status for no capacity."""
-_NO_RESOURCES = re.compile(r"resource[ _]?unavailable|capacity_exceeded")
-"""Codes and messages of a service tier without resources: OpenAI and Azure (429), Groq (498)."""
 _PAYMENT = re.compile(
     r"insufficient_?(?:quota|credits?|balance|funds)|exceeded_current_quota|billing|payment_required|arrear"
     r"|out_of_credits?|credits?_(?:exhausted|depleted|balance)"
@@ -128,12 +126,6 @@ def unexplained(error: ServerError) -> bool:
     return error.status == 400 and "content_filter" not in error.names and not too_long(error)
 
 
-def no_resources(error: ServerError) -> bool:
-    """Whether a service tier has no resources at the moment, rather than that too many calls were sent."""
-    stated = (*error.names, error.message.casefold())
-    return error.status == 498 or (error.status == 429 and any(map(_NO_RESOURCES.search, stated)))
-
-
 def no_api(error: ServerError, model: str) -> bool:
     """Whether a server knows no such path, rather than no such model: the error does not speak of the model."""
     stated = " ".join((*error.names, error.message)).casefold()
@@ -142,11 +134,9 @@ def no_api(error: ServerError, model: str) -> bool:
 
 
 def refused_completion(
-    error: ServerError, where: str, *, attempts: int, retry_after: float | None = None, at_tier: bool = False
+    error: ServerError, where: str, *, attempts: int, retry_after: float | None = None
 ) -> Completion:
     """The completion, ``filtered`` or ``too_long``, if the server refuses this prompt.
-
-    ``at_tier``: the request named a service tier, which may have no resources.
 
     Raises:
         CallError: The attempt failed for another reason. It is retryable for 408, 409, 429 and 5xx, except for unpaid
@@ -158,8 +148,6 @@ def refused_completion(
     if too_long(error):
         return Completion(outcome="too_long", error=reason, finish_reason="error", attempts=attempts)
     wait = error.wait if retry_after is None else retry_after
-    if at_tier and no_resources(error):
-        raise CallError(reason, retryable=True, retry_after=wait, unavailable=True)
     retryable = error.status in RETRYABLE or error.status >= 500
     if error.status == 200:
         retryable = not any(map(_LASTING.search, error.names))

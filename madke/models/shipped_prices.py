@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
@@ -14,7 +14,10 @@ from madke.models.endpoint import OPENAI_URL, ModelEntries
 from madke.models.model_names import ADDRESS, kind_of
 from madke.models.prices import Price, Prices
 
+_HOST = re.compile(r"https?://([^/:?#]+)")
 _FILE = Path(__file__).with_suffix(".yaml")
+SHIPPED = "shipped"
+"""``--prices shipped``: the shipped prices count by the model's name, at whatever address it is called."""
 
 
 class ShippedPrice(Price):
@@ -40,10 +43,6 @@ def providers() -> dict[str, _Provider]:
     return {host: validated(each, _Provider, file=_FILE, within=(host,)) for host, each in content.items()}
 
 
-SHIPPED = "shipped"
-"""``--prices shipped``: the shipped prices count by the model's name, at whatever address it is called."""
-
-
 def shipped_prices(
     models: Iterable[str], entries: ModelEntries, base_url: str | None, *, anywhere: bool = False
 ) -> dict[str, ShippedPrice]:
@@ -57,29 +56,19 @@ def shipped_prices(
             a name, the first counts.
     """
     found: dict[str, ShippedPrice] = {}
+    default = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
     for model in models:
-        host, name = _place(model, entries, base_url)
-        known = providers()
-        hosts = [host] if host in known and name in known[host].models else [*known] if anywhere else []
-        for provider in (known[each] for each in hosts if name in known[each].models):
-            stated = provider.models[name].model_dump(exclude_unset=True)
-            found.setdefault(model, ShippedPrice(**stated, source=provider.source, date=provider.date))
+        if (entry := entries.entries.get(model)) is not None:
+            address, name = entry.base_url or default, "" if entry.python else entry.model or model
+        else:
+            plain, address = split.groups() if (split := ADDRESS.fullmatch(model)) else (model, default)
+            name = plain.partition("/")[2] if kind_of(plain) == "openai" else ""
+        here = matched[1] if (matched := _HOST.match(address)) else ""
+        for host, provider in providers().items():
+            if name in provider.models and (host == here or anywhere):
+                stated = provider.models[name].model_dump(exclude_unset=True)
+                found.setdefault(model, ShippedPrice(**stated, source=provider.source, date=provider.date))
     return found
-
-
-def elsewhere_note(models: Iterable[str], entries: ModelEntries, base_url: str | None) -> str | None:
-    """Why no shipped price counts for models that have one by name, but not at their address; None without any."""
-    models = list(models)
-    here = shipped_prices(models, entries, base_url)
-    by_name = shipped_prices(models, entries, base_url, anywhere=True)
-    other = {_place(model, entries, base_url)[0]: model for model in by_name if model not in here}
-    if not other:
-        return None
-    names = ", ".join(other.values())
-    return (
-        f"madke ships prices of {names} at the provider's own address; these are called at {', '.join(other)}. "
-        f"--prices {SHIPPED} applies them."
-    )
 
 
 def shipped_note(prices: Prices) -> str | None:
@@ -92,23 +81,3 @@ def shipped_note(prices: Prices) -> str | None:
         return None
     where = "; ".join(f"{', '.join(names)} ({source})" for source, names in shipped.items())
     return f"Prices that ship with madke, in US dollars: {where}. --prices FILE replaces them."
-
-
-def _place(model: str, entries: ModelEntries, base_url: str | None) -> tuple[str, str]:
-    """Host and name of a model at its server; empty if it has none."""
-    default = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
-    entry = entries.entries.get(model)
-    if entry is not None:
-        address, name = entry.base_url or default, entry.model or model
-        return ("", "") if entry.python else (_host(address), name)
-    plain, address = found.groups() if (found := ADDRESS.fullmatch(model)) else (model, default)
-    if kind_of(plain) != "openai":
-        return "", ""
-    return _host(address), plain.partition("/")[2]
-
-
-def _host(address: str) -> str:
-    try:
-        return urlsplit(address).hostname or ""
-    except ValueError:
-        return ""

@@ -20,8 +20,6 @@ from madke.core.errors import UserError
 from madke.models.endpoint import ModelEntry
 
 TIMEOUT = 300.0
-FLEX_TIMEOUT = 900.0
-"""The default at the service tier ``flex``, for which OpenAI and Azure advise 15 minutes."""
 _FIRST = 2
 _WHOLE = 12
 
@@ -31,13 +29,10 @@ class SilenceLimit:
 
     def __init__(self, timeout: float) -> None:
         self.seconds = timeout
+        self.whole = _WHOLE * timeout
+        """Limit on a call in seconds, whatever it receives."""
         self._last_sign: dict[object, float] = {}
         """Calls in flight, in the order of their start -> when the server last sent something for it, or before it."""
-
-    @property
-    def whole(self) -> float:
-        """Limit on a call in seconds, whatever it receives."""
-        return _WHOLE * self.seconds
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[Callable[[], None]]:
@@ -45,7 +40,7 @@ class SilenceLimit:
         loop, call = asyncio.get_running_loop(), object()
         began = self._last_sign[call] = loop.time()
         silence = _FIRST * self.seconds
-        timer = loop.call_at(began + self.seconds, lambda: check())
+        timer: asyncio.TimerHandle
 
         def alive() -> None:
             nonlocal silence
@@ -54,47 +49,31 @@ class SilenceLimit:
 
         def check() -> None:
             nonlocal timer
-            due = min(began + self.whole, self._sign_before(call) + silence)
+            calls = list(self._last_sign)
+            last = max(self._last_sign[each] for each in calls[: calls.index(call) + 1])
+            due = min(began + self.whole, last + silence)
             if due <= loop.time():
                 scope.reschedule(due)
             else:
                 timer = loop.call_at(due, check)
 
+        timer = loop.call_at(began + self.seconds, check)
         try:
             async with asyncio.timeout(None) as scope:
                 yield alive
         finally:
             timer.cancel()
-            self._leave(call)
-
-    def _sign_before(self, call: object) -> float:
-        """The last sign of life for a call or for one before it."""
-        last = 0.0
-        for each, sign in self._last_sign.items():
-            last = max(last, sign)
-            if each is call:
-                break
-        return last
-
-    def _leave(self, call: object) -> None:
-        """Forget a call; those behind it keep its last sign of life."""
-        sign, behind = self._last_sign[call], False
-        for each, own in self._last_sign.items():
-            behind = behind or each is call
-            if behind and own < sign:
-                self._last_sign[each] = sign
-        del self._last_sign[call]
+            calls = list(self._last_sign)
+            sign, behind = self._last_sign[call], calls[calls.index(call) + 1 :][:1]
+            for each in behind:  # the next call keeps the sign, for itself and those behind it
+                self._last_sign[each] = max(self._last_sign[each], sign)
+            del self._last_sign[call]
 
 
 def time_limit(entry: ModelEntry) -> float:
-    """How many seconds a server may be silent: the entry's ``timeout``, else the chosen one, longer at ``flex``."""
-    return entry.timeout or max(_chosen_timeout(), FLEX_TIMEOUT if entry.tier else 0.0)
-
-
-def _chosen_timeout() -> float:
-    """How many seconds a server may be silent: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`."""
+    """How many seconds a server may be silent: the entry's ``timeout``, else ``MADKE_TIMEOUT``, else 300."""
     value = os.environ.get("MADKE_TIMEOUT") or str(TIMEOUT)
     with suppress(ValueError):
         if 0 < (seconds := float(value)) < math.inf:
-            return seconds
+            return entry.timeout or seconds
     raise UserError(f"MADKE_TIMEOUT is {value!r}; expected how many seconds a server may be silent, such as 600")

@@ -9,6 +9,7 @@ Import this module only where a client is made: httpx2 is slow to import.
 
 import os
 import ssl
+import urllib.request
 from collections.abc import AsyncIterator, Callable
 from functools import cache
 from pathlib import Path
@@ -71,12 +72,19 @@ def _read(file: str | None, folder: str | None) -> ssl.SSLContext:
         raise UserError(f"SSL_CERT_FILE is {file!r}; expected certificates in PEM: {error}") from None
 
 
-def open_transport(transport: Transport, timeout: float, *, own: bool = False) -> httpx2.AsyncClient:
+def chosen_transport() -> Transport:
+    """aiohttp, or httpx where a proxy of the environment needs it."""
+    proxies = urllib.request.getproxies()
+    urls = [proxies.get(scheme, "") for scheme in ("http", "https", "all")]
+    return "aiohttp" if all(url.startswith("http://") or "://" not in url for url in urls) else "httpx"
+
+
+def open_transport(transport: Transport | None, timeout: float, *, own: bool = False) -> httpx2.AsyncClient:
     """Make the HTTP client for the package, in the event loop that uses it; the package closes it.
 
-    ``timeout`` is the read timeout in seconds. ``own`` is for a server that this process started: it is
-    asked past all proxies, and each call has its own connection, since llama.cpp closes them after streams without
-    saying so. UserError if the environment names a proxy that cannot be used.
+    ``timeout`` is the read timeout in seconds. ``own`` is for a server that this process started: it is asked past all
+    proxies, and each call has its own connection, since llama.cpp closes them after streams without saying so.
+    UserError if the environment names a proxy that cannot be used.
     """
     import openai
 
@@ -91,7 +99,11 @@ def open_transport(transport: Transport, timeout: float, *, own: bool = False) -
         # JSON is UTF-8. The header's charset may name a codec that is not for text, which crashes the package.
         response.encoding = "utf-8"
 
-    client = openai.DefaultAioHttpClient if transport == "aiohttp" else openai.DefaultAsyncHttpxClient
+    client = (
+        openai.DefaultAioHttpClient
+        if (transport or chosen_transport()) == "aiohttp"
+        else openai.DefaultAsyncHttpxClient
+    )
     try:
         return client(
             verify=certificates(),

@@ -136,13 +136,10 @@ def prices_of(options: RunOptions, models: Iterable[str] = ()) -> Prices:
 
 
 def planned_prices(prices: Prices, options: RunOptions) -> Prices:
-    """The prices that plans assume: with ``--batch`` those of batches, else those of a model's service tier."""
-    entries = read_models().entries
-    asked: dict[str, str] = {name: each.tier for name, each in entries.items() if each.tier}
-    if options.batch is not None:
-        asked = dict.fromkeys(prices, BATCH)
-    tiers = {name: price_of(billed_as(name, tier), prices) for name, tier in asked.items()}
-    return {**prices, **{name: price for name, price in tiers.items() if price is not None}}
+    """The prices that plans assume: with ``--batch`` those of batches."""
+    if options.batch is None:
+        return prices
+    return {name: found for name in prices if (found := price_of(billed_as(name, BATCH), prices))}
 
 
 def account(options: RunOptions) -> Account:

@@ -30,7 +30,6 @@ from madke.engine.protocol import Protocol, ProtocolFunction
 from madke.engine.scene import Scene
 from madke.engine.settings import role_key
 from madke.engine.variant import Variant, load_variant, own_variant
-from madke.models.batches import API
 from madke.models.chat_models import as_chat_model, close, open_model
 from madke.models.endpoint import ModelEntries, read_models, refuse_two_addresses, refuse_unreachable
 from madke.models.model_names import forms_with_endpoint, has_endpoint, names_code
@@ -82,9 +81,7 @@ class RunSpec:
         """Role -> model; opens models given by name, see :func:`madke.runs.spec.open_models`."""
         names = {role: name for role, name in self.record.models.items() if name not in self.own_models}
         entries = read_models()
-        # The program of --batch needs no server.
-        probed = options.batch in (None, API)
-        opened = open_models(names, base_url=options.base_url, replay=replay, models=entries, probed=probed)
+        opened = open_models(names, base_url=options.base_url, replay=replay, models=entries)
         return {role: opened.get(role) or self.own_models[name] for role, name in self.record.models.items()}
 
     def scene(
@@ -333,12 +330,11 @@ def open_models(
     base_url: str | None = None,
     replay: bool = False,
     models: ModelEntries | None = None,
-    probed: bool = True,
 ) -> dict[str, ChatModel]:
     """Role -> model; roles with the same model name share a model. Close each with ``close``.
 
-    Under ``replay`` models are not called and need no endpoint and no key. Otherwise endpoints are probed, unless
-    ``probed`` is False, so that an unreachable one is detected before any cost.
+    Under ``replay`` models are not called and need no endpoint and no key. Otherwise endpoints are probed, so that an
+    unreachable one is detected before any cost.
     """
     opened: dict[str, ChatModel] = {}
     remote = [name for name in names.values() if has_endpoint(name)]
@@ -349,7 +345,7 @@ def open_models(
         if name not in opened:
             opened[name] = open_model(name, base_url=base_url if name in remote else None, replay=replay, models=models)
     refuse_two_addresses(opened.values())
-    if probed and not replay:
+    if not replay:
         refuse_unreachable(opened.values())
     return {role: opened[name] for role, name in names.items()}
 

@@ -55,11 +55,8 @@ def test_a_limit_needs_the_price_of_every_model_that_charges() -> None:
     Budget(prices={}).check(["openai/maxi"])
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["{prompt: 1}", "{cached: 1}", "{prompt: 1, completion: 1, flex: 2}"],
-)
-def test_a_price_is_by_the_token_or_by_the_search(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["{prompt: 1}", "{cached: 1}", "{prompt: 1, completion: 1, flex: 2}"])
+def test_a_price_has_prompt_and_completion(text: str, tmp_path: Path) -> None:
     (tmp_path / "prices.yaml").write_text(f"m: {text}\n")
     with pytest.raises(UserError, match=r"prices\.yaml:1: m: "):
         read_prices(tmp_path / "prices.yaml")

@@ -1,10 +1,8 @@
-"""Calls through a provider's batch interface: waves, kills, lost and refused answers, cost limits, a batch program."""
+"""Calls through a provider's batch interface: waves, kills, lost and refused answers, cost limits."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,18 +13,18 @@ import madke
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import UserError
 from madke.models import batches
-from madke.models.batches import STATE, BatchClient, BatchCommand
+from madke.models.batches import STATE, BatchClient
 from madke.models.prices import Price, cost, price_of, prices_paid
 from madke.models.scripted import ScriptedChat
 from madke.runs.request import RunOptions
-from tests.support.batch_server import BatchServer, all_answers, answer, batch_server, said
+from tests.support.batch_server import BatchServer, answer, batch_server
 from tests.support.chat_requests import chat_request, purpose
 
 
 def batched(
-    server: BatchServer, folder: Path, how: str = "api", allow: Callable[[str, Usage], None] = lambda model, usage: None
+    server: BatchServer, folder: Path, allow: Callable[[str, Usage], None] = lambda model, usage: None
 ) -> BatchClient:
-    return BatchClient("m", how, folder, allow, base_url=server.url)
+    return BatchClient("m", folder, allow, base_url=server.url)
 
 
 def requests(*texts: str, **changes: Any) -> list[ChatRequest]:
@@ -155,64 +153,16 @@ def test_batches_that_are_out_count_for_the_budget_of_the_next(tmp_path: Path, m
     assert asked == [64, 128, 64]
 
 
-def test_a_batch_costs_half_or_what_its_price_says() -> None:
+def test_a_batch_costs_half() -> None:
     usage = Usage(prompt_tokens=1000, completion_tokens=1000)
-    plain = Price(prompt=2, completion=8)
-    stated = Price(prompt=2, completion=8, batch={"prompt": 1.5, "completion": 3})
-    for price, expected in ((plain, 0.005), (stated, 0.0045)):
-        found = price_of("openai/m#batch", {"openai/m": price})
-        assert found is not None
-        assert cost(usage, found) == pytest.approx(expected)
-        paid = prices_paid({"openai/m": price}, [("openai/m#batch", usage), ("openai/m#batch", usage)])
-        assert cost(usage, paid["openai/m"]) == pytest.approx(expected)
-        mixed = prices_paid({"openai/m": price}, [("openai/m#batch", usage), ("openai/m", usage)])
-        assert cost(usage, mixed["openai/m"]) == pytest.approx((expected + 0.01) / 2)
-
-
-PROGRAM = """
-import json, pathlib, sys
-lines = [json.loads(line) for line in pathlib.Path(sys.argv[1]).read_text().splitlines()]
-sys.path.insert(0, sys.argv[3])
-from madke.runs.request import RunOptions
-from tests.support.batch_server import all_answers
-pathlib.Path(sys.argv[2]).write_text("\\n".join(map(json.dumps, all_answers(1, lines))))
-"""
-
-
-def test_a_program_answers_a_file_of_requests_in_the_same_lines(tmp_path: Path) -> None:
-    program = tmp_path / "batch.py"
-    program.write_text(PROGRAM)
-    command = f"{sys.executable} {program} {{input}} {{output}} {Path(__file__).parents[2]}"
-    with batch_server() as server:
-        model = batched(server, tmp_path, how=command)
-        (found,) = completions(model, requests("a", "bb"))
-        assert [each.text for each in found] == ["The answer is 1.", "The answer is 2."]
-        program.write_text("raise SystemExit('it must not run again')")
-        again = batched(server, tmp_path, how=command)
-        (found,) = completions(again, requests("bb", "a"))
-        assert [each.text for each in found] == ["The answer is 2.", "The answer is 1."]
-        assert server.alone == server.batches == []
-    (sent,) = tmp_path.glob("batch-*.requests.jsonl")
-    lines = [json.loads(line) for line in sent.read_text().splitlines()]
-    assert {line["url"] for line in lines} == {"/v1/chat/completions"}
-    assert [said(line["body"]) for line in lines] == ["The answer is 1.", "The answer is 2."]
-
-
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [("vllm run-batch", "expected `api`, or a command with {input} and {output}"), ("a 'b", "No closing quotation")],
-)
-def test_a_command_that_cannot_be_one_is_refused(command: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=message):
-        BatchCommand(command, tmp_path)
-
-
-def test_a_program_that_fails_stops_the_run_with_its_status(tmp_path: Path) -> None:
-    command = f"{sys.executable} -c 'raise SystemExit(3)' {{input}} {{output}}"
-    with batch_server(all_answers) as server:
-        model = batched(server, tmp_path, how=command)
-        with pytest.raises(UserError, match="ended with status 3"):
-            completions(model, requests("a"))
+    prices = {"openai/m": Price(prompt=2, completion=8)}
+    found = price_of("openai/m#batch", prices)
+    assert found is not None
+    assert cost(usage, found) == pytest.approx(0.005)
+    paid = prices_paid(prices, [("openai/m#batch", usage), ("openai/m#batch", usage)])
+    assert cost(usage, paid["openai/m"]) == pytest.approx(0.005)
+    mixed = prices_paid(prices, [("openai/m#batch", usage), ("openai/m", usage)])
+    assert cost(usage, mixed["openai/m"]) == pytest.approx(0.0075)
 
 
 def test_debates_go_in_waves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,5 +188,7 @@ def test_debates_go_in_waves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_only_endpoints_have_batches() -> None:
+    with pytest.raises(UserError, match="--batch 'vllm': expected api"):
+        RunOptions(batch="vllm")
     with pytest.raises(UserError, match="--batch is for openai/ models"):
-        batches.in_batches({"debater-1": ScriptedChat([])}, "api", Path(), lambda model, usage: None)
+        batches.in_batches({"debater-1": ScriptedChat([])}, Path(), lambda model, usage: None)

@@ -1,6 +1,5 @@
 """Prompts that a server cuts without an error, found in its own count of their tokens."""
 
-import itertools
 import json
 import logging
 from pathlib import Path
@@ -8,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from madke.core.chat import Message
-from madke.models.cut_prompts import CutPrompts
 from madke.models.openai_client import OpenAIChat
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
@@ -39,27 +36,16 @@ COUNTED = {
 }  # fmt: skip
 
 
-def expected(detector: Any, text: str, counted: int) -> Any:
-    return detector.expected((Message(role="user", content=text),), counted)
+def test_a_whole_prompt_of_any_script_raises_no_alarm() -> None:
+    requests = [chat_request(text, system="") for text in COUNTED for _ in range(2)]
+    counts = iter(each for tokens in COUNTED.values() for each in tokens)
 
+    def counting(body: Any, n: Any) -> Any:
+        return chat(usage={**USAGE, "prompt_tokens": next(counts), "total_tokens": None})
 
-def test_a_prompt_of_any_script_counts_as_whole_whatever_came_before() -> None:
-    for tokenizer in (0, 1):
-        for first, second in itertools.permutations(COUNTED, 2):
-            detector = CutPrompts()
-            for _ in range(5):
-                assert expected(detector, first, COUNTED[first][tokenizer]) is None
-            assert expected(detector, second, COUNTED[second][tokenizer]) is None
-
-
-@pytest.mark.parametrize("learned", [0, 1, 5, 40])
-def test_half_a_prompt_is_noticed(learned: int) -> None:
-    detector = CutPrompts()
-    for _ in range(learned):
-        assert expected(detector, ENGLISH, 561) is None
-    found = expected(detector, ENGLISH * 10, 2050)
-    assert found is not None
-    assert abs(found - 5610) < 1000
+    with openai_server(counting) as server:
+        model = OpenAIChat("o", base_url=server.url)
+        assert not any(said_by(model, request)[0].usage.server_cut for request in requests)
 
 
 PART = {"prompt_tokens": 610, "completion_tokens": 5}

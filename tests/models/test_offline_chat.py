@@ -26,7 +26,7 @@ from madke.engine.parse import (
 from madke.engine.parse.answer import Marker
 from madke.models.encoders import Dtype, Similarity
 from madke.models.offline import OfflineChat
-from madke.models.offline.language import content
+from madke.models.offline.reader import content
 from madke.tasks import TASKS
 from tests.support.chat_requests import chat_request
 

@@ -8,7 +8,7 @@ import pytest
 
 import madke
 from madke.models.offline import OfflineChat
-from madke.models.offline.language import WordVectors
+from madke.models.offline.reader import WordVectors
 from madke.retrieval.documents.source import DocumentSource
 
 
@@ -30,7 +30,7 @@ def test_the_core_alone_debates_the_sample_and_own_documents(tmp_path: Path, mon
     (folder / "notes.txt").write_text("The kestrel nests on ledges of high cliffs. It hovers over fields.")
     (folder / "more.md").write_text("# Owls\n\nThe barn owl nests in old barns.\n")
     model = OfflineChat()
-    assert model.name == "offline/words-1"
+    assert model.name == "offline/words-2"
     source = DocumentSource(folder, name="docs", encoder="none")
     asked = madke.ask("Where does the kestrel nest?", model=model, sources=source)
     assert asked.transcript.pool[0].title.startswith("notes.txt")

