@@ -300,6 +300,7 @@ _FORMS = (
     ("year", re.compile(r"\b(?:1[0-9]|20)\d{2}\b(?!,\d)|(?<=\b[Ii]n )[1-9]\d{2}\b(?![ ,][a-z\d])")),
     ("quoted", re.compile(r"[\"“]([^\"“”]{2,60}?)[,.]?[\"”]")),
     ("number", re.compile(_NUMBER, re.IGNORECASE)),
+    ("number", re.compile(rf"{_NUMBER} (?:square |cubic )?[^\W\d_]+", re.IGNORECASE)),
 )
 _TOKEN = re.compile(r"[^\W_]+(?:[.'’&/-]+[^\W_]+)*\.?|\S")  # noqa: RUF001
 _CAPITAL = r"[^\W\d_a-zß-öø-ÿ][^\W_]*(?:[.'’&/-]+[^\W_]+)*\.?"  # noqa: RUF001
