@@ -158,30 +158,25 @@ def _encoder() -> str:
 
 def _endpoint(base_url: str | None) -> str:
     """Request the list of models, which is free. Any HTTP response shows that the endpoint is there."""
-    import requests
+    import httpx2
 
     from madke.core.addresses import bare_url, public_url
     from madke.models.endpoint import key_from_environment
     from madke.models.transport import certificates
-    from madke.retrieval.web import keyed_session
 
     url = base_url or os.environ.get("OPENAI_BASE_URL")
     if not url:
         return "not set; give --base-url or set OPENAI_BASE_URL to check one"
     # Without user and query of the URL, which may hold secrets. A refusal is a response, too.
     shown = public_url(url)
-    certificates()
     key = key_from_environment("OPENAI_API_KEY")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     models = f"{bare_url(url)}/models"
     try:
         # A stream: the body, which may never end, is not read.
-        with (
-            keyed_session() as session,
-            session.get(models, headers=headers, timeout=10, allow_redirects=False, stream=True) as response,
-        ):
+        with httpx2.stream("GET", models, headers=headers, timeout=10, verify=certificates()) as response:
             return f"{shown} answers with status {response.status_code}"
-    except requests.RequestException as error:
+    except httpx2.HTTPError as error:
         raise UserError(f"{shown} does not answer ({type(error).__name__})") from None
 
 

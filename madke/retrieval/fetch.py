@@ -1,7 +1,7 @@
 """Fetch a published index: download, verify, unpack, and register its name for ``--sources``.
 
 Until it is complete, ``TARGET.tar.gz.part`` and a hidden folder for unpacking are kept next to the target. No library
-resumes a broken download of many gigabytes from any server, so that is done here, with ``requests``.
+resumes a broken download of many gigabytes from any server, so that is done here, with ``httpx2``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Annotated, Literal
 
-import requests
-import urllib3
+import httpx2
 from pydantic import BaseModel, Field, RootModel, model_validator
 
 from madke._util.assets import asset, cache_dir
@@ -27,6 +26,7 @@ from madke._util.files import file_lock, write_file
 from madke._util.yaml_file import read_yaml
 from madke.core.addresses import retry_after
 from madke.core.errors import UserError, unknown
+from madke.models.transport import certificates
 from madke.retrieval.index_sources import FETCHED, describe, is_faiss, is_lucene
 from madke.retrieval.indexes.build import Progress
 from madke.retrieval.indexes.dense import load_faiss
@@ -36,12 +36,11 @@ from madke.retrieval.named import IndexSpec, known_sources, register, resolve
 Counter = Callable[[str], Progress]
 """Maps a label such as "bytes downloaded" to a callback ``(done, total)``."""
 
-_BLOCK = 1 << 18
 _ATTEMPTS = 6
 """Consecutive attempts without a new byte. The waits between them add up to half a minute."""
 _LONGEST_WAIT = 60.0
-_TIMEOUT = (10.0, 60.0)
-"""Seconds to connect, and seconds between two pieces of data."""
+_TIMEOUT = httpx2.Timeout(60.0, connect=10.0)
+"""Seconds between two pieces of data, and seconds to connect."""
 
 
 class Published(BaseModel, frozen=True, extra="forbid"):
@@ -169,22 +168,22 @@ def download(
     if _end(part) > size:
         part.truncate(0)
     furthest, failures = _end(part), 0
-    with requests.Session() as session:
+    with httpx2.Client(timeout=_TIMEOUT, verify=certificates(), follow_redirects=True) as client:
         while (here := _end(part)) < size:
             wait: float | None = None
             headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={here}-"} if here else {})
             try:
-                with session.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as reply:
+                with client.stream("GET", url, headers=headers) as reply:
                     reason, wait = f"HTTP {reply.status_code}", retry_after(reply.headers)
                     if reply.status_code in (200, 206, 416):
                         reason = "the connection was closed early"
                         _append(reply, part, here, size, progress)
                     elif reply.status_code not in (408, 429) and reply.status_code < 500:
                         raise UserError(f"{url}: {reason}; expected the file")
-            except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
-                reason = type(error).__name__
-            except requests.RequestException as error:
+            except (httpx2.TooManyRedirects, httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
                 raise UserError(f"{url}: {error}") from None
+            except httpx2.TransportError as error:
+                reason = type(error).__name__
             here = _end(part)
             failures = 0 if here > furthest else failures + 1
             furthest = max(furthest, here)
@@ -195,7 +194,7 @@ def download(
                 sleep(min(_LONGEST_WAIT, 2.0 ** max(0, failures - 1) if wait is None else wait))
 
 
-def _append(reply: requests.Response, part: IO[bytes], here: int, size: int, progress: Progress) -> None:
+def _append(reply: httpx2.Response, part: IO[bytes], here: int, size: int, progress: Progress) -> None:
     """Append the bytes of a reply that begins at ``here``; any other reply starts the file over."""
     resumed = reply.status_code == 206
     sent = reply.headers.get("Content-Range" if resumed else "Content-Length", "")
@@ -206,7 +205,7 @@ def _append(reply: requests.Response, part: IO[bytes], here: int, size: int, pro
     if not resumed or not sent.startswith(f"bytes {here}-"):
         part.truncate(0)
     if reply.status_code == 200 or sent.startswith(f"bytes {here}-"):
-        for block in reply.raw.stream(_BLOCK, decode_content=False):
+        for block in reply.iter_raw():
             rest = memoryview(block)
             while rest:
                 rest = rest[part.write(rest) :]

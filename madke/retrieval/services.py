@@ -197,7 +197,7 @@ class HttpOptions(WebService):
     def parts(self, request: Request) -> dict[str, Any]:
         """With the keys."""
         params = {**request["params"], **_with_keys(self._secret_params)}
-        return {"url": self.url, "headers": _with_keys(self.headers), "params": params, "json": request["body"]}
+        return {"url": self.url, "headers": _with_keys(self.headers), "params": params or None, "json": request["body"]}
 
     def check(self, reply: Any, request: Request) -> int:
         """The configured price, of a reply as described."""

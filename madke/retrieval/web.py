@@ -36,7 +36,7 @@ from madke.core.errors import UserError, count_of
 from madke.core.knowledge import Hits, Passage
 
 if TYPE_CHECKING:
-    import requests
+    import httpx2
 
 _PER_SITE = 2
 """Google usually lists at most two results of one site."""
@@ -159,15 +159,6 @@ class TryAgain(Exception):
         self.reached = reached
 
 
-def keyed_session() -> requests.Session:
-    """A session that sends only what it is given: requests alone would replace a key by a password of ``~/.netrc``."""
-    import requests
-
-    session = requests.Session()
-    session.auth = lambda request: request
-    return session
-
-
 class Terms(NamedTuple):
     """How a service takes requests, and what its refusals mean."""
 
@@ -221,7 +212,7 @@ class WebService(BaseModel, frozen=True, extra="forbid"):
 
     @abstractmethod
     def parts(self, request: Request) -> dict[str, Any]:
-        """The request as arguments of :func:`requests.request`, with keys."""
+        """The request as arguments of :func:`httpx2.request`, with keys."""
 
     @abstractmethod
     def check(self, reply: Any, request: Request) -> int:
@@ -259,25 +250,22 @@ def _host(link: str) -> str | None:
     return host if _HOST.fullmatch(host) else None
 
 
-def _send(session: requests.Session, service: WebService, request: Request) -> tuple[Any, int]:
+def _send(client: httpx2.Client, service: WebService, request: Request) -> tuple[Any, int]:
     """Send a request once; the reply as a JSON value, and its price. Raises NoAnswer or TryAgain."""
-    import requests
-    from urllib3 import exceptions
+    import httpx2
 
     terms, parts = service.terms, service.parts(request)
-    # Uncompressed, so that the byte limit holds for what is read. A redirect would send the key to another host.
+    # Uncompressed, so that the byte limit holds for what is read.
     parts["headers"] = {"Accept-Encoding": "identity", **parts.get("headers", {})}
-    fixed: dict[str, Any] = {"timeout": _TIMEOUT, "allow_redirects": False, "stream": True}
     try:
-        with session.request(terms.method, **parts, **fixed) as reply:
+        with client.stream(terms.method, **parts) as reply:
             status, wait = reply.status_code, retry_after(reply.headers)
             content = _body(reply) if status in (200, *terms.no_credits) else b""  # Other bodies are not used.
-    # The last one is a body that ends early.
-    except (requests.ConnectionError, requests.Timeout, exceptions.TimeoutError, exceptions.ProtocolError) as error:
-        raise TryAgain(type(error).__name__, reached=False) from None
-    except (requests.RequestException, exceptions.HTTPError) as error:
+    except (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL, UnicodeError) as error:
         # Without its text, which may contain a key.
         raise NoAnswer(type(error).__name__) from None
+    except (httpx2.TransportError, RuntimeError) as error:  # RuntimeError: another thread has closed the client
+        raise TryAgain(type(error).__name__, reached=False) from None
     if status == 200:
         value = parse_json(content)
         try:
@@ -297,9 +285,9 @@ def _send(session: requests.Session, service: WebService, request: Request) -> t
     raise NoAnswer(reason)
 
 
-def _body(reply: requests.Response) -> bytes:
+def _body(reply: httpx2.Response) -> bytes:
     content, ends = bytearray(), time.monotonic() + _DEADLINE
-    while block := reply.raw.read1(1 << 16, decode_content=False):
+    for block in reply.iter_raw():
         content += block
         if len(content) > _MAX_REPLY_BYTES:
             raise NoAnswer(f"HTTP {reply.status_code}, but the reply exceeds {_MAX_REPLY_BYTES:,} bytes")
@@ -388,30 +376,30 @@ class WebSource:
         sleep: Callable[[float], object] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        import requests
-
         self.name = name
         self.description = self.fingerprint = service.description
         self.spent = Spent(source=name)
         self._service = service
         self._concurrency = service.terms.concurrency
-        self._session = keyed_session()
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=self._concurrency))
-        self._session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]  # it reads whole bodies
         self._cache = _Cache(cache or cache_dir("searches") / "answers.sqlite", service.address)
         self._missing = " and ".join(key for key in service.keys if not os.environ.get(key, "").strip())
         self._sleep = sleep
         self._now = now
         self._refusal = ""
         self._one_at_a_time = threading.Lock()
-        self._search = _Search()
+        self._search: _Search | None = None
         if self._missing and self._cache.is_empty():
             raise UserError(f"source {name!r} ({service.description}) needs a key; set {self._missing}")
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """At most ``k`` passages for each query, in the service's order."""
-        search = self._search = _Search()
+        import httpx2
+
+        from madke.models.transport import certificates
+
+        limits = httpx2.Limits(max_connections=self._concurrency)
+        client = httpx2.Client(timeout=_TIMEOUT, limits=limits, verify=certificates())  # follows no redirect with a key
+        search = self._search = _Search(client)
         if self._refusal:
             search.end(self._refusal)
         pool = ThreadPoolExecutor(self._concurrency)
@@ -424,12 +412,14 @@ class WebSource:
             raise
         finally:
             pool.shutdown(cancel_futures=True)
+            client.close()
         return [found[query].result() for query in queries]
 
     def aclose(self) -> None:
-        """End a search that another thread is in, and the service's connections."""
-        self._search.end("stopped")
-        self._session.close()
+        """End a search that another thread is in, and its connections."""
+        if self._search is not None:
+            self._search.end("stopped")
+            self._search.client.close()
 
     def _find(self, query: str, k: int, search: _Search) -> Hits:
         times = []
@@ -479,7 +469,7 @@ class WebSource:
             with self._one_at_a_time:
                 self.spent.requests += 1
             try:
-                answer = _send(self._session, self._service, request)
+                answer = _send(search.client, self._service, request)
                 search.reached = True
                 return answer
             except TryAgain as error:
@@ -506,6 +496,7 @@ class WebSource:
 class _Search:
     """State that the threads of one search share."""
 
+    client: httpx2.Client
     over: threading.Event = field(default_factory=threading.Event)
     why: str = ""
     reached: bool = False

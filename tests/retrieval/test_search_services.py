@@ -140,7 +140,7 @@ CASES = {
         sent={
             "method": "GET",
             "path": "/find",
-            "params": {"token": KEY, "text": f"about {QUERY}", "n": "3", "deep": "True"},
+            "params": {"token": KEY, "text": f"about {QUERY}", "n": "3", "deep": "true"},
         },
         replies=[
             {"data": [{"items": [{"meta": {"name": "One"}, "parts": ["first", "second"], "href": B}, {"id": 2}]}]}
@@ -324,7 +324,7 @@ def test_an_unreachable_service_is_not_tried_for_every_query(opened: Open) -> No
     found = source.search([f"q{n}" for n in range(60)], 3)
 
     assert source.spent.requests <= 8 * 5
-    assert found[-1].error == "not sent: ConnectionError after 5 attempts"
+    assert found[-1].error == "not sent: ConnectError after 5 attempts"
 
 
 def test_a_hanging_service_and_half_a_body_are_retried(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
