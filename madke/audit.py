@@ -78,7 +78,6 @@ MAX_TOKENS = 256
 """Of a call of a stage. A reply that needs more is counted as cut off."""
 CALL_SECONDS = 120.0
 
-_FEW_TOKENS = 32
 SYSTEM_WORD = "Plover"
 _WRITE = (
     Message(role="system", content=f"Begin every reply with the word {SYSTEM_WORD}."),
@@ -163,7 +162,7 @@ class Audit:
                 await self._plain("schema", _COMPARE, schema=_SCHEMA)
                 self._read(is_readable=read_bound(self.calls[-1].completion.text, _SCHEMA) is not None)
             # A prompt as long as those of debates with full pools.
-            _, roles, debater = self._scene("long", first, _long_pool(first), max_tokens=_FEW_TOKENS)
+            _, roles, debater = self._scene("long", first, _long_pool(first), max_tokens=32)
             await roles.select(debater, 1, View())
         except Unreachable:
             return
@@ -251,13 +250,11 @@ _CHARACTERS = 4
 """Of a token in English prose."""
 _CUT = 2 / 3
 """A server that counts fewer than this share of the expected tokens has cut the prompt."""
-_SHOWN_ERRORS = 3
 _READS = 0.75
 """Least share of readable replies of a stage that is good enough."""
 _HALF = 0.5
 _SLOW = 5.0
 """New tokens a second below which a debate takes many minutes."""
-_MOST_CLAUSES = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -335,7 +332,7 @@ def findings_of(model: str, calls: Sequence[ProbeCall], *, planned: int) -> Find
         calls=len(calls),
         complete=len(calls) >= planned,
         failed=len(failures),
-        errors=tuple(errors)[:_SHOWN_ERRORS],
+        errors=tuple(errors)[:3],
         prompt_tokens=sum(each.prompt_tokens for each in usage),
         completion_tokens=new,
         seconds=seconds,
@@ -380,7 +377,6 @@ def _reads(found: Findings, *stages: str) -> bool:
 
 
 def _judges_wrongly(found: Findings) -> bool:
-    """Whether verdicts that can be read are right in half of the cases or fewer."""
     right, read = found.same_found.k + found.different_found.k, found.form["judge"].k
     return read > 1 and right <= _HALF * read
 
@@ -429,6 +425,6 @@ def advice(found: Findings) -> str:
     """One sentence: what to do with the model. The most important rules come first."""
     alone = [clause for holds, clause in ALONE if holds(found)][:1]
     good = "use it in all roles" if found.complete else "nothing speaks against it so far"
-    clauses = alone or [clause for holds, clause in CLAUSES if holds(found)][:_MOST_CLAUSES] or [good]
+    clauses = alone or [clause for holds, clause in CLAUSES if holds(found)][:2] or [good]
     sentence = "; ".join(clauses)
     return f"{sentence[0].upper()}{sentence[1:]}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -94,12 +94,10 @@ class ExperimentSpec:
     def unknown_sources(self) -> list[UserError]:
         """One error for each source that is neither an object nor in a pool file, and cannot be resolved."""
         found: dict[str, UserError] = {}
-        known = {*self.pool_sources, *self.own_sources}
         for arm, spec in self.specs:
             for name, source in spec.record.source_specs.items():
-                if name in known:
+                if name in self.pool_sources or name in self.own_sources or name in found:
                     continue
-                known.add(name)
                 try:
                     with self._at(arm):
                         resolve(name, source)
@@ -122,8 +120,14 @@ class ExperimentSpec:
         prompts = None if folder is None else Path(folder)
         with self._at(arm):
             words = (name, prompts)
-            variant = self._variants.setdefault(words, self._variants.get(words) or load_variant(name, prompts))
-            specs = self._specs(arm, variant)
+            variant = self._variants[words] = self._variants.get(words) or load_variant(name, prompts)
+            if self.own_specs:  # an arm names them only
+                names = arm.sources.split(",") if arm.sources and arm.sources != "none" else ()
+                if arm.sources is None and variant.protocol.sources:
+                    names = [*self.own_specs]
+                specs = {each: self.own_specs.get(each) for each in names}
+            else:
+                specs = parse_sources(arm.sources, variant.protocol.sources)
             request = replace(
                 shared,
                 protocol=variant,
@@ -145,15 +149,6 @@ class ExperimentSpec:
             )
         own_models = {} if self.own_model is None else {self.own_model.name: self.own_model}
         return self._specs_of.setdefault(key, replace(spec, own_models=own_models))
-
-    def _specs(self, arm: Arm, variant: Variant) -> dict[str, str | None]:
-        """The sources of an arm with their specifications; those of the user are given by name only."""
-        if not self.own_specs:
-            return parse_sources(arm.sources, variant.protocol.sources)
-        names: Iterable[str] = arm.sources.split(",") if arm.sources and arm.sources != "none" else ()
-        if arm.sources is None and variant.protocol.sources:
-            names = self.own_specs
-        return {name: self.own_specs.get(name) for name in names}
 
     def _check_sources(self) -> None:
         """Refuse sources that no arm uses, that are not what the recipe is about, and the sample if not requested."""
