@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from madke.core.errors import UserError
-from madke.core.transcript import Transcript
 from madke.engine.deferral import SIGNALS, Calibration, signals, stated_answer
 from madke.scoring.arms import Results
 from madke.scoring.metrics import METRICS, is_binary, metrics_of, question_of
@@ -18,7 +17,8 @@ _FEWEST = 20
 def calibrated(arms: Sequence[Results], signal: str, *, delta: float = 0.1) -> Calibration:
     """A calibration on this signal, from the first debate of each question that has an answer and a gold answer.
 
-    The answer may also be a deferred one. UserError for too few questions, runs that differ in protocol or models, and
+    The answer may also be a deferred one; it is wrong by ``match``, or by the first metric of a task that has no
+    ``match``. UserError for too few questions, runs that differ in protocol or models, and
     if a debate lacks the signal.
     """
     specs = [arm.config for arm in arms if arm.config is not None]
@@ -34,8 +34,11 @@ def calibrated(arms: Sequence[Results], signal: str, *, delta: float = 0.1) -> C
         tasks.add(transcript.task)
         answer, key = stated_answer(transcript), (transcript.id, transcript.question)
         if answer is not None and transcript.answers and transcript.rounds and not transcript.oracle:
-            found = signals(transcript, get_task(transcript.task)).get(signal)
-            points.setdefault(key, (found, _is_wrong(transcript, answer)))
+            task = get_task(transcript.task)
+            names = metrics_of(task)
+            name = "match" if "match" in names else names[0]
+            wrong = METRICS[name](answer, question_of(transcript)) < (1 if is_binary(name) else _RIGHT_FROM)
+            points.setdefault(key, (signals(transcript, task).get(signal), wrong))
     known = tuple(sorted((value, wrong) for value, wrong in points.values() if value is not None))
     if lacking := len(points) - len(known):
         raise UserError(f"signal {signal!r}: {lacking} of {len(points)} debates do not have it")
@@ -50,10 +53,3 @@ def calibrated(arms: Sequence[Results], signal: str, *, delta: float = 0.1) -> C
         points=known,
         delta=delta,
     )
-
-
-def _is_wrong(transcript: Transcript, answer: str) -> bool:
-    """By ``match``, or by the first metric of a task that has no ``match``."""
-    names = metrics_of(get_task(transcript.task))
-    name = "match" if "match" in names else names[0]
-    return METRICS[name](answer, question_of(transcript)) < (1 if is_binary(name) else _RIGHT_FROM)

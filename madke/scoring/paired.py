@@ -171,28 +171,24 @@ def compared(one: Sequence[float], two: Sequence[float]) -> PairedTest:
 
 
 def _mcnemar(found: Discordant) -> PairedTest:
-    """McNemar's exact conditional test: under the null hypothesis, discordant pairs are tosses of a fair coin."""
-    n, tosses = found.both + found.only_left + found.only_right + found.neither, found.only_left + found.only_right
+    """McNemar's exact conditional test: under the null hypothesis, discordant pairs are tosses of a fair coin.
+
+    The interval of the difference is Wald's after adding one pair to each discordant cell (Bonett and Price, 2012;
+    recommended by Fagerland, Lydersen and Laake, 2014).
+    """
+    n = found.both + found.only_left + found.only_right + found.neither
+    left, right = (found.only_left + 1) / (n + 2), (found.only_right + 1) / (n + 2)
+    half = NormalDist().inv_cdf(0.975) * math.sqrt((left + right - (right - left) ** 2) / (n + 2))
+    low, high = max(right - left - half, -1.0), min(right - left + half, 1.0)
     return PairedTest(
         n=n,
         left_value=(found.both + found.only_left) / n,
         right_value=(found.both + found.only_right) / n,
-        difference=_bonett_price(found, n),
-        p=fair_coin_p(found.only_right, tosses),
+        difference=Estimate(value=(found.only_right - found.only_left) / n, low=low, high=high, n=n),
+        p=fair_coin_p(found.only_right, found.only_left + found.only_right),
         test="McNemar, exact",
         discordant=found,
     )
-
-
-def _bonett_price(found: Discordant, n: int) -> Estimate:
-    """The difference of two paired rates, with Wald's interval after adding one pair to each discordant cell.
-
-    Bonett and Price (2012); recommended by Fagerland, Lydersen and Laake (2014).
-    """
-    left, right = (found.only_left + 1) / (n + 2), (found.only_right + 1) / (n + 2)
-    half = NormalDist().inv_cdf(0.975) * math.sqrt((left + right - (right - left) ** 2) / (n + 2))
-    value = (found.only_right - found.only_left) / n
-    return Estimate(value=value, low=max(right - left - half, -1.0), high=min(right - left + half, 1.0), n=n)
 
 
 def equal_within(difference: Estimate, margin: float) -> bool:

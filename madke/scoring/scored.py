@@ -338,7 +338,6 @@ KnownGrades = dict[tuple[str, str], bool]
 """(grader, hash of the prompt) -> whether the answer is right."""
 NO_GRADE = "no grade in the reply"
 """The reason for a missing grade if the grader replied."""
-_NO_REFERENCE = "no reference"
 _MAX_TOKENS = 1024
 _MARK = re.compile(r"\[\W{0,9}(?:true|false)\W{0,9}\]", re.IGNORECASE)
 
@@ -383,16 +382,6 @@ def read_grade(reply: str) -> bool | None:
     return parsed.value if parsed.span and _MARK.search(text[slice(*parsed.span)]) else None
 
 
-def grading_request(question: Question, answer: str) -> ChatRequest:
-    """The call that grades an answer."""
-    return ChatRequest(
-        messages=grading_messages(question, answer),
-        purpose=Purpose(question=question.id, stage="grade", agent="grader", round=1),
-        temperature=0.0,
-        max_tokens=_MAX_TOKENS,
-    )
-
-
 def _prompt_key(messages: Sequence[Message]) -> str:
     return sha256("\0".join(f"{each.role}\0{each.content}" for each in messages).encode()).hexdigest()
 
@@ -421,48 +410,42 @@ def graders_of(models: str, *, base_url: str | None = None, concurrency: int = 1
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Grades:
-    """The grades of some answers."""
-
-    model: str
-    right: Mapping[tuple[str, str], bool]
-    """(Question id, answer) -> whether it is right."""
-    missing: Mapping[tuple[str, str], str]
-    """Answers without a grade -> reason: :data:`NO_GRADE`, or the error of the call."""
-
-
-def grade(
-    answers: Iterable[tuple[Question, str]],
+def grade_results(
+    results: Results,
     grader: Grader,
-    store: Path,
     *,
     known: KnownGrades | None = None,
     budget: Budget | None = None,
     watch: Watch = lambda: nullcontext(silent),
-) -> Grades:
-    """Grade answers at temperature 0; each distinct prompt is asked once.
+) -> int:
+    """Grade the answers of an arm and store the grades with it for scores, comparisons and reports.
 
-    ``answers``: questions with their references, and an answer to each; question ids must be unique. ``store``: the
-    call store; created if missing. ``known``: grades that need no call; new ones are added. No call starts once the
-    limit of the ``budget`` is reached. UserError if the model or the store cannot be used, a task has no worked grading
-    examples, or a cost limit lacks the price of the model.
+    Each distinct prompt is asked once, at temperature 0. An abstained answer is wrong without a call; a failed question
+    has no grade. ``known``: grades that need no call; new ones are added. No call starts once the limit of the
+    ``budget`` is reached. Returns the number of answers whose call failed; grading again retries them. UserError if the
+    model or the store cannot be used, a task has no worked examples, a cost limit lacks the price of the model, or no
+    answer was graded: then earlier grades are kept.
     """
     if budget is not None:
         budget.check([grader.model])
     model = open_model(grader.model, base_url=grader.base_url)
     refuse_unreachable([model])
     known = {} if known is None else known
-    prompts, requests = dict[tuple[str, str], tuple[str, str]](), dict[tuple[str, str], ChatRequest]()
-    for question, answer in answers:
-        request = grading_request(question, answer)
-        prompt = prompts[question.id, answer] = (model.name, _prompt_key(request.messages))
-        if prompt not in known:
-            requests.setdefault(prompt, request)
+    answers = answers_of(results.transcripts())
+    prompts: dict[Key, tuple[str, str]] = {}
+    requests: dict[tuple[str, str], ChatRequest] = {}
+    for key, (question, answer) in answers.items():
+        if question.answers:
+            messages = grading_messages(question, answer)
+            prompt = prompts[key] = (model.name, _prompt_key(messages))
+            if prompt not in known:
+                purpose = Purpose(question=question.id, stage="grade", agent="grader", round=1)
+                request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=_MAX_TOKENS)
+                requests.setdefault(prompt, request)
     limits = Limits(grader.concurrency)
     meter = Meter(total=len(requests), limits=limits, budget=budget)
     failed: dict[tuple[str, str], str] = {}
-    with CallStore(store) as calls, watch() as listen:
+    with CallStore(_beside(results.path, _GRADES)) as calls, watch() as listen:
         piped = CallPipeline(limits=limits, store=calls, meter=meter).model(model)
 
         async def work(asked: tuple[tuple[str, str], ChatRequest]) -> None:
@@ -485,36 +468,12 @@ def grade(
                 await close(model)
 
         asyncio.run(watched())
-    right = {pair: known[prompt] for pair, prompt in prompts.items() if prompt in known}
-    missing = {pair: failed.get(prompt, str(meter.stopped)) for pair, prompt in prompts.items() if prompt not in known}
-    return Grades(model=model.name, right=right, missing=missing)
-
-
-def grade_results(
-    results: Results,
-    grader: Grader,
-    *,
-    known: KnownGrades | None = None,
-    budget: Budget | None = None,
-    watch: Watch = lambda: nullcontext(silent),
-) -> int:
-    """Grade the answers of an arm and store the grades with it for scores, comparisons and reports.
-
-    An abstained answer is wrong without a call; a failed question has no grade. Returns the number of answers whose
-    call failed; grading again retries them. UserError as in :func:`grade`, and if no answer was graded: then earlier
-    grades are kept.
-    """
-    held = answers_of(results.transcripts())
-    pairs = {key: (question.id, answer) for key, (question, answer) in held.items() if question.answers}
-    grades = Grades(model=grader.model, right={}, missing={})
-    if pairs:
-        store = _beside(results.path, _GRADES)
-        grades = grade((held[key] for key in pairs), grader, store, known=known, budget=budget, watch=watch)
-    missing = Counter(grades.missing[pair] for pair in pairs.values() if pair in grades.missing)
-    if pairs and not grades.right:
-        raise UserError(f"{grades.model} graded no answer: {missing.most_common(1)[0][0]}", file=results.path)
-    if without := len(held) - len(pairs):
-        missing[_NO_REFERENCE] = without
-    scores = {key: float(grades.right[pair]) for key, pair in pairs.items() if pair in grades.right}
-    keep_scores(results.path, grader.name, held, command=grades.model, scores=scores, missing=missing)
-    return sum(count for reason, count in missing.items() if reason not in (NO_GRADE, _NO_REFERENCE))
+    scores = {key: float(known[prompt]) for key, prompt in prompts.items() if prompt in known}
+    missing = Counter(failed.get(each, str(meter.stopped)) for each in prompts.values() if each not in known)
+    if prompts and not scores:
+        raise UserError(f"{model.name} graded no answer: {missing.most_common(1)[0][0]}", file=results.path)
+    failures = sum(count for reason, count in missing.items() if reason != NO_GRADE)
+    if without := len(answers) - len(prompts):
+        missing["no reference"] = without
+    keep_scores(results.path, grader.name, answers, command=model.name, scores=scores, missing=missing)
+    return failures
