@@ -100,18 +100,13 @@ def test_a_failed_call_is_no_grade_and_is_asked_again(tmp_path: Path) -> None:
         assert len(server.requests) == 3
 
 
-def test_a_model_that_grades_nothing_is_refused(tmp_path: Path) -> None:
-    results = arm(tmp_path, entry("q0", BAIKAL), entry("q1", None))
-    with pytest.raises(UserError, match=NO_GRADE):
-        grade_results(results, script(tmp_path, rule("True or false?")))
-    assert external_values(results) == {}
-
-
 def test_where_every_call_fails_the_old_grades_stay(tmp_path: Path) -> None:
     results = arm(tmp_path, entry("q0", BAIKAL))
     grade_results(results, script(tmp_path, rule("[True]")))
     with openai_server(error(401, "no such key")) as server, pytest.raises(UserError, match="graded no answer"):
         grade_results(results, Grader(model="openai/m", base_url=server.url))
+    with pytest.raises(UserError, match=NO_GRADE):
+        grade_results(results, script(tmp_path, rule("True or false?")))
     assert external_values(results)["grader"] == {("q0", 0): 1.0}
 
 

@@ -112,10 +112,6 @@ def test_a_listed_wrong_answer_is_a_trap(answer: str | None, trapped: int) -> No
     assert row(debate([WRONG, RIGHT], answer=answer, metadata=LISTED))["trapped"] == trapped
 
 
-def test_what_is_accepted_as_right_is_no_trap() -> None:
-    assert row(debate([RIGHT, RIGHT], metadata={"wrong_answers": [RIGHT, WRONG]}))["trapped"] == 0
-
-
 @pytest.mark.parametrize("metadata", [{}, {"wrong_answers": []}, {"wrong_answers": "Lake Tanganyika"}])
 def test_without_a_list_there_is_no_trap(metadata: dict[str, Any]) -> None:
     assert "trapped" not in row(debate([WRONG, WRONG], answer=WRONG, metadata=metadata))
@@ -142,12 +138,9 @@ def test_an_answer_names_all_golds_and_no_wrong_one(answer: str, right: int) -> 
         metadata={"wrong_answers": ["Basketball", "football", "Ice Hockey"]},  # one within a gold, one that is a gold
     )
     assert METRICS["all_golds"](answer, asked) == right
-
-
-def test_an_item_of_a_list_may_be_written_in_another_way() -> None:
-    asked = Question(question="When was he born?", answers=("15 May 1885", "1924"))
-    assert METRICS["all_golds"]("May 15, 1885; in 1924", asked) == 1
-    assert METRICS["all_golds"]("May 16, 1885; in 1924", asked) == 0
+    dated = Question(question="When was he born?", answers=("15 May 1885", "1924"))
+    assert METRICS["all_golds"]("May 15, 1885; in 1924", dated) == 1
+    assert METRICS["all_golds"]("May 16, 1885; in 1924", dated) == 0
 
 
 def test_only_ramdocs_has_the_measure_and_no_answer_is_wrong() -> None:

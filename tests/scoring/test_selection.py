@@ -22,11 +22,6 @@ def values(*selected: list[Any], **metadata: Any) -> dict[str, float]:
     return selection_values(debate(*said, selected=selected, pool=POOL, metadata=metadata))
 
 
-def test_declining_is_counted_over_selections_that_came_back() -> None:
-    found = values([(), (0, 1)], [None, (3,)])
-    assert (found["no_found"], found["selected_ids"]) == (pytest.approx(1 / 3), 1)
-
-
 def test_shares_of_the_sources_add_up_to_1() -> None:
     found = values([(0, 1), (3,)], [(2,), ()])
     assert (found["share_wiki"], found["share_google"]) == (0.75, 0.25)
@@ -49,9 +44,10 @@ def test_gold_passages_are_known_by_their_keys_and_come_before_titles() -> None:
     assert found["selection_recall"] == 0.5
 
 
-def test_declining_has_no_precision_and_no_recall_of_what_was_there() -> None:
-    found = values([(), (0,)], gold_titles=["Lake Baikal"])
-    assert (found["selection_precision"], found["selection_recall"]) == (1, 0.5)
+def test_selections_that_decline_have_no_precision_and_failed_ones_are_left_out() -> None:
+    found = values([(), (0,)], [None, (3,)], gold_titles=["Lake Baikal"])
+    assert (found["no_found"], found["selected_ids"]) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
+    assert (found["selection_precision"], found["selection_recall"]) == (1 / 2, pytest.approx(1 / 3))
     nothing = values([(), ()], gold_titles=["Lake Baikal"])
     assert nothing["selection_recall"] == 0
     assert "selection_precision" not in nothing

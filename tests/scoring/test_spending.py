@@ -88,11 +88,6 @@ def test_of_calls_that_arms_share_those_count_that_the_arm_made(run: Path) -> No
     assert run_spending(run, PRICES).cost == {"speak": 2.0}
 
 
-def test_cached_tokens_are_cheaper(run: Path) -> None:
-    made(run, ("1", "speak", "p", "ok"), usage=Usage(prompt_tokens=1_000_000, cached_tokens=400_000))
-    assert run_spending(run, PRICES).cost == {"speak": 1.6}
-
-
 def test_a_run_of_its_own_made_all_calls_of_its_store(tmp_path: Path) -> None:
     run = write_run(tmp_path, "calls.sqlite", "m")
     made(run, ("1", "speak", "p", "ok"), payer="", file="calls.sqlite", usage=USED)
