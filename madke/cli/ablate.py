@@ -62,7 +62,7 @@ def command(
       madke ablate RECIPE --data questions.jsonl --plan
       madke ablate RECIPE --data questions.jsonl --out experiments/first
     """
-    from madke.cli.plans_and_results import run_arms, show_experiment_plan
+    from madke.cli.plans_and_results import refuse_limits, run_arms, show_experiment_plan
     from madke.experiments.experiment_spec import read_experiment_spec
     from madke.experiments.recipe import read_recipe, recipe_files
 
@@ -72,7 +72,7 @@ def command(
         say_table(("recipe", "title", "source"), rows)
         return
     if plan:
-        refuse_unplanned(options)
+        refuse_limits(options)
     elif as_json:
         raise UserError("--json prints a plan and needs --plan; `madke score --json` prints scores")
     spec = read_experiment_spec(
@@ -93,15 +93,6 @@ def command(
     if out is None:
         raise UserError("--out is missing: the folder to write the experiment to; only --plan works without it")
     run_arms(spec, out, options)
-
-
-def refuse_unplanned(options: RunOptions) -> None:
-    """Refuse what makes no sense with ``--plan``."""
-    from madke.cli.plans_and_results import refuse_limits
-
-    if options.replay:
-        raise UserError("--replay makes no calls, so there is nothing to plan; leave out --plan")
-    refuse_limits(options)
 
 
 def refuse_overwritten(out: Path, data: Sequence[str], spec: ExperimentSpec, options: RunOptions) -> None:

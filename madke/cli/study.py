@@ -73,7 +73,8 @@ def command(
     The verdict says whether the debate pays.
     """
     from madke.api.study import checked_margin, read_study, studies
-    from madke.cli.ablate import refuse_overwritten, refuse_unplanned
+    from madke.cli.ablate import refuse_overwritten
+    from madke.cli.plans_and_results import refuse_limits
     from madke.cli.progress import listening, resumable, run_progress, show_spent
     from madke.runs.meter import account
     from madke.scoring.arms import open_results
@@ -81,7 +82,7 @@ def command(
 
     share = checked_margin(margin / 100)
     if plan:
-        refuse_unplanned(options)
+        refuse_limits(options)
     where: Any = NOTHING if sources is None else sources
     inputs: dict[str, Any] = {"model": model, "sources": where, "pools": pools or ()}
     spec = read_study(questions, documents or (), request, **inputs)
