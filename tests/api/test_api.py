@@ -196,18 +196,6 @@ def test_a_larger_limit_goes_on_and_asks_only_for_what_is_new(tmp_path: Path, ca
     assert (len(model.asked), len(source.queries)) == (2 * calls, 4)
 
 
-def test_other_texts_or_another_model_are_refused(tmp_path: Path) -> None:
-    records = [{"id": "a", "question": "Which is deeper?"}]
-    same: dict[str, Any] = {"protocol": "cot", "out": tmp_path / "out"}
-    madke.run(records, model=Counting(), **same)
-    with pytest.raises(madke.UserError, match=r"holds another run: questions\.a"):
-        madke.run([{"id": "a", "question": "Which is colder?"}], model=Counting(), **same)
-    with pytest.raises(madke.UserError, match="holds another run: models"):
-        madke.run(records, model=Counting("another"), **same)
-    with pytest.raises(madke.UserError, match="it has 1 question, this one 1, and they share 0"):
-        madke.run([{"id": "b", "question": "Which is deeper?"}], model=Counting(), **same)
-
-
 def test_what_cannot_be_asked_is_told(tmp_path: Path) -> None:
     with pytest.raises(madke.UserError, match=r"question 1: .*question"):
         madke.ask(" ", model=Counting())

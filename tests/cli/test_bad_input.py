@@ -1,14 +1,13 @@
 """Bad input: one line on stderr that says where and what, exit status 2, nothing written."""
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.cli import madke, refused
+from tests.support.cli import refused
 from tests.support.dataset import write_dataset
 
 GOOD = {
@@ -136,38 +135,3 @@ def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
     assert "is not a run directory" in refused("score", thesis)
     assert "is not a run directory" in refused("report", thesis)
     assert [path.name for path in thesis.iterdir()] == ["thesis.tex"]
-
-
-@pytest.mark.slow
-def test_variants_of_the_user_are_checked(tmp_path: Path) -> None:
-    folder = tmp_path / "mine" / "pair"
-    folder.mkdir(parents=True)
-    protocol = "source: mine\nfunction: vote\n"
-    (folder / "protocol.yaml").write_text(protocol)
-    listing = ("protocols", "--prompts", tmp_path / "mine")
-    assert "speak.j2: missing: the protocol has a stage 'speak'" in refused(*listing)
-    (folder / "speak.j2").write_text("{% block system %}{% endblock %}{% block user %}{{ qestion }}{% endblock %}")
-    assert "speak.j2: unknown placeholder 'qestion'; a speak template may use: " in refused(*listing)
-    (folder / "speak.j2").write_text("{% block user %}{{ question.question }}")
-    assert "speak.j2:1: is not a template" in refused(*listing)
-    (folder / "speak.j2").write_text("{% block user %}{{ question.question }}{% endblock %}")
-    assert "has no {% block system %}" in refused(*listing)
-    (folder / "speak.j2").write_text(
-        "{% block system %}{% endblock %}{% block user %}{{ question.question }}{% endblock %}"
-    )
-    for body, problem in (
-        ("{{ question.txt }}", "has no attribute 'txt'"),
-        ("{% include 'nowhere.j2' %}", "nowhere.j2"),
-    ):
-        (folder / "speak.j2").write_text(
-            f"{{% block system %}}{{% endblock %}}{{% block user %}}{body}{{% endblock %}}"
-        )
-        assert problem in refused(*listing)
-    (folder / "speak.j2").write_text(
-        "{% block system %}{% endblock %}{% block user %}{{ question.question }}{% endblock %}"
-    )
-    (folder / "protocol.yaml").write_text(protocol + "judge: strict\n")
-    assert re.search(r"protocol\.yaml:\d+: unknown parameter 'judge'", refused(*listing))
-    (folder / "protocol.yaml").write_text(protocol)
-    done = madke(*listing, "--json")
-    assert {"madke", "pair"} <= {json.loads(line)["name"] for line in done.stdout.splitlines()}

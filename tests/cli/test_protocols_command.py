@@ -8,10 +8,7 @@ import pytest
 
 from madke.engine.variant import copy_variant, load_variant, variant_folders
 from madke.report.protocol_text import sample_prompt
-from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused
-from tests.support.dataset import debating, write_dataset
-from tests.support.openai_server import openai_server
 
 MINE = {
     "protocol.yaml": 'source: "our own"\nfunction: mad\ndebaters: 2\nearly_stop: agreement\n',
@@ -113,15 +110,3 @@ def test_a_copy_sends_the_same_prompts(name: str, tmp_path: Path) -> None:
     given = {"speak"} if shipped.protocol.first_round_given else set()  # a stage that no debate reaches
     for stage in {*shipped.protocol.stages} - given:
         assert sample_prompt(copied, stage).messages == sample_prompt(shipped, stage).messages
-
-
-def test_a_run_takes_the_words_of_the_copy(pasted: Path, tmp_path: Path) -> None:
-    questions, pools = write_dataset(tmp_path, 2)
-    with openai_server(debating) as server:
-        endpoint = ("--model", "openai/m", "--base-url", server.url, "--out", tmp_path / "out")
-        done = madke("run", questions, "--pools", pools, *endpoint, "--prompts", pasted)
-        assert done.returncode == 0, done.stderr
-        asked = [json.dumps(seen.body) for seen in server.requests]
-    assert any(THEIRS in each for each in asked)
-    assert not any(OURS in each for each in asked)
-    assert len(list(read_transcripts(tmp_path / "out"))) == 2
