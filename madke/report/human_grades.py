@@ -286,8 +286,7 @@ def human_scores(results: Sequence[Results], sheets: Mapping[str, Path]) -> Huma
     rows = rows_of(results)
     people = {name: read_sheet(path, rows) for name, path in sheets.items()}
     scales = next(iter(rows.values())).scales
-    in_sheets = dict.fromkeys(code for grades in people.values() for code in grades)
-    given = {
+    given: dict[str, dict[str, list[float]]] = {
         scale: {code: [each[code][scale] for each in people.values() if scale in each.get(code, {})] for code in rows}
         for scale in scales
     }
@@ -295,22 +294,23 @@ def human_scores(results: Sequence[Results], sheets: Mapping[str, Path]) -> Huma
     scores: dict[str, dict[str, Estimate]] = {arm.name: {} for arm in results}
     for arm, scale in product(results, scales):
         answers = answers_of(arm.transcripts())
-        codes = {(t.id, t.repeat): _code(t) for t in arm.transcripts() if t.status != "failed"}
-        values = {place: fmean(grades) for place, code in codes.items() if (grades := given[scale][code])}
-        left_out = sum(place not in values for place in answers)
+        values, stored, left_out = defaultdict[str, list[float]](list), {}, 0
+        for t in arm.transcripts():
+            if t.status != "failed" and (grades := given[scale][_code(t)]):
+                values[t.id].append(fmean(grades))
+                if t.status != "deferred":
+                    stored[t.id, t.repeat] = fmean(grades)
+            elif (t.id, t.repeat) in answers:
+                left_out += 1
         missing = {"not graded by people": left_out} if left_out else {}
-        deferred = {(t.id, t.repeat) for t in arm.transcripts() if t.status == "deferred"}
-        stored = {place: value for place, value in values.items() if place not in deferred}
         keep_scores(arm.path, f"{HUMAN}{scale}", answers, command=who, scores=stored, missing=missing)
-        by_question: defaultdict[str, list[float]] = defaultdict(list)
-        for (id_, _), value in values.items():
-            by_question[id_].append(value)
-        if mean := over_repeats([*by_question.values()]):
+        if mean := over_repeats([*values.values()]):
             scores[arm.name][scale] = mean
+    in_sheets = {code for grades in people.values() for code in grades if rows[code].answer}
     return HumanScores(
         scores=scores,
         agreement=tuple(_agreement(rows, people, scales)),
-        ungraded=sum(not all(given[scale][code] for scale in scales) for code in in_sheets if rows[code].answer),
+        ungraded=sum(not all(given[scale][code] for scale in scales) for code in in_sheets),
     )
 
 
@@ -336,8 +336,7 @@ def _agreement(
 def _agreement_of(
     names: tuple[str, str], left: Mapping[Any, float], right: Mapping[Any, float], scale: str
 ) -> Iterator[Agreement]:
-    both = [place for place in left if place in right]
-    if both:
+    if both := [place for place in left if place in right]:
         k = kappa([left[each] for each in both], [right[each] for each in both], ordinal=scale == "quality")
         yield Agreement(person=names[0], other=names[1], scale=scale, n=len(both), kappa=k)
 

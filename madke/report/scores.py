@@ -397,13 +397,6 @@ def oddities(scores: Mapping[str, Scores]) -> Iterator[str]:
                 "right but are not the bare golds: ask for fewer words, or compare by match."
             )
         lost = {stage: 1 - share.value for stage, share in each.readable.items() if 1 - share.value > _MOST_UNREAD}
-        unread = sum(each.unread.values())
         if lost:
             stages = ", ".join(f"{100 * share:.0f} % of {stage}" for stage, share in lost.items())
             yield f"{name}: more than a tenth of the replies cannot be read ({stages}); look at some of them."
-        elif unread > _MOST_UNREAD * (each.transcripts - each.failed):
-            yield f"{name}: {unread:,} of {each.transcripts:,} final answers cannot be read; look at some of them."
-    if len(scores) > 1:
-        first, *others = ({name: mean.value for name, mean in each.metrics.items()} for each in scores.values())
-        if first and all(other == first for other in others):
-            yield "All arms have the same scores by every measure: check that they differ in what you mean to compare."

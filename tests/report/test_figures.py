@@ -1,6 +1,5 @@
 """Figures: which there are, and what they say."""
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from madke.engine.protocol import as_protocol
 from madke.report import figures
 from madke.report.figures import (
     SETTINGS,
-    accuracy_by_cost,
     arms_of,
     by_setting,
     file_bytes,
@@ -116,14 +114,6 @@ def test_there_is_a_figure_only_where_there_is_something_to_show() -> None:
     assert list(drawn()) == []
     assert list(drawn(arm("a", single))) == []
     assert list(drawn(arm("a", single), arm("b", single))) == ["accuracy-by-calls", "accuracy-by-tokens"]
-
-
-def test_answers_without_cost_or_gold_answers_are_in_no_figure_of_them() -> None:
-    bought = [replace(one, usage={}) for one in debates(rounds=(["x"],))]
-    by_calls = partial(accuracy_by_cost, cost="calls")
-    told = shown(by_calls, arm("a"), arm("b"), arm("bought", bought), arm("bare", debates(golds=())))
-    assert {"a", "b"} == {"a", "b", "bought", "bare"} & set(told)
-    assert not shown(by_calls, arm("a"), arm("bought", bought))
 
 
 def test_arms_that_differ_in_their_sources_alone_are_a_source_ablation() -> None:

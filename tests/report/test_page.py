@@ -239,8 +239,3 @@ def test_a_page_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path) -> No
         write_report([run], tmp_path / "report.html")
     assert (tmp_path / "report.html").read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == {"run", "report.html"}
-
-
-def test_the_same_runs_make_the_same_page(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
-    assert write(tmp_path / "one.html", run) == write(tmp_path / "two.html", run)

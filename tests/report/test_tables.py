@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyarrow import parquet
 
 from madke._util.terminal import printable, table_text
 from madke.core.transcript import Final, StageUsage
@@ -86,20 +85,6 @@ def test_arms_that_differ_from_the_first_are_marked_after_correction() -> None:
         for note in table.notes
     )
     assert not any("*" in note for note in scored(arm("alone", debates(BAIKAL))).notes)
-
-
-def test_what_answers_from_elsewhere_took_is_unknown() -> None:
-    arms = [arm("run", debates(BAIKAL)), arm("elsewhere", debates(BAIKAL, usage={}))]
-    scores = {each.name: scores_of(each.transcripts()) for each in arms}
-    table = scored(*arms)
-    for name in ("rounds", "calls", "tokens"):
-        assert cell(table, 1, name) == NO_FIGURE
-        assert cell(table, 0, name).value is not None
-    lines = scores_on_terminal(scores).splitlines()
-    headings = next(line for line in lines if line.split()[:1] == ["run"])
-    unknown = next(line for line in lines if line.split()[:1] == ["elsewhere"])
-    for name in ("rounds", "calls", "tokens"):  # aligned to the right
-        assert unknown[: headings.index(name) + len(name)].split()[-1] == "-"
 
 
 def test_a_mark_that_failed_debates_could_undo_is_withheld_and_said() -> None:
@@ -241,15 +226,6 @@ def test_answers_as_csv_are_safe_for_spreadsheets(answers: Any) -> None:
         first, second = csv.DictReader(file)
     assert (first["run"], first["answer"], first["gold"]) == ("'=one", f"'{printable(HOSTILE)}", "a | =b")
     assert (second["answer"], second["correct"]) == ("", "0.0")
-
-
-def test_answers_as_parquet(answers: Any) -> None:
-    path = answers("out.parquet", arm("one", debates(BAIKAL, None)))
-    rows = parquet.read_table(path).to_pylist()
-    assert [(row["id"], row["gold"], row["answer"], row["correct"]) for row in rows] == [
-        ("q0", [BAIKAL], BAIKAL, 1.0),
-        ("q1", [BAIKAL], None, 0.0),
-    ]
 
 
 # On terminals

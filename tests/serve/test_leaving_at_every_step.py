@@ -187,26 +187,3 @@ def test_work_that_does_not_end_keeps_no_place(tmp_path: Path, monkeypatch: pyte
             await settled()
 
     asyncio.run(main())
-
-
-def test_a_cancellation_that_arrives_with_an_item_is_heeded() -> None:
-    async def main() -> None:
-        async def work(tell: concurrency.Tell) -> None:
-            while True:
-                await asyncio.sleep(0)
-                tell("item")
-
-        async def listen() -> None:
-            async for _ in concurrency.told(work, silence=5.0):
-                pass
-
-        for steps in range(40):
-            task = asyncio.create_task(listen())
-            for _ in range(steps):
-                await asyncio.sleep(0)
-            task.cancel()
-            async with asyncio.timeout(5):
-                await asyncio.wait([task])
-            assert task.cancelled()
-
-    asyncio.run(main())

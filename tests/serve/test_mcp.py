@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -23,8 +22,8 @@ from mcp.shared.exceptions import MCPError
 from madke.core.knowledge import Hits
 from madke.serve import mcp
 from madke.serve.gate import Access
-from tests.serve.serving import Serving, Shelf, Upstream, endpoint, serving, wait_for
-from tests.serve.test_leaving_clients import kill, stored
+from tests.serve.serving import Serving, Shelf, Upstream, serving, wait_for
+from tests.serve.test_leaving_clients import stored
 from tests.support.forked import installed
 
 ROOT = Path(__file__).parents[2]
@@ -254,42 +253,6 @@ def test_a_cancelled_call_ends_its_debate_and_pays_nothing_twice(door: Door) -> 
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json", "host": "localhost"}
 
 
-def http_post(body: dict[str, Any], **headers: str) -> bytes:
-    content = json.dumps({"jsonrpc": "2.0", **body}).encode()
-    lines = {**HEADERS, **headers, "content-length": str(len(content))}
-    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-    return f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + content
-
-
-def calling(server: Serving, era: str) -> bytes:
-    """The request for a debate, after the handshake of its era."""
-    call = {"name": "debate", "arguments": {"question": QUESTION}}
-    if era == "2026-07-28":
-        meta = {"protocolVersion": era, "clientInfo": {"name": "t", "version": "1"}, "clientCapabilities": {}}
-        named = {f"io.modelcontextprotocol/{name}": value for name, value in meta.items()}
-        headers = {"mcp-protocol-version": era, "mcp-method": "tools/call", "mcp-name": "debate"}
-        return http_post({"id": 1, "method": "tools/call", "params": {**call, "_meta": named}}, **headers)
-    hello = {"protocolVersion": era, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
-    answer = httpx2.post(f"{server.url}/mcp", json=body, headers=HEADERS).raise_for_status()
-    session = {"mcp-session-id": answer.headers["mcp-session-id"], "mcp-protocol-version": era}
-    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    assert httpx2.post(f"{server.url}/mcp", json=ready, headers={**HEADERS, **session}).status_code == 202
-    return http_post({"id": 1, "method": "tools/call", "params": call}, **session)
-
-
-@pytest.mark.parametrize("era", ["2025-06-18", "2026-07-28"])
-def test_a_client_that_is_killed_ends_its_debate(era: str, tmp_path: Path) -> None:
-    with endpoint(seconds=0.5) as upstream, serving(tmp_path, upstream) as server:
-        connection = server.raw(calling(server, era))
-        wait_for(lambda: len(upstream.began) == 2)
-        kill(connection)
-        wait_for(lambda: server.debates.running == 0, seconds=1)
-        time.sleep(1)
-        assert len(upstream.began) == 2
-        assert stored(tmp_path) == 2
-
-
 def opened(server: Serving, key: str = "none") -> tuple[int, str]:
     """Status and session of a handshake."""
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
@@ -313,16 +276,6 @@ def test_sessions_are_bounded_for_each_key(
         assert httpx2.delete(f"{server.url}/mcp", headers=delete).status_code == 200
         assert opened(server, "one")[0] == 200
     assert not [each for each in caplog.records if each.levelname == "WARNING"], "clients cannot fill the log"
-
-
-def test_idle_sessions_end(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp, "MAX_SESSIONS", 1)
-    monkeypatch.setattr(mcp, "IDLE_SECONDS", 0.3)
-    with serving(tmp_path, upstream) as server:
-        _, session = opened(server)
-        wait_for(lambda: opened(server)[0] == 200, seconds=10)
-        gone = httpx2.get(f"{server.url}/mcp", headers={**HEADERS, "mcp-session-id": session})
-        assert gone.status_code == 404
 
 
 @contextmanager
