@@ -351,12 +351,6 @@ def numbers(ids: Iterable[int]) -> str:
     return " ".join(f"[{n}]" for n in ids)
 
 
-def header(agreement: Agreement) -> str:
-    """The value of an HTTP header: ``split; by=judge; answers=2; dissent=1``."""
-    counts = f"answers={len(agreement.positions)}; dissent={len(agreement.dissent)}"
-    return f"{agreement.outcome}; by={agreement.by}; {counts}"
-
-
 # Maps of disagreements
 
 

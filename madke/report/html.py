@@ -38,7 +38,7 @@ from madke.scoring.scored import arm_of, scored_arm
 from madke.scoring.scores import Scores
 
 _SCRIPTS = (
-    "dom", "data", "search", "list", "matrix", "pool", "agreement", "calls", "debate", "beside", "summary", "app",
+    "dom", "data", "search", "list", "matrix", "pool", "agreement", "calls", "debate", "summary", "app",
 )  # fmt: skip
 """Joined to one script in this order."""
 

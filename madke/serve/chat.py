@@ -212,7 +212,7 @@ class Answer(DebateResponse):
             return
         told: list[str] = []
         final = await self.work(told.append)
-        response = JSONResponse(self._whole("".join(told).strip(), final), headers={**self.headers, **final.headers})
+        response = JSONResponse(self._whole("".join(told).strip(), final), headers=self.headers)
         await response(self.request.scope, self.request.receive, send)
         self.turn.delivered()
 

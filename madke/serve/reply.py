@@ -12,7 +12,7 @@ from madke.core.errors import count_of
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.report.debate_text import INDENT, DebateLines, header, summary
+from madke.report.debate_text import INDENT, DebateLines, summary
 from madke.serve.transcripts import Served
 
 _CHARACTERS_PER_TOKEN = 4
@@ -33,8 +33,6 @@ class FinalText:
     """Citations in OpenAI's form."""
     own: Mapping[str, Any] = field(default_factory=dict)
     """What madke adds to OpenAI's form."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """What madke adds to the headers of a response that is not streamed."""
 
 
 def final_text(served: Served, address: str, *, stops: Sequence[str], limit: int | None) -> FinalText:
@@ -64,14 +62,12 @@ def final_text(served: Served, address: str, *, stops: Sequence[str], limit: int
     }
     own |= {"agreement": to_jsonable_python(done.agreement), "failed": failures(done)}
     own |= {"deferral": to_jsonable_python(done.deferral)} if done.deferral else {}
-    headers = {"x-madke-agreement": header(done.agreement)} if done.agreement else {}
     return FinalText(
         text=text,
         finish_reason=finish_reason,
         usage=served.usage,
         annotations=annotations,
         own={"madke": own},
-        headers=headers,
     )
 
 

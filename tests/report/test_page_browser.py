@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
@@ -251,16 +250,11 @@ def test_a_debate_is_read_with_its_passages_and_quotes(opened: Any) -> None:
     expect(page.locator(".result")).to_contain_text("1,100 tokens")
     page.locator("#debate").get_by_text("Tokens by stage").click()
     expect(page.locator("#debate").get_by_role("cell", name="1,000")).to_be_visible()
-    # Side by side with another run: one pool, and each run's answers.
-    page.get_by_role("link", name="side by side with gamma").click()
-    expect(page.locator(".names .run")).to_have_text(["alpha", "gamma"])
-    expect(page.locator("#pool .passage").first.locator(".chips .run")).to_have_text(["alpha", "gamma"])
 
 
 @pytest.mark.parametrize("size", [(360, 740), PHONE, (768, 1024), (1280, 900)])
 def test_nothing_is_wider_than_the_window(opened: Any, size: tuple[int, int]) -> None:
-    beside = f"#alpha/n003?with={quote(MARKUP)}&with=gamma"
-    for address in ("", "#debates?show=all", "#debates?run=gamma", beside, "#gamma/%3C%2Fscript%3E%2F%3F%23"):
+    for address in ("", "#debates?show=all", "#debates?run=gamma", "#alpha/n003", "#gamma/%3C%2Fscript%3E%2F%3F%23"):
         page = opened(address, size=size)
         page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
         assert page.evaluate("document.documentElement.scrollWidth") == size[0], address

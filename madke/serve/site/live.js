@@ -88,7 +88,7 @@ function inWords(event) {
 class Live {
   constructor(question, cast) {
     this.cast = cast;
-    this.part = { run: { name: "", texts: "held" }, number: 0, record: emptyRecord(question) };
+    this.part = { run: { name: "", texts: "held" }, record: emptyRecord(question) };
     this.waiting = null;
     byId("live").replaceChildren();
     byId("strip").replaceChildren();
@@ -116,7 +116,7 @@ class Live {
     this.waiting = null;
     const { part } = this;
     if (part.record.rounds.length + part.record.pool.length === 0) return;
-    fill(byId("live"), debateView([part]));
+    fill(byId("live"), debateView(part));
     fill(byId("strip"), stripPart(part.record));
   }
 }

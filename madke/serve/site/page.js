@@ -205,9 +205,9 @@ async function showTranscript() {
   titled(record.question, record.protocol, record.models);
   show("debate", "new");
   sayAnswer(record);
-  const part = { run: { name: "", texts: "held" }, number: 0, record };
+  const part = { run: { name: "", texts: "held" }, record };
   fill(byId("strip"), stripPart(record), questionPart(record));
-  fill(byId("live"), debateView([part]));
+  fill(byId("live"), debateView(part));
   showPassage();
 }
 

@@ -2,7 +2,6 @@
 
 const views = { summary: byId("summary"), debates: byId("debates"), debate: byId("debate") };
 let open = null; // The debate that is shown, or was shown last.
-let beside = []; // The runs whose debates are shown next to it.
 let routed = 0; // Number of route changes. A view that loads too late for its route is dropped.
 
 function route() {
@@ -78,38 +77,39 @@ async function showDebate(name, id, asked, query) {
   await listAround(number, filtersOf(query, run));
   if (turn !== routed) return;
   open = number;
-  beside = runsBeside(run);
-  const focused = document.activeElement.dataset.run;
-  const load = async (each) => {
-    const found = each === run ? number : counterpart(each, number);
-    return { run: each, number: found, record: found === null ? null : await debate(found) };
-  };
-  const parts = await Promise.all([run, ...beside].map(load));
+  const record = await debate(number);
   if (turn !== routed) return;
-  const { record } = parts[0];
   show("debate", record.question);
   const title = el("h2", { tabindex: "-1", dir: "auto", class: record.question.length > 200 && "long" }, record.question);
-  views.debate.classList.toggle("two", beside.length > 0);
   views.debate.replaceChildren(
     steps(number),
     crumbs(number, record),
     title,
-    ...[beside.length === 0 && stripPart(record)].filter(Boolean),
-    el("div", { class: "about" }, questionPart(record), beside.length === 0 && outcomePart(number, record)),
-    ...[otherRuns(number, beside)].filter(Boolean),
-    debateView(parts),
+    ...[stripPart(record)].filter(Boolean),
+    el("div", { class: "about" }, questionPart(record), outcomePart(number, record)),
+    ...[otherRuns(number)].filter(Boolean),
+    debateView({ run, record }),
   );
-  // After a choice of runs, the focus stays at the choice.
-  const choice = [...views.debate.querySelectorAll("[data-run]")].find((link) => link.dataset.run === focused);
-  (choice ?? title).focus({ preventScroll: true });
+  title.focus({ preventScroll: true });
   scrollTo(0, 0);
 }
 
-/** The runs that the URL names to be next to `run`. */
-function runsBeside(run) {
-  const names = new URLSearchParams(location.hash.split("?")[1]).getAll("with");
-  const named = new Set(names.map(runNamed).filter((each) => each && each !== run));
-  return [...named].slice(0, MOST_RUNS - 1);
+/** The answers of the other runs on the same question. */
+function otherRuns(number) {
+  const others = runs.filter((run) => run !== runOf(number) && counterpart(run, number) !== null);
+  const one = (run) => {
+    const other = counterpart(run, number);
+    const answer = debates.answer[other];
+    const said = answer === null ? el("span", { class: "facts" }, MARKS[outcome(other)][1]) : shortened(answer);
+    return el("li", {}, el("a", { href: address(other) }, run.name), mark(outcome(other), false), said);
+  };
+  if (others.length === 0) return null;
+  return el(
+    "details",
+    { class: "others", open: others.length < 4 },
+    el("summary", {}, plural(others.length, "other run")),
+    el("ul", {}, others.map(one)),
+  );
 }
 
 /** Links back to the list, and to the previous and next debate. */
@@ -118,7 +118,7 @@ function steps(number) {
   const step = (by, text, key) => {
     const next = neighbour(number, by);
     if (next === null) return el("span", { class: "step", "aria-disabled": "true" }, text);
-    return el("a", { class: "step", title: `${text} (${key})`, href: address(next, ...beside) }, text);
+    return el("a", { class: "step", title: `${text} (${key})`, href: address(next) }, text);
   };
   const where = place < 0 ? null : `${figure(place + 1)} of ${figure(list.shown.length)}`;
   const back = el("a", { href: listAddress(), class: "step", title: "Back to the list (Esc)" }, "← Debates");
@@ -137,7 +137,7 @@ function crumbs(number, record) {
   const dataset = questions.dataset[debates.question[number]];
   const current = (each) => (each === number ? "true" : null);
   const link = (each) =>
-    el("a", { href: address(each, ...beside), "aria-current": current(each) }, debates.repeat[each] + 1);
+    el("a", { href: address(each), "aria-current": current(each) }, debates.repeat[each] + 1);
   const facts = [run.name, dataset, record.id, record.task.replaceAll("_", " ")].filter(Boolean).join(" · ");
   return el("p", { class: "facts crumbs" }, facts, repeats.length > 1 && [" · repeat ", repeats.map(link)]);
 }
@@ -163,7 +163,7 @@ function move(step) {
     const next = neighbour(open, step);
     if (next === null) return;
     open = next; // Set before the page follows, so that no key press is lost.
-    go(address(next, ...beside));
+    go(address(next));
   }
 }
 

@@ -73,19 +73,13 @@ function debateOf(run, id, repeat) {
   return found.find((number) => debates.repeat[number] === repeat) ?? found[0] ?? null;
 }
 
-/** Whether two debates on a question differ in outcome or answer. */
-function differ(one, other) {
-  return other !== null && (outcome(one) !== outcome(other) || debates.answer[one] !== debates.answer[other]);
-}
-
 const runOf = (number) => runs.find((run) => number >= run.first && number < run.first + run.count);
 
-/** The URL of a debate, next to those of other runs, with the filters of the list for the previous and next debate. */
-function address(number, ...beside) {
+/** The URL of a debate, with the filters of the list for the previous and next debate. */
+function address(number) {
   const run = runOf(number);
   const parts = partsOf(filters, true);
   if (debates.repeat[number] > 0) parts.set("repeat", debates.repeat[number]);
-  for (const other of beside.filter(Boolean)) parts.append("with", other.name);
   const path = [run.name, questions.id[debates.question[number]]].map(encodeURIComponent).join("/");
   return `#${path}${parts.size ? `?${parts}` : ""}`;
 }

@@ -39,40 +39,20 @@ function questionPart(record) {
   ];
 }
 
-/** One debate, or debates of several runs on one question: the rounds, aligned, next to the pool that they share. */
-function debateView(parts) {
-  const found = parts.filter((part) => part.record !== null);
-  const pool = poolPart(found);
-  const several = parts.length > 1;
-  const row = (kind, title, contentOf) => {
-    const lanes = parts.map((part) => [part, part.record && contentOf(part)]);
-    if (!lanes.some(([, content]) => content)) return null;
-    const named = (part, content) => [several && content && el("p", { class: "run" }, part.run.name), content];
-    const made = lanes.map(([part, content]) => el("div", { class: "lane" }, named(part, content)));
-    return el("section", { class: `round ${kind}` }, title && el("h3", {}, title), el("div", { class: "lanes" }, made));
-  };
-  const longest = Math.max(...found.map(({ record }) => record.rounds.length));
-  const rounds = Array.from({ length: longest }, (_, place) =>
-    row("", `Round ${place + 1}`, (part) => roundPart(part, place)),
-  );
-  return el(
-    "article",
-    { class: several ? "debate several" : "debate" },
-    el(
-      "div",
-      { class: pool && parts.length <= 2 ? "reading wide" : "reading" },
-      el(
-        "div",
-        {},
-        several && columnHeads(parts),
-        row("prepared", "Before the debate", preparedPart),
-        rounds,
-        row("final", "Final answer", (part) => part.record.final && finalPart(part)),
-        row("used", null, ({ record }) => usagePart(record)),
-      ),
-      pool,
-    ),
-  );
+/** One debate: its rounds, next to their pool. */
+function debateView(part) {
+  const { record } = part;
+  const pool = poolPart(part);
+  const row = (kind, title, content) =>
+    content && el("section", { class: `round ${kind}` }, title && el("h3", {}, title), content);
+  const rounds = record.rounds.map((_, place) => row("", `Round ${place + 1}`, roundPart(part, place)));
+  const reading = [
+    row("prepared", "Before the debate", preparedPart(part)),
+    rounds,
+    row("final", "Final answer", record.final && finalPart(part)),
+    row("used", null, usagePart(record)),
+  ];
+  return el("article", { class: "debate" }, el("div", { class: pool ? "reading wide" : "reading" }, el("div", {}, reading), pool));
 }
 
 /** One line: what each debater answered round by round, and what the judge found. */
@@ -142,14 +122,10 @@ function folded(title, text, write) {
   return el("details", { class: "folded" }, el("summary", {}, title), prose(text, "prose", write));
 }
 
-/** Round `place` of a debate; for one that ended in the round before, why it ended. */
+/** Round `place` of a debate. */
 function roundPart(part, place) {
   const { record } = part;
   const round = record.rounds[place];
-  if (!round) {
-    const ended = place > 0 && place === record.rounds.length;
-    return ended && el("p", { class: "note" }, `Ended after round ${place}: ${record.stop_reason}.`);
-  }
   const spoke = round.turns.map((turn) => turn.agent);
   const notes = [
     record.first_round_given && round.n === 1 && "Stances from a file.",

@@ -3,21 +3,19 @@
 //   #debates             the matrix of question by run, on the questions where runs differ; of one run, its list
 //     show=KIND (differ, none-right, all-right, all), cell=KIND:NAME (outcome in a run), sort=right:NAME or wrong:NAME
 //   #debates?run=NAME    the list of one run
-//     outcome=KIND (of page_data.OUTCOMES; several with commas), with=NAME (next to another run; outcome=differ)
+//     outcome=KIND (of page_data.OUTCOMES; several with commas)
 //   #NAME/ID?repeat=N    a debate: its run, its question, its repeat (from 0), and the filters of its list
 //
 // Lists also take dataset=NAME and q=WORDS. What the page does not know is ignored.
 
 const PAGE = 60;
-const CONTROLS = ["run", "show", "with", "dataset", "outcome", "q"];
+const CONTROLS = ["run", "show", "dataset", "outcome", "q"];
 const controls = Object.fromEntries(CONTROLS.map((name) => [name, byId(`by-${name}`)]));
 
 let filters; // What `filtersOf` gives for the list that is shown.
 const list = { shown: [], left: [], drawn: 0, searched: new Set(), words: [], turn: 0 };
 
 const datasets = [...new Set(questions.dataset)].filter(Boolean).sort();
-const shareQuestions = (run, other) => run.debates.some((number) => counterpart(other, number) !== null);
-const comparable = (run) => runs.filter((other) => other !== run && shareQuestions(run, other));
 
 /** The filters that an address asks for. Its run is null for the matrix. `own` is the run of a debate's address. */
 function filtersOf(query, own = null) {
@@ -33,14 +31,12 @@ function filtersOf(query, own = null) {
     const cells = pairs("cell", [...outcomes, "unknown", "missed"]);
     return { ...shared, show, cells, sort: pairs("sort", ["right", "wrong"])[0] ?? null };
   }
-  const beside = comparable(run).find(({ name }) => name === given.get("with")) ?? null;
   const kinds = (given.get("outcome") ?? "").split(",");
-  const known = kinds.every((kind) => outcomes.includes(kind) || (kind === "differ" && beside));
-  return { ...shared, beside, outcome: known ? kinds.join(",") : "" };
+  return { ...shared, outcome: kinds.every((kind) => outcomes.includes(kind)) ? kinds.join(",") : "" };
 }
 
 /** The filters as parts of an address: of the list, or of a debate in it. */
-function partsOf({ run, show, cells, sort, outcome, beside, dataset, q }, ofDebate = false) {
+function partsOf({ run, show, cells, sort, outcome, dataset, q }, ofDebate = false) {
   const parts = new URLSearchParams();
   const add = (name, value) => value && parts.append(name, value);
   if (run === null) {
@@ -50,7 +46,6 @@ function partsOf({ run, show, cells, sort, outcome, beside, dataset, q }, ofDeba
   } else {
     if (!ofDebate) add("run", run.name);
     add("outcome", outcome);
-    if (!ofDebate) add("with", beside?.name);
   }
   add("dataset", dataset);
   add("q", q);
@@ -68,7 +63,7 @@ function option(value, text, chosen) {
   return made;
 }
 
-const countOf = (run, kind, beside = null) => run.debates.filter(cameOut(kind, beside)).length;
+const countOf = (run, kind) => run.debates.filter(cameOut(kind)).length;
 
 /** The outcomes of a run: name, words, number of debates. */
 function outcomesOf(run) {
@@ -86,7 +81,7 @@ function offerCounted(control, kinds, chosen, all) {
 
 /** Set the controls to the filters, with the choices that they leave. */
 function offer() {
-  const { run, beside, dataset, outcome, show, q } = filters;
+  const { run, dataset, outcome, show, q } = filters;
   const every = runs.length > 1 ? [option("", "all runs", run ? null : "")] : [];
   controls.run.replaceChildren(...every, ...runs.map(({ name }) => option(name, name, run?.name)));
   controls.dataset.replaceChildren(option("", "all", ""), ...datasets.map((name) => option(name, name, dataset)));
@@ -94,13 +89,8 @@ function offer() {
     const made = shownCounts.map(([name, count]) => option(name, `${SHOWN[name]} (${figure(count)})`, show));
     controls.show.replaceChildren(...made);
   } else {
-    const others = comparable(run);
-    const names = others.map(({ name }) => option(name, name, beside?.name));
-    controls.with.replaceChildren(option("", "none", ""), ...names);
-    byId("choose-with").hidden = others.length === 0;
     const kinds = outcomesOf(run);
-    const more = [beside && ["differ", `differs from ${beside.name}`], outcome.includes(",") && [outcome, outcome]];
-    for (const [kind, words] of more.filter(Boolean)) kinds.push([kind, words, countOf(run, kind, beside)]);
+    if (outcome.includes(",")) kinds.push([outcome, outcome, countOf(run, outcome)]);
     offerCounted(controls.outcome, kinds, outcome, "all");
   }
   if (controls.q.value.trim() !== q) controls.q.value = q;
@@ -108,15 +98,10 @@ function offer() {
   byId("choose-dataset").hidden = datasets.length < 2;
   byId("choose-show").hidden = run !== null;
   byId("choose-outcome").hidden = run === null;
-  if (run === null) byId("choose-with").hidden = true;
 }
 
 /** A test whether a debate has all outcomes of a filter, such as "right" or "right,corrected". */
-function cameOut(filter, beside) {
-  const kinds = filter.split(",");
-  return (number) =>
-    kinds.every((kind) => (kind === "differ" ? differ(number, counterpart(beside, number)) : is(number, kind)));
-}
+const cameOut = (filter) => (number) => filter.split(",").every((kind) => is(number, kind));
 
 /** Items of the list: debates of one run, or questions of the matrix. */
 const itemOf = (number) => (filters.run ? number : debates.question[number]);
@@ -139,9 +124,9 @@ function readHeads() {
 const isInHead = (word, item) => heads.texts.get(item).includes(word);
 
 /** The debates of one run that the filters leave, before the search. */
-function inList({ run, dataset, outcome, beside }) {
+function inList({ run, dataset, outcome }) {
   const ofDataset = (number) => !dataset || questions.dataset[debates.question[number]] === dataset;
-  return run.debates.filter(ofDataset).filter(outcome ? cameOut(outcome, beside) : () => true);
+  return run.debates.filter(ofDataset).filter(outcome ? cameOut(outcome) : () => true);
 }
 
 /** Show what matches the filters: questions and answers that have the words at once, other texts as they are found. */
@@ -207,9 +192,7 @@ async function listAround(number, wanted) {
 }
 
 function showRows() {
-  const { run, beside } = filters;
-  byId("list").classList.toggle("two", beside !== null);
-  byId("heads").replaceChildren(...["", run.name, beside?.name ?? ""].map((name) => el("span", {}, name)));
+  byId("heads").replaceChildren(...["", filters.run.name].map((name) => el("span", {}, name)));
   draw();
 }
 
@@ -244,20 +227,14 @@ const spentOn = (number, ...units) =>
 
 function row(number) {
   const repeat = debates.repeat[number];
-  const other = filters.beside && counterpart(filters.beside, number);
   const facts = spentOn(number, "rounds", "tokens");
   if (repeat > 0) facts.unshift(`repeat ${repeat + 1}`);
-  const result = (run, each) => {
-    const parts = () => [answered(each), mark(outcome(each)), flagsOf(each), goldBeside(each)];
-    return el("span", { class: "outcome", "data-run": run.name }, each === null ? "not in this run" : parts());
-  };
   const link = el(
     "a",
-    { href: address(number, filters.beside) },
+    { href: address(number) },
     el("span", { class: "asked", dir: "auto" }, questions.text[debates.question[number]]),
     el("span", { class: "facts" }, facts.join(" · "), excerptIn(number)),
-    result(filters.run, number),
-    filters.beside && result(filters.beside, other),
+    el("span", { class: "outcome" }, answered(number), mark(outcome(number)), flagsOf(number), goldBeside(number)),
   );
   return el("li", {}, link);
 }
@@ -322,13 +299,12 @@ function refine(changes, typing = false) {
 
 for (const [name, control] of Object.entries(controls)) {
   control.addEventListener("input", () => {
-    if (name === "run" || name === "with") {
+    if (name === "run") {
       const parts = partsOf(filters);
       parts.set(name, control.value);
       filters = filtersOf(parts);
     }
-    const changes = name === "run" || name === "with" ? {} : { [name]: control.value.trim() };
-    refine(changes, name === "q");
+    refine(name === "run" ? {} : { [name]: control.value.trim() }, name === "q");
   });
 }
 controls.q.addEventListener("focus", readHeads); // So that the first key has no more to do than others.

@@ -1,54 +1,36 @@
-// The pool of one or more debates on a question, and its passages inside replies.
-// A part is one debate: { run, number, record, passages }, with its passages by number.
+// The pool of a debate, and its passages inside replies.
+// A part is a debate: { run, record, passages }, with its passages by number.
 
 const TEXTS = {
   missing: "The pool file of this run is missing, so only titles are shown.",
   changed: "The pool file of this run has changed since the run, so only titles are shown.",
 };
 
-/** All passages of the parts. Equal passages are one, with their numbers and selections in each part. */
-function sharedPool(parts) {
-  const found = new Map();
-  for (const part of parts) {
-    const { record } = part;
-    part.passages = new Map();
-    (record.pool ?? []).forEach((entry, place) => {
-      const text = record.texts[place] ?? null;
-      const key = JSON.stringify([entry.source, entry.key, text?.[0]]);
-      const passage = found.get(key) ?? { entry, text, gold: false, held: [] };
-      passage.gold ||= record.gold.includes(entry.n);
-      passage.held.push({ part, n: entry.n, by: selectors(record, entry.n) });
-      found.set(key, passage);
-      part.passages.set(entry.n, passage);
-    });
-  }
-  return [...found.values()];
-}
-
-/** Debater -> rounds in which it selected passage `n`. */
-function selectors(record, n) {
-  const by = new Map();
-  for (const round of record.rounds) {
-    for (const { agent, selection } of round.turns) {
-      if (selection?.ids?.includes(n)) by.set(agent, [...(by.get(agent) ?? []), round.n]);
+/** The passages of a debate by number, each with the rounds in which debaters selected it. */
+function passagesOf({ record }) {
+  const found = (record.pool ?? []).map((entry, place) => {
+    const by = new Map();
+    for (const round of record.rounds) {
+      for (const { agent, selection } of round.turns) {
+        if (selection?.ids?.includes(entry.n)) by.set(agent, [...(by.get(agent) ?? []), round.n]);
+      }
     }
-  }
-  return by;
+    return [entry.n, { entry, text: record.texts[place] ?? null, gold: record.gold.includes(entry.n), by }];
+  });
+  return new Map(found);
 }
 
 /** The pool next to the rounds; on a narrow screen a drawer, with the button that opens it. */
-function poolPart(parts) {
-  const passages = sharedPool(parts);
-  const several = parts.length > 1;
-  const notes = parts.flatMap(({ run, record }) => {
-    const failed = Object.entries(record.pool_partial ?? {}).map(([source, why]) => `${source} failed: ${why}`);
-    const found = [record.pool && TEXTS[run.texts], ...failed].filter(Boolean);
-    return found.map((note) => el("p", { class: "note" }, several && `${run.name}: `, note));
-  });
+function poolPart(part) {
+  const { run, record } = part;
+  part.passages = passagesOf(part);
+  const passages = [...part.passages.values()];
+  const failed = Object.entries(record.pool_partial ?? {}).map(([source, why]) => `${source} failed: ${why}`);
+  const notes = [record.pool && TEXTS[run.texts], ...failed].filter(Boolean);
   if (passages.length === 0 && notes.length === 0) return null;
-  const chosen = passages.filter(({ held }) => held.some(({ by }) => by.size > 0)).length;
+  const chosen = passages.filter(({ by }) => by.size > 0).length;
   const gold = passages.filter((passage) => passage.gold).length;
-  const asked = parts.some(({ record }) => record.rounds.some((round) => round.turns.some((turn) => turn.selection)));
+  const asked = record.rounds.some((round) => round.turns.some((turn) => turn.selection));
   const facts = [plural(passages.length, "passage"), asked && `${chosen} chosen`, gold && `${gold} gold`];
   const counts = facts.filter(Boolean).join(", ");
   const close = el("button", { class: "quiet shut", type: "button", popovertarget: "pool" }, "close");
@@ -59,22 +41,16 @@ function poolPart(parts) {
       "aside",
       { id: "pool", class: "pool", popover: "auto", tabindex: "0", "aria-label": "Pool", toggle },
       el("header", {}, el("h3", {}, "Pool"), el("span", { class: "facts" }, counts), close),
-      notes,
-      el(
-        "ol",
-        {},
-        passages.map((passage) => el("li", { class: kindOf(passage) }, passagePart(passage, parts.length))),
-      ),
+      notes.map((note) => el("p", { class: "note" }, note)),
+      el("ol", {}, passages.map((passage) => el("li", { class: kindOf(passage) }, passagePart(passage)))),
     ),
   ];
 }
 
-const kindOf = ({ gold, held }) =>
-  ["passage", held.some(({ by }) => by.size > 0) && "chosen", gold && "gold"].filter(Boolean).join(" ");
+const kindOf = ({ gold, by }) => ["passage", by.size > 0 && "chosen", gold && "gold"].filter(Boolean).join(" ");
 
 /** What is shown of a passage: its number, title, origin, who selected it, and its text. */
-function passagePart({ entry, text, gold, held }, count, whole = false) {
-  const several = count > 1;
+function passagePart({ entry, text, gold, by }, whole = false) {
   const [words, url, date] = text ?? [null, null, null];
   const link = url ?? (/^https?:/.test(entry.key) ? entry.key : null);
   const origin = [
@@ -86,23 +62,14 @@ function passagePart({ entry, text, gold, held }, count, whole = false) {
       el("span", {}, `found by ${entry.asked_by} in round ${entry.round}, searching for “${entry.query}”`),
   ];
   const when = (rounds) => `${rounds.length > 1 ? "rounds" : "round"} ${rounds.join(", ")}`;
-  const chips = (by) =>
-    inOrder(by.keys()).map((agent) =>
-      el("span", { class: "chip" }, agentName(agent), el("span", {}, when(by.get(agent)))),
-    );
-  // One number, if it is that of the passage in every debate.
-  const number = held.length === count && held.every(({ n }) => n === held[0].n) ? `[${held[0].n}]` : null;
-  const selected = held
-    .filter(({ by }) => several || by.size > 0)
-    .map(({ part, n, by }) => {
-      const name = several && el("span", { class: "run" }, number ? part.run.name : `${part.run.name} [${n}]`);
-      return el("p", { class: "chips" }, name, by.size > 0 && el("span", { class: "unseen" }, "chosen by "), chips(by));
-    });
+  const chips = inOrder(by.keys()).map((agent) =>
+    el("span", { class: "chip" }, agentName(agent), el("span", {}, when(by.get(agent)))),
+  );
   return [
-    el("span", { class: "number" }, number),
+    el("span", { class: "number" }, `[${entry.n}]`),
     el("p", { class: "title", dir: "auto" }, entry.title || "untitled"),
     el("p", { class: "origin" }, origin),
-    selected,
+    by.size > 0 && el("p", { class: "chips" }, el("span", { class: "unseen" }, "chosen by "), chips),
     whole && words ? paragraph(words, "text") : clamped(words),
   ];
 }
@@ -155,7 +122,7 @@ function numberButton(part, n, label = `[${n}]`) {
     card = el(
       "div",
       { class: `${kindOf(passage)} here`, role: "group", tabindex: "-1", "aria-label": `Passage ${n}` },
-      passagePart({ ...passage, held: passage.held.filter((held) => held.part === part) }, 1, true),
+      passagePart(passage, true),
       el("button", { class: "quiet shut", type: "button", click: close }, "close"),
     );
     cards.push({ card, button, close });
