@@ -201,7 +201,7 @@ def test_a_signal_ends_the_process_within_the_grace_though_calls_and_a_source_ha
         )
         held.callback(process.kill)
         port = int(process.stderr.readline().rsplit(":", 1)[1].removesuffix("/v1\n"))
-        question = {"model": "madke", "stream": True, "messages": [{"role": "user", "content": "Who?"}]}
+        question: dict[str, Any] = {"model": "madke", "stream": True, "messages": [{"role": "user", "content": "Who?"}]}
         bodies = {
             "/v1/chat/completions": question,
             "/page/debates": {"protocol": "cot", "question": "?", "sources": []},
