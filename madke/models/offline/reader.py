@@ -381,6 +381,10 @@ _FIT = {
     "thing": {"name": 0.3, "quoted": 0.3, "phrase": 0.3, "date": -0.1, "number": -0.1},
 }
 """How well the form of a span fits the kind of answer, -1 to 1; pairs that are not listed fit badly."""
+_CUES = {
+    "person": re.compile(r"\b(?:by|actor|actress|singer|author|writer|president|director|was|son|daughter)\s+$", re.I),
+    "place": re.compile(r"\b(?:in|at|near|from|of|to|into|on)\s+(?:the\s+)?$", re.IGNORECASE),
+}
 _NEGATION = re.compile(
     r"\b(?:not|never|no|nor|without|neither|none|cannot|unlike|instead of|rather than|failed to)\b|n't\b", re.IGNORECASE
 )
@@ -436,8 +440,9 @@ def _form_score(query: Query, line: Line, span: Span) -> float:
     if query.kind == "person" and fit > 0 and " " not in span.text:
         fit *= 0.6
     score = line.score + fit - 1.2 * len(own & ({*content(query.text)} - {*content(query.focus)})) / max(1, len(own))
-    after = line.text[span.end :] if span.end else ""
-    if query.kind == "number" and set(content(query.focus)) & set(content(after)[:2]):
+    before, after = (line.text[: span.start], line.text[span.end :]) if span.end else ("", "")
+    counted = query.kind == "number" and set(content(query.focus)) & set(content(after)[:2])
+    if counted or (query.kind in _CUES and _CUES[query.kind].search(before)):
         score += 0.4
     if span.kind == "phrase":
         return score - 0.35
