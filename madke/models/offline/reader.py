@@ -383,7 +383,7 @@ _FIT = {
 """How well the form of a span fits the kind of answer, -1 to 1; pairs that are not listed fit badly."""
 _CUES = {
     "person": re.compile(r"\b(?:by|actor|actress|singer|author|writer|president|director|was|son|daughter)\s+$", re.I),
-    "place": re.compile(r"\b(?:in|at|near|from|of|to|into|on)\s+(?:the\s+)?$", re.IGNORECASE),
+    "place": re.compile(r"\b(?:in|at|near|from|to|into|on)\s+(?:the\s+)?$", re.IGNORECASE),
 }
 _NEGATION = re.compile(
     r"\b(?:not|never|no|nor|without|neither|none|cannot|unlike|instead of|rather than|failed to)\b|n't\b", re.IGNORECASE
