@@ -20,7 +20,7 @@ from tests.support.corpus import write_corpus
 
 faiss = pytest.importorskip("faiss", reason="needs the extra madke[dense]")
 
-COUNT = 3_000
+COUNT = 10_000
 DIMENSION = 32
 
 
@@ -73,13 +73,13 @@ def keys_found(index: Path, numbers: Sequence[int], k: int = 5) -> list[set[str]
 def test_each_type_is_built_in_several_files(kind: FaissType, least: float, corpus: Path, tmp_path: Path) -> None:
     def build(encoder: NoiseEncoder) -> Manifest:
         return build_index(
-            corpus, tmp_path / "index", "dense", encoder=encoder, faiss=kind, shard_rows=400, file_mb=0.02
+            corpus, tmp_path / "index", "dense", encoder=encoder, faiss=kind, shard_rows=2_000, file_mb=0.02
         )
 
     manifest, unused = build(NoiseEncoder()), NoiseEncoder()
 
     assert len([file for file in manifest.files if file.path.startswith("faiss/")]) > 1 or kind == "ivfpq"
-    numbers = range(0, COUNT, 50)
+    numbers = range(0, COUNT, 200)
     found = keys_found(tmp_path / "index", numbers)
     assert np.mean([str(n) in keys for n, keys in zip(numbers, found, strict=True)]) >= least
     assert build(unused) == manifest
@@ -88,7 +88,7 @@ def test_each_type_is_built_in_several_files(kind: FaissType, least: float, corp
 
 def test_inverted_lists_need_enough_vectors(tmp_path: Path) -> None:
     corpus = write_corpus(tmp_path / "few.jsonl")
-    with pytest.raises(UserError, match=r"cannot train IVF1,PQ4np: .*choose --faiss flat"):
+    with pytest.raises(UserError, match=r"--faiss ivfpq needs 9,984 passages or more, found 50; choose --faiss flat"):
         build_index(corpus, tmp_path / "index", "dense", encoder=NoiseEncoder(), faiss="ivfpq")
 
 

@@ -33,6 +33,8 @@ _BLOCK = 8 << 20
 _ANSWER_BYTES = 128 << 20
 _SAMPLE = 65_536
 """Training vectors: 256 for each of the 256 centroids of a product quantizer, as FAISS advises."""
+_FEWEST = 39 * 256
+"""Training vectors below which FAISS warns about a product quantizer."""
 _SAMPLE_PER_LIST = 64
 """Training vectors per inverted list; FAISS warns below 39."""
 _SAMPLE_BYTES = 2_000_000_000
@@ -46,6 +48,8 @@ def faiss_settings(kind: FaissType, count: int, dimension: int) -> dict[str, Any
     if kind == "hnsw":
         return {"factory": "HNSW32", "parameters": "efSearch=64", "file_mb": 1024.0}
     if kind == "ivfpq":
+        if count < _FEWEST:
+            raise UserError(f"--faiss ivfpq needs {_FEWEST:,} passages or more, found {count:,}; choose --faiss flat")
         lists = max(1, min(1 << round(math.log2(4 * math.sqrt(count))), count // _SAMPLE_PER_LIST))
         # Each byte of a quantizer encodes the same number of dimensions. "np": no training for Hamming distances.
         codes = next(n for n in range(max(1, dimension // 8), 0, -1) if dimension % n == 0)
@@ -219,10 +223,7 @@ def _trained(vectors: Sequence[Path], settings: DenseSettings, path: Path, input
     if not index.is_trained:
         lists = int(faiss.extract_index_ivf(index).nlist) if settings.factory.startswith("IVF") else 0
         rows = min(max(_SAMPLE, _SAMPLE_PER_LIST * lists), _SAMPLE_BYTES // (4 * settings.dimension))
-        try:
-            index.train(_sample(vectors, settings.shard_rows, rows))
-        except RuntimeError as error:
-            raise UserError(f"FAISS cannot train {settings.factory}: {_reason(error)}; choose --faiss flat") from None
+        index.train(_sample(vectors, settings.shard_rows, rows))
     _write(index, path)
     mark_finished(path, inputs)
     return index
