@@ -336,12 +336,6 @@ def is_finished(path: Path, inputs: Inputs) -> bool:
     return intact
 
 
-def made_from(path: Path) -> dict[str, str | int] | None:
-    """The inputs of a finished file; None without a record."""
-    inputs = _record(path).get("inputs")
-    return inputs if isinstance(inputs, dict) else None
-
-
 def any_finished(folder: Path) -> bool:
     """Whether the folder has a finished file."""
     return any(folder.glob(f"*{_RECORD}"))
