@@ -61,10 +61,6 @@ def test_what_cannot_be_printed(mine: Any) -> None:
     assert "reply.j2: missing" in refused("protocols", "--prompts", mine)
 
 
-OURS = "Which passages help to answer this?"
-THEIRS = "Kindly point to the helpful passages of this pool."
-
-
 def test_a_prompt_is_shown_as_it_is_sent() -> None:
     shown = madke("protocols", "prompt", "madke", "select").stdout
     assert shown.startswith("Debater 1: select, round 1\n\n--- system\nYou are a debater.")
@@ -84,14 +80,11 @@ def test_a_prompt_is_shown_as_it_is_sent() -> None:
 
 @pytest.fixture
 def pasted(tmp_path: Path) -> Path:
-    """A folder with a copy of madke, in whose selection prompt one sentence was replaced."""
+    """A folder with a copy of madke."""
     folder = tmp_path / "mine"
     done = madke("protocols", "copy", "madke", folder)
     assert done.returncode == 0, done.stderr
     assert f"use them with --prompts {folder}" in done.stdout
-    template = folder / "madke" / "select.j2"
-    assert OURS in template.read_text()
-    template.write_text(template.read_text().replace(OURS, THEIRS))
     return folder
 
 
