@@ -56,7 +56,7 @@ def test_a_read_only_folder_is_one_error(read_only: Any, there: bool) -> None:
 def test_a_device_or_a_pipe_is_never_replaced_by_a_file(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "device").symlink_to(os.devnull)  # a link, so that a fault cannot replace the machine's own device
-    with pytest.raises(UserError, match="cannot be written: it is a device, a pipe or a socket"):
+    with pytest.raises(UserError, match="cannot be written: it is a folder, a device, a pipe or a socket"):
         write_file(tmp_path / name, b"text")
     assert not (tmp_path / name).is_file()
     assert {path.name for path in tmp_path.iterdir()} == {"device", "pipe"}
