@@ -32,7 +32,7 @@ from madke.scoring.metrics import exact_match, token_f1
 from madke.scoring.scored import NO_GRADE
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
-from madke.tasks.answer_text import squad_normalize
+from madke.tasks.base import squad_normalize
 from madke.tasks.short_answer import same as same_answer
 
 FILES = {"NQ": "NQ_1800.json.gz", "TriviaQA": "TQ_1000.json.gz"}

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from madke.core.transcript import CitationCheck, QuoteStatus
 from madke.engine.parse import IDS, parse_citations
-from madke.tasks.units import UNITS
-from madke.tasks.words import SMALL_WORDS, stems, vocabulary, words
+from madke.tasks.words import SMALL_WORDS, UNITS, stems, vocabulary, words
 
 MIN_QUOTE = 12
 """Characters, after normalisation, of the shortest quote that is looked up."""

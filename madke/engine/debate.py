@@ -6,7 +6,7 @@ from madke.core import events
 from madke.core.chat import fields_of
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.core.transcript import Agreement, Final, Round, Transcript, Turn, outcome
+from madke.core.transcript import Final, Transcript, Turn, outcome
 from madke.engine.agreement import Evidence, agreement_of
 from madke.engine.protocol import Protocol, function_of
 from madke.engine.scene import Roles, Scene, citable_numbers, searchable
@@ -46,6 +46,11 @@ async def hold_debate(scene: Scene) -> Transcript:
     rounds = debate.past
     turns = [turn for entry in rounds for turn in entry.turns]
     turn_failed = any(turn.stance.status == "failed" or (turn.search and turn.search.error) for turn in turns)
+    texts, debaters = searchable(scene, range(len(scene.pool.passages))) or None, {d.name: d for d in scene.debaters}
+
+    def shown(turn: Turn) -> Sequence[int]:
+        return citable_numbers(scene, debaters[turn.agent], turn) if turn.agent in debaters else ()
+
     transcript = Transcript(
         **fields_of(scene.question),
         status=outcome(final.status),
@@ -61,7 +66,9 @@ async def hold_debate(scene: Scene) -> Transcript:
         pool=scene.pool_entries(),
         pool_partial=scene.pool.partial,
         usage=scene.usage_by_stage(),
-        agreement=_agreement(scene, rounds, final, debate.samples),
+        agreement=agreement_of(
+            rounds, final, Evidence(scene.task, scene.question, texts, shown), samples=debate.samples
+        ),
     )
     if scene.settle is not None:
         transcript = scene.settle(transcript)
@@ -88,13 +95,3 @@ def check_task(protocol: Protocol, task: BaseTask) -> None:
     if task.is_prose and what is not None:
         why = f"this protocol compares answers ({what}), and no two texts are the same"
         raise UserError(f"task {task.name!r}: {why}; take one with a judge or a summarizer, such as madke or moa")
-
-
-def _agreement(scene: Scene, rounds: Sequence[Round], final: Final, samples: bool) -> Agreement | None:
-    texts = searchable(scene, range(len(scene.pool.passages))) or None
-    debaters = {debater.name: debater for debater in scene.debaters}
-
-    def shown(turn: Turn) -> Sequence[int]:
-        return citable_numbers(scene, debaters[turn.agent], turn) if turn.agent in debaters else ()
-
-    return agreement_of(rounds, final, Evidence(scene.task, scene.question, texts, shown), samples=samples)

@@ -4,14 +4,13 @@ import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from hashlib import sha256
 from itertools import pairwise
 
 from madke.core.chat import Message
 from madke.core.question import Question
 from madke.core.stage import Spoken
-from madke.core.transcript import Remark, Round, Turn
+from madke.core.transcript import Round, Turn
 from madke.engine.agreement import Same, answer_groups, matcher, same_answers
 from madke.engine.settings import Order, Reads, readable_by
 from madke.tasks.base import BaseTask
@@ -66,12 +65,20 @@ def view(
     ``names`` are those of the cast, ``rounds`` the finished rounds, ``spoken`` the finished turns of a sequential
     round. Peers are shown in ``order``, then the remarks of other roles on the last round; ``same`` groups answers.
     """
-    hidden = _hidden_from(reads, agent, names)
+    # Given stances of agents outside the cast are not hidden.
+    place = names.index(agent)
+    readable_places = (readable_by(reads.topology, place, len(names)) or set()) - {place}
+    hidden = {name for n, name in enumerate(names) if n not in readable_places}
     newest = {turn.agent: (number, turn) for number, turn in _all_turns(rounds, ())}
     seen = replace(_own(reads, newest[agent][1] if agent in newest else None, rounds), chat=reads.chat)
     # A summary of the debate so far replaces the peers.
     peers = "none" if rounds and rounds[-1].digest is not None else reads.peers
-    remarks = tuple(_remarked(each, rounds[-1].n) for each in (rounds[-1].remarks if rounds else ()) if not each.error)
+    remarks = tuple(
+        Spoken(agent=each.role, text=each.text, round=entry.n)
+        for entry in rounds[-1:]
+        for each in entry.remarks
+        if not each.error
+    )
     if "history" in (peers, reads.own):
         everything = [*_all_turns(rounds, spoken)]
         readable: set[str] = set()
@@ -94,20 +101,11 @@ def view(
         shown = {name: (number, turn) for name, (number, turn) in newest.items() if number == len(rounds)}
     read_turns = [shown[name] for name in order if name in shown and name not in hidden]
     peer_of = {turn.agent: _shown(reads, turn, number) for number, turn in read_turns}
-    groups = _groups([turn for _, turn in read_turns], peer_of, same) if reads.grouped else ()
-    return replace(seen, peers=(*peer_of.values(), *remarks), groups=groups, reads=(*peer_of, *told))
-
-
-def _remarked(remark: Remark, number: int) -> Spoken:
-    return Spoken(agent=remark.role, text=remark.text, round=number)
-
-
-def _groups(turns: Sequence[Turn], shown: Mapping[str, Spoken], same: Same) -> tuple[Group, ...]:
-    """The turns by answer. ``shown``: agent -> its stance, as the reader sees it."""
-    return tuple(
-        Group(answer=group[0].stance.answer or "", members=tuple(shown[turn.agent] for turn in group))
-        for group in answer_groups(turns, same)
+    groups = tuple(
+        Group(answer=group[0].stance.answer or "", members=tuple(peer_of[turn.agent] for turn in group))
+        for group in (answer_groups([turn for _, turn in read_turns], same) if reads.grouped else ())
     )
+    return replace(seen, peers=(*peer_of.values(), *remarks), groups=groups, reads=(*peer_of, *told))
 
 
 def groups_without(groups: Sequence[Group], dropped: Sequence[Spoken]) -> tuple[Group, ...]:
@@ -148,19 +146,7 @@ def as_message(spoken: Spoken) -> Message:
 
 def without_tags(text: str, names: tuple[str, ...]) -> str:
     """Replace the ``<`` of all tags with these names, opening or closing, by ``(``."""
-    return _opening(names).sub("(", text) if "<" in text else text
-
-
-@cache
-def _opening(names: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"<(?=\W{{0,9}}(?:{'|'.join(names)})\b)", re.IGNORECASE)
-
-
-def _hidden_from(reads: Reads, reader: str, names: Sequence[str]) -> frozenset[str]:
-    """The debaters that a debater may not read, and itself. Given stances of agents outside the cast are not hidden."""
-    here = names.index(reader)
-    readable = readable_by(reads.topology, here, len(names)) or set()
-    return frozenset(name for place, name in enumerate(names) if place not in readable - {here})
+    return re.sub(rf"<(?=\W{{0,9}}(?:{'|'.join(names)})\b)", "(", text, flags=re.IGNORECASE) if "<" in text else text
 
 
 def _all_turns(rounds: Sequence[Round], spoken: Iterable[Turn]) -> list[tuple[int, Turn]]:
@@ -208,19 +194,12 @@ def reading_order(
     if order.by == "madc":
         same = matcher(task, question)
         scores = same_answers(turns, same)
-        for agent in _read_last(rounds):
-            scores[agent] = scores.get(agent, 0.0) * order.decay
+        for before, entry in pairwise(rounds):
+            spoke = {turn.agent for turn in before.turns if turn.stance.status != "failed"}
+            for agent in [agent for agent in reversed(entry.order) if agent in spoke][:1]:  # the one that was read last
+                scores[agent] = scores.get(agent, 0.0) * order.decay
         return _ascending(turns, scores, same), scores
     return tuple(turn.agent for turn in turns), {}
-
-
-def _read_last(rounds: Sequence[Round]) -> list[str]:
-    """The agent that was read last, for each round after the first."""
-    last = []
-    for before, entry in pairwise(rounds):
-        spoke = {turn.agent for turn in before.turns if turn.stance.status != "failed"}
-        last += [agent for agent in reversed(entry.order) if agent in spoke][:1]
-    return last
 
 
 def order_for(reader: str, turns: Sequence[Turn], names: Sequence[str], same: Same) -> tuple[str, ...]:

@@ -236,6 +236,15 @@ class Scene:
 
         while True:
             render = partial(self._messages, stage, round_n, kept, prompt, chat)
+            form = schema(kept.get("knowledge", ())) if schema and self.protocol.structured != "off" else None
+            if (
+                form is not None
+                and takes_schemas(self.cast[agent])
+                and "bound" in self.prompts.shows(stage, prompt=prompt)
+            ):
+                bound_form = BoundForm(schema=form, task=render(bound=True)[-1].content)
+            else:
+                bound_form = None
             request = ChatRequest(
                 messages=render(),
                 purpose=purpose,
@@ -243,7 +252,7 @@ class Scene:
                 max_tokens=self.protocol.max_tokens,
                 stop=self.protocol.stop_strings,
                 seed=call_seed(self.seed, purpose),
-                bound=self._bound(stage, agent, prompt, schema(kept.get("knowledge", ())) if schema else None, render),
+                bound=bound_form,
                 stage=self._stage(stage, kept),
                 on_delta=on_delta if self.deltas and self.listen is not None else None,
             )
@@ -278,15 +287,6 @@ class Scene:
             bound=request.bound is not None,
         )
         return StageReply(reply, self._context(request, agent, kept), bound)
-
-    def _bound(
-        self, stage: str, agent: str, prompt: str | None, schema: Schema | None, render: "Callable[..., _Messages]"
-    ) -> BoundForm | None:
-        """How to ask with a schema; None if protocol, template or model has no such form."""
-        if schema is None or self.protocol.structured == "off" or not takes_schemas(self.cast[agent]):
-            return None
-        has_form = "bound" in self.prompts.shows(stage, prompt=prompt)
-        return BoundForm(schema=schema, task=render(bound=True)[-1].content) if has_form else None
 
     def _context(self, request: ChatRequest, agent: str, values: Mapping[str, Any]) -> ParseContext:
         """What the parsers need of a request, from the values of its stage."""
@@ -365,15 +365,13 @@ class Scene:
         asked = {"prompt": prompt, "chat": chat, **{name: shown[name] for name in names if name in shown}}
         if (stage, bound) not in self._rendered or self._rendered[stage, bound][0] != asked:
             messages = self.prompts.render(stage, self.task, shown, prompt=prompt, chat=chat)
-            self._rendered[stage, bound] = asked, self._opened(messages)
+            first = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
+            if messages[first:] and messages[first].role == "assistant":
+                # Many chat templates refuse a first message of the assistant.
+                question = Message(role="user", content=self.question.question)
+                messages = (*messages[:first], question, *messages[first:])
+            self._rendered[stage, bound] = asked, messages
         return self._rendered[stage, bound][1]
-
-    def _opened(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The messages, with the question before a first one of the assistant, which many chat templates refuse."""
-        first = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
-        if messages[first:] and messages[first].role == "assistant":
-            return (*messages[:first], Message(role="user", content=self.question.question), *messages[first:])
-        return messages
 
     def _stage(self, name: str, values: Mapping[str, Any]) -> Stage:
         """The values of a call that the messages show, for stand-ins."""

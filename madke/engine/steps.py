@@ -249,14 +249,27 @@ class Debate:
     async def _simultaneous(self, n: int, views: Sequence[tuple[Debater, View]]) -> list[Turn]:
         """Simultaneous turns. Searched passages are numbered in the order of the cast, not of the replies."""
 
-        async def turn(debater: Debater, view: View) -> Turn:
+        async def whole(debater: Debater, view: View) -> Turn:
             return await self._speak(debater, n, view, await self._select(debater, n, view))
 
         if not self.scene.protocol.needs_search:
-            return await gather(turn(debater, view) for debater, view in views)
+            return await gather(whole(debater, view) for debater, view in views)
         selected = await gather(self._select(debater, n, view) for debater, view in views)
-        results = await gather(self._search(n, turn) for turn in selected)
-        searched = [self._with_hits(n, turn, hits) for turn, hits in zip(selected, results, strict=True)]
+        scene = self.scene
+
+        async def found(turn: Turn) -> Hits:
+            assert scene.retrieve is not None, "hold_debate() checks it"
+            purpose = scene.purpose("search", turn.agent, n)
+            return await scene.retrieve(turn.search.query, purpose) if turn.search is not None else Hits()
+
+        searched = []
+        for turn, hits in zip(selected, await gather(map(found, selected)), strict=True):
+            if turn.search is not None:
+                passages = () if hits.error is not None else hits.passages
+                ids = scene.add_passages(passages, turn.agent, n, turn.search.query)
+                turn = replace(turn, search=replace(turn.search, ids=ids, error=hits.error))
+                scene.tell(events.SearchMade, n=n, agent=turn.agent, search=turn.search)
+            searched.append(turn)
         return await gather(self._speak(d, n, view, turn) for (d, view), turn in zip(views, searched, strict=True))
 
     async def _select(self, debater: Debater, n: int, view: View) -> Turn:
@@ -276,21 +289,6 @@ class Debate:
         if selection.error is not None:
             turn = replace(turn, stance=Stance(status="failed", error=f"its selection failed: {selection.error}"))
         return replace(turn, selection=selection, search=search)
-
-    async def _search(self, n: int, turn: Turn) -> Hits:
-        if turn.search is None:
-            return Hits()
-        assert self.scene.retrieve is not None, "hold_debate() checks it"
-        return await self.scene.retrieve(turn.search.query, self.scene.purpose("search", turn.agent, n))
-
-    def _with_hits(self, n: int, turn: Turn, hits: Hits) -> Turn:
-        if turn.search is None:
-            return turn
-        passages = () if hits.error is not None else hits.passages
-        ids = self.scene.add_passages(passages, turn.agent, n, turn.search.query)
-        search = replace(turn.search, ids=ids, error=hits.error)
-        self.scene.tell(events.SearchMade, n=n, agent=turn.agent, search=search)
-        return replace(turn, search=search)
 
     async def _speak(self, debater: Debater, n: int, view: View, turn: Turn) -> Turn:
         scene = self.scene

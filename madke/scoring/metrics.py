@@ -12,7 +12,7 @@ from madke.core.question import Question
 from madke.core.registry import Registry
 from madke.core.transcript import Transcript
 from madke.tasks import BaseTask, get_task
-from madke.tasks.answer_text import has_words, squad_normalize
+from madke.tasks.base import has_words, squad_normalize
 
 _ROUNDING = 1e-9
 

@@ -4,8 +4,7 @@ import re
 from string import ascii_uppercase
 
 from madke.core.question import Question
-from madke.tasks.answer_text import bare, has_words, squad_normalize
-from madke.tasks.base import BaseTask
+from madke.tasks.base import BaseTask, bare, has_words, squad_normalize
 
 _LEAD_IN = r"(?i:(?:(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)(?:\s+is)?\s*:?\s*))?"
 _LETTER = re.compile(rf"{_LEAD_IN}[(\[]?(?P<letter>[A-Za-z])[)\]]?[.:,]?")

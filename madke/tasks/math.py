@@ -24,10 +24,8 @@ from typing import Any, NamedTuple
 
 from madke._util.assets import require
 from madke.core.question import Question
-from madke.tasks.answer_text import declines, unmarked
-from madke.tasks.base import BaseTask
-from madke.tasks.units import RATES, SIGNS, UNITS
-from madke.tasks.words import join_digits
+from madke.tasks.base import BaseTask, declines, unmarked
+from madke.tasks.words import RATES, SIGNS, UNITS, join_digits
 
 _AROUND = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), (r"\boxed{", "}"), (r"\fbox{", "}"))
 _EQUALS = re.compile(r"(?<![<>!])=|\\in(?![a-z])")

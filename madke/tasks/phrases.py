@@ -8,8 +8,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from madke.tasks.units import Quantities, quantities, spell_units
-from madke.tasks.words import NO_NAMES, SMALL_WORDS, Word, fold, join_digits, spelling, stems, vocabulary, words
+from madke.tasks.words import (
+    NO_NAMES,
+    SMALL_WORDS,
+    Quantities,
+    Word,
+    fold,
+    join_digits,
+    quantities,
+    spell_units,
+    spelling,
+    stems,
+    vocabulary,
+    words,
+)
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _MONTH = (

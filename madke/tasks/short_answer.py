@@ -21,8 +21,7 @@ from functools import lru_cache
 from itertools import takewhile
 
 from madke.core.question import Question
-from madke.tasks.answer_text import bare, declines, has_words
-from madke.tasks.base import BaseTask
+from madke.tasks.base import BaseTask, bare, declines, has_words
 from madke.tasks.phrases import (
     PARENTHESIS,
     SUBJECT,
@@ -36,8 +35,7 @@ from madke.tasks.phrases import (
     read_answer,
     same_name,
 )
-from madke.tasks.units import conflict, one_dimension
-from madke.tasks.words import CONTRASTS, SMALL_WORDS, Word, stems, vocabulary, words
+from madke.tasks.words import CONTRASTS, SMALL_WORDS, Word, conflict, one_dimension, stems, vocabulary, words
 
 _YES_NO_QUESTION = re.compile(
     r"\W*(?:yes or no\W+)?(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|might|may|must|am)"

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from madke._util.assets import require
 from madke.core.question import Question
-from madke.tasks.answer_text import bare, declines, squad_normalize, unmarked
-from madke.tasks.base import BaseTask
+from madke.tasks.base import BaseTask, bare, declines, squad_normalize, unmarked
 from madke.tasks.short_answer import ShortAnswer
 
 _SHORT_ANSWER = ShortAnswer()

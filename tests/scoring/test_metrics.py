@@ -6,7 +6,7 @@ import pytest
 from madke.core.question import Question
 from madke.scoring.metrics import METRICS
 from madke.tasks import TASKS
-from madke.tasks.answer_text import squad_normalize
+from madke.tasks.base import squad_normalize
 
 
 def asked(*golds: str, dataset: str | None = None) -> Question:

@@ -54,8 +54,7 @@ from madke.engine.parse.reply import (
     is_example,
     reading,
 )
-from madke.tasks.answer_text import declines, has_words
-from madke.tasks.base import BaseTask
+from madke.tasks.base import BaseTask, declines, has_words
 
 Marker = Literal["plain", "alone", "brackets", "parentheses", "boxed", "text"]
 r"""How a protocol asks for answers: "The answer is X.", the answer alone, in ``[X]``, ``(X)``, ``\boxed{X}``, free."""
@@ -283,7 +282,13 @@ def answer_of(
         ``copy``, ``none``.
     """
     if marker == "text":
-        return _whole(text, task, question)
+        whole = text.strip()
+        # The bare word "answer" may be a translation; in brackets it is an echoed placeholder.
+        is_marked = whole.strip(EMPHASIS).startswith(("[", "(", "<", "\\"))
+        is_echo = is_marked and is_placeholder(unwrap(whole))
+        if whole and not is_echo and (value := task.read(whole, question)) is not None:
+            return parsed_at(value, "text", (0, len(text)))
+        return nothing(None, "declined" if declines(whole) else "none")
     reader = AnswerReader(task, question, marker)
     parsed = _read(text, reader, shown=shown, cut=cut, context=context)
     if parsed.value is None or parsed.span is None or not reader.is_open:
@@ -294,17 +299,6 @@ def answer_of(
         return nothing(None)
     is_yes_no = reader.is_yes_no and parsed.value.lower() in ("yes", "no")
     return nothing(None, "example") if not is_yes_no and is_example(parsed.value, context) else parsed
-
-
-def _whole(text: str, task: BaseTask, question: Question) -> Parsed[str | None]:
-    reply = text.strip()
-    # The bare word "answer" may be a translation; in brackets it is an echoed placeholder.
-    is_marked = reply.strip(EMPHASIS).startswith(("[", "(", "<", "\\"))
-    is_echo = is_marked and is_placeholder(unwrap(reply))
-    value = task.read(reply, question) if reply and not is_echo else None
-    if value is None:
-        return nothing(None, "declined" if declines(reply) else "none")
-    return parsed_at(value, "text", (0, len(text)))
 
 
 @reading()
@@ -318,14 +312,19 @@ def _read(
     found = _marks(outside, reader)
     if cut:
         found = [mark for mark in found if re.search(r"\W", text[mark.span[1] - 1 :].rstrip()) or mark.rule == "alone"]
-    return (
+    parsed = (
         concluded(outside, found, reader)
         or _recorded(reply, reader)
         or mentioned(text, found if outside == text else _marks(text, reader), reader)
         or (yes_or_no(text, reader.value) if reader.is_yes_no else None)
         or (_last_number(text, reader) if reader.is_math else None)
-        or _without_mark(text, reader, context, cited=cited, cut=cut)
     )
+    if parsed is not None:
+        return parsed
+    if reader.is_open and not reader.is_math:
+        return plain_answer(text, reader.value, context, cited=cited, cut=cut)
+    is_given_back = any(is_placeholder(unwrap(text[start:end])) for start, end in outermost(text))
+    return nothing(None, "declined" if _declined(text) else "placeholder" if is_given_back else "none")
 
 
 _DISPLAYED = re.compile(r"\\\[([^\[\]\\=+^_{}\n]{1,100})\\\]")
@@ -351,7 +350,12 @@ _NAMED = re.compile(
 
 
 def _marks(text: str, reader: AnswerReader) -> list[Mark[str]]:
-    return sorted([*marks(text, reader), *_formed(text, reader), *_named(text, reader)], key=lambda mark: mark.span[1])
+    found = [*marks(text, reader), *_formed(text, reader)]
+    for named in list(_NAMED.finditer(text))[-MOST:] if not reader.is_open else ():  # letters called the right option
+        group = named.lastindex or 0
+        if (value := reader.value(named[group])) is not None:
+            found.append(Mark(value=value, span=named.span(group), rule="cue", rank="cue"))
+    return sorted(found, key=lambda mark: mark.span[1])
 
 
 def _formed(text: str, reader: AnswerReader) -> Iterator[Mark[str]]:
@@ -377,14 +381,6 @@ def _forms(text: str) -> Iterator[tuple[str, tuple[int, int], str]]:
     for form in _FORMS.finditer(text):
         rule = next(name for name in ("tagged", "hashes", "finish") if form[name] is not None)
         yield form[rule], form.span(), "tag" if rule == "tagged" else rule
-
-
-def _named(text: str, reader: AnswerReader) -> Iterator[Mark[str]]:
-    """Letters that are called the right option."""
-    for named in list(_NAMED.finditer(text))[-MOST:] if not reader.is_open else ():
-        group = named.lastindex or 0
-        if (value := reader.value(named[group])) is not None:
-            yield Mark(value=value, span=named.span(group), rule="cue", rank="cue")
 
 
 def _recorded(reply: Reply, reader: AnswerReader) -> Parsed[str | None] | None:
@@ -433,27 +429,9 @@ def _declined(text: str) -> bool:
     return any(declines(text[start:end]) for start, end in list(sentences(text))[-MOST:])
 
 
-def _without_mark(
-    text: str, reader: AnswerReader, context: ParseContext, *, cited: str, cut: bool
-) -> Parsed[str | None]:
-    if reader.is_open and not reader.is_math:
-        return plain_answer(text, reader.value, context, cited=cited, cut=cut)
-    if _declined(text):
-        return nothing(None, "declined")
-    is_given_back = any(is_placeholder(unwrap(text[start:end])) for start, end in outermost(text))
-    return nothing(None, "placeholder" if is_given_back else "none")
-
-
 def marked(answer: str, marker: Marker) -> str:
     """Put an answer into its marker."""
-    left, right = {
-        "plain": ("", ""),
-        "alone": ("", ""),
-        "brackets": "[]",
-        "parentheses": "()",
-        "boxed": ("\\boxed{", "}"),
-        "text": ("", ""),
-    }[marker]
+    left, right = {"brackets": ("[", "]"), "parentheses": ("(", ")"), "boxed": ("\\boxed{", "}")}.get(marker, ("", ""))
     return left + answer + right
 
 

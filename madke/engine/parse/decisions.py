@@ -52,8 +52,7 @@ from madke.engine.parse.reply import (
     is_example,
     reading,
 )
-from madke.tasks.answer_text import declines
-from madke.tasks.base import BaseTask
+from madke.tasks.base import BaseTask, declines
 from madke.tasks.choice import lettered
 
 # Selections.
@@ -392,17 +391,16 @@ def parse_confidence(reply: Reply, *, context: ParseContext = NO_CONTEXT) -> Par
     text = reply.text
     stated = list(_CONFIDENCE.finditer(text))[-MOST:]
     lines = [one for one in stated if not has_word(line_before(text, one.start()))]
-    found = [Mark(value=_share(one), span=one.span(), rule="stated") for one in stated]
+    found: list[Mark[float]] = []
+    for one in stated:
+        number = float((one["number"] or one["sure"]).replace(",", "."))
+        total = float(one["total"] or (100 if one["share"] or one["sure"] else 1))
+        value = number / total if total and 0 <= number <= total else None
+        found.append(Mark(value=value, span=one.span(), rule="stated"))
     parsed = settle(text, found, eq) or nothing(None)
     if parsed.status == "contradictory" and lines:
         parsed = settle(text, [one for one in found if one.span in [line.span() for line in lines]], eq) or parsed
     return nothing(None, "out_of_range") if parsed.value is None and parsed.status == "ok" else parsed
-
-
-def _share(stated: re.Match[str]) -> float | None:
-    number = float((stated["number"] or stated["sure"]).replace(",", "."))
-    total = float(stated["total"] or (100 if stated["share"] or stated["sure"] else 1))
-    return number / total if total and 0 <= number <= total else None
 
 
 # Replies that are bound by a JSON schema.
@@ -440,7 +438,12 @@ class BoundReply:
     @property
     def text(self) -> str:
         """The reply as people read it."""
-        lines = [*map(_in_marks, self.quotes or ()), self.reasoning.strip()]
+        lines = []
+        for quote in self.quotes or ():  # with its passage, in marks that it does not contain
+            text = " ".join(quote.text.split())
+            marks = next((pair for pair, barred in _MARKS.items() if barred.isdisjoint(text)), ('"', '"'))
+            lines.append(f"{text.join(marks)} [{quote.passage}].")
+        lines.append(self.reasoning.strip())
         if self.selected is not None:
             lines.append(f"Selected: {' '.join(f'[{n}]' for n in self.selected) or NONE}")
         lines += [f"Verdict: {self.verdict}"] if self.verdict else []
@@ -449,13 +452,6 @@ class BoundReply:
             # A stance ends as in free text.
             lines.append(f"Answer: {self.answer}" if self.quotes is None else f"The answer is {self.answer}.")
         return "\n".join(filter(None, lines))
-
-
-def _in_marks(quote: Quoted) -> str:
-    """A quote with its passage, as the parser of free text reads it: in marks that it does not contain."""
-    text = " ".join(quote.text.split())
-    first, last = next((pair for pair, barred in _MARKS.items() if barred.isdisjoint(text)), ('"', '"'))
-    return f"{first}{text}{last} [{quote.passage}]."
 
 
 def read_bound(text: str, schema: Schema) -> BoundReply | None:
@@ -471,15 +467,20 @@ def read_bound(text: str, schema: Schema) -> BoundReply | None:
         return None
     if not isinstance(value, dict) or value.keys() != {each.name for each in schema.fields}:
         return None
-    if not all(_fits(value[each.name], each) for each in schema.fields):
-        return None
-    return BoundReply(**{name: _kept(each) for name, each in value.items()})
-
-
-def _fits(value: Any, field: SchemaField) -> bool:
-    if field.numbers is not None:
-        return isinstance(value, list) and all(_is_item(each, field.with_texts, field.numbers) for each in value)
-    return isinstance(value, str) and (not field.words or value in field.words)
+    kept: dict[str, Any] = {}
+    for field in schema.fields:
+        found = value[field.name]
+        if field.numbers is None:
+            if not isinstance(found, str) or (field.words and found not in field.words):
+                return None
+            kept[field.name] = writable(found)
+        elif not isinstance(found, list) or not all(_is_item(each, field.with_texts, field.numbers) for each in found):
+            return None
+        else:
+            if field.with_texts:
+                found = [Quoted(writable(each["text"]), each["passage"]) for each in found if each["text"].strip()]
+            kept[field.name] = tuple(dict.fromkeys(found))
+    return BoundReply(**kept)
 
 
 def _is_item(value: Any, with_text: bool, numbers: Sequence[int]) -> bool:
@@ -487,14 +488,6 @@ def _is_item(value: Any, with_text: bool, numbers: Sequence[int]) -> bool:
         return type(value) is int and value in numbers
     is_record = isinstance(value, dict) and value.keys() == {"passage", "text"} and isinstance(value["text"], str)
     return is_record and _is_item(value["passage"], False, numbers)
-
-
-def _kept(value: Any) -> Any:
-    if isinstance(value, str):
-        return writable(value)
-    if any(isinstance(each, dict) for each in value):
-        value = [Quoted(writable(each["text"]), each["passage"]) for each in value if each["text"].strip()]
-    return tuple(dict.fromkeys(value))
 
 
 def bound_selection(reply: BoundReply, limit: int) -> Parsed[Selection]:

@@ -299,15 +299,12 @@ def standing(text: str, start: int, end: int) -> Standing:
     after = text[end : end + NEAR].replace("’", "'")  # noqa: RUF001
     stated = bool(_STATES.search(near))
     is_denied = _NOT_COUNTED_BEFORE.search(near) or _NOT_COUNTED_AFTER.match(after)
-    if is_denied or _is_glued(text, start, end) or (not stated and _CONDITIONAL.match(after)):
+    # Part of a word, a call (``f[0]``, but not ``Finish[Paris]``), a link or a formula.
+    glued_to = text[max(0, start - 9) : start].removesuffix("\\left")
+    is_glued = _GOES_ON.match(text, end) or (_WORD_END.search(glued_to) and not _CALL.search(glued_to))
+    if is_denied or is_glued or (not stated and _CONDITIONAL.match(after)):
         return "none"
     return "stated" if stated else "plain"
-
-
-def _is_glued(text: str, start: int, end: int) -> bool:
-    """Whether a bracket is part of a word, a call (``f[0]``, but not ``Finish[Paris]``), a link or a formula."""
-    near = text[max(0, start - 9) : start].removesuffix("\\left")
-    return bool(_GOES_ON.match(text, end) or (_WORD_END.search(near) and not _CALL.search(near)))
 
 
 # Marks.
@@ -401,11 +398,9 @@ def _cues(nouns: str, labels: str) -> re.Pattern[str]:
 
 def marks(text: str, reader: Reader[T]) -> list[Mark[T]]:
     """The marks of a reply, in order of their ends."""
-    return sorted([*_labelled(text, reader), *_bracketed(text, reader), *_lone_lines(text, reader)], key=_end)
-
-
-def _end(mark: Mark[T]) -> int:
-    return mark.span[1]
+    return sorted(
+        [*_labelled(text, reader), *_bracketed(text, reader), *_lone_lines(text, reader)], key=lambda mark: mark.span[1]
+    )
 
 
 def _labelled(text: str, reader: Reader[T]) -> Iterator[Mark[T]]:
@@ -502,9 +497,8 @@ def concluded(text: str, found: Sequence[Mark[T]], reader: Reader[T]) -> Parsed[
     conclusions = [mark for mark in found if mark.rank == "conclusion"]
     chosen = [mark for mark in conclusions if not mark.in_list] or conclusions
     settled = settle(text, [mark for mark in chosen if mark.rule != "placeholder"], reader.same)
-    if settled is None and chosen and not has_word(text[chosen[-1].span[1] :]):
-        return nothing(None, "placeholder")
-    return settled
+    is_placeholder = settled is None and chosen and not has_word(text[chosen[-1].span[1] :])
+    return nothing(None, "placeholder") if is_placeholder else settled
 
 
 def mentioned(text: str, found: Sequence[Mark[T]], reader: Reader[T]) -> Parsed[T | None] | None:

@@ -119,7 +119,8 @@ def records(text: str) -> Iterator[FormRecord]:
         elif depth:
             at, whole = _value_end(text, token.end())
             if at > token.end():
-                name, value = _field_key(token[1]), _decoded(text[token.end() : at])
+                name = " ".join(re.findall(r"[a-z0-9]+", token[1].lower()))
+                value = _decoded(text[token.end() : at])
                 fields.append(Field(key=name, value=value, span=(token.end(), at), whole=whole, depth=depth))
     if fields:
         yield FormRecord(fields=tuple(fields), span=(start, at), whole=False)
@@ -135,27 +136,21 @@ def own_records(text: str) -> list[FormRecord]:
     return own
 
 
-def _field_key(name: str) -> str:
-    return " ".join(re.findall(r"[a-z0-9]+", name.lower()))
-
-
 def _value_end(text: str, start: int) -> tuple[int, bool]:
-    """The end of the value at ``start``, and whether it is complete. A nested record has length 0."""
+    """The end of the value at ``start``, and whether it is complete. A nested record has length 0.
+
+    A string ends at a quotation mark after which the record continues or ends, since inner ones may be unescaped.
+    """
     first = text[start : start + 1]
     if first == "{":
         return start, True
-    if first in _STRING_ENDS:
-        return _string_end(text, start)
-    value = _BARE_VALUE.match(text, start)
-    end = value.end() if value else start
-    return end, end < len(text)
-
-
-def _string_end(text: str, start: int) -> tuple[int, bool]:
-    """The end of a string: a quotation mark after which the record continues or ends (inner ones may be unescaped)."""
+    if first not in _STRING_ENDS:
+        value = _BARE_VALUE.match(text, start)
+        end = value.end() if value else start
+        return end, end < len(text)
     line_end = None
-    for mark in _STRING_ENDS[text[start]].finditer(text, start + 1):
-        if mark.group().startswith("\\"):
+    for mark in _STRING_ENDS[first].finditer(text, start + 1):
+        if mark[0].startswith("\\"):
             continue
         if _AFTER_VALUE.match(text, mark.end()):
             return mark.end(), True
@@ -165,17 +160,16 @@ def _string_end(text: str, start: int) -> tuple[int, bool]:
 
 
 def _decoded(raw: str) -> str:
+    def unescaped(escape: re.Match[str]) -> str:
+        # An unpaired surrogate is not a character.
+        character = chr(int(escape[1], 16)) if escape[1] else escape[2] or {"n": "\n", "t": "\t"}[escape[3]]
+        return "?" if "\ud800" <= character <= "\udfff" else character
+
     if raw[:1] in _CLOSING:
         inner = raw[1:-1] if len(raw) > 1 and raw.endswith(_CLOSING[raw[0]]) else raw[1:]
-        return _ESCAPE.sub(_unescaped, inner).strip()
+        return _ESCAPE.sub(unescaped, inner).strip()
     value = raw.strip()
     return "" if value.lower() in ("none", "null", "n/a") else value
-
-
-def _unescaped(escape: re.Match[str]) -> str:
-    # An unpaired surrogate is not a character.
-    character = chr(int(escape[1], 16)) if escape[1] else escape[2] or {"n": "\n", "t": "\t"}[escape[3]]
-    return "?" if "\ud800" <= character <= "\udfff" else character
 
 
 # The reply.
@@ -259,22 +253,17 @@ def _spaced(match: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", match[0])
 
 
-def _container(found: re.Match[str]) -> tuple[str, bool]:
-    """The name of a delimiter's container, and whether it can only close one."""
-    kind = found.lastgroup or ""
-    if kind in ("tag", "bb"):
-        return found[kind].lower(), bool(found[f"end_{kind}"])
-    if kind == "env":
-        return found["env"], found["tex"].lower() == "end"
-    return kind.removeprefix("end_"), kind.startswith("end_")
-
-
 def _without_containers(text: str) -> str:
     """Without fences, tags and blocks. Only the delimiters go where one is the whole reply, or a record in a fence."""
     spans: list[tuple[str, int, int, int, int]] = []
     opened: tuple[str, re.Match[str]] | None = None
     for found in _DELIMITER.finditer(text):
-        name, closes = _container(found)
+        kind = found.lastgroup or ""
+        name, closes = kind.removeprefix("end_"), kind.startswith("end_")
+        if kind in ("tag", "bb"):
+            name, closes = found[kind].lower(), bool(found[f"end_{kind}"])
+        elif kind == "env":
+            name, closes = found["env"], found["tex"].lower() == "end"
         if opened is not None and name == opened[0] and (closes or name in ("fence", "marks")):
             spans.append((name, *opened[1].span(), *found.span()))
             opened = None
@@ -420,12 +409,11 @@ def _led_until(text: str, label: re.Match[str]) -> int | None:
     """The end of its line or, alone on it, of the paragraph after it. A name alone at the end leads nothing."""
     line = line_after(text, label.end())
     end = label.end() + len(line)
-    if has_word(line):
-        return end
-    if following := re.compile(r"\S").search(text, end):
+    following = None if has_word(line) else re.compile(r"\S").search(text, end)
+    if following:
         close = _PARAGRAPH_END.search(text, following.start())
         return close.start() if close else end
-    return end if label[0].rstrip().endswith(":") else None
+    return end if has_word(line) or label[0].rstrip().endswith(":") else None
 
 
 def _is_own(text: str, label: re.Match[str], speakers: list[re.Match[str]], speaker: str) -> bool:
@@ -512,7 +500,7 @@ def _in_word(text: str, place: int) -> bool:
 def _copies(text: str, runs: frozenset[tuple[str, ...]]) -> list[tuple[int, int, bool]]:
     """Spans of the sentences that have words, and whether all words of each are copied."""
     tokens = list(_TOKEN.finditer(text))
-    words = [_key(token[0]) for token in tokens]
+    words = [token[0].lower() if not token[0].isspace() else "\n" for token in tokens]
     copied = [False] * len(words)
     for n in range(len(words) - min_copied_words + 1):
         if tuple(words[n : n + min_copied_words]) in runs:
@@ -531,17 +519,13 @@ def _copies(text: str, runs: frozenset[tuple[str, ...]]) -> list[tuple[int, int,
 
 @lru_cache(maxsize=64)
 def _runs(text: str) -> frozenset[tuple[str, ...]]:
-    words = [_key(token[0]) for token in _TOKEN.finditer(text)]
+    words = [token.lower() if not token.isspace() else "\n" for token in _TOKEN.findall(text)]
     return frozenset(tuple(words[n : n + min_copied_words]) for n in range(len(words) - min_copied_words + 1))
 
 
 @lru_cache(maxsize=64)
 def _examples(frame: str) -> frozenset[str]:
     return frozenset(filter(None, (_bare(content) for form in _EXAMPLES for content in form.findall(frame))))
-
-
-def _key(token: str) -> str:
-    return token.lower() if not token.isspace() else "\n"
 
 
 def _folded(text: str) -> str:
@@ -602,7 +586,7 @@ def without_control_tokens(text: str) -> str:
         return text
     text = _INSIDE.sub("", text)
     start = 0
-    while (token := _ENDS.match(text, skipped := _spaces(text, start))) is not None:
+    while (token := _ENDS.match(text, skipped := len(text) - len(text[start:].lstrip()))) is not None:
         start = token.end()
         following = _ROLE.match(text, start)
         if following and (_ENDS.match(text, following.end()) or "\n" in text[start : following.end()]):
@@ -613,15 +597,9 @@ def without_control_tokens(text: str) -> str:
     return text[start : end.start() if end else len(text)].rstrip() if start or end else text
 
 
-def _spaces(text: str, start: int) -> int:
-    return start + len(text[start:]) - len(text[start:].lstrip())
-
-
 def _is_record(text: str) -> bool:
-    if not text.startswith("{"):
-        return False
     try:
-        return isinstance(json.loads(text), dict)
+        return text.startswith("{") and isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
 
