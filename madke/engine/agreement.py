@@ -49,10 +49,7 @@ def answer_groups(turns: Sequence[Turn], same: Same) -> list[list[Turn]]:
 
 
 def agreed(turns: Sequence[Turn], same: Same, share: float = 1) -> bool:
-    """Whether at least two debaters spoke, every stance was parsed, and each pair of answers is the same.
-
-    With a smaller ``share``: whether that share of the debaters who spoke is in one group of answers.
-    """
+    """Whether at least two debaters spoke and all their answers are parsed and the same, or that ``share`` of them."""
     answers = [turn.stance.answer for turn in turns if turn.stance.status != "failed"]
     if len(answers) < 2:
         return False
@@ -115,11 +112,7 @@ class Evidence:
         return tuple(n for n in numbers if self.task.contained(answer, self.texts.get(n, ""), self.question))
 
     def quotes(self, turns: Sequence[tuple[int, Turn]]) -> tuple[Quote, ...]:
-        """The quotes in the stances of some turns (round, turn), each once: debaters repeat themselves.
-
-        A text in quotation marks that names no passage is one only if a passage has it, and the question does not:
-        titles stand in quotation marks too.
-        """
+        """The quotes in the stances of some turns (round, turn), each once: debaters repeat themselves."""
         first: dict[tuple[object, ...], Quote] = {}
         for n, turn in turns if self.texts else ():
             for text, passage in parse_quotes(turn.stance.text):
@@ -302,10 +295,7 @@ class ConflictMap:
 
 
 def conflicts_of(transcript: Transcript, task: BaseTask, texts: Texts | None) -> ConflictMap | None:
-    """The map of a debate; None if nobody gave an answer, and for prose, whose texts no matcher compares.
-
-    ``texts``: pool number -> title and text of the passage; None if they are not at hand, and nothing is looked up.
-    """
+    """The map of a debate; None if nobody gave an answer, and for prose, whose texts no matcher compares."""
     pool, question = {entry.n for entry in transcript.pool}, asked_question(transcript)
     evidence, same = Evidence(task, question, texts, lambda turn: pool), matcher(task, question)
     said = [(entry.n, turn) for entry in transcript.rounds for turn in entry.turns]

@@ -178,11 +178,7 @@ def looked_up(text: str, question: str, passages: Mapping[int, str]) -> str:
 
 
 def merged(text: str, question: str, stances: Sequence[str]) -> tuple[str, CitationCheck]:
-    """A summary with no other citations than those of the stances that it merges.
-
-    A citation is kept if a stance has it in a sentence about the same thing, and removed otherwise. A sentence that
-    repeats one of a stance gets back the citations that it lost.
-    """
+    """A summary with no other citations than those of the stances that it merges."""
     related = _relation(question)
     cited = [each for stance in stances for each in cited_sentences(stance) if each.citations]
     said = [(each.bare, normalised(each.bare), each.citations) for each in cited]
@@ -214,10 +210,7 @@ def _citing(sentence: Sentence, numbers: Sequence[int]) -> str:
 
 
 def _relation(question: str) -> Callable[[str, str], bool]:
-    """Whether a sentence shares a word with another text that is not a small word, a unit, or in the question.
-
-    A sentence without such words passes. In Chinese, Japanese and Korean, characters stand for words.
-    """
+    """Whether a sentence shares a word with another text that is not a small word, a unit, or in the question."""
     content = cache(_content)  # each sentence is compared with many
     asked = content(question)
 

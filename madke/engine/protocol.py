@@ -39,11 +39,7 @@ class Protocol(Settings, frozen=True, extra="forbid"):
 
     @cached_property
     def trace(self) -> Trace:
-        """A simulated debate: who speaks, who reads whom, and what it needs.
-
-        Raises:
-            UserError: The function refuses a value, or breaks.
-        """
+        """A simulated debate: who speaks, who reads whom, and what it needs."""
         return simulated(function_of(self.function), self, self.values)
 
     @property
@@ -125,10 +121,7 @@ def help_of(function: ProtocolFunction) -> dict[str, str]:
 
 
 def as_protocol(value: Any) -> Any:
-    """The settings of a mapping, as the record of its function; those that 0.4.0 wrote, as the nearest one's.
-
-    A function of one's own that nobody has given in this process is not imported: its settings are kept as they are.
-    """
+    """The settings of a mapping, as the record of its function; those that 0.4.0 wrote, as the nearest one's."""
     if not isinstance(value, Mapping):
         return value
     name = value.get("function")
@@ -180,38 +173,10 @@ def present_name(name: str) -> str | None:
 
 
 def settings_of_0_4(old: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a protocol that 0.4.0 wrote, with the function that does most of what it did.
-
-    They serve scores and reports. Settings that the function does not have are among them.
-    """
+    """The settings of a protocol that 0.4.0 wrote, with the function that does most of what it did."""
     knowledge, talk, sees = old.get("knowledge") or {}, old.get("talk") or {}, dict(old.get("sees") or {})
     first, later = talk.get("first", "simultaneous"), talk.get("later", "simultaneous")
-    if later == "simultaneous_with_summary":
-        later, sees["peers"] = first, "last_round"
-    sees["chat"] = sees.pop("form", "text") == "chat"
-    stop = old.get("stop", "judge")
-    return {
-        **{name: value for name, value in old.items() if name not in RENAMED},
-        **knowledge,
-        "function": _function(old),
-        "reads": sees,
-        "talk": first if first == later else "sequential_later" if later == "sequential" else "simultaneous",
-        "layers": talk.get("groups"),
-        "summarized": talk.get("later") == "simultaneous_with_summary",
-        "end": "pick" if old.get("finish") == "judge_pick" else "overlap",
-        "early_stop": stop if stop == "budget" else None,
-    }
-
-
-def _function(old: Mapping[str, Any]) -> str:
-    sees, finish = old.get("sees") or {}, old.get("finish", "summarizer")
-    reads_nothing = (sees.get("peers"), sees.get("own")) == ("none", "none")
-    if (old.get("talk") or {}).get("groups"):
-        return "vote" if reads_nothing else "moa"
-    if finish == "only":
-        return "self_reflect" if old.get("stop") == "satisfied" else "alone"
-    if finish == "majority":
-        return "vote" if reads_nothing else "chateval" if sees.get("peers") == "history" else "mad"
+    finish, stop = old.get("finish", "summarizer"), old.get("stop", "judge")
     by_finish = {
         "agreed_or_summarizer": "gated",
         "judge_extract": "liang",
@@ -219,6 +184,24 @@ def _function(old: Mapping[str, Any]) -> str:
         "convergence": "lemmas",
         "rerank": "best_of",
         "weighted": "reconcile",
+        "only": "self_reflect" if stop == "satisfied" else "alone",
+        "majority": "chateval" if sees.get("peers") == "history" else "mad",
     }
-    stable = old.get("stop") == "stability"
-    return by_finish.get(finish, "per_document" if stable else "madke")
+    function = by_finish.get(finish, "per_document" if stop == "stability" else "madke")
+    if talk.get("groups") or finish == "majority":
+        reads_nothing = (sees.get("peers"), sees.get("own")) == ("none", "none")
+        function = "vote" if reads_nothing else "moa" if talk.get("groups") else function
+    if later == "simultaneous_with_summary":
+        later, sees["peers"] = first, "last_round"
+    sees["chat"] = sees.pop("form", "text") == "chat"
+    return {
+        **{name: value for name, value in old.items() if name not in RENAMED},
+        **knowledge,
+        "function": function,
+        "reads": sees,
+        "talk": first if first == later else "sequential_later" if later == "sequential" else "simultaneous",
+        "layers": talk.get("groups"),
+        "summarized": talk.get("later") == "simultaneous_with_summary",
+        "end": "pick" if finish == "judge_pick" else "overlap",
+        "early_stop": stop if stop == "budget" else None,
+    }

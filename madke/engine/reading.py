@@ -60,11 +60,7 @@ def view(
     order: Sequence[str],
     same: Same,
 ) -> View:
-    """What ``reads`` lets ``agent`` see in its turn.
-
-    ``names`` are those of the cast, ``rounds`` the finished rounds, ``spoken`` the finished turns of a sequential
-    round. Peers are shown in ``order``, then the remarks of other roles on the last round; ``same`` groups answers.
-    """
+    """What ``reads`` lets ``agent`` see in its turn."""
     # Given stances of agents outside the cast are not hidden.
     place = names.index(agent)
     readable_places = (readable_by(reads.topology, place, len(names)) or set()) - {place}
@@ -176,11 +172,7 @@ def by_cast(turns: Sequence[Turn], names: Sequence[str]) -> list[Turn]:
 def reading_order(
     order: Order, rounds: Sequence[Round], names: Sequence[str], *, question: Question, task: BaseTask, seed: str
 ) -> tuple[tuple[str, ...], Mapping[str, float]]:
-    """The reading order of the round after ``rounds``, for all readers, and each agent's score (only for ``madc``).
-
-    In the first round it is the order of the cast (``names``) or a random one, which depends on ``seed``. The orders by
-    truth compare answers with the question's golds; ``madc`` uses the task's matcher.
-    """
+    """The reading order of the round after ``rounds``, for all readers, and each agent's score (only for ``madc``)."""
     if order.by == "random":
         spoke = [turn.agent for turn in rounds[-1].turns] if rounds else names
         return tuple(random.Random(sha256(seed.encode()).digest()).sample(list(spoke), len(spoke))), {}

@@ -126,10 +126,8 @@ class Scene:
     """Numbered passages; ignored if the protocol has no ``sources``. Grows if debaters search."""
     _: KW_ONLY
     task: BaseTask
-    """The answer format of ``question.task``."""
     prompts: Prompts
     repeat: int = 0
-    """0-based."""
     seed: int | None = None
     """The run's sampling seed; each call derives its own. None leaves sampling to the server."""
     first_round: Sequence[Turn] = ()
@@ -138,27 +136,19 @@ class Scene:
     retrieve: Retrieve | None = None
     score_answers: ScoreAnswers | None = None
     settle: Callable[[Transcript], Transcript] | None = None
-    """Changes the transcript at the end, such as to defer its answer."""
     listen: Listener | None = None
-    """Receives each event of :mod:`madke.core.events` when it happens."""
     deltas: bool = False
-    """Whether it also receives the parts of streamed replies."""
     clock: Callable[[], float] = lambda: 0.0
-    """Returns seconds, for the times of events."""
     began: float = field(init=False)
     usage: dict[str, StageUsage] = field(init=False)
     turn_usage: dict[str, StageUsage] = field(default_factory=dict, init=False)
-    """Debater -> what its turn has used so far."""
     prepared: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
-    """Debater -> stage -> text."""
     unprepared: dict[str, str] = field(default_factory=dict, init=False)
-    """Debater -> why its preparation failed."""
     found: dict[int, PoolEntry] = field(default_factory=dict, init=False)
     """Pool number -> entry, for passages that debaters' searches added."""
     debaters: tuple[Debater, ...] = field(init=False)
     """Who debates: the cast, with ``select: one_each`` as many as there are passages, but at least one."""
     marker: Marker = field(init=False)
-    """How replies state the answer: ``text`` if answers of the task are texts."""
     weighs: bool = field(default=False, init=False)
     """Whether stances state a confidence, since the answers are weighed."""
     decides: bool = field(default=False, init=False)
@@ -168,8 +158,6 @@ class Scene:
     shared: dict[str, Any] = field(init=False)
     """The values that all templates can show."""
     _lines: dict[int, ShownPassage] = field(default_factory=dict, init=False)
-    _rendered: dict[tuple[str, bool], "_Rendered"] = field(default_factory=dict, init=False)
-    """Stage, bound or not -> its last prompt: debaters who are shown the same share it."""
     _prompts: list[_Prompt] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -220,11 +208,9 @@ class Scene:
         schema: Schemas | None = None,
         chat: bool = False,
     ) -> "StageReply":
-        """Make one call of a stage to the model of ``agent`` in a round (1-based).
+        """Make one call of a stage in a round (1-based); ``values`` are its variables, ``knowledge`` pool numbers.
 
-        ``values`` are the stage's variables; ``knowledge`` holds pool numbers. If the prompt is too long, the first
-        ``droppable`` items of ``history``, ``peers`` or ``stances`` may be dropped. ``schema`` gives that of the reply
-        for the passages shown. ``chat``: the history is shown as chat messages.
+        If the prompt is too long, the first ``droppable`` of ``history``, ``peers`` or ``stances`` may be dropped.
         """
         debater = next((debater for debater in self.debaters if debater.name == agent), None)
         prompt, temperature = (debater.prompt, debater.temperature) if debater else (None, None)
@@ -236,15 +222,11 @@ class Scene:
 
         while True:
             render = partial(self._messages, stage, round_n, kept, prompt, chat)
-            form = schema(kept.get("knowledge", ())) if schema and self.protocol.structured != "off" else None
-            if (
-                form is not None
-                and takes_schemas(self.cast[agent])
-                and "bound" in self.prompts.shows(stage, prompt=prompt)
-            ):
-                bound_form = BoundForm(schema=form, task=render(bound=True)[-1].content)
-            else:
-                bound_form = None
+            form = None
+            if schema and self.protocol.structured != "off" and takes_schemas(self.cast[agent]):
+                fields = schema(kept.get("knowledge", ()))
+                if fields is not None and "bound" in self.prompts.shows(stage, prompt=prompt):
+                    form = BoundForm(schema=fields, task=render(bound=True)[-1].content)
             request = ChatRequest(
                 messages=render(),
                 purpose=purpose,
@@ -252,7 +234,7 @@ class Scene:
                 max_tokens=self.protocol.max_tokens,
                 stop=self.protocol.stop_strings,
                 seed=call_seed(self.seed, purpose),
-                bound=bound_form,
+                bound=form,
                 stage=self._stage(stage, kept),
                 on_delta=on_delta if self.deltas and self.listen is not None else None,
             )
@@ -361,17 +343,13 @@ class Scene:
         if as_chat and values.get("history"):
             chat = tuple(map(as_message, values["history"]))
             shown |= {"history": (), "own": None}
-        names = self.prompts.shows(stage, prompt=prompt)
-        asked = {"prompt": prompt, "chat": chat, **{name: shown[name] for name in names if name in shown}}
-        if (stage, bound) not in self._rendered or self._rendered[stage, bound][0] != asked:
-            messages = self.prompts.render(stage, self.task, shown, prompt=prompt, chat=chat)
-            first = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
-            if messages[first:] and messages[first].role == "assistant":
-                # Many chat templates refuse a first message of the assistant.
-                question = Message(role="user", content=self.question.question)
-                messages = (*messages[:first], question, *messages[first:])
-            self._rendered[stage, bound] = asked, messages
-        return self._rendered[stage, bound][1]
+        messages = self.prompts.render(stage, self.task, shown, prompt=prompt, chat=chat)
+        first = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
+        if messages[first:] and messages[first].role == "assistant":
+            # Many chat templates refuse a first message of the assistant.
+            question = Message(role="user", content=self.question.question)
+            messages = (*messages[:first], question, *messages[first:])
+        return messages
 
     def _stage(self, name: str, values: Mapping[str, Any]) -> Stage:
         """The values of a call that the messages show, for stand-ins."""
@@ -425,11 +403,6 @@ class Scene:
         return {**values, "knowledge": remaining}, replace(truncated, passages=(*truncated.passages, *dropped))
 
 
-_Messages = tuple[Message, ...]
-_Rendered = tuple[Mapping[str, Any], _Messages]
-"""Values and messages."""
-
-
 class StageReply(NamedTuple):
     """What came back from a call."""
 
@@ -440,10 +413,7 @@ class StageReply(NamedTuple):
     """The values of a reply that keeps to the schema of its request; None for free text."""
 
     def fields(self, parsed: parse.Parsed[Any] | None = None) -> dict[str, Any]:
-        """The fields of a record: what came back and, if it was read, status and rule.
-
-        The status is ``cut`` if the reply was stopped before it said anything that can be read.
-        """
+        """The fields of a record: what came back and, if it was read, status and rule."""
         found = fields_of(self.called)
         if parsed is None:
             return found
@@ -505,10 +475,7 @@ class Roles:
         return replace(parsed.value, **reply.fields(parsed)), Search(query=queries[0]) if queries else None
 
     async def speak(self, debater: Debater, round_n: int, numbers: Sequence[int], view: View) -> Stance:
-        """Ask a debater for its stance, with the passages ``numbers``. Eq. 3 in round 1; Eq. 4 as a reply to ``view``.
-
-        A stance with a schema is reasons with quotes, and then an answer: no text, no lone answer, no confidence.
-        """
+        """Ask a debater for its stance, with the passages ``numbers``: Eq. 3, or Eq. 4 as a reply to ``view``."""
         scene, task = self.scene, self.scene.task
         stage = "speak" if view.empty else "reply"
         asks_quotes = scene.protocol.cite or task.cites

@@ -46,7 +46,6 @@ class SimulatedCall(NamedTuple):
     agent: str
     round: int
     reads: tuple[str, ...] = ()
-    """Whose stances a turn reads."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +55,6 @@ class World:
     calls: tuple[SimulatedCall, ...] = ()
     rounds: int = 0
     by: str = ""
-    """Where the answer comes from."""
     stop_reason: str = ""
 
 
@@ -65,9 +63,7 @@ class Trace:
     """What the simulation of a protocol found out."""
 
     agree: World = World()
-    """All debaters always agree, and so say judge and reviews."""
     differ: World = World()
-    """No two answers are ever the same."""
     samples: bool = False
     """Whether all rounds are samples of one vote."""
     compares: str | None = None
@@ -80,7 +76,6 @@ class Trace:
     """The order that uses gold answers: the debate is then an analysis, not a prediction."""
     needs_answer_scorer: bool = False
     shown: Mapping[str, Any] = field(default_factory=dict)
-    """Further values that templates can show."""
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -197,11 +192,7 @@ _known: dict[tuple[Function, str], Trace] = {}
 
 
 def simulated(function: Function, settings: Settings, values: Mapping[str, Any]) -> Trace:
-    """The trace of a protocol's function with these settings.
-
-    Raises:
-        UserError: The function or a step refuses a value; or the function breaks, which is a bug in it.
-    """
+    """The trace of a protocol's function with these settings."""
     key = (function, repr(settings.model_dump(exclude={"source"})))
     if key not in _known:
         if len(_known) > 500:

@@ -86,10 +86,7 @@ class Variant:
         prompt: str | None = None,
         chat: Sequence[Message] = (),
     ) -> tuple[Message, ...]:
-        """The messages of a stage: its non-empty blocks, with ``chat`` before the last; equal roles are joined.
-
-        A task's wording is its own ``wording``, with the keys of a task file, or its file in ``prompts/tasks``.
-        """
+        """The messages of a stage: its non-empty blocks, with ``chat`` before the last; equal roles are joined."""
         name, wording = self.template(stage, prompt), self._wording(task)
         marker: Marker = "text" if wording.is_prose else self.protocol.marker
         examples = wording.examples[: self.protocol.examples]
@@ -160,11 +157,7 @@ class Variant:
         return there if os.path.lexists(there) and not os.path.lexists(here) else here
 
     def in_words(self, wording: str | Path) -> Variant:
-        """A copy in other words: ``paper``, or a file of one's own (:mod:`madke.engine.wording`).
-
-        Raises:
-            UserError: The file has no prompts of this protocol, or a prompt of a stage that the protocol lacks.
-        """
+        """A copy in other words: ``paper``, or a file of one's own (:mod:`madke.engine.wording`)."""
         words, file = wording_of(wording, self.name), wording_file(wording)
         stages = {name.partition(".")[0] for name in words.stages}
         if strange := sorted(stages - {*self.protocol.stages}):
@@ -206,10 +199,7 @@ class Variant:
         return variant
 
     def with_sources(self, names: Sequence[str], settings: Mapping[str, Any] = MappingProxyType({})) -> Variant:
-        """A copy with these knowledge sources (empty: no knowledge) and these settings.
-
-        If ``per_source`` is a number for each source, sources that it does not name get the default.
-        """
+        """A copy with these knowledge sources (empty: no knowledge) and these settings."""
         own: dict[str, Any] = {"sources": list(names)}
         protocol = self.protocol
         if isinstance(protocol.per_source, dict):
@@ -289,10 +279,7 @@ def load_variant(name: str, prompts: Path | None = None) -> Variant:
 
 
 def own_variant(function: ProtocolFunction, prompts: Path | None = None) -> Variant:
-    """A protocol's function of your own, with the templates of its folder; those that it lacks are madke's.
-
-    Its folder in ``prompts`` has the function's name. A ``protocol.yaml`` there may hold values and a ``source``.
-    """
+    """A protocol's function of your own, with the templates of its folder; those that it lacks are madke's."""
     name, named = name_of(function), function.__name__
     folder = base = asset("prompts", "madke")
     own = settings_of(function)(function=name, source=f"the function {name}")
@@ -447,11 +434,7 @@ _ONLY_EXTENDS = re.compile(r"\s*(?:\{#.*?#\}\s*)*\{%-?\s*extends\s+\"([^\"]+)\"\
 
 
 def copy_variant(variant: Variant, folder: Path) -> list[Path]:
-    """Write a copy of a variant to ``folder``, which must not exist; return its files.
-
-    The shared templates that its own extend and include are copied too, so that all words can be replaced. Until then
-    its prompts are those of the variant. Each stage's template begins with a comment: the values that it gets.
-    """
+    """Write a copy of a variant to ``folder``, which must not exist; return its files."""
     if folder.exists():
         raise UserError("exists already; give another folder, or remove this one", file=folder)
     texts = {file.name: read_prompt(file) for file in sorted(variant.folder.iterdir()) if _is_prompt(file)}

@@ -23,10 +23,7 @@ _SHORT_WORD = re.compile(r"\b[A-Za-z]{1,2}\.\Z")
 
 
 def unmarked(text: str) -> str:
-    """The text on one line, without emphasis and quotes around the whole of it: ``Paris`` for ``**"Paris"**``.
-
-    Marks that also occur inside the text stay: ``"Yes" and "no"``.
-    """
+    """The text on one line, without emphasis and quotes around the whole of it: ``Paris`` for ``**"Paris"**``."""
     text = " ".join(text.split())
     for _ in range(_LAYERS):
         text = _without_pair(text)
@@ -185,10 +182,7 @@ class BaseTask:
         return a.casefold() == b.casefold()
 
     def clearly_differ(self, a: str, b: str, question: Question) -> bool:
-        """Whether no judge needs to say that two answers differ, which the matcher does not call the same.
-
-        So it is with answers from a fixed list. Free texts leave it to a judge.
-        """
+        """Whether two answers that are not the same differ so that no judge is needed: here, those of a fixed list."""
         return bool(self.choices or question.choices)
 
     def accepts(self, answer: str, question: Question) -> bool:

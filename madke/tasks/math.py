@@ -90,13 +90,10 @@ def _unwrapped(text: str) -> str:
     for opening, closing in _AROUND:
         if text.startswith(opening) and text.endswith(closing) and len(text) >= len(opening) + len(closing):
             inner = text[len(opening) : len(text) - len(closing)]
-            if opening not in inner and (closing != "}" or _closed(inner)):
+            depths = accumulate((character == "{") - (character == "}") for character in inner)
+            if opening not in inner and (closing != "}" or min(depths, default=0) >= 0):
                 return inner.strip()
     return text
-
-
-def _closed(text: str) -> bool:
-    return all(depth >= 0 for depth in accumulate((character == "{") - (character == "}") for character in text))
 
 
 def _solved(one: Expression, other: Expression) -> tuple[str, str]:
@@ -281,7 +278,11 @@ def _equivalent(left: str, right: str) -> bool:
     # The library warns once that no timeout is set.
     logging.getLogger(math_verify.__name__).setLevel(logging.ERROR)
     try:
-        return _with_fuel(lambda: _verified(left, right))
+        # The library's comparison is not symmetric; ours must be.
+        pairs = ((left, right), (right, left))
+        return _with_fuel(
+            lambda: any(math_verify.verify(_parsed(one), _parsed(two), timeout_seconds=None) for one, two in pairs)
+        )
     except (_OutOfFuel, Exception):  # noqa: BLE001 - On hostile text the library can raise anything.
         return False
 
@@ -316,14 +317,6 @@ def _depth(text: str) -> int | None:
             return None
         previous = character
     return deepest if deepest <= _MAX_DEPTH else None
-
-
-def _verified(left: str, right: str) -> bool:
-    from math_verify import verify
-
-    # The library's comparison is not symmetric; ours must be.
-    one, other = _parsed(left), _parsed(right)
-    return any(verify(*pair, timeout_seconds=None) for pair in ((one, other), (other, one)))
 
 
 @lru_cache(maxsize=1024)

@@ -89,9 +89,8 @@ def _month(name: str) -> int:
 
 
 def _first_day(match: re.Match[str]) -> str:
-    first = match["first"] or match["start"]
     month = match["month"] or match["named"]
-    return f"{first} {month}; " + ("" if match["month"] else f"{month} ")
+    return f"{match['first'] or match['start']} {month}; " + ("" if match["month"] else f"{month} ")
 
 
 def _years(match: re.Match[str]) -> str:
@@ -131,10 +130,7 @@ def may_be_in_name(word: Word) -> bool:
 
 
 def same_name(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether two full names may belong to one person: "John F. Kennedy" and "John Kennedy", not two George Bushes.
-
-    The family names are equal, and the given names agree, starting at the first or a later one of the longer name.
-    """
+    """Whether two full names may belong to one person: "John F. Kennedy" and "John Kennedy", not two George Bushes."""
     ones, others = _given(left), _given(right)
     return left[-1].key == right[-1].key and (_continues(ones, others) or _continues(others, ones))
 

@@ -67,35 +67,42 @@ class ShortAnswer(BaseTask):
 
     def same(self, a: str, b: str, question: Question) -> bool:
         """Whether both name the same thing; not if only one of them says more than the question does."""
+        asked = question.question
         return same(a, b) and (
-            _repeats(read_answer(a), question.question) == _repeats(read_answer(b), question.question)
-            or _offers_choice(question.question)
+            _repeats(read_answer(a), asked) == _repeats(read_answer(b), asked)
+            # There are things to choose from: "Who was first, Amundsen or Scott?".
+            or bool(_ALTERNATIVES.search(asked) or _CHOSEN_FROM.search(asked))
         )
 
     def clearly_differ(self, a: str, b: str, question: Question) -> bool:
         """Whether both are values of one kind that differ, yes and no, or a bare number and words without one."""
         if {plain(a).strip(" .").casefold(), plain(b).strip(" .").casefold()} == {"yes", "no"}:
             return True
-        (numbers, others), (more_numbers, more_others) = map(_numbers_and_words, (a, b))
+        numbers, more_numbers = ([word.key for word in words(text) if word.number] for text in (a, b))
+        others, more_others = ({w.key for w in words(text) if not w.number} - SMALL_WORDS for text in (a, b))
         if not (numbers and more_numbers):
             return bool(numbers or more_numbers) and not (others if numbers else more_others)
         if not all(number.lstrip("-").replace(".", "").isdigit() for number in (*numbers, *more_numbers)):
             return False
-        alike = others == more_others and sorted(map(_is_year, numbers)) == sorted(map(_is_year, more_numbers))
-        return alike and set(numbers) != set(more_numbers)
+        years = [sorted(len(number) == 4 and number.isdigit() for number in each) for each in (numbers, more_numbers)]
+        return others == more_others and years[0] == years[1] and set(numbers) != set(more_numbers)
 
     def accepts(self, answer: str, question: Question) -> bool:
         """Whether the answer, a phrase or sentences, is the same as a gold or states one."""
         if any(self.same(answer, gold, question) for gold in question.answers):
             return True
         asked = _asked(question.question)[0]
-        golds = [*question.answers, *filter(None, map(_first_clause, question.answers))]
-        reading, readings = read_answer(answer), [read_answer(gold) for gold in golds]
+        # A long gold also counts without its explanation: "In Mississippi, as Thomas Lanier Williams.".
+        long = [gold.lstrip(" .") for gold in question.answers if len(gold.split()) >= _LONG_GOLD]
+        clauses = [found["first"] for gold in long if (found := _EXPLAINED.match(gold))]
+        reading, readings = read_answer(answer), [read_answer(gold) for gold in (*question.answers, *clauses)]
 
         def states(phrase: Phrase) -> bool:
             return any(_states(phrase, gold, asked) for gold in readings)
 
-        if _lists_names(reading) or reading.items[0].head:
+        names = [item.content for item in reading.items]
+        is_name_list = len(names) > 1 and all(n and all(w.capital and not w.number for w in n) for n in names)
+        if is_name_list or reading.items[0].head:
             # Every name in a list must be right, and so must the state after a city.
             return all(map(states, reading.items))
         if any(_abridges(reading, gold, asked) for gold in readings):
@@ -164,24 +171,8 @@ def _repeats(answer: Reading, question: str) -> bool:
     return answer.keys <= asked and all(date in dates for item in answer.items for date in item.dates)
 
 
-def _offers_choice(question: str) -> bool:
-    """Whether the question names things to choose from: "Who was first, Amundsen or Scott?"."""
-    return bool(_ALTERNATIVES.search(question) or _CHOSEN_FROM.search(question))
-
-
 _KINDS = vocabulary("republic kingdom state city isle island university college duke earl county province")
 """Words that may be omitted before "of": the Republic of Ireland is Ireland."""
-
-
-def _numbers_and_words(text: str) -> tuple[list[str], frozenset[str]]:
-    """The numbers of an answer, and its other words that carry meaning."""
-    found = words(text)
-    others = {word.key for word in found if not word.number} - SMALL_WORDS
-    return [word.key for word in found if word.number], frozenset(others)
-
-
-def _is_year(number: str) -> bool:
-    return len(number) == 4 and number.isdigit()
 
 
 def same(left: str, right: str) -> bool:
@@ -223,8 +214,12 @@ def _says_more(long: Phrase, short: Phrase) -> bool:
         return False
     if long.head:
         return short.keys == long.head
-    more = long.keys - short.keys
-    if more & CONTRASTS or _is_only_the_epithet(short, long):
+    more, keys = long.keys - short.keys, [word.key for word in long.order]
+    of = keys.index("of") if "of" in keys else 0
+    head = long.order[of - 1]
+    # Only the words after "of" are not the whole: England, "Henry of England".
+    is_epithet = of > 0 and head.capital and head.key not in _KINDS and short.keys.isdisjoint(keys[:of])
+    if more & CONTRASTS or is_epithet:
         return False
     if is_full_name(long.order) and short.keys == {long.order[-1].key}:
         return True
@@ -232,14 +227,6 @@ def _says_more(long: Phrase, short: Phrase) -> bool:
     if any(word.initials and len(word.key) == 1 and word.key in more for word in long.order):
         return False
     return set(short.numbers) == short.keys != set() or len(more) <= len(short.keys) + len(short.dates)
-
-
-def _is_only_the_epithet(short: Phrase, long: Phrase) -> bool:
-    """Whether ``short`` is only the words after "of" in ``long``: England, "Henry of England"."""
-    keys = [word.key for word in long.order]
-    of = keys.index("of") if "of" in keys else 0
-    head = long.order[of - 1]
-    return of > 0 and head.capital and head.key not in _KINDS and short.keys.isdisjoint(keys[:of])
 
 
 def _is_acronym(short: Phrase, long: Phrase) -> bool:
@@ -250,12 +237,6 @@ def _is_acronym(short: Phrase, long: Phrase) -> bool:
 
 _EXPLAINED = re.compile(r"(?P<first>[^,;.!?()]+)(?:, (?:who|which|whose|where|when|as)\b|\. [A-Z])", re.DOTALL)
 _LONG_GOLD = 8  # Fewest words of a gold that is read as a phrase with an explanation.
-
-
-def _first_clause(gold: str) -> str:
-    """What a long gold names before it explains it: "In Mississippi, as Thomas Lanier Williams."; else empty."""
-    found = _EXPLAINED.match(gold.lstrip(" .")) if len(gold.split()) >= _LONG_GOLD else None
-    return found["first"] if found else ""
 
 
 _PHRASE = 5  # Most content words of a phrase; a longer answer is a sentence.
@@ -284,11 +265,7 @@ _MOST_RIVALS, _MOST_CHARACTERS = 20, 80
 
 
 def _without_rivals(text: str, right: Callable[[str], bool]) -> str:
-    """The text without alternatives ("A or B") of which one is right and another is not.
-
-    In a short answer, all words around "or" are alternatives; in a sentence, only names and numbers, unless they are
-    other names of one thing: "known as A or B", "A (or B)".
-    """
+    """The text without alternatives ("A or B") of which one is right and another is not."""
     spans = []
     is_short = len(text.split()) <= _SHORT
     for found in [*_OR.finditer(text)][:_MOST_RIVALS]:
@@ -322,10 +299,7 @@ _MARKER = re.compile(r"(?:\A|(?<=\s))\d{1,2}[.)] (?=[A-Z])|\b\d+:\d+\b")
 
 
 def _adds_number(text: str, gold: Reading, asked: Container[str]) -> bool:
-    """Whether a short answer has a number that the gold lacks and that does not count something else.
-
-    What is in parentheses is read apart: "310 feet (94 m)" states both.
-    """
+    """Whether a short answer has a number that the gold lacks and that does not count something else."""
     text = _MARKER.sub(" ", text)
     texts = [PARENTHESIS.sub(" ", text), *(inner[0][1:-1] for inner in PARENTHESIS.finditer(text))]
     parts = [phrase_of(each) for each in texts if any(map(str.isalnum, each))]
@@ -356,12 +330,6 @@ def _adds_number(text: str, gold: Reading, asked: Container[str]) -> bool:
     return bool(stating) and all(map(adds, stating))
 
 
-def _lists_names(answer: Reading) -> bool:
-    """Whether the answer consists only of two or more proper names."""
-    words_of = [item.content for item in answer.items]
-    return len(words_of) > 1 and all(found and all(w.capital and not w.number for w in found) for found in words_of)
-
-
 def _states(stated: Phrase, gold: Reading, asked: Container[str]) -> bool:
     enough = any if gold.either else all
     return not gold.polarity and enough(
@@ -378,7 +346,8 @@ def _states_phrase(stated: Phrase, gold: Phrase, asked: Container[str]) -> bool:
     needed = [word for word in gold.content if word.key not in asked] or list(gold.content)
     missing = _missing(needed, stated)
     if not missing:
-        return _says_when(stated, gold, needed, dates_agree=dates_agree)
+        # It must have the gold's date too; without any date, the words are enough.
+        return dates_agree or not stated.dates if needed else bool(gold.dates) and dates_agree
     if not dates_agree or len(missing) == len(needed):
         return False
     if any(word.number or word.key in CONTRASTS for word in missing):
@@ -396,13 +365,6 @@ def _missing(words: Iterable[Word], phrase: Phrase, *, by_stem_only: bool = Fals
     """The words that are not in the phrase, compared as they are and by their stems."""
     known: Container[str] = () if by_stem_only else phrase.keys
     return [word for word in words if word.key not in known and phrase.stems.isdisjoint(stems(word.key))]
-
-
-def _says_when(stated: Phrase, gold: Phrase, needed: Sequence[Word], *, dates_agree: bool) -> bool:
-    """Whether a phrase with all needed words has the gold's date too; without any date, the words are enough."""
-    if not needed:
-        return bool(gold.dates) and dates_agree
-    return dates_agree or not stated.dates
 
 
 def _contradict(stated: Sequence[Word], gold: Sequence[Word]) -> bool:

@@ -29,11 +29,7 @@ class AnswerList(BaseTask):
     is_list = True
 
     def read(self, text: str, question: Question) -> str | None:
-        """The first :data:`MOST_SHORT_ANSWERS` items with ``; `` between them, each once; None if there is none.
-
-        Items are repeated if their words are. The matcher would also take "Liberal" for "Liberal-Progressives", which
-        are two parties.
-        """
+        """The first :data:`MOST_SHORT_ANSWERS` items with ``; `` between them, each once; None if there is none."""
         kept: dict[str, str] = {}
         for item in map(bare, items_of(text.strip().removesuffix("."))):
             if any(character.isalnum() for character in item) and not declines(item):
@@ -83,10 +79,7 @@ class Text(BaseTask):
     is_prose = True
 
     def read(self, text: str, question: Question) -> str | None:
-        """The text with each citation as ``[2]`` after its sentence.
-
-        None if no letter or digit is left, or if it says that there is no answer.
-        """
+        """The text with each citation as ``[2]`` after its sentence."""
         text = _NAMED.sub(lambda named: f"[{named[1].strip()}]", text.strip())
         if re.match(_MARK, text) and not _ENDS_IN_MARK.search(text):
             text = _LEADING.sub(_marks_last, text)

@@ -1,27 +1,17 @@
 """Prompts that are longer than the model's context window: the call fails, or the oldest and the least is left out."""
 
-import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from madke.core.chat import ChatRequest, Completion
-from madke.core.transcript import Transcript, Truncation
-from madke.engine.debate import hold_debate
-from madke.engine.scene import Scene
+from madke.core.transcript import Truncation
 from madke.models.scripted import ScriptedChat
-from madke.models.store import CallStore
-from madke.tasks import TASKS
-from tests.support.pipelines import stored
 from tests.support.plain import (
-    QUESTION,
-    PlainPrompts,
     given_turn,
     play,
     prompts,
-    protocol,
     signed,
     tokens,
 )
@@ -58,25 +48,3 @@ def test_the_stances_read_first_are_dropped_until_the_prompt_fits(room: int) -> 
     assert (transcript.status, transcript.answer) == ("ok", "Lake Baikal")
     # Eighths of what is left: even from eighty stances to none in a bounded number of attempts.
     assert model.calls <= 27
-
-
-def test_a_debate_that_was_shortened_can_be_resumed_and_replayed(tmp_path: Path) -> None:
-    rules = protocol(overflow="drop", **ALONE)
-
-    def played(model: Any) -> Transcript:
-        task = TASKS[QUESTION.task]
-        return asyncio.run(
-            hold_debate(
-                Scene(QUESTION, rules, {"Debater 1": model}, task=task, prompts=PlainPrompts(), first_round=EIGHTY)
-            )
-        )
-
-    with CallStore(tmp_path / "calls.sqlite") as store:
-        model = window(at_most(65))
-        first = played(stored(model, store))
-        assert model.calls == 3
-        # The refusals are asked again, what was answered is not.
-        resumed = played(stored(model, store))
-        assert model.calls == 5
-        replayed = played(stored(ScriptedChat([]), store, replay=True))
-    assert first.rounds == resumed.rounds == replayed.rounds

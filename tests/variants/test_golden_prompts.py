@@ -18,7 +18,7 @@ from madke.core.chat import ChatRequest
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool
 from madke.core.question import Question
 from madke.engine.templates import task_prompt
-from madke.engine.variant import Variant, load_variant, variant_folders
+from madke.engine.variant import load_variant, variant_folders
 from madke.tasks import TASKS
 from tests.support.debates import QUESTION, play, prompts
 
@@ -102,23 +102,6 @@ def test_the_prompts_of_a_protocol(name: str, pool: KnowledgePool) -> None:
     if name in MORE:
         found.append(f"##### with the settings {json.dumps(MORE[name])}\n\n{debated(name, pool, MORE[name])}")
     check(name, "\n".join(found))
-
-
-@pytest.mark.parametrize("name", sorted(variant_folders()))
-def test_a_prompt_depends_only_on_the_values_that_its_templates_show(
-    name: str, pool: KnowledgePool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = Variant.render
-
-    def render(self: Variant, stage: str, task: Any, values: dict[str, Any], **prompt: Any) -> Any:
-        shown = {"question", *self.shows(stage, prompt=prompt["prompt"])}
-        messages = whole(self, stage, task, values, **prompt)
-        less = {key: value for key, value in values.items() if key in shown}
-        assert whole(self, stage, task, less, **prompt) == messages
-        return messages
-
-    monkeypatch.setattr(Variant, "render", render)
-    debated(name, pool, MORE.get(name, {}))
 
 
 def asked_of(task: str) -> Question:

@@ -114,10 +114,7 @@ class AnswerReader(Reader[str]):
         return found.end() if found else start
 
     def offers(self, text: str, span: tuple[int, int], closing: int) -> bool:
-        """Whether free text in brackets may be an answer: it ends the reply, or is a name or number.
-
-        A name or number must be in the last sentence or after "is". In parentheses it must also end the reply.
-        """
+        """Whether free text in brackets may be an answer: it ends the reply, or is a name or number."""
         start, end = span
         ends = not has_word(text[end:])
         if not self.is_open or (ends and text[start] == "["):
@@ -473,11 +470,7 @@ _MEMBER = re.compile(r"(?:∈|\\in|\b(?:lies?|interval))(?:\s+in)?[\s*_$]*\Z", r
 
 
 def without_citations(text: str, shown: Container[int], *, intervals: bool = False) -> str:
-    """The text with its citations replaced by spaces, so that all positions stay the same.
-
-    A bracket of shown numbers is kept if it ends the reply, is stated as the answer ("the answer is [7]"), or is inside
-    another bracket and not after a sentence. With ``intervals``, several numbers may end a reply as one does.
-    """
+    """The text with its citations replaced by spaces, so that all positions stay the same."""
     characters, outer = list(text), 0
     spans = sorted(pairs(text, "[]").items())
     closing = last_sentence(text) if spans else 0

@@ -190,10 +190,7 @@ class Quoted(NamedTuple):
 
 
 def parse_quotes(text: str) -> list[Quoted]:
-    """The first 20 texts in quotation marks, each with the number of the passage that stands after it or before it.
-
-    Lines that begin with ``>`` quote other debaters, and are left out.
-    """
+    """The first 20 texts in quotation marks, each with the number of the passage that stands after it or before it."""
     text = QUOTED_LINE.sub(lambda line: " " * len(line[0]), text[-WINDOW:])
     spans = list(_SPAN.finditer(text))[:_MOST_QUOTES]
     return [Quoted(span[span.lastgroup or 0].strip(), _passage(text, span)) for span in spans]
@@ -357,11 +354,7 @@ def parse_side(reply: Reply, sides: Sequence[str], *, context: ParseContext = NO
 
 @reading()
 def parse_pick(reply: Reply, names: Sequence[str], *, context: ParseContext = NO_CONTEXT) -> Parsed[str | None]:
-    """The debater that a judge picks: one of ``names``, or None.
-
-    A name in brackets or alone on a line of its own decides, or one that is called the winner at its beginning; else
-    the last one that is called so inside a sentence, or the one in brackets.
-    """
+    """The debater that a judge picks: one of ``names``, or None."""
     text = reply.text
     reader = _Names(names, r"(?:final\s+)?(?:winner|winning\s+\w+|pick|choice|verdict|decision|vote)")
     wins = rf"{reader.mention}\W{{0,3}}(?:side\s+)?(?:wins|won|(?:is|has|gave|makes)\s+the\s+(?:winner|best|better))\b"
@@ -384,10 +377,7 @@ _CONFIDENCE = re.compile(
 
 @reading()
 def parse_confidence(reply: Reply, *, context: ParseContext = NO_CONTEXT) -> Parsed[float | None]:
-    """The confidence that a reply states, 0 .. 1: "Confidence: 0.8", "80%", "8/10" and "80% sure" are 0.8.
-
-    Lines that begin with it decide first. None if it is not stated or out of range (rule ``out_of_range``).
-    """
+    """The confidence that a reply states, 0 .. 1: "Confidence: 0.8", "80%", "8/10" and "80% sure" are 0.8."""
     text = reply.text
     stated = list(_CONFIDENCE.finditer(text))[-MOST:]
     lines = [one for one in stated if not has_word(line_before(text, one.start()))]

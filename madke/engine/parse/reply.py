@@ -137,10 +137,7 @@ def own_records(text: str) -> list[FormRecord]:
 
 
 def _value_end(text: str, start: int) -> tuple[int, bool]:
-    """The end of the value at ``start``, and whether it is complete. A nested record has length 0.
-
-    A string ends at a quotation mark after which the record continues or ends, since inner ones may be unescaped.
-    """
+    """The end of the value at ``start``, and whether it is complete. A nested record has length 0."""
     first = text[start : start + 1]
     if first == "{":
         return start, True
@@ -198,11 +195,7 @@ class Reply:
 def reading(
     *, sources: bool = True
 ) -> Callable[[Callable[Concatenate[Reply, P], Parsed[T]]], Callable[Concatenate[str, P], Parsed[T]]]:
-    """Make a parser of the own words of a reply one of its text; spans refer to the whole text.
-
-    It reads the last :data:`WINDOW` characters. A reply that mostly copies its request, given as the keyword
-    ``context``, and holds no value is ``echoed``. With ``sources=False``, lines that a passage's name leads stay.
-    """
+    """Make a parser of the own words of a reply one of its text; spans refer to the whole text."""
 
     def decorate(parse: Callable[Concatenate[Reply, P], Parsed[T]]) -> Callable[Concatenate[str, P], Parsed[T]]:
         @wraps(parse)
@@ -364,10 +357,7 @@ def _label(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _without_led(text: str, context: ParseContext, *, sources: bool) -> str:
-    """Without lines of other speakers and of sources; after an own conclusion, such a speaker ends the reply.
-
-    So does the next question, but not the question restated.
-    """
+    """Without lines of other speakers and of sources; after an own conclusion, such a speaker ends the reply."""
     for new in _NEW_SPEAKER.finditer(text):
         restated = context.question and _plain(new["asked"]) == _plain(context.question)
         if has_word(text[: new.start()]) and not restated:
@@ -635,10 +625,7 @@ def without_reasoning(text: str) -> str:
 
 
 def checked(completion: Completion, max_tokens: int) -> Completion:
-    """The completion; an ``ok`` one without visible text gets the outcome ``empty``.
-
-    A text of only reasoning blocks moves to ``reasoning``. The error of a truncated reply names ``max_tokens``.
-    """
+    """The completion; an ``ok`` one without visible text gets the outcome ``empty``."""
     if completion.outcome != "ok" or without_reasoning(completion.text):
         return completion
     reasoning = completion.reasoning + completion.text.strip()
