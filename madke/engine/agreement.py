@@ -157,50 +157,40 @@ def agreement_of(
     verdict = rounds[-1].verdict if final.by != "judge" else None
     judged = verdict is not None and verdict.consensus is not None
     settled = bool(verdict and verdict.consensus)
-    silent = tuple(turn.agent for turn in turns if turn.stance.answer is None)
 
     def holds(group: Sequence[Turn]) -> bool:
         return final.answer is not None and any(same(turn.stance.answer or "", final.answer) for turn in group)
 
-    if task.is_prose:
-        spoke = [turn for turn in turns if turn.stance.answer is not None]
-        groups = [spoke] if settled and spoke else [[turn] for turn in spoke]
-        positions = []
-        for group in sorted(groups, key=lambda group: not holds(group[:1])):
-            said = [(n, turn) for n, turn in every if any(turn is one for one in group)]
-            cited = {n for turn in group for n in citations_in(turn.stance.answer or "")}
-            positions.append(replace(evidence.position(group, said), passages=tuple(sorted(cited))))
-        picked = any(map(holds, groups)) and not settled
-        quoted = _cited(positions) if final.answer else ()
-        return Agreement(
-            outcome="single" if len(turns) < 2 else "consensus" if settled else "split",
-            by="judge" if judged else "matcher",
-            same=settled,
-            positions=tuple(positions),
-            silent=silent,
-            dissent=tuple(turn.agent for turn in spoke if picked and not holds([turn])),
-            cited=tuple(sorted({*citations_in(final.answer or ""), *quoted})),
-            checked=bool(evidence.texts),
-        )
-    groups = sorted(answer_groups(turns, same), key=lambda group: (not holds(group), -len(group)))
+    spoke = [turn for turn in turns if turn.stance.answer is not None]
+    apart = [spoke] if settled and spoke else [[turn] for turn in spoke]
+    groups = apart if task.is_prose else answer_groups(turns, same)
+    groups = sorted(groups, key=lambda group: (not holds(group), -len(group)))
     positions = []
     for group in groups:
         answer, supporters = group[0].stance.answer or "", {turn.agent for turn in group}
-        own = [(n, turn) for n, turn in every if turn.agent in supporters and _says(turn, answer, same)]
-        positions.append(evidence.position(group, own))
+        if task.is_prose:
+            said = [(n, turn) for n, turn in every if any(turn is one for one in group)]
+            cited = {n for turn in group for n in citations_in(turn.stance.answer or "")}
+            positions.append(replace(evidence.position(group, said), passages=tuple(sorted(cited))))
+        else:
+            said = [(n, turn) for n, turn in every if turn.agent in supporters and _says(turn, answer, same)]
+            positions.append(evidence.position(group, said))
     right = [position for position, group in zip(positions, groups, strict=True) if holds(group)]
-    matched = agreed(turns, same)
+    matched = settled if task.is_prose else agreed(turns, same)
     voted = not judged and not matched and final.by in VOTES
+    nobody_dissents = task.is_prose and (settled or not right)
+    found = {*_cited(positions), *citations_in(final.answer)} if task.is_prose and final.answer else {*_cited(right)}
+    looked_up = any(position.containing is not None or position.quotes for position in right)
     return Agreement(
         outcome="single" if len(turns) < 2 else "consensus" if (settled if judged else matched) else "split",
         by="judge" if judged else "vote" if voted else "matcher",
         same=matched,
         positions=tuple(positions),
-        silent=silent,
-        dissent=tuple(turn.agent for group in groups if not holds(group) for turn in group),
-        changes=tuple(_changes(rounds, same)),
-        cited=_cited(right),
-        checked=any(position.containing is not None or position.quotes for position in right),
+        silent=tuple(turn.agent for turn in turns if turn.stance.answer is None),
+        dissent=tuple(turn.agent for group in groups if not (nobody_dissents or holds(group)) for turn in group),
+        changes=() if task.is_prose else tuple(_changes(rounds, same)),
+        cited=tuple(sorted(found)),
+        checked=bool(evidence.texts) if task.is_prose else looked_up,
     )
 
 

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from madke.core.transcript import CitationCheck, QuoteStatus
@@ -170,22 +170,20 @@ def citations_in(text: str) -> tuple[int, ...]:
 
 def looked_up(text: str, question: str, passages: Mapping[int, str]) -> str:
     """The text without citations of passages that the writer was not shown, or that are not about the sentence."""
-    related = _relation(question)
     return "".join(
-        _citing(each, [n for n in each.citations if n in passages and related(each.bare, passages[n])])
+        _citing(each, [n for n in each.citations if n in passages and _related(each.bare, passages[n], question)])
         for each in cited_sentences(text)
     )
 
 
 def merged(text: str, question: str, stances: Sequence[str]) -> tuple[str, CitationCheck]:
     """A summary with no other citations than those of the stances that it merges."""
-    related = _relation(question)
     cited = [each for stance in stances for each in cited_sentences(stance) if each.citations]
     said = [(each.bare, normalised(each.bare), each.citations) for each in cited]
     parts, removed, restored = list[str](), list[int](), list[int]()
     for each in cited_sentences(text):
         bare = each.bare
-        sources = {n for other, _, numbers in said if related(bare, other) for n in numbers}
+        sources = {n for other, _, numbers in said if _related(bare, other, question) for n in numbers}
         kept = [n for n in each.citations if n in sources]
         plain = normalised(bare)
         repeated = (n for _, other, numbers in said if other == plain for n in numbers)
@@ -209,18 +207,13 @@ def _citing(sentence: Sentence, numbers: Sequence[int]) -> str:
     return text[:at] + "".join(f" [{n}]" for n in numbers) + text[at:]
 
 
-def _relation(question: str) -> Callable[[str, str], bool]:
-    """Whether a sentence shares a word with another text that is not a small word, a unit, or in the question."""
-    content = cache(_content)  # each sentence is compared with many
-    asked = content(question)
-
-    def related(sentence: str, other: str) -> bool:
-        mine = content(sentence) - asked
-        return not mine or not mine.isdisjoint(content(other))
-
-    return related
+def _related(sentence: str, other: str, asked: str) -> bool:
+    """Whether a sentence shares a word with another text that is not small, a unit or in the question; or has none."""
+    mine = _content(sentence) - _content(asked)
+    return not mine or not mine.isdisjoint(_content(other))
 
 
+@lru_cache(maxsize=1024)
 def _content(text: str) -> frozenset[str]:
     text = normalised(text)
     keys = {key for word in words(text) if len(key := word.key) > 1 or key.isdigit()} - _EMPTY

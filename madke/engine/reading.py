@@ -187,8 +187,10 @@ def reading_order(
         same = matcher(task, question)
         scores = same_answers(turns, same)
         for before, entry in pairwise(rounds):
-            spoke = {turn.agent for turn in before.turns if turn.stance.status != "failed"}
-            for agent in [agent for agent in reversed(entry.order) if agent in spoke][:1]:  # the one that was read last
+            speakers = {turn.agent for turn in before.turns if turn.stance.status != "failed"}
+            for agent in [agent for agent in reversed(entry.order) if agent in speakers][
+                :1
+            ]:  # the one that was read last
                 scores[agent] = scores.get(agent, 0.0) * order.decay
         return _ascending(turns, scores, same), scores
     return tuple(turn.agent for turn in turns), {}

@@ -31,12 +31,15 @@ BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
 MAX_BYTES = 1 << 16
 
 
-class _Names(NamedTuple):
+class Names(NamedTuple):
+    """The names in a template, and in all that it includes or extends."""
+
     used: frozenset[str]
+    """Values."""
     optional: frozenset[str]
-    """Variables that the template sets, or gives a default."""
+    """Values that it sets itself, or gives a default."""
     files: frozenset[str]
-    """Templates that it includes or extends."""
+    """The templates."""
 
 
 def read_prompt(path: Path) -> str:
@@ -85,8 +88,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.globals = {"range": safe_range}
         self.checked: set[tuple[str, str, frozenset[str]]] = set()
         """(Template, stage, prepare stages) of templates that passed the checks."""
-        self._own: dict[str, _Names] = {}
-        self._all: dict[str, _Names] = {}
+        self._own: dict[str, Names] = {}
+        self._all: dict[str, Names] = {}
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """A product of numbers; a SecurityError for powers and for texts and lists that are repeated."""
@@ -103,33 +106,20 @@ class Sandbox(ImmutableSandboxedEnvironment):
         assert self.loader is not None
         return self.loader.get_source(self, template)[0]
 
-    def shown(self, template: str) -> frozenset[str]:
-        """The names of the values in a template and in all that it includes or extends."""
-        return self._names(template).used
-
-    def needed(self, template: str) -> frozenset[str]:
-        """Those of them that must be given."""
-        names = self._names(template)
-        return names.used - names.optional
-
-    def files(self, template: str) -> list[str]:
-        """The template and all that it includes or extends."""
-        return sorted(self._names(template).files)
-
-    def _names(self, template: str) -> _Names:
+    def names(self, template: str) -> Names:
+        """The names in a template and in all that it includes or extends."""
         if template not in self._all:
-            left, found = [template], dict[str, _Names]()
+            left, found = [template], dict[str, Names]()
             while left:
-                name = left.pop()
-                if name not in self._own:
+                if (name := left.pop()) not in self._own:
                     self._own[name] = self._names_in(name)
                 found[name] = self._own[name]
                 left += found[name].files - found.keys()
             used, optional, _ = (frozenset[str]().union(*each) for each in zip(*found.values(), strict=True))
-            self._all[template] = _Names(used, optional, frozenset(found))
+            self._all[template] = Names(used, optional, frozenset(found))
         return self._all[template]
 
-    def _names_in(self, name: str) -> _Names:
+    def _names_in(self, name: str) -> Names:
         try:
             tree = self.parse(self.text(name), name)
             used = frozenset(meta.find_undeclared_variables(tree))
@@ -140,7 +130,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         optional = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
         defaulted = (each.node for each in tree.find_all(nodes.Filter) if each.name == "default")
         optional |= {node.name for node in defaulted if isinstance(node, nodes.Name)}
-        return _Names(used, frozenset(optional), frozenset(filter(None, meta.find_referenced_templates(tree))))
+        return Names(used, frozenset(optional), frozenset(filter(None, meta.find_referenced_templates(tree))))
 
 
 def template_fault(error: Exception, template: str, path: Path) -> UserError:

@@ -102,7 +102,7 @@ class Variant:
 
     def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
         """The names of the values in the stage's template and in those that it includes."""
-        return self.environment.shown(self.template(stage, prompt))
+        return self.environment.names(self.template(stage, prompt)).used
 
     def _examples(self, name: str, values: Mapping[str, Any]) -> Iterator[Message]:
         """The task's worked examples as turns of the chat: the prompt without passages, and a reply of its form."""
@@ -415,10 +415,10 @@ def _check_template(variant: Variant, use: _Use) -> None:
     values = PREPARE_VALUES if use.stage in use.prepared else REMARK_VALUES
     known = STAGE_VALUES.get(use.stage, values) | shown.keys()
     try:
-        strange = sorted(environment.needed(name) - known)
+        names = environment.names(name)
     except Exception as error:  # noqa: BLE001 - Jinja compiles to Python, which can fail in many ways.
         raise template_fault(error, name, path) from None
-    if strange:
+    if strange := sorted(names.used - names.optional - known):
         may = ", ".join(sorted(known))
         raise UserError(f"unknown placeholder {strange[0]!r}; a {use.stage} template may use: {may}", file=path)
     for example in EXAMPLES:
@@ -439,7 +439,7 @@ def copy_variant(variant: Variant, folder: Path) -> list[Path]:
         raise UserError("exists already; give another folder, or remove this one", file=folder)
     texts = {file.name: read_prompt(file) for file in sorted(variant.folder.iterdir()) if _is_prompt(file)}
     for name in [name for name in texts if name.partition(".")[0] in variant.protocol.stages]:
-        for each in variant.environment.files(name):
+        for each in sorted(variant.environment.names(name).files):
             texts.setdefault(each, variant.environment.text(each))
         while lone := _ONLY_EXTENDS.fullmatch(texts[name]):
             texts[name] = texts[lone[1]]
