@@ -1,6 +1,5 @@
-"""What a listener is told, in which order, and that it changes nothing."""
+"""A listener changes nothing, and gets parts of replies where it asks. All events are in ``tests/frozen``."""
 
-import asyncio
 import logging
 import pickle
 from collections.abc import Callable
@@ -13,26 +12,15 @@ import pytest
 from madke.core.chat import ChatRequest, Completion, Purpose
 from madke.core.events import (
     CallDelta,
-    CallFinished,
     CallStarted,
     DebateFinished,
-    DebateStarted,
-    RoundEnded,
-    SelectionMade,
-    StanceGiven,
-    VerdictGiven,
     never_raising,
 )
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.transcript import Transcript
-from madke.engine.debate import hold_debate
-from madke.engine.scene import Scene
-from madke.engine.variant import load_variant
-from madke.models.scripted import ScriptedChat
 from madke.models.store import CallStore
-from madke.tasks import get_task
 from tests.support.pipelines import stored
-from tests.support.plain import QUESTION, play, sign
+from tests.support.plain import play, sign
 
 POOL = KnowledgePool(
     passages=tuple(Passage(source="wiki", key=str(n), title=f"T{n}", text=f"p{n}", score=1, rank=n) for n in range(3))
@@ -44,34 +32,6 @@ def heard(replies: Callable[..., Any] | None = None, **settings: Any) -> tuple[l
     told: list[Any] = []
     transcript, model = play(replies, listen=told.append, **settings)
     return told, transcript, model
-
-
-@pytest.mark.parametrize("name", ["madke", "mad"])
-def test_a_shipped_protocol_is_told_from_its_start_to_its_transcript(name: str) -> None:
-    variant = load_variant(name)
-    task = get_task("short_answer")
-    told: list[Any] = []
-    model = ScriptedChat(lambda request: {"select": "[0]", "judge": "[SAME]"}.get(request.purpose.stage, "[Baikal]"))
-    cast = dict.fromkeys(variant.protocol.roles, model)
-
-    transcript = asyncio.run(
-        hold_debate(Scene(QUESTION, variant.protocol, cast, POOL, task=task, prompts=variant, listen=told.append))
-    )
-
-    assert isinstance(told[0], DebateStarted)
-    assert len(told[0].pool.passages) == (3 if name == "madke" else 0)
-    assert told[-1] == DebateFinished(question="q1", transcript=transcript)
-    started = [event for event in told if isinstance(event, CallStarted)]
-    assert [event.request for event in started] == model.requests
-    assert [event.purpose for event in started] == [request.purpose for request in model.requests]
-    assert len([event for event in told if isinstance(event, CallFinished)]) == len(model.requests)
-    assert tuple(event.round for event in told if isinstance(event, RoundEnded)) == transcript.rounds
-    said = {(e.n, e.agent): e.stance for e in told if isinstance(e, StanceGiven)}
-    assert said == {(played.n, turn.agent): turn.stance for played in transcript.rounds for turn in played.turns}
-    chose = [event.selection for event in told if isinstance(event, SelectionMade)]
-    assert chose == [turn.selection for played in transcript.rounds for turn in played.turns if turn.selection]
-    verdicts = [event.verdict for event in told if isinstance(event, VerdictGiven)]
-    assert verdicts == [played.verdict for played in transcript.rounds if played.verdict]
 
 
 def test_what_a_listener_raises_is_logged_once_a_kind_and_goes_no_further(caplog: pytest.LogCaptureFixture) -> None:
