@@ -141,13 +141,8 @@ class WorldRoles(Roles):
         side, answer = (first.agent, first.stance.answer) if self.agree else (None, None)
         return replace(verdict, consensus=self.agree, error=None, side=side, answer=answer)
 
-    async def extract(self, rounds: Sequence[Round]) -> Final:
-        """The first debater's answer."""
-        return _answered(await super().extract(rounds), rounds)
-
-    async def summarize(self, rounds: Sequence[Round]) -> Final:
-        """The first debater's answer."""
-        return _answered(await super().summarize(rounds), rounds)
+    async def _final(self, stage: str, agent: str, rounds: Sequence[Round], sides: Sequence[str] = ()) -> Final:
+        return _answered(await super()._final(stage, agent, rounds, sides), rounds)
 
     async def pick(self, rounds: Sequence[Round]) -> tuple[Final, str | None]:
         """The first debater."""
