@@ -40,7 +40,6 @@ ExternalScores = Mapping[str, Mapping[tuple[str, int], float]]
 
 NO_EXTERNAL_SCORES: ExternalScores = MappingProxyType({})
 
-_AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
 _BY_JUDGE = ("cons_judge", "co2_judge", "co2_judge_grader")
 _SHARE, _CHANGED = "share_", "changed_"
 
@@ -174,7 +173,7 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
             values[f"co2_{by}"] = value * values["correct"]
     if transcript.usage:
         values["rounds"] = float(len(transcript.rounds))
-    values |= {name: rounds[-1][name] for name in _AFTER_LAST if name in rounds[-1]}
+    values |= {name: rounds[-1][name] for name in ("entropy", "log_likelihood", "disagreement") if name in rounds[-1]}
     if "correct" in values and is_binary(metrics_of(task)[0]) and sum(len(r.turns) for r in transcript.rounds) > 1:
         # The majority of round 1 against the final answer; whether any debater was right in round 1.
         first, final = rounds[0]["accuracy"], values["correct"]

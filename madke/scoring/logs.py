@@ -23,7 +23,6 @@ from madke.tasks import get_task
 _GRADES: Mapping[object, float] = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "no": 0.0, True: 1.0, False: 0.0}
 """What Inspect's scorers write, and their numbers."""
 _METRICS = ("exact_match", "acc", "em", "f1")
-_COSTS = ("calls", "tokens", "cost")
 _TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d+-]+_|_\d{4}-\d\d-\d\dT[\d.+-]+(?=\.jsonl$)")
 """As in ``2026-11-28T13-57-39+00-00_task_ID.eval`` and ``samples_task_2026-11-28T13-57-39.930594.jsonl``."""
 
@@ -154,7 +153,11 @@ def _lines(path: Path) -> Iterator[_Row]:
         yield (
             str(item["id"]),
             right,
-            {what: float(item[what]) for what in _COSTS if isinstance(item.get(what), int | float)},
+            {
+                what: float(item[what])
+                for what in ("calls", "tokens", "cost")
+                if isinstance(item.get(what), int | float)
+            },
         )
 
 

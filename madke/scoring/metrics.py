@@ -313,17 +313,15 @@ VALUE_UNITS: Mapping[str, str] = MappingProxyType(
     | {"rounds": "rounds", "selected_ids": "passages", "entropy": "bits", "log_likelihood": "bits"}
     | {f"{HUMAN}quality": "1 to 5"}
 )
-"""Name -> unit, for all values but metrics and those of :data:`NAMED_SHARES`."""
+"""Name -> unit, for all values but metrics and those of ``_NAMED_SHARES``."""
 
-NAMED_SHARES: Mapping[str, str] = MappingProxyType(
-    {"share_": "SOURCE", "sided_with_": "NAME", "changed_": "NAME", f"{GRADER}:": "MODEL"}
-)
-"""Beginning of a name -> what follows it, for shares of which there are several."""
+_NAMED_SHARES = ("share_", "sided_with_", "changed_", f"{GRADER}:")
+"""Beginnings of the names of shares of which there are several: by source, debater or model."""
 
 
 def unit_of(name: str) -> str | None:
     """The unit of a value; metrics are shares. None for an external scorer, which has its own scale."""
-    if name in METRICS or name == GRADER or name.startswith(tuple(NAMED_SHARES)):
+    if name in METRICS or name == GRADER or name.startswith(_NAMED_SHARES):
         return SHARE
     return VALUE_UNITS.get(name)
 

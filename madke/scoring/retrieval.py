@@ -15,7 +15,6 @@ Judged = Mapping[str, int]
 """Key of a passage -> its relevance; above 0 is relevant."""
 _HEADINGS = (("qid", "query-id"), ("passage_id", "corpus-id"), ("rel", "score"))
 """Headings of a table: question, passage, relevance. The second of each pair is BEIR's."""
-_TREC = (0, 2, 3)
 _EXPECTED = (
     "expected TREC's four columns (question, 0, passage, relevance), or a table separated by tabs with the headings "
     "qid, passage_id and rel"
@@ -24,9 +23,6 @@ Ranking = Mapping[str, float]
 """Key of a passage -> its score, best first."""
 Rankings = Mapping[str, Ranking]
 """Question id -> the ranking of one retriever."""
-
-RECIPROCAL = "rank fusion"
-"""Name of the reciprocal rank fusion of all parts."""
 
 
 def read_qrels(path: Path) -> Mapping[str, Judged]:
@@ -48,7 +44,7 @@ def read_qrels(path: Path) -> Mapping[str, Judged]:
         cells = cells if columns else text.split()
         if len(cells) <= max(columns) if columns else len(cells) != 4:
             raise UserError(f"found {len(cells)} columns; {_EXPECTED}", file=path, line=number)
-        question, passage, relevance = (cells[place].strip() for place in columns or _TREC)
+        question, passage, relevance = (cells[place].strip() for place in columns or (0, 2, 3))
         what = f"passage {passage!r} of question {question!r}"
         refuse_repeated(line_of, (question, passage), number, file=path, what=what)
         try:
@@ -138,7 +134,7 @@ def with_fusions(parts: Mapping[str, Rankings]) -> dict[str, Rankings]:
     if len(parts) < 2:
         return dict(parts)
     shared = sorted(set.intersection(*(set(rankings) for rankings in parts.values())))
-    fusions: dict[str, Method] = {RECIPROCAL: "rrf", "+".join(parts): "weighted"}
+    fusions: dict[str, Method] = {"rank fusion": "rrf", "+".join(parts): "weighted"}
     return dict(parts) | {
         name: {question: fuse([part[question] for part in parts.values()], method) for question in shared}
         for name, method in fusions.items()

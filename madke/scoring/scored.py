@@ -123,10 +123,7 @@ def scores_by_dataset(arm: Results) -> dict[str | None, Scores]:
 
 
 def incomplete(arm: Results, debates: int) -> str | None:
-    """How many of a run's debates are done and why not all, or None for a complete run and for predictions.
-
-    ``debates``: number of its transcripts, as in :attr:`madke.scoring.scores.Scores.transcripts`.
-    """
+    """How many of a run's ``debates`` are done and why not all, or None for a complete run and for predictions."""
     total = len(arm.config.questions) * arm.config.repeats if arm.config else 0
     if debates >= total:
         return None

@@ -20,13 +20,9 @@ from madke.scoring.metrics import METRICS, common_metric, correct_by, metrics_of
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 
-_CONCLUDING = {"judge", "extract", "pick", "summarize", "digest"}
-_MAJORITY = 0.5 + 1e-6
-
-
 GATES: Mapping[str, Callable[[Sequence[Turn], Same], bool]] = {
     "agreement": agreed,
-    "majority": lambda turns, same: agreed(turns, same, _MAJORITY),
+    "majority": lambda turns, same: agreed(turns, same, 0.5 + 1e-6),
     "vote": lambda turns, same: True,
 }
 """Gate -> its rule. ``agreement``: all answers are the same (``early_stop``). ``majority``: more than half of them
@@ -140,7 +136,7 @@ def gated(transcript: Transcript) -> GatedDebate | None:
     return GatedDebate(
         id=transcript.id,
         debaters=len(turns),
-        is_debate=replied or bool(_CONCLUDING & transcript.usage.keys()),
+        is_debate=replied or bool({"judge", "extract", "pick", "summarize", "digest"} & transcript.usage.keys()),
         changed=not kept,
         measure=measure,
         score=score(answer),

@@ -33,7 +33,6 @@ WEIGHTS = tuple(bet * (1 - bet) / sum(b * (1 - b) for b in BETS) for bet in BETS
 """Share of the capital that is bet each time -> share of the start capital that bets so (``BETS``, ``WEIGHTS``)."""
 _NEEDED = log(2 / ALPHA)
 """Log of the factor by which one of the two gamblers must have multiplied the start capital of both."""
-_HALVINGS = 40
 MOST_QUESTIONS = 100_000
 """A number of questions above this is not told."""
 
@@ -62,7 +61,7 @@ def log_capital(values: Mapping[float, float], mean: float) -> float:
 def _lower(values: Mapping[float, float]) -> float:
     """The largest mean that the capital excludes: it falls where the mean rises."""
     low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
+    for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if log_capital(values, middle) >= _NEEDED else (low, middle)
     return low

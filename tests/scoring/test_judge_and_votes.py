@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from madke.core.transcript import Transcript
 from madke.report.scores import judge_notes
@@ -96,15 +94,6 @@ def test_effective_votes_of_unequal_numbers_of_votes() -> None:
 @pytest.mark.parametrize("votes", [[], [[1, 0]], [[1], [0]], [[1, 1], [1, 1]], [[0, 0], [0, 0]], [[], []]])
 def test_effective_votes_are_undefined_where_nothing_varies(votes: list[list[float]]) -> None:
     assert effective_votes(votes) is None
-
-
-@given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=3, max_size=3), min_size=2, max_size=12))
-def test_effective_votes_lie_between_one_and_n_whatever_the_order(votes: list[list[float]]) -> None:
-    found = effective_votes(votes)
-    if found is not None:
-        assert 1 <= found.low <= found.high <= 3
-        assert 1 <= found.value <= 3
-        assert effective_votes([question[::-1] for question in votes]) == found
 
 
 def test_only_votes_for_the_final_answer_are_counted() -> None:

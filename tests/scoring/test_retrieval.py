@@ -9,7 +9,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.retrieval.pools.pool_file import PoolRecord
-from madke.scoring.retrieval import RECIPROCAL, of_pools, retrieval, with_fusions
+from madke.scoring.retrieval import of_pools, retrieval, with_fusions
 from tests.support.installed import needs
 
 needs("ir_measures", "retrieval")
@@ -92,7 +92,7 @@ def test_a_source_that_found_nothing_counts_in_a_hand_written_file() -> None:
 def test_fusions_stand_next_to_their_parts_where_all_parts_answered() -> None:
     parts = {"a": {"q1": {"x": 3.0, "y": 0.0}, "q2": {}}, "b": {"q1": {"y": 9.0}}}
     found = with_fusions(parts)
-    assert list(found) == ["a", "b", RECIPROCAL, "a+b"]
-    assert list(found[RECIPROCAL]) == list(found["a+b"]) == ["q1"]
-    assert list(found[RECIPROCAL]["q1"]) == ["y", "x"]
+    assert list(found) == ["a", "b", "rank fusion", "a+b"]
+    assert list(found["rank fusion"]) == list(found["a+b"]) == ["q1"]
+    assert list(found["rank fusion"]["q1"]) == ["y", "x"]
     assert with_fusions({"a": parts["a"]}) == {"a": parts["a"]}

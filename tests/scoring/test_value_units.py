@@ -1,24 +1,12 @@
-"""Units of values: each value of a debate has one, the docs name it, and intervals and tests follow it."""
-
-import re
-from pathlib import Path
+"""Units of values: each value of a debate has one, and intervals and tests follow it."""
 
 import pytest
 
 from madke.scoring.arms import ArmValues
 from madke.scoring.debate_rows import round_rows, row
-from madke.scoring.metrics import (
-    BUILT_IN_METRICS,
-    GRADER,
-    NAMED_SHARES,
-    SHARE,
-    VALUE_UNITS,
-    unit_of,
-)
+from madke.scoring.metrics import GRADER, SHARE, VALUE_UNITS, unit_of
 from madke.scoring.paired import paired_test
 from tests.scoring.hand_made import RIGHT, WRONG, debate, pool
-
-DOCS = Path(__file__).parents[2] / "docs" / "evaluation.md"
 
 
 def test_all_values_of_debates_and_rounds_have_a_unit() -> None:
@@ -56,11 +44,3 @@ def test_a_share_or_score_that_is_always_0_or_1_is_a_rate(name: str) -> None:
     left, right = arm("left", name, [0.0, 1.0, 0.0]), arm("right", name, [1.0, 1.0, 1.0])
     assert paired_test(left, right, name).test == "McNemar, exact"
     assert right.mean(name).low < 1
-
-
-def test_the_docs_have_a_line_for_each_value_with_its_unit() -> None:
-    lines = [line.split("|")[1] for line in DOCS.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    named = {name: unit for line in lines for name, unit in re.findall(r"`([\w:]+)`(?: \(([\w ]+)\))?", line)}
-    several = {f"{beginning}{rest}": SHARE for beginning, rest in NAMED_SHARES.items()}
-    wanted = {**dict.fromkeys(BUILT_IN_METRICS, SHARE), **VALUE_UNITS, **several, GRADER: SHARE}
-    assert {name: named.get(name, "no line") or SHARE for name in wanted} == wanted
