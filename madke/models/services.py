@@ -15,9 +15,6 @@ from madke.core.question import Question
 from madke.engine.scene import ScoreAnswers
 from madke.models.batching import Batching
 
-SERVICE_STAGES = ("search", "score")
-"""Stages whose calls go to a service, not to a model, and cost nothing."""
-
 
 class AnswerScorer(Batching):
     """An external command that scores candidate answers, as a model. Under ``replay`` it need not be installed."""
