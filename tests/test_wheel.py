@@ -32,7 +32,6 @@ def test_it_holds_the_assets(wheel: Any) -> None:
     for asset in ("recipes/madke-table-2.yaml", "datasets/hotpotqa.yaml"):
         assert f"madke/_assets/eval/{asset}" in names
     assert "madke/_assets/prompts/grading/grade.yaml" in names
-    assert "madke/_assets/prompts/retrieval/stages.yaml" in names
     for name in ("models", "prices", "search", "sources"):
         assert f"madke/_assets/examples/{name}.example.yaml" in names
     assert any(name.startswith("madke/_assets/indexes/sample/minilm-") for name in names)
