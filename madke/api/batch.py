@@ -109,6 +109,25 @@ class Run:
             write_report([self.path], file, scores=[self._scored])
         return Path(file)
 
+    def to_pandas(self) -> Any:
+        """The answers as a ``pandas.DataFrame``: a row for each question and repeat.
+
+        Columns: ``id``, ``repeat``, ``dataset``, ``question``, ``task``, ``choices``, ``gold``, ``answer``, ``status``,
+        ``reading``, ``correct`` (by the task's first metric; missing for failed questions and those without golds),
+        ``agreement`` and who it is of, ``stop_reason``, ``final_by``, ``rounds``, calls, tokens and ``seconds``; see
+        docs/extend.md.
+        UserError without pandas.
+        """
+        from madke._util.assets import require
+        from madke.report.answers import answer_rows
+        from madke.scoring.arms import open_runs
+
+        require("Run.to_pandas needs", "report", "pandas")
+        import pandas
+
+        with self.scope.active():
+            return pandas.DataFrame(answer_rows(open_runs([self.path])[0])).drop(columns="run")
+
     @cached_property
     def _scored(self) -> Scores:
         from madke.scoring.scored import score_run

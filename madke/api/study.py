@@ -12,11 +12,12 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from madke._util.concurrency import outside_loop
-from madke.core.errors import UserError
+from madke.core.errors import UserError, unknown
 from madke.core.events import Listener, silent
 from madke.core.knowledge import Source
 from madke.experiments.experiment import CALLS, Experiment, is_experiment, recorded_questions, run_experiment
 from madke.experiments.experiment_spec import ExperimentSpec, QuestionSets, read_experiment_spec
+from madke.experiments.recipe import Arm, Recipe, read_recipe
 from madke.models.model_names import kind_of
 from madke.models.prices import prices_paid
 from madke.models.store import CallStore
@@ -145,6 +146,10 @@ class Study:
         return page
 
 
+MORE_ARMS = ("views", "second-turn")
+"""Protocols that a study can have as further arms; the verdict does not rest on them."""
+
+
 BLOCK = 20
 """Questions between two looks at the results."""
 
@@ -222,6 +227,7 @@ def study(
     pools: str | Path | Sequence[str | Path] = (),
     margin: float = MARGIN,
     whole: bool = False,
+    more_arms: Sequence[str] = (),
     grader: str | None = None,
     options: RunOptions = DEFAULTS,
     listen: Listener = silent,
@@ -242,6 +248,8 @@ def study(
         pools: A pool file, or several, instead of documents.
         margin: The smallest gain that is worth a debate, from 0 to 1: 0.1 are 10 points.
         whole: Whether to ask all questions, whatever is known before.
+        more_arms: Of :data:`MORE_ARMS`: ``views`` (six samples of ``rag``'s prompt, each over other passages, and a
+            vote), ``second-turn`` (each debater reads only its own first answer, and answers again).
         grader: Models that grade all answers, by name, separated by commas; the grades of the first decide.
         options: Concurrency, limits, prices, endpoint, replay.
         listen: Called with every event (:mod:`madke.core.events`).
@@ -250,7 +258,9 @@ def study(
     Raises:
         UserError: An input is missing or invalid, or the folder holds another study.
     """
-    spec = read_study(questions, documents, RunRequest(**asked), model=model, sources=sources, pools=pools)
+    spec = read_study(
+        questions, documents, RunRequest(**asked), model=model, sources=sources, pools=pools, more_arms=more_arms
+    )
     folder = Path(mkdtemp(prefix="madke-study-") if out is None else out)
     graders = graders_of(grader, base_url=options.base_url) if grader else []
 
@@ -277,10 +287,18 @@ def read_study(
     model: Model | None = None,
     sources: str | Mapping[str, Source] = NOTHING,
     pools: str | Path | Sequence[str | Path] = (),
+    more_arms: Sequence[str] = (),
 ) -> ExperimentSpec:
     """The arms of a study over questions and documents; UserError if an input is missing or invalid."""
     from madke.retrieval.named import known_sources
 
+    recipe: str | Recipe = "study"
+    if more_arms:
+        if strange := [name for name in more_arms if name not in MORE_ARMS]:
+            raise unknown("arm", strange[0], MORE_ARMS)
+        usual = read_recipe("study")
+        more = [Arm(name=name, protocol=name, sources="wiki,google") for name in dict.fromkeys(more_arms)]
+        recipe = usual.model_copy(update={"arms": (*usual.arms, *more)})
     folders = [str(each) for each in ([documents] if isinstance(documents, str | Path) else documents)]
     if folders and sources:
         raise UserError("--sources is given with DOCUMENTS; leave out one")
@@ -291,7 +309,7 @@ def read_study(
     # A folder that is named like a source is a folder here.
     paths = [text if "=" in text or "/" in text else f"./{text}" for text in folders]
     return read_experiment_spec(
-        "study",
+        recipe,
         [questions] if isinstance(questions, str | Path) else questions,
         request,
         model=model,

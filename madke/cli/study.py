@@ -52,6 +52,9 @@ def command(
         Path | None, flags.option("Folder. The same command resumes it. Default: runs/study-QUESTIONS.", "DIR")
     ] = None,
     margin: Annotated[float, flags.option("The smallest gain that is worth a debate, in points.", "POINTS")] = 10,
+    more_arms: Annotated[
+        list[str] | None, flags.option("Add an arm: views or second-turn. Repeatable.", "ARM", names=("--with",))
+    ] = None,
     whole: Annotated[bool, flags.switch("--all", "Ask all questions, whatever is known before.")] = False,
     sources: Annotated[
         str | None, flags.option("Sources instead of DOCUMENTS, as for madke run.", "NAME=SPEC,...", flags.KNOWLEDGE)
@@ -84,7 +87,7 @@ def command(
     if plan:
         refuse_limits(options)
     where: Any = NOTHING if sources is None else sources
-    inputs: dict[str, Any] = {"model": model, "sources": where, "pools": pools or ()}
+    inputs: dict[str, Any] = {"model": model, "sources": where, "pools": pools or (), "more_arms": more_arms or ()}
     spec = read_study(questions, documents or (), request, **inputs)
     folder = out or Path("runs") / f"study-{Path(questions.rpartition('=')[2]).stem}"
     if not plan:

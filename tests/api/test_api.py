@@ -269,6 +269,8 @@ def test_scores_table_report_and_comparison(tmp_path: Path) -> None:
     assert "<html" in one.report(tmp_path / "report.html").read_text()
     assert len(madke.compare(one, tmp_path / "other").questions) == 1
     assert madke.score(one).correct.value == 1.0
+    frame = one.to_pandas()
+    assert (frame["id"].tolist(), frame["answer"].tolist(), frame["correct"].tolist()) == (["a"], ["Lake Baikal"], [1])
 
 
 def test_a_temporary_run_is_gone_with_its_object() -> None:

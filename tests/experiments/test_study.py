@@ -92,6 +92,14 @@ def test_the_vote_samples_the_prompt_of_rag() -> None:
     assert arms["votes"].protocol == arms["rag"].protocol
 
 
+def test_more_arms_are_in_the_table_and_the_verdict_rests_on_the_usual_ones(tmp_path: Path) -> None:
+    found = study(tmp_path, Gains(0), limit=4, more_arms=["views", "second-turn"])
+    assert set(found.scores) == {"alone", "rag", "debate", "votes", "views", "second-turn"}
+    assert [row[0].text for row in found.table.rows] == ["alone", "rag", "votes", "debate", "views", "second-turn"]
+    with pytest.raises(madke.UserError, match="unknown arm 'view'; did you mean 'views'"):
+        study(tmp_path / "other", Gains(0), more_arms=["view"])
+
+
 def test_a_margin_is_a_share(tmp_path: Path) -> None:
     with pytest.raises(madke.UserError, match="margin = 10; expected a share between 0 and 1"):
         study(tmp_path, Gains(0), margin=10)
