@@ -19,6 +19,7 @@ import ctypes
 import logging
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -144,6 +145,22 @@ class Encoder(Protocol):
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of titled passages, shape ``(len(texts), dimension)``; the same call gives the same bytes."""
+
+
+LONG_ENCODING = 1_000
+"""Passages from which a build says how long encoding takes."""
+_SAMPLED = 16
+
+
+def time_estimate(encoder: Encoder, titles: Sequence[str], texts: Sequence[str], count: int) -> str:
+    """About how long ``count`` passages take, as text, by encoding some of these."""
+    every = max(1, len(texts) // _SAMPLED)
+    titles, texts = titles[::every][:_SAMPLED], texts[::every][:_SAMPLED]
+    encoder.encode_passages(titles, texts)  # the first time is longer
+    start = time.perf_counter()
+    encoder.encode_passages(titles, texts)
+    seconds = (time.perf_counter() - start) / len(texts) * count
+    return f"about {seconds:.0f} s" if seconds < 100 else f"about {seconds / 60:.0f} min"
 
 
 def load_encoder(

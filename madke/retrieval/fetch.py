@@ -109,6 +109,7 @@ def fetch(
                 if not _is_fetched(out, record):
                     # Report a missing Java or FAISS before hours of download.
                     (start_jvm if index.kind == "lucene" else load_faiss)()
+                    _check_space(out, index, here=part.stat().st_size)
                     shutil.rmtree(work, ignore_errors=True)
                     download(index.url, archive, size=index.size, progress=counter("bytes downloaded"), sleep=sleep)
                     folder = _unpacked(index, part, archive, work)
@@ -150,6 +151,15 @@ def _texts(name: str) -> Path:
     if not isinstance(spec, IndexSpec) or not spec.index.is_dir():
         raise UserError(f"this index takes its texts from {name}; run first: madke index fetch {name}")
     return spec.index
+
+
+def _check_space(out: Path, index: Published, *, here: int) -> None:
+    """Refuse before the download if the disk cannot hold the archive and the unpacked index at the same time."""
+    needed, free = max(0, index.size - here) + index.unpacked, shutil.disk_usage(out.parent).free
+    if free < needed:
+        remedy = "free some space, or name a folder on another disk with --out"
+        lack = f"needs {needed / 1e9:,.1f} GB of disk space, but only {free / 1e9:,.1f} GB are free"
+        raise UserError(f"{lack}; {remedy}", file=out.parent)
 
 
 def download(

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,17 @@ def test_a_wrong_checksum_removes_the_file_and_says_both(
 
     server.files["tiny.tar.gz"] = archive
     assert_is_whole(brought(), lucene)
+
+
+def test_too_little_space_is_said_before_anything_is_asked(
+    server: PublishedServer, brought: Callable[..., Path], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 60_000_000_000))
+    with pytest.raises(UserError, match=r"needs 60\.0 GB of disk space, but only 60\.0 GB are free"):
+        brought(unpacked=60_000_000_000 - 500_000)
+    assert server.requests == []
+    assert list(cache.iterdir()) == []
 
 
 def escaping(folder: Path) -> bytes:

@@ -25,7 +25,7 @@ from madke._util.assets import cache_dir
 from madke._util.files import atomic_write, dir_lock, fingerprint, write_file
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.models.encoders import Encoder, load_encoder
+from madke.models.encoders import LONG_ENCODING, Encoder, load_encoder, time_estimate
 from madke.retrieval.documents.reading import DOCUMENT_TYPES, BoundedReader, Unreadable, is_document, missing_reader
 from madke.retrieval.documents.word_index import WordIndex, best
 from madke.retrieval.fusion import DEPTH, fuse
@@ -201,8 +201,9 @@ def _vectors(folder: Path, documents: Sequence[_Document], encoder: Encoder, cac
     suffix = f".{sha256(_name(encoder).encode()).hexdigest()[:8]}.npy"
     missing = [document for document in documents if not document.path(cache).with_suffix(suffix).exists()]
     if missing:
-        count = sum(len(document.passages) for document in missing)
-        _log.warning("encoding %d passages of %s, once; an interruption loses little", count, folder)
+        titles, texts = zip(*(passage for document in missing for passage in document.passages), strict=True)
+        takes = f", {time_estimate(encoder, titles, texts, len(texts))}" if len(texts) > LONG_ENCODING else ""
+        _log.warning("encoding %d passages of %s, once%s; an interruption loses little", len(texts), folder, takes)
     for chunk in _chunks(missing):
         titles, texts = zip(*(passage for document in chunk for passage in document.passages), strict=True)
         vectors = encoder.encode_passages(titles, texts).astype(np.float16)

@@ -6,6 +6,7 @@ are searched memory-mapped.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -18,12 +19,14 @@ from madke._util.assets import require
 from madke._util.files import Inputs, atomic_write, disk_full, is_finished, mark_finished
 from madke._util.workers import Workers
 from madke.core.errors import UserError
-from madke.models.encoders import Encoder
+from madke.models.encoders import LONG_ENCODING, Encoder, time_estimate
 from madke.retrieval.indexes.index_folder import DenseSettings, PassageStore, StoredPassage
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_log = logging.getLogger(__name__)
 
 FaissType = Literal["flat", "sq8", "hnsw", "ivfpq"]
 """``flat``: exact, 4 bytes for each dimension of a passage. ``sq8``: a byte each. ``hnsw``: a graph over ``flat``,
@@ -89,6 +92,11 @@ def encode_shards(
             progress(rows.stop, len(store))
         else:
             missing.append((paths[-1], inputs, rows))
+    count = sum(len(rows) for _, _, rows in missing)
+    if count > LONG_ENCODING:
+        first = [store[row] for row in missing[0][2][:LONG_ENCODING]]
+        takes = time_estimate(encoder, [each.title for each in first], [each.text for each in first], count)
+        _log.warning("encoding %s passages: %s with all cores of this machine", f"{count:,}", takes)
     encoded = workers.map(partial(_encode, encoder), ([store[row] for row in rows] for _, _, rows in missing))
     for (path, inputs, rows), vectors in zip(missing, encoded, strict=True):
         if not np.isfinite(vectors).all():
