@@ -5,7 +5,7 @@ protocol needs as many batches as it has calls one after another: a debate of tw
 
 A line for each batch is in ``batches.jsonl`` before it is sent. A killed run is resumed by the same command: a call
 that an earlier process sent is not sent again, its answer is collected. A call whose answer a batch does not give
-(an error, an expired batch) is made as an ordinary call.
+(an error, an expired batch) is made as an ordinary call. A program such as vLLM's ``run-batch`` takes the same lines.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import asyncio
 import json
 import logging
 import secrets
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from madke._util.child_process import Child, why_ended
 from madke._util.files import drop_torn_line, read_jsonl
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import UserError, count_of
@@ -33,9 +35,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+API = "api"
+"""``--batch api``: the endpoint's own files and batches. Other texts are the command of a program."""
 STATE = "batches.jsonl"
 MOST_CALLS = 2000
-"""Calls of one batch: replies of that many calls fit into one file that the client reads."""
+"""Calls of one batch: replies of that many calls fit into one file that the client reads. A program gets all."""
 MOST_AT_ONCE = 50_000
 """Debates, and calls that wait, at a time; with more questions, later ones start as debates end."""
 QUIET_SECONDS = 2.0
@@ -62,17 +66,23 @@ class _Batch:
 
 
 class Batches:
-    """The batches of one run, through OpenAI's files and batches, which other providers offer, too.
+    """The batches of one run, through OpenAI's files and batches, which other providers offer, too, or a program.
 
     Args:
-        connect: Gives the client.
+        how: ``api``, or the command of a program that answers the file ``{input}`` in the file ``{output}``, such as
+            ``vllm run-batch -i {input} -o {output} --model NAME``.
+        connect: Gives the client of the API.
         folder: The run's directory, for ``batches.jsonl``.
         allow: Is told the estimated usage of a batch, and of those that are out, before it is sent; UserError stops the
             run.
     """
 
-    def __init__(self, connect: Callable[[], AsyncOpenAI], folder: Path, allow: Callable[[Usage], None]) -> None:
+    def __init__(
+        self, how: str, connect: Callable[[], AsyncOpenAI], folder: Path, allow: Callable[[Usage], None]
+    ) -> None:
         self._connect, self._file, self._allow = connect, folder / STATE, allow
+        self._program = None if how == API else shlex.split(how)
+        self._runs = asyncio.Lock()  # one program at a time: each loads the model
         self._waiting: list[_Waiting] = []
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -127,8 +137,9 @@ class Batches:
 
     def _send_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for start in range(0, len(waiting), MOST_CALLS):
-            part = waiting[start : start + MOST_CALLS]
+        most = len(waiting) if self._program else MOST_CALLS
+        for start in range(0, len(waiting), most):
+            part = waiting[start : start + most]
             self._keep(asyncio.get_running_loop().create_task(self._send(part)))
 
     async def _send(self, waiting: Sequence[_Waiting]) -> None:
@@ -147,13 +158,16 @@ class Batches:
             self._allow(sum(self._out.values(), estimate))
             self._out[batch.token] = estimate
             self._note(token=batch.token, since=batch.since, ids=batch.ids)
-            client, token = self._client(), {"madke": batch.token}
-            file = await client.files.create(file=("madke.jsonl", lines), purpose="batch")
-            made = await client.batches.create(
-                input_file_id=file.id, endpoint=_URL, completion_window="24h", metadata=token
-            )
-            batch.name = made.id
-            self._note(token=batch.token, batch=batch.name)
+            if self._program:
+                await self._run(self._program, batch.token, lines)
+            else:
+                client, token = self._client(), {"madke": batch.token}
+                file = await client.files.create(file=("madke.jsonl", lines), purpose="batch")
+                made = await client.batches.create(
+                    input_file_id=file.id, endpoint=_URL, completion_window="24h", metadata=token
+                )
+                batch.name = made.id
+                self._note(token=batch.token, batch=batch.name)
             found = await self._collect(batch) or {}
         except Exception as error:  # noqa: BLE001 - each call must learn that its batch is lost
             for future in (each for each in futures.values() if not each.done()):
@@ -165,8 +179,30 @@ class Batches:
         finally:
             self._out.pop(batch.token, None)
 
+    def _file_of(self, token: str, kind: str) -> Path:
+        return self._file.with_name(f"batch-{token}.{kind}.jsonl")
+
+    async def _run(self, program: Sequence[str], token: str, lines: bytes) -> None:
+        """Let the program answer a batch. UserError if it fails."""
+        asked, part = self._file_of(token, "requests"), self._file_of(token, "part")
+        asked.write_bytes(lines)
+        words = [word.replace("{input}", str(asked)).replace("{output}", str(part)) for word in program]
+        async with self._runs:
+            child = Child(words)
+            try:
+                status, _, errors = await asyncio.to_thread(child.ended)
+            except asyncio.CancelledError:
+                child.kill()
+                raise
+        if status:
+            raise UserError(f"--batch: `{shlex.join(words)}` {why_ended(status, errors)}")
+        part.rename(self._file_of(token, "answers"))
+
     async def _collect(self, batch: _Batch) -> Mapping[str, bytes] | None:
-        """Wait until a batch is over. Id -> body of each answer; None if the provider has no such batch."""
+        """Wait until a batch is over. Id -> body of each answer; None if no such batch arrived."""
+        if self._program:
+            answers = self._file_of(batch.token, "answers")
+            return self._found(batch, "completed", [answers.read_bytes()]) if answers.exists() else None
         client, shown = self._client(), ""
         seconds, most = POLL_SECONDS
         if batch.name is None:
@@ -188,12 +224,17 @@ class Batches:
                 _log.warning("batch %s, out since %s: %s", batch.name, since, line)
             await asyncio.sleep(seconds)
             seconds = min(2 * seconds, most)
+        files = filter(None, (state.output_file_id, state.error_file_id))
+        return self._found(batch, state.status, [(await client.files.content(file)).content for file in files])
+
+    def _found(self, batch: _Batch, status: str, files: Sequence[bytes]) -> Mapping[str, bytes]:
+        """Id -> body of each answer of a batch that is over; a warning says how many are missing."""
         found: dict[str, bytes] = {}
-        for file in filter(None, (state.output_file_id, state.error_file_id)):
-            found |= _bodies((await client.files.content(file)).content)
+        for content in files:
+            found |= _bodies(content)
         if missing := len(batch.ids) - len(found.keys() & set(batch.ids)):
             left = f"no answer to {missing} of {count_of(len(batch.ids), 'call')}, which are asked one by one"
-            _log.warning("batch %s: %s, %s", batch.name, state.status, left)
+            _log.warning("batch %s: %s, %s", batch.name or batch.token, status, left)
         return found
 
     def _client(self) -> AsyncOpenAI:
@@ -205,17 +246,17 @@ class Batches:
 
 
 class BatchClient(OpenAIChat):
-    """A model at an endpoint whose calls go through batches; ``folder`` and ``allow`` as for :func:`in_batches`.
+    """A model at an endpoint whose calls go through batches; arguments as for :func:`in_batches`.
 
-    The first call is an ordinary one, from which the client learns what the endpoint takes, unless an earlier process
-    sent it in a batch.
+    With ``api``, the first call is an ordinary one, from which the client learns what the endpoint takes, unless an
+    earlier process sent it in a batch.
     """
 
-    def __init__(self, model: str, folder: Path, allow: Callable[[str, Usage], None], **options: Any) -> None:
+    def __init__(self, model: str, how: str, folder: Path, allow: Callable[[str, Usage], None], **options: Any) -> None:
         super().__init__(model, **options)
-        self._batches = Batches(self._connected, folder, partial(allow, self.name))
+        self._batches = Batches(how, self._connected, folder, partial(allow, self.name))
         self._first = asyncio.Lock()
-        self._is_known = False
+        self._is_known = how != API
 
     async def complete(self, request: ChatRequest) -> Completion:
         """See :meth:`OpenAIChat.complete`."""
@@ -256,12 +297,13 @@ class BatchedChat:
 
 
 def in_batches(
-    models: Mapping[str, ChatModel], folder: Path, allow: Callable[[str, Usage], None]
+    models: Mapping[str, ChatModel], how: str, folder: Path, allow: Callable[[str, Usage], None]
 ) -> dict[str, ChatModel]:
     """Role -> the same model with its calls in batches.
 
     Args:
         models: Role -> model.
+        how: ``api``, or the command of a program, as for :class:`Batches`.
         folder: The run's directory.
         allow: As for :class:`Batches`, with the model's name in front.
 
@@ -273,7 +315,7 @@ def in_batches(
         if type(model) is not OpenAIChat:
             raise UserError(f"--batch is for openai/ models and those of models.yaml, and {model.name} is none")
         if model not in made:
-            client = BatchClient(model._model, folder, allow, name=model.name, endpoint=model.endpoint)
+            client = BatchClient(model._model, how, folder, allow, name=model.name, endpoint=model.endpoint)
             client.dialect = model.dialect  # as far as an earlier process learned it
             made[model] = BatchedChat(client)
     return {role: made[model] for role, model in models.items()}

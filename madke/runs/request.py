@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import wraps
@@ -272,7 +273,7 @@ class RunOptions:
     concurrency: int = described(16, "Questions and model calls at a time.", MODELS, least=1, metavar="N")
     base_url: str | None = described(None, "Endpoint of openai/ and azure/ models.", MODELS, metavar="URL")
     prices: Path | None = described(None, "Prices per million tokens: YAML, or shipped.", COST, metavar="FILE")
-    batch: str | None = described(None, "Ask in batches, at half the price: api.", COST, metavar="api")
+    batch: str | None = described(None, "Ask in batches: api, or the command of a program.", COST, metavar="HOW")
     max_cost: float | None = described(None, "Start no question at or above this cost.", COST, least=0, metavar="X")
     token_budget: int | None = described(
         None, "Start no question at or above this many tokens.", COST, least=1, metavar="N"
@@ -292,7 +293,12 @@ class RunOptions:
     def __post_init__(self) -> None:
         _check(self)
         if self.batch not in (None, "api"):
-            raise UserError(f"--batch {self.batch!r}: expected api")
+            if "{input}" not in self.batch or "{output}" not in self.batch:
+                raise UserError(f"--batch {self.batch!r}: expected api, or a command with {{input}} and {{output}}")
+            try:
+                shlex.split(self.batch)
+            except ValueError as error:
+                raise UserError(f"--batch {self.batch!r}: {error}") from None
         if self.batch is not None and self.engine == "ray":
             raise UserError("--batch asks from this machine; leave out --engine ray")
 

@@ -102,7 +102,7 @@ async def _execute(
         asked = models
         if options.batch is not None and not no_calls:
             # All questions start at once, so that a wave is one batch.
-            asked = in_batches(models, directory.path, own.budget.allow_batch)
+            asked = in_batches(models, options.batch, directory.path, own.budget.allow_batch)
             options = replace(options, concurrency=MOST_AT_ONCE)
         store, limits = opened.enter_context(CallStore(calls)), Limits(options.concurrency)
         meter = Meter(

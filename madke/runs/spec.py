@@ -81,7 +81,9 @@ class RunSpec:
         """Role -> model; opens models given by name, see :func:`madke.runs.spec.open_models`."""
         names = {role: name for role, name in self.record.models.items() if name not in self.own_models}
         entries = read_models()
-        opened = open_models(names, base_url=options.base_url, replay=replay, models=entries)
+        # The program of --batch needs no server.
+        probed = options.batch in (None, "api")
+        opened = open_models(names, base_url=options.base_url, replay=replay, models=entries, probed=probed)
         return {role: opened.get(role) or self.own_models[name] for role, name in self.record.models.items()}
 
     def scene(
@@ -330,11 +332,12 @@ def open_models(
     base_url: str | None = None,
     replay: bool = False,
     models: ModelEntries | None = None,
+    probed: bool = True,
 ) -> dict[str, ChatModel]:
     """Role -> model; roles with the same model name share a model. Close each with ``close``.
 
-    Under ``replay`` models are not called and need no endpoint and no key. Otherwise endpoints are probed, so that an
-    unreachable one is detected before any cost.
+    Under ``replay`` models are not called and need no endpoint and no key. Otherwise endpoints are probed, unless
+    ``probed`` is False, so that an unreachable one is detected before any cost.
     """
     opened: dict[str, ChatModel] = {}
     remote = [name for name in names.values() if has_endpoint(name)]
@@ -345,7 +348,7 @@ def open_models(
         if name not in opened:
             opened[name] = open_model(name, base_url=base_url if name in remote else None, replay=replay, models=models)
     refuse_two_addresses(opened.values())
-    if not replay:
+    if probed and not replay:
         refuse_unreachable(opened.values())
     return {role: opened[name] for role, name in names.items()}
 

@@ -1,8 +1,10 @@
-"""Calls through a provider's batch interface: waves, kills, lost and refused answers, cost limits."""
+"""Calls through a provider's batch interface: waves, kills, lost and refused answers, cost limits, a program."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,14 +19,14 @@ from madke.models.batches import STATE, BatchClient
 from madke.models.prices import Price, cost, price_of, prices_paid
 from madke.models.scripted import ScriptedChat
 from madke.runs.request import RunOptions
-from tests.support.batch_server import BatchServer, answer, batch_server
+from tests.support.batch_server import BatchServer, answer, batch_server, said
 from tests.support.chat_requests import chat_request, purpose
 
 
 def batched(
-    server: BatchServer, folder: Path, allow: Callable[[str, Usage], None] = lambda model, usage: None
+    server: BatchServer, folder: Path, how: str = "api", allow: Callable[[str, Usage], None] = lambda model, usage: None
 ) -> BatchClient:
-    return BatchClient("m", folder, allow, base_url=server.url)
+    return BatchClient("m", how, folder, allow, base_url=server.url)
 
 
 def requests(*texts: str, **changes: Any) -> list[ChatRequest]:
@@ -165,6 +167,51 @@ def test_a_batch_costs_half() -> None:
     assert cost(usage, mixed["openai/m"]) == pytest.approx(0.0075)
 
 
+PROGRAM = """
+import json, pathlib, sys
+lines = [json.loads(line) for line in pathlib.Path(sys.argv[1]).read_text().splitlines()]
+sys.path.insert(0, sys.argv[3])
+from madke.runs.request import RunOptions
+from tests.support.batch_server import all_answers
+pathlib.Path(sys.argv[2]).write_text("\\n".join(map(json.dumps, all_answers(1, lines))))
+"""
+
+
+def test_a_program_answers_a_file_of_requests_in_the_same_lines(tmp_path: Path) -> None:
+    program = tmp_path / "batch.py"
+    program.write_text(PROGRAM)
+    command = f"{sys.executable} {program} {{input}} {{output}} {Path(__file__).parents[2]}"
+    with batch_server() as server:
+        (found,) = completions(batched(server, tmp_path, how=command), requests("a", "bb"))
+        assert [each.text for each in found] == ["The answer is 1.", "The answer is 2."]
+        program.write_text("raise SystemExit('it must not run again')")
+        (found,) = completions(batched(server, tmp_path, how=command), requests("bb", "a"))
+        assert [each.text for each in found] == ["The answer is 2.", "The answer is 1."]
+        assert server.alone == server.batches == []
+    (sent,) = tmp_path.glob("batch-*.requests.jsonl")
+    lines = [json.loads(line) for line in sent.read_text().splitlines()]
+    assert {line["url"] for line in lines} == {"/v1/chat/completions"}
+    assert [said(line["body"]) for line in lines] == ["The answer is 1.", "The answer is 2."]
+
+
+def test_a_program_that_fails_stops_the_run_with_its_status(tmp_path: Path) -> None:
+    command = f"{sys.executable} -c 'raise SystemExit(3)' {{input}} {{output}}"
+    with batch_server() as server, pytest.raises(UserError, match="ended with status 3"):
+        completions(batched(server, tmp_path, how=command), requests("a"))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("vllm", "expected api, or a command with {input} and {output}"),
+        ("a 'b {input} {output}", "No closing quotation"),
+    ],
+)
+def test_a_command_that_cannot_be_one_is_refused(how: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        RunOptions(batch=how)
+
+
 def test_debates_go_in_waves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "QUIET_SECONDS", 0.2)
     questions = [{"id": f"q{n}", "question": f"How deep is lake {'x' * n}?", "answers": ["1"]} for n in range(4)]
@@ -188,7 +235,5 @@ def test_debates_go_in_waves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_only_endpoints_have_batches() -> None:
-    with pytest.raises(UserError, match="--batch 'vllm': expected api"):
-        RunOptions(batch="vllm")
     with pytest.raises(UserError, match="--batch is for openai/ models"):
-        batches.in_batches({"debater-1": ScriptedChat([])}, Path(), lambda model, usage: None)
+        batches.in_batches({"debater-1": ScriptedChat([])}, "api", Path(), lambda model, usage: None)
