@@ -1,4 +1,7 @@
-"""The tools ``debate`` and ``search`` for MCP clients: at ``/mcp`` of the server, and on standard input and output."""
+"""The tools ``debate`` and ``search`` for MCP clients: at ``/mcp`` of the server, and on standard input and output.
+
+The package mcp takes long to import, so the first request for a tool imports this module.
+"""
 
 import json
 import sys

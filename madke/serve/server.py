@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -25,6 +25,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from madke._util.concurrency import DaemonThreads
 from madke._util.logs import quieten_servers
@@ -33,9 +34,11 @@ from madke.runs.runner import COLLECTING
 from madke.serve.chat import Answer, ChatBody
 from madke.serve.debates import Debates
 from madke.serve.gate import Access, Gate
-from madke.serve.mcp import http_sessions
 from madke.serve.page import page_routes
 from madke.serve.refusals import Refusal, body_of
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 _log = logging.getLogger(__name__)
 
@@ -48,27 +51,16 @@ _OVERTIME = 10.0
 
 def create_app(debates: Debates, access: Access) -> Starlette:
     """The application. Its debates must be entered while it serves; see :func:`serve`."""
-    sessions = [http_sessions(debates) for _ in range(max(1, len(access.keys)))]  # each key has its own
-
-    @asynccontextmanager
-    async def lifespan(app: object) -> AsyncIterator[None]:
-        async with AsyncExitStack() as held:
-            for each in sessions:
-                await held.enter_async_context(each.run())
-            yield
-
-    async def mcp(request: Request) -> Any:
-        return sessions[request.scope["madke.key"]].handle_request
-
+    mcp = McpDoor(debates, keys=max(1, len(access.keys)))
     return Starlette(
         routes=[
             *openai_routes(debates),
             *page_routes(debates),
-            Route("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
+            Route("/mcp", mcp),
         ],
         middleware=[Middleware(Gate, access=access)],
         exception_handlers={HTTPException: _on_http},
-        lifespan=lifespan,
+        lifespan=mcp.lifespan,
     )
 
 
@@ -105,6 +97,54 @@ def openai_routes(debates: Debates) -> list[Route]:
         Route("/v1/chat/completions", chat_completions, methods=["POST"]),
         Route("/v1/{path:path}", other, methods=["GET", "POST"]),
     ]
+
+
+class McpDoor:
+    """The route ``/mcp``. Hosts, origins and keys are checked by :class:`madke.serve.gate.Gate`.
+
+    The first request opens it: the MCP package takes as long to load as all the rest. Each key has sessions of its own.
+    """
+
+    def __init__(self, debates: Debates, *, keys: int) -> None:
+        self._debates, self._keys = debates, keys
+        self._end = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self._opened: asyncio.Future[list[StreamableHTTPSessionManager]]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if self._keeper is None:
+            self._opened = asyncio.get_running_loop().create_future()
+            self._keeper = asyncio.create_task(self._keep())
+        sessions = await asyncio.shield(self._opened)  # others may wait for it too
+        await sessions[scope["madke.key"]].handle_request(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(self, app: object) -> AsyncIterator[None]:
+        """End all sessions with the server."""
+        yield
+        self._end.set()
+        if self._keeper is not None:
+            await self._keeper
+
+    async def _keep(self) -> None:
+        # In a task of its own: a task group must be left by the task that entered it.
+        try:
+            sessions = await asyncio.to_thread(self._sessions)
+            async with AsyncExitStack() as held:
+                for each in sessions:
+                    await held.enter_async_context(each.run())
+                self._opened.set_result(sessions)
+                await self._end.wait()
+        except Exception as error:
+            if self._opened.done():
+                raise
+            self._opened.set_exception(error)
+
+    def _sessions(self) -> list[StreamableHTTPSessionManager]:
+        from madke.serve.mcp import http_sessions
+
+        return [http_sessions(self._debates) for _ in range(self._keys)]
 
 
 async def _on_http(request: Request, error: Exception) -> Response:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 HEAVY = {"torch", "faiss", "jnius", "pandas", "ray", "transformers", "scipy", "numpy", "openai", "pyserini"} | {
@@ -16,7 +17,11 @@ def loaded_by(code: Any) -> Any:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
-    names = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines() if "|" in line}
+    return packages(done.stderr.splitlines())
+
+
+def packages(lines: list[str]) -> set[str]:
+    names = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines if "|" in line}
     assert "madke" in names
     return names
 
@@ -28,6 +33,18 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 def test_help_loads_nothing_heavy() -> None:
     code = "import sys; sys.argv = ['madke', '--help']; from madke.cli.app import run_command_line; run_command_line()"
     assert not loaded_by(code) & (HEAVY | {"jinja2", "pydantic"})
+
+
+def test_a_server_that_nobody_has_asked_has_loaded_nothing_heavy(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "madke", "serve", "--port", "0", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        lines = []
+        for line in process.stderr:
+            lines.append(line)
+            if line.startswith("Page: "):
+                process.terminate()
+    assert not packages(lines) & (HEAVY - {"pydantic"} | {"mcp", "matplotlib"})
 
 
 def test_the_list_of_verbs_imports_none() -> None:
