@@ -160,7 +160,8 @@ class Audit:
             await self._plain("system", _WRITE)
             if takes_schemas(self.model):
                 await self._plain("schema", _COMPARE, schema=_SCHEMA)
-                self._read(is_readable=read_bound(self.calls[-1].completion.text, _SCHEMA) is not None)
+                reply = self.calls[-1].completion
+                self._read(is_readable=reply.bound is not False and read_bound(reply.text, _SCHEMA) is not None)
             # A prompt as long as those of debates with full pools.
             _, roles, debater = self._scene("long", first, _long_pool(first), max_tokens=32)
             await roles.select(debater, 1, View())
@@ -176,7 +177,7 @@ class Audit:
             temperature=0.0,
             max_tokens=MAX_TOKENS // 2,
             seed=0,
-            bound=BoundForm(schema=schema, task=messages[-1].content, required=True) if schema else None,
+            bound=BoundForm(schema=schema, task=messages[-1].content) if schema else None,
         )
         await _Recorder(self, probe, "").complete(request)
 

@@ -42,8 +42,6 @@ class BoundForm:
     schema: Schema
     task: str
     """The text of the last message."""
-    required: bool = False
-    """Whether the call fails if the endpoint takes no schema; else it is asked in its free form."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

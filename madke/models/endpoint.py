@@ -275,16 +275,6 @@ def start_from(models: Iterable[object], before: Mapping[str, Mapping[str, Any]]
                 model.start_from(known.get("dialect", {}))
 
 
-def relocations(before: Mapping[str, Mapping[str, object]], now: Mapping[str, Mapping[str, object]]) -> str | None:
-    """One line about the models whose address changed, or None; both arguments as from :func:`endpoints_of`."""
-    changed = [
-        f"{name} is now called at {now[name]['address']} (before: {before[name]['address']})"
-        for name in now.keys() & before.keys()
-        if before[name]["address"] != now[name]["address"]
-    ]
-    return "; ".join(sorted(changed)) + "; its finished calls stay valid" if changed else None
-
-
 def refuse_two_addresses(models: Iterable[object]) -> None:
     """UserError if two models have the same name and different addresses: their calls would have the same key."""
     addresses: dict[str, str] = {}

@@ -24,7 +24,7 @@ from madke.models.openai_wire import (
     read_refusal,
 )
 from madke.models.refusals import ServerError, free_tokens, no_api, unexplained
-from madke.models.schemas import IGNORED, NOT_TAKEN, ignores_schema, readable
+from madke.models.schemas import ignores_schema, readable
 from madke.models.timeouts import SilenceLimit, time_limit
 
 if TYPE_CHECKING:
@@ -127,8 +127,6 @@ class OpenAIChat:
         while True:
             dialect, requests = self.dialect, requests + 1
             current = request.in_form(bound=dialect.json_schema)
-            if current.bound is None and original.bound is not None and original.bound.required:
-                raise CallError(NOT_TAKEN, retryable=False)
             sent = {**dialect.body(self._model, current), **self.endpoint.entry.extra_body}
             try:
                 body = await self._post(sent, current)
@@ -159,8 +157,6 @@ class OpenAIChat:
             if not ignored:
                 return replace(completion, bound=current.bound is not None, usage=spent + completion.usage)
             # Only the first calls are asked in this form, so their replies would differ from all others.
-            if original.bound.required:
-                raise CallError(IGNORED, retryable=False)
             spent, request = spent + completion.usage, request.in_form(bound=False)
 
     def _after_refusal(
@@ -178,7 +174,7 @@ class OpenAIChat:
         if limit and (free := free_tokens(refusal, limit)):
             return replace(request, max_tokens=free)
         bound = request.bound if dialect.json_schema else None
-        return request.in_form(bound=False) if bound and not bound.required and unexplained(refusal) else None
+        return request.in_form(bound=False) if bound and unexplained(refusal) else None
 
     def _note(self, completion: Completion, body: bytes, sent: Mapping[str, Any], request: ChatRequest) -> None:
         """Note what a reply shows of the server; a prompt that it cut is worth a warning, once."""

@@ -17,8 +17,6 @@ REFUSED = re.compile(
 )
 """Words of a refusal that concerns the schema, in lower case."""
 LIMITS_REFUSED = re.compile(r"\bmax_?(?:length|items)\b")
-NOT_TAKEN = "the server takes no JSON schema (response_format)"
-IGNORED = "the server ignores the JSON schema (response_format)"
 
 LONGEST_QUOTE = 300
 """Characters of a quote. A small model that copies never ends without a limit."""

@@ -15,7 +15,6 @@ from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
 from madke.engine.debate import hold_debate
 from madke.models.batches import MOST_AT_ONCE, in_batches
-from madke.models.endpoint import endpoints_of, relocations
 from madke.models.limiter import Limits, allow_connections
 from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer
@@ -24,7 +23,7 @@ from madke.retrieval.pools.building import LiveSearch, depth
 from madke.runs.directory import RunDirectory
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, account
 from madke.runs.pools import RunPools, debate_services, own_pools
-from madke.runs.record import RunFiles, RunRecord, endpoints_before, read_run, tokens_of_sessions
+from madke.runs.record import RunFiles, RunRecord, read_run, tokens_of_sessions
 from madke.runs.request import RunOptions
 from madke.runs.spec import RunSpec
 from madke.runs.stopping import drained, until_limit, until_stopped
@@ -95,9 +94,6 @@ async def _execute(
                 "searched": live.served_by if live else {},
             }
         )
-        endpoints = endpoints_of(models.values())
-        if before is not None and not no_calls and (line := relocations(endpoints_before(directory.path), endpoints)):
-            _log.warning("%s", line)
         directory.begin(record, models.values(), RunFiles(calls=calls, pools=pools), work=bool(pending))
         asked = models
         if options.batch is not None and not no_calls:

@@ -89,8 +89,12 @@ class CutsPrompts(Model):
 
 
 class WithoutSchemas(Model):
-    def schema(self, text: str, body: Any, nth: int) -> Any:
-        return 400, {}, {"error": {"message": "response_format is not supported by this model"}}
+    def __call__(self, body: dict[str, Any], n: int) -> Reply:
+        refused = PROBES.index("schema") + 1
+        if n == refused:
+            return 400, {}, {"error": {"message": "response_format is not supported by this model"}}
+        # The client then asks without a schema.
+        return chat(json.dumps({"verdict": "same"})) if n == refused + 1 else super().__call__(body, n - (n > refused))
 
 
 class OnlyReasons(Model):

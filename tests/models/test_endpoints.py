@@ -12,7 +12,7 @@ import pytest
 
 from madke.core.errors import CallError, UserError
 from madke.models.chat_models import close, open_model
-from madke.models.endpoint import endpoints_of, read_models, refuse_unreachable, relocations
+from madke.models.endpoint import read_models, refuse_unreachable
 from madke.models.limiter import Limits
 from madke.models.openai_client import OpenAIChat
 from madke.models.scripted import ScriptedChat
@@ -144,16 +144,6 @@ def test_openai_itself_gets_its_key_only_as_the_base_url() -> None:
     assert open_model("openai/gpt-4o")
     with pytest.raises(UserError, match="gets OPENAI_API_KEY only if it is the base URL too"):
         open_model("openai/gpt-4o@https://api.openai.com/v1", base_url="http://localhost:1/v1")
-
-
-def test_a_server_that_moved_is_told_in_one_line() -> None:
-    before = endpoints_of([OpenAIChat("m", base_url="http://old:1/v1"), ScriptedChat([])])
-    now = endpoints_of([OpenAIChat("m", base_url="http://new:2/v1")])
-    assert before == {"openai/m": {"address": "http://old:1/v1", "dialect": {}}}
-    assert relocations(before, now) == (
-        "openai/m is now called at http://new:2/v1 (before: http://old:1/v1); its finished calls stay valid"
-    )
-    assert relocations(now, now) is None
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from madke.core.chat import BoundForm, ChatRequest, Completion, Message, takes_schemas
-from madke.core.errors import CallError
 from madke.core.schema import Schema, SchemaField
 from madke.models.chat_models import as_chat_model, open_model
 from madke.models.dialect import Dialect
@@ -43,8 +42,8 @@ REFUSALS = [
 ]
 
 
-def request(text: str = "Which?", *, required: bool = False, **changes: Any) -> ChatRequest:
-    form = BoundForm(schema=SCHEMA, task=f"{text} As JSON.", required=required)
+def request(text: str = "Which?", **changes: Any) -> ChatRequest:
+    form = BoundForm(schema=SCHEMA, task=f"{text} As JSON.")
     asked: ChatRequest = chat_request(text, bound=form, **changes)
     return asked
 
@@ -148,30 +147,6 @@ def test_a_server_that_ignores_the_schema_is_asked_in_the_free_form_afterwards()
     ]
     assert (first.bound, second.bound, first.attempts) == (False, False, 2)
     assert first.usage.prompt_tokens == 2 * USAGE["prompt_tokens"]
-
-
-def test_required_schemas_fail_with_one_line_and_without_a_free_call() -> None:
-    async def failures(asked: OpenAIChat) -> list[str]:
-        reasons = []
-        for text in ("One?", "Two?"):
-            with pytest.raises(CallError) as caught:
-                await asked.complete(request(text, required=True))
-            assert not caught.value.retryable
-            reasons.append(caught.value.reason)
-        await asked.aclose()
-        return reasons
-
-    with openai_server(REFUSALS[0]) as server:
-        reasons = asyncio.run(failures(model(server)))
-    assert len(server.requests) == 1
-    assert len(set(reasons)) == 1
-    assert "takes no JSON schema" in reasons[0]
-    assert "the server takes no JSON schema" in reasons[0]
-    with openai_server(chat("Selected: [2]")) as server:
-        reasons = asyncio.run(failures(model(server)))
-    assert len(server.requests) == 1
-    assert "ignores the JSON schema" in reasons[0]
-    assert "takes no JSON schema" in reasons[1]
 
 
 def ask_stored(server: OpenAIServer, store: CallStore, asked: ChatRequest, **options: Any) -> Completion:
