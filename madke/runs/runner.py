@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -27,8 +26,6 @@ from madke.runs.record import RunFiles, RunRecord, read_run, tokens_of_sessions
 from madke.runs.request import RunOptions
 from madke.runs.spec import RunSpec
 from madke.runs.stopping import drained, until_limit, until_stopped
-
-_log = logging.getLogger(__name__)
 
 
 COLLECTING = (20_000, 20, 20)
