@@ -27,7 +27,6 @@ from madke.runs.request import RunOptions
 from madke.runs.spec import RunSpec
 from madke.runs.stopping import drained, until_limit, until_stopped
 
-
 COLLECTING = (20_000, 20, 20)
 """Thresholds of the garbage collector: debates leave few cycles, and collecting takes a tenth of a run."""
 
