@@ -11,6 +11,8 @@ import pytest
 
 # With two test processes of two threads each on two cores, an encoder waits three quarters of its time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# No test asks the ports of this machine's own model servers.
+os.environ["MADKE_LOCAL_PORTS"] = ""
 # Ray's workers give way to all other processes, and tests beside them would let them wait for minutes.
 os.environ.setdefault("RAY_worker_niceness", "0")
 

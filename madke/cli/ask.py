@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from madke._util.terminal import say_json
+from madke._util.terminal import say, say_json
 from madke.cli import flags
 from madke.runs.request import RunOptions, RunRequest
 
@@ -26,6 +27,7 @@ def command(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question, or claim to check.")],
     request: RunRequest,
     options: RunOptions,
+    context: typer.Context,
     choice: Annotated[list[str] | None, flags.option("Option of a multiple choice. Repeatable.", "TEXT")] = None,
     passages: Annotated[bool, flags.switch("--passages", "Print the passages of the pool too.")] = False,
     as_json: Annotated[bool, flags.switch("--json", "Print the transcript as one line of JSON.")] = False,
@@ -45,6 +47,11 @@ def command(
     with status_line() as show:
         show("reading the protocol")
         spec = resolve(replace(request, questions=[{"question": question, "choices": choice or []}]))
+    if not as_json and not _chose_model(context, request, options):
+        from madke.models.local_servers import local_servers
+
+        for line in local_servers():
+            say(f"madke: {line}", err=True)
     live = LiveDebate(spec, debate=not as_json, passages=passages)
     try:
         transcript = asyncio.run(live.transcript(options))
@@ -55,3 +62,12 @@ def command(
         say_json(json.loads(to_json(transcript)))
     if transcript.status == "failed":
         raise typer.Exit(1)
+
+
+def _chose_model(context: typer.Context, request: RunRequest, options: RunOptions) -> bool:
+    """Whether the user named a model, or a place where models are."""
+    from madke.models.endpoint import read_models
+
+    source = context.get_parameter_source("model")
+    named = (source is not None and source.name != "DEFAULT") or bool(request.cast)
+    return named or bool(options.base_url or os.environ.get("OPENAI_BASE_URL") or read_models().entries)

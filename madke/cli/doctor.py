@@ -35,7 +35,7 @@ def command(
     prompts: flags.PromptsOption = None,
     as_json: Annotated[bool, flags.switch("--json", "With --model: print the findings as one line of JSON.")] = False,
 ) -> None:
-    """Check Python, Java, the encoder, the endpoint, the keys (set or not), and all sources.
+    """Check Python, Java, the encoder, the endpoint, the keys (set or not), local model servers, and all sources.
 
     Example:
       madke doctor --model openai/NAME --base-url http://localhost:11434/v1
@@ -56,6 +56,7 @@ def command(
         ("java, lucene", _lucene),
         ("encoder", _encoder),
         ("endpoint", partial(_endpoint, base_url)),
+        ("local model servers", _local_servers),
         *((name, partial(_is_set, name)) for name in _KEYS),
         *_sources(),
     ]
@@ -93,6 +94,13 @@ def _audit(name: str, base_url: str | None, prompts: Path | None, *, as_json: bo
             say_wrapped(line)
     if status or found.failed == found.calls:
         raise typer.Exit(status or 1)
+
+
+def _local_servers() -> str:
+    from madke.models.local_servers import local_ports, local_servers
+
+    ports = ", ".join(map(str, local_ports()))
+    return "\n".join(local_servers()) or (f"none found on the ports {ports}" if ports else "not looked for")
 
 
 def _works(name: str, check: Callable[[], str]) -> bool:

@@ -1,0 +1,148 @@
+"""Model servers on this machine, on ports that the test chooses, as ``madke doctor`` and ``madke ask`` name them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.cli.doctor import _local_servers
+from madke.core.errors import UserError
+from madke.models.local_servers import local_servers
+from tests.support.cli import madke
+
+
+@contextmanager
+def listening(content: Any, status: str = "200 OK", *headers: str, flood: int = 0) -> Iterator[tuple[int, list[bytes]]]:
+    """A port of 127.0.0.1 that answers this, and the heads of the requests to it."""
+    heads: list[bytes] = []
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    length = f"Content-Length: {len(body) + flood}"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection, suppress(OSError):
+                        heads.append(connection.recv(1 << 16))
+                        connection.sendall(
+                            "\r\n".join([f"HTTP/1.1 {status}", length, *headers, "", ""]).encode() + body
+                        )
+                        connection.sendall(b" " * flood)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield server.getsockname()[1], heads
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            server.close()
+            thread.join()
+
+
+def models(*names: Any) -> dict[str, Any]:
+    return {"object": "list", "data": [{"id": name, "object": "model"} for name in names]}
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[str]]:
+    def ask(port: int) -> list[str]:
+        monkeypatch.setenv("MADKE_LOCAL_PORTS", f"{port}")
+        return local_servers()
+
+    return ask
+
+
+def test_a_server_is_found_with_what_uses_it_and_no_key_is_sent(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-2718281828")
+    with listening(models("nomic-embed-text:latest", "qwen2.5:7b", "llama3.2")) as (port, heads):
+        (line,) = found(port)
+    # What does not look like a chat model comes last.
+    use = f"--model openai/qwen2.5:7b --base-url http://127.0.0.1:{port}/v1"
+    assert line == f"a model server is on port {port}: qwen2.5:7b and 2 more models; to use it: {use}"
+    assert heads[0].startswith(b"GET /v1/models HTTP/1.1\r\n")
+    assert b"canary" not in heads[0]
+    assert b"authorization" not in heads[0].lower()
+
+
+def test_a_server_that_asks_for_a_key(found: Any) -> None:
+    with listening({"error": "no key"}, "401 Unauthorized") as (port, _):
+        (line,) = found(port)
+    assert "it asks for a key" in line
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "$(reboot)", "a b", "a;b", "`id`", "x\x1b[31m", "a\nb", "\u202egguf", "m" * 201, "", None, 7,
+        "x@http://evil.example/v1", "x@https://evil.example",
+    ],
+)  # fmt: skip
+def test_a_name_that_a_command_line_could_read_as_something_else_is_left_out(name: Any, found: Any) -> None:
+    with listening(models(name, "good")) as (port, _):
+        (line,) = found(port)
+    assert f"{port}: good; to use it: --model openai/good " in line
+
+
+@pytest.mark.parametrize(
+    ("content", "how"),
+    [
+        (b"", ("302 Found", "Location: http://127.0.0.1:9/v1/models")),
+        (b"<html>", ("404 Not Found",)),
+        (b"<html>", ()),
+        ([1], ()),
+        ({"data": {"id": "m"}}, ()),
+        ({"data": [7, None]}, ()),
+        (b"[" * 100_000, ()),
+        (7, ("401 Unauthorized",)),
+    ],
+)
+def test_other_servers_are_none_of_a_model(content: Any, how: Any, found: Any) -> None:
+    with listening(content, *how) as (port, _):
+        assert found(port) == []
+
+
+def test_a_reply_is_bounded(found: Any) -> None:
+    with listening(models("m"), flood=64 << 20) as (port, _):
+        assert found(port) == []
+
+
+@pytest.mark.parametrize("ports", ["x", "0", "65536", "-1", "1.5", "\u0661"])
+def test_other_ports_are_refused(ports: str, found: Any) -> None:
+    with pytest.raises(UserError, match="MADKE_LOCAL_PORTS"):
+        found(ports)
+
+
+def test_doctor_says_where_it_looked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(models("small")) as (port, _):
+        monkeypatch.setenv("MADKE_LOCAL_PORTS", f"{port},9")
+        assert "--model openai/small" in _local_servers()
+    monkeypatch.setenv("MADKE_LOCAL_PORTS", "9")
+    assert _local_servers() == "none found on the ports 9"
+    monkeypatch.setenv("MADKE_LOCAL_PORTS", "")
+    assert _local_servers() == "not looked for"
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        ((), 1),
+        (("--json",), 0),
+        (("--model", "offline"), 0),
+        (("--cast", "answerer=offline"), 0),
+    ],
+)
+def test_a_question_without_a_model_names_the_server_once(args: Any, named: int, tmp_path: Path) -> None:
+    with listening(models("small")) as (port, _):
+        question = ("ask", "Which lake is the deepest?", "--protocol", "standard")
+        done = madke(*question, *args, cwd=tmp_path, MADKE_LOCAL_PORTS=str(port))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(f"madke: a model server is on port {port}: small; ") == named
+    assert "model server" not in done.stdout
