@@ -6,18 +6,22 @@ import asyncio
 import hmac
 import logging
 import secrets
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
+from pydantic_core import from_json
 from starlette.requests import Request
 
 from madke.core.chat import Usage
 from madke.core.errors import UserError
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
-from madke.core.transcript import Transcript, from_json
-from madke.retrieval.pools.pool_file import PoolLines, pool_of
+from madke.core.transcript import Transcript
+from madke.core.transcript import from_json as transcript_from_json
+from madke.retrieval.pools.pool_file import pool_of, record_from_json
 from madke.runs.directory import unsealed
 from madke.runs.record import RunRecord, read_run
 from madke.serve.refusals import Refusal
@@ -56,6 +60,8 @@ class Transcripts:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._files: dict[str, tuple[_IndexedLines, _IndexedLines]] = {}
+        """Run -> its transcripts and pools."""
 
     def address(self, served: Served, request: Request | None) -> str:
         """The address of a debate's transcript, as the client of the request reaches the server."""
@@ -70,8 +76,8 @@ class Transcripts:
         """The debate at an address; Refusal if there is none, or if its file is damaged."""
         expected = self._token(f"{run}/{question}/{repeat}").encode()
         try:
-            if hmac.compare_digest(expected, token.encode("utf-8", "replace")) and (self._folder / run).is_dir():
-                found = await asyncio.to_thread(_read, self._folder / run, question, repeat)
+            if hmac.compare_digest(expected, token.encode("utf-8", "replace")):
+                found = await asyncio.to_thread(self._read, run, question, repeat)
                 if found is not None:
                     return found
         except UserError as error:
@@ -88,6 +94,24 @@ class Transcripts:
         passages = (f"Knowledge {n}: {p.title}\n{p.url or p.key}\n{p.text}" for n, p in enumerate(found.pool.passages))
         return "\n\n".join((debate_text(found.transcript), *passages))
 
+    def _read(self, run: str, question: str, repeat: int) -> FoundDebate | None:
+        folder = self._folder / run
+        if run not in self._files:
+            pools = _IndexedLines(folder / "pools.jsonl", "id")
+            self._files[run] = _IndexedLines(folder / "transcripts.jsonl", "id", "repeat"), pools
+        transcripts, pools = self._files[run]
+        if (sealed := transcripts.line(question, repeat)) is None:
+            return None
+        try:
+            transcript = transcript_from_json(unsealed(sealed))
+        except ValueError as error:
+            raise UserError(f"is damaged: {error}", file=folder / "transcripts.jsonl") from None
+        spec = read_run(folder)
+        knowledge = spec.protocol.knowledge
+        line = pools.line(question) if knowledge else None
+        pool = pool_of(record_from_json(line), knowledge) if line and knowledge else EMPTY_POOL
+        return FoundDebate(transcript=transcript, pool=pool, spec=spec)
+
     def _token(self, name: str) -> str:
         return hmac.new(self._secret, name.encode("utf-8", "replace"), sha256).hexdigest()[:32]
 
@@ -101,20 +125,30 @@ class Transcripts:
         return secret
 
 
-def _read(run: Path, question: str, repeat: int) -> FoundDebate | None:
-    """The debate in the run's files. UserError if its line is damaged; those of others are not looked at."""
-    with (run / "transcripts.jsonl").open("rb") as lines:
-        for line in lines:
-            if question.encode() not in line:
-                continue
-            try:
-                transcript = from_json(unsealed(line))
-            except ValueError as error:
-                raise UserError(f"is damaged: {error}", file=run / "transcripts.jsonl") from None
-            if (transcript.id, transcript.repeat) == (question, repeat):
-                spec = read_run(run)
-                knowledge = spec.protocol.knowledge
-                record = PoolLines(run / "pools.jsonl", [question]).record(question) if knowledge else None
-                pool = pool_of(record, knowledge) if record and knowledge else EMPTY_POOL
-                return FoundDebate(transcript=transcript, pool=pool, spec=spec)
-    return None
+class _IndexedLines:
+    """The lines of a file that grows, by the fields that name them. What was appended is read once."""
+
+    def __init__(self, path: Path, *names: str) -> None:
+        self._path, self._names = path, names
+        self._starts: dict[tuple[object, ...], int] = {}
+        self._known = 0
+        """Bytes whose lines are known."""
+        self._reading = threading.Lock()
+
+    def line(self, *key: object) -> bytes | None:
+        """The last line with that key; None if there is none."""
+        if not self._path.exists():  # the user may have removed the run
+            return None
+        with self._reading, self._path.open("rb") as file:
+            file.seek(self._known)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                with suppress(ValueError, KeyError, TypeError):  # a line that nobody can read has no key
+                    record = from_json(line)
+                    self._starts[tuple(record[name] for name in self._names)] = self._known
+                self._known += len(line)
+            if key not in self._starts:
+                return None
+            file.seek(self._starts[key])
+            return file.readline()

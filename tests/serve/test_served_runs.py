@@ -97,7 +97,8 @@ def test_a_transcript_is_found_by_its_place_in_the_file(
 
         assert read(third).json()["answer"] == "Author 3"
         (file,) = tmp_path.glob("madke-*/transcripts.jsonl")
-        file.write_text(file.read_text().replace("Author 1", "Author 7"))
+        ids = [address.split("/")[-2] for address in (first, second)]
+        file.write_text(file.read_text().replace("Author 1", "Author 7").replace(*ids))
         assert read(second).json()["answer"] == "Author 2", "the lines of others are not read again"
         damaged = read(first)
     assert (damaged.status_code, damaged.json()["error"]["code"]) == (500, "debate_unreadable")
