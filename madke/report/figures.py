@@ -23,6 +23,7 @@ from madke._util.files import write_file
 from madke._util.terminal import printable
 from madke.engine.protocol import Protocol
 from madke.engine.settings import Knowledge
+from madke.report.chart import cost_per_question
 from madke.report.tables import ORACLE
 from madke.runs.record import RunRecord
 from madke.scoring.arms import ArmValues, Results
@@ -138,12 +139,6 @@ def arms_of(results: Sequence[Results], scores: Mapping[str, Scores], values: Se
 
 
 # By arm
-
-
-def cost_per_question(scores: Scores, unit: Literal["calls", "tokens"]) -> float:
-    """Mean calls or tokens of a debate; 0 if unknown, as for predictions from files."""
-    total = scores.total.calls if unit == "calls" else scores.total.tokens
-    return total / max(1, scores.transcripts)
 
 
 def accuracy_by_cost(arms: Sequence[DrawnArm], cost: Literal["calls", "tokens"]) -> Drawing | None:

@@ -17,6 +17,7 @@ from madke._util.files import atomic_write
 from madke._util.terminal import printable
 from madke.core.errors import count_of
 from madke.report import figures
+from madke.report.chart import charts, key_of
 from madke.report.comparison import BY_DATASET, family, paired_table
 from madke.report.page_data import page_data
 from madke.report.protocol_text import changed_settings
@@ -84,6 +85,7 @@ def write_report(
     shared, different = _settings(results)
     script = _asset(*(f"script/{name}.js" for name in _SCRIPTS))
     sentence = finding(arms, named, tests)
+    key = key_of(named)
     pieces = _template([*named]).generate(
         title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
         source=source,
@@ -97,12 +99,14 @@ def write_report(
         reader=_reader(results),
         alerts=[*_alerts(named), *dict.fromkeys(f"{arm.corrected}." for arm in results if arm.corrected)],
         incomplete=any(each.incomplete for each in named.values()),
+        key=key,
+        charts=[*charts(named, key)],
         scores=None if all(map(all_failed, named.values())) else own["scores"],
         stages=own["stages"],
         tests=_by_value(arms, tests),
         against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
         tables=[*known.values(), *tables],
-        figures=drawings,
+        figures=[each for each in drawings if not each.name.startswith("accuracy-by-")],  # the chart shows them
         shared=shared,
         different=different,
         details=[(arm.name, score_details(named[arm.name])) for arm in results],

@@ -119,16 +119,27 @@ def combobox(page: Any, name: str) -> Any:
     return page.get_by_role("combobox", name=name, exact=True)
 
 
-def test_the_summary_shows_the_finding_then_scores_then_accuracy_against_cost(opened: Any) -> None:
+def test_the_summary_shows_the_finding_then_accuracy_against_cost_then_scores(opened: Any) -> None:
     page = opened()
     expect(page.locator("main .finding").first).to_contain_text("gamma (98.5 % correct by match) is highest of 3 runs")
     parts = [
-        page.locator(each).bounding_box()["y"] for each in (".finding", "#scores", "#chart", "#questions", "#tests")
+        page.locator(each).bounding_box()["y"] for each in (".finding", "#chart", "#scores", "#questions", "#tests")
     ]
     assert parts == sorted(parts)
-    assert page.locator("#chart img").evaluate("each => each.naturalWidth") > 0
-    # The runs differ in nothing but their names: the second figure is that of tokens.
-    assert page.locator("#figures img").count() == 1
+    key = page.locator(".key li")
+    expect(key).to_have_count(3)
+    expect(key.nth(1)).to_contain_text(
+        re.compile(r"B\s*beta <img .*2 calls\s+80\.0\s+72\.3 to 86\.0"), use_inner_text=True
+    )
+    combobox(page, "Cost of a question").select_option("tokens")
+    expect(key.nth(1)).to_contain_text("1,100 tokens")
+    expect(page.locator("#chart > .plot:visible i")).to_have_count(3)
+    # The right third of a wide window has the key; on a phone the chart is on the first screen.
+    assert key.first.bounding_box()["x"] > 1280 * 0.6
+    page = opened(size=PHONE)
+    plot = page.locator("#chart > .plot").first.bounding_box()
+    assert plot["y"] + plot["height"] < PHONE[1]
+    assert page.locator("#figures img").count() == 0  # the runs differ in nothing but their names
 
 
 def test_a_table_is_sorted_and_its_names_open_the_debates_of_their_runs(opened: Any) -> None:
@@ -152,6 +163,7 @@ def test_incomplete_and_failed_runs_say_so_first(opened: Any) -> None:
     page = opened(of="stopped")
     expect(page.locator("header h1")).to_have_text("2 runs incomplete")
     expect(page.locator(".banner li").first).to_contain_text("Incomplete: stopped, 42 of 60 (stopped at --max-cost;")
+    expect(page.locator(".key li").first).to_contain_text("42 of 60")
     page = opened(of="gone")
     expect(page.locator(".finding")).to_contain_text("all 3 debates failed")
     expect(page.locator(".banner")).to_contain_text("all 3 debates failed: 3 x no connection to the server")

@@ -1,4 +1,4 @@
-// The summary: the way to the debates, and tables that sort.
+// The summary: the way to the debates, the cost of the chart, and tables that sort.
 
 const ENTRIES = {
   ...(ranked ? { best: `on which the two best runs, ${bestTwo.map((run) => run.name).join(" and ")}, differ` } : {}),
@@ -43,6 +43,18 @@ function sort(heading) {
 
 for (const heading of document.querySelectorAll("#summary thead th")) {
   heading.firstElementChild.addEventListener("click", () => sort(heading));
+}
+
+// The cost of the chart is a choice of plots, and of what the key says of each run.
+const cost = byId("cost");
+if (cost) {
+  const lists = [byId("chart"), ...document.querySelectorAll(".key li")].map((each) => each.querySelectorAll(".plot, .spent"));
+  const choose = () => {
+    for (const list of lists) for (const [n, each] of list.entries()) each.hidden = n !== cost.selectedIndex;
+  };
+  cost.selectedIndex = 0; // A browser keeps what was chosen before a reload.
+  cost.hidden = false;
+  cost.addEventListener("input", choose);
 }
 
 // Print shows all parts.
