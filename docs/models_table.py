@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docs.metrics_table import with_table
-from madke.models.model_names import MODEL_FORMS
+from madke.models.model_names import MODEL_KINDS
 
 _OTHERS = {
     "`NAME`": "an entry of `models.yaml`, or of an installed package",
@@ -13,6 +13,6 @@ _OTHERS = {
 
 def page() -> str:
     """The page with its table; the rest of it is written by hand."""
-    built_in = {f"`{form}`": text for forms in MODEL_FORMS.values() for form, text in forms.items()}
+    built_in = {f"`{form}`": text for kind in MODEL_KINDS.values() for form, text in kind.definitions.items()}
     rows = [f"| {form} | {text} |" for form, text in (built_in | _OTHERS).items()]
     return with_table("endpoints.md", "models", ["| `--model` | meaning |", "|---|---|", *rows])

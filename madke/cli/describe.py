@@ -48,7 +48,7 @@ def _offered(root: typer.Context) -> dict[str, Any]:
     from madke.engine.settings import Settings
     from madke.engine.variant import read_protocol, variant_folders
     from madke.experiments.recipe import recipe_files
-    from madke.models.model_names import MODEL_FORMS
+    from madke.models.model_names import MODEL_KINDS
     from madke.report.protocol_text import changed_settings
     from madke.retrieval.named import known_sources
     from madke.tasks import TASKS
@@ -83,7 +83,7 @@ def _offered(root: typer.Context) -> dict[str, Any]:
         "functions": functions,
         "settings": Settings.model_json_schema(),
         "sources": known_sources(),
-        "models": {form: text for forms in MODEL_FORMS.values() for form, text in forms.items()},
+        "models": {form: text for kind in MODEL_KINDS.values() for form, text in kind.definitions.items()},
         "tasks": [*TASKS],
         "recipes": [*recipe_files()],
         "datasets": {name: card.title for name, card in cards().items()},

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from madke.core.errors import UserError
-from madke.models.model_names import MODEL_FORMS
+from madke.models.model_names import MODEL_KINDS
 from madke.retrieval.named import BUILT_IN_SOURCES
 from madke.runs.request import (
     CLUSTER,
@@ -32,7 +32,7 @@ CALIBRATION, GRADING, OUTPUT, SERVER = "Act or defer", "Grading", "Output", "Ser
 _PANELS = [None, QUESTIONS, PROTOCOL, MODELS, KNOWLEDGE, SERVER, COST, RESUME, CLUSTER, GRADING, OUTPUT, CALIBRATION]
 """Groups of options in the help, in order. None is the group of the most used options."""
 
-MODEL_NAMES = f"""Models: {", ".join(next(iter(forms)) for forms in MODEL_FORMS.values())}, a name in models.yaml, or
+MODEL_NAMES = f"""Models: {", ".join(kind.form for kind in MODEL_KINDS.values())}, a name in models.yaml, or
 module:object of your own code. A --base-url is, for example, http://localhost:8000/v1."""
 SOURCE_NAMES = f"""Sources: none, or a comma-separated list of NAME, NAME=SPEC or FOLDER. NAME is in sources.yaml, a
 fetched index, or built in: {", ".join(BUILT_IN_SOURCES)}. SPEC is a folder (an index, or PDF, Office,

@@ -25,7 +25,7 @@ from madke.experiments.own_choice import sources_of, with_models, with_sources
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.models.chat_models import as_chat_model, close, open_model
 from madke.models.endpoint import read_models, refuse_two_addresses
-from madke.models.model_names import has_endpoint, is_loaded
+from madke.models.model_names import forms_with_endpoint, has_endpoint, is_loaded
 from madke.retrieval.named import open_source, parse_sources, resolve
 from madke.retrieval.pools.pool_file import read_pools, sources_in
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest
@@ -174,7 +174,7 @@ class ExperimentSpec:
     def check(self, options: RunOptions = DEFAULTS) -> None:
         """Fail early on unused options and missing inputs."""
         if options.base_url is not None and not any(map(has_endpoint, self.models)):
-            raise UserError("--base-url requires a model openai/NAME or azure/DEPLOYMENT; no arm has one")
+            raise UserError(f"--base-url requires a model {forms_with_endpoint('or')}; no arm has one")
         if self.request.answer_scorer is not None and not any(spec.record.answer_scorer for _, spec in self.specs):
             raise UserError("--answer-scorer: no arm asks an answer scorer; those of rerank and maps do")
         debaters = {arm.name: len(spec.protocol.cast) for arm, spec in self.specs}

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import os
 import time
 from typing import Any
 
@@ -10,12 +9,12 @@ from madke._util.concurrency import DaemonThreads
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, nearest, unknown
 from madke.core.registry import Registry, qualified_name
-from madke.models.endpoint import ModelEntries, ModelEntry, read_models
+from madke.models.endpoint import ModelEntries, read_models
 from madke.models.gguf import GGUFChat
 from madke.models.human import HumanChat
-from madke.models.model_names import MODEL_FORMS, has_endpoint, kind_of, names_code, split_address
+from madke.models.model_names import MODEL_KINDS, forms_with_endpoint, kind_of, names_code, split_address
 from madke.models.offline import OfflineChat
-from madke.models.openai_client import OpenAIChat
+from madke.models.openai_client import AzureChat, OpenAIChat
 from madke.models.prices import estimated_usage
 from madke.models.refusals import RETRYABLE
 from madke.models.scripted import ScriptedChat
@@ -35,10 +34,10 @@ def open_model(
     The model raises :class:`madke.core.errors.CallError` for a failed attempt: call it through a ``CallPipeline``.
 
     Args:
-        name: A form of :data:`MODEL_FORMS`; else an entry of ``models.yaml``, a model of an installed package, or
-            ``module:object``, see :func:`as_chat_model`.
-        base_url: Address for ``openai/`` models without one of their own (default: ``OPENAI_BASE_URL``, else OpenAI's
-            address) and ``azure/`` models (default: ``AZURE_OPENAI_ENDPOINT``).
+        name: A form of :data:`MODEL_KINDS`, ``openai/NAME@URL`` or ``azure/DEPLOYMENT@URL``; else an entry of
+            ``models.yaml``, a model of an installed package, or ``module:object``, see :func:`as_chat_model`.
+        base_url: Address for ``openai/`` models (default: ``OPENAI_BASE_URL``, else OpenAI's address) and ``azure/``
+            models (default: ``AZURE_OPENAI_ENDPOINT``) whose name has no URL.
         replay: The model will not be called: it needs no key, and no weights are loaded.
         models: The entries of ``models.yaml``. Default: those of :func:`madke.models.endpoint.read_models`.
 
@@ -46,23 +45,20 @@ def open_model(
         UserError: No such model, a missing key or endpoint, a bad script file, or weights that cannot be loaded.
     """
     kind = kind_of(name)
-    if kind not in MODEL_FORMS:
+    if kind not in MODEL_KINDS:
         return _declared(name, base_url, replay, models or read_models())
     plain, address = split_address(name)
     rest = plain.partition("/")[2]
-    form = next(iter(MODEL_FORMS[kind]))
+    form = MODEL_KINDS[kind].form
     if bool(rest) != ("/" in form):
         raise UserError(f"model {name!r}: expected {form}")
-    if base_url is not None and not has_endpoint(name):
-        raise UserError(f"model {name!r} has no endpoint; only openai/NAME and azure/DEPLOYMENT take a base URL")
+    if base_url is not None and not MODEL_KINDS[kind].has_endpoint:
+        raise UserError(f"model {name!r} has no endpoint; only {forms_with_endpoint('and')} take a base URL")
     match kind:
         case "openai":
             return OpenAIChat(rest, base_url=base_url, at=address, needs_key=not replay)
         case "azure":
-            if address is not None and not replay:  # of a recipe, perhaps, whose author must not get the key
-                raise UserError(f"model {name!r}: expected {form}; its address is AZURE_OPENAI_ENDPOINT")
-            where = ModelEntry(base_url=_azure_url(name, base_url, replay), key="AZURE_OPENAI_API_KEY")
-            return OpenAIChat(rest, name=plain, entry=where, needs_key=not replay)
+            return AzureChat(rest, endpoint=base_url, at=address, needs_key=not replay)
         case "gguf":
             return GGUFChat(rest, start=not replay)
         case "hf":
@@ -77,14 +73,6 @@ def open_model(
     return OfflineChat()
 
 
-def _azure_url(name: str, given: str | None, replay: bool) -> str:
-    """The address of Azure's API of version 1, which is that of OpenAI."""
-    url = given or os.environ.get("AZURE_OPENAI_ENDPOINT") or ("https://azure.invalid" if replay else "")
-    if not url:
-        raise UserError(f"AZURE_OPENAI_ENDPOINT is not set, and {name} needs it (or a base URL)")
-    return url if url.rstrip("/").endswith("/v1") else f"{url.rstrip('/')}/openai/v1"
-
-
 def _declared(name: str, base_url: str | None, replay: bool, models: ModelEntries) -> ChatModel:
     """Open a model of ``models.yaml``, of an installed package, or of the user's own module."""
     entry = models.entry(name)
@@ -94,7 +82,7 @@ def _declared(name: str, base_url: str | None, replay: bool, models: ModelEntrie
     code = (entry and entry.python) or name
     if code in PLUGINS or names_code(code):
         return as_chat_model(PLUGINS[code], name)
-    known = [*MODEL_FORMS, *models.entries, *PLUGINS]
+    known = [*MODEL_KINDS, *models.entries, *PLUGINS]
     if "/" not in name and nearest(name, known) is None:
         raise UserError(f"unknown model {name!r}; did you mean openai/{name}? known: {', '.join(sorted(known))}")
     raise unknown("model", kind_of(name), known)

@@ -1,20 +1,22 @@
-"""Chat models at OpenAI-compatible endpoints (OpenAI, vLLM, ...), through ``openai``."""
+"""Chat models at OpenAI-compatible endpoints (OpenAI, vLLM, ...) or on Azure, through ``openai``."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from madke.core.addresses import public_url, without_path_secrets
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
 from madke.models.dialect import REFUSALS, Dialect
-from madke.models.endpoint import Endpoint, openai_endpoint
+from madke.models.endpoint import Endpoint, checked_url, key_from_environment, openai_endpoint, origin
 from madke.models.openai_wire import (
     delta,
     expected_tokens,
@@ -41,6 +43,7 @@ _HEADERS = {"Accept-Encoding": "identity"}
 _REASON_LENGTH = 300
 _ADAPTATIONS = 10
 """Maximum number of dialect changes in one call."""
+_NOWHERE = "https://azure.invalid"
 
 
 class OpenAIChat:
@@ -60,6 +63,8 @@ class OpenAIChat:
     """
 
     takes_schemas = True
+    _path = "/chat/completions"
+    _address_hint = "does the base URL end in /v1?"
 
     def __init__(
         self,
@@ -217,7 +222,7 @@ class OpenAIChat:
         import openai
 
         client = self._connected()
-        where: Any = {"path": "/chat/completions", "body": sent, "options": self._options}
+        where: Any = {"path": self._path, "body": sent, "options": self._options}
         if "stream" not in sent:
             whole: bytes = await client.post(**where, cast_to=bytes)
             alive()
@@ -252,9 +257,7 @@ class OpenAIChat:
         refusal = ServerError.read(error.status_code, body)
         if not self._has_answered and no_api(refusal, self._model):
             where = f"HTTP {refusal.status} from {public_url(str(error.request.url))}"
-            raise UserError(
-                f"{self.name}: {self._redacted(f'{where}: {refusal.message}')}; does the base URL end in /v1?"
-            )
+            raise UserError(f"{self.name}: {self._redacted(f'{where}: {refusal.message}')}; {self._address_hint}")
         return refusal
 
     def _report_dialect(self) -> None:
@@ -282,3 +285,42 @@ class OpenAIChat:
             http = open_transport(self._transport, self._timeout.whole, own=self.endpoint.own)
             self._client = AsyncOpenAI(api_key=key, base_url=self.endpoint.address, max_retries=0, http_client=http)
         return self._client
+
+
+class AzureChat(OpenAIChat):
+    """A chat model deployed on Azure OpenAI, with the key in ``AZURE_OPENAI_API_KEY``.
+
+    Args:
+        deployment: The deployment's name.
+        endpoint: The resource's URL. Default: ``AZURE_OPENAI_ENDPOINT``.
+        at: The deployment's own URL. The key is sent there only if it has the same origin as the endpoint.
+        needs_key: False for a model that will not be called.
+        **options: ``timeout`` and ``transport``, as for :class:`OpenAIChat`.
+    """
+
+    _address_hint = "is AZURE_OPENAI_ENDPOINT the address of the resource, such as https://NAME.openai.azure.com?"
+
+    def __init__(
+        self,
+        deployment: str,
+        *,
+        endpoint: str | None = None,
+        at: str | None = None,
+        needs_key: bool = True,
+        **options: Any,
+    ) -> None:
+        from openai import Omit
+
+        name = f"azure/{deployment}"
+        url = endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT") or ("" if needs_key else at or _NOWHERE)
+        if not url:
+            raise UserError(f"AZURE_OPENAI_ENDPOINT is not set, and {name} needs it (or a base URL)")
+        address = checked_url(at or url, model=name)
+        key = key_from_environment("AZURE_OPENAI_API_KEY") if origin(address) == origin(url) else None
+        if key is None and needs_key:
+            raise UserError(f"AZURE_OPENAI_API_KEY is not set, and {name} needs it")
+        where = Endpoint(address=address, limited_as=address, key=key)
+        super().__init__(deployment, name=name, endpoint=where, **options)
+        version = os.environ.get("AZURE_OPENAI_API_VERSION") or "2024-10-21"
+        self._path = f"/openai/deployments/{quote(deployment)}/chat/completions?api-version={quote(version)}"
+        self._options = {"headers": {**_HEADERS, "api-key": key or "", "Authorization": Omit()}}

@@ -32,7 +32,7 @@ from madke.engine.settings import role_key
 from madke.engine.variant import Variant, load_variant, own_variant
 from madke.models.chat_models import as_chat_model, close, open_model
 from madke.models.endpoint import ModelEntries, read_models, refuse_two_addresses, refuse_unreachable
-from madke.models.model_names import has_endpoint, names_code
+from madke.models.model_names import forms_with_endpoint, has_endpoint, names_code
 from madke.retrieval import named
 from madke.retrieval.named import open_source
 from madke.retrieval.pools.pool_file import pool_records, sources_in
@@ -343,7 +343,7 @@ def open_models(
     remote = [name for name in names.values() if has_endpoint(name)]
     if base_url is not None and not remote:
         given = ", ".join(names.values())
-        raise UserError(f"--base-url is for openai/NAME and azure/DEPLOYMENT, but the models are {given}")
+        raise UserError(f"--base-url is for {forms_with_endpoint('and')}, but the models are {given}")
     for name in names.values():
         if name not in opened:
             opened[name] = open_model(name, base_url=base_url if name in remote else None, replay=replay, models=models)

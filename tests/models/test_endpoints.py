@@ -118,7 +118,7 @@ def test_a_file_that_nobody_named_sends_no_key_anywhere_but_to_the_base_url(
         assert [seen.headers["authorization"] for seen in server.requests] == ["Bearer no-key", f"Bearer {KEY}"]
 
 
-def test_keys_never_cross_to_another_address() -> None:
+def test_keys_never_cross_to_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
     with openai_server(chat("one")) as one, openai_server(chat("two")) as two:
         base, judge = open_model("openai/m", base_url=one.url), open_model(f"openai/j@{two.url}", base_url=one.url)
         same = open_model(f"openai/k@{one.url}", base_url=one.url)
@@ -127,17 +127,10 @@ def test_keys_never_cross_to_another_address() -> None:
         assert [seen.headers["authorization"] for seen in two.requests] == ["Bearer no-key"]
         assert KEY not in str(two.requests[0])
     assert [model.name for model in (base, judge, same)] == ["openai/m", "openai/j", "openai/k"]
-
-
-def test_azure_is_asked_like_openai_with_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "canary-azure")
-    with openai_server(chat("from Azure")) as server:
-        monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", server.url.removesuffix("/v1"))
-        model = open_model("azure/my-gpt")
-        assert [said.text for said in ask(model)] == ["from Azure"]
-        (seen,) = server.requests
-    assert (model.name, seen.path, seen.body["model"]) == ("azure/my-gpt", "/openai/v1/chat/completions", "my-gpt")
-    assert seen.headers["authorization"] == "Bearer canary-azure"
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.example")
+    with pytest.raises(UserError, match="AZURE_OPENAI_API_KEY"):
+        open_model("azure/d@https://other.example")
 
 
 def test_openai_itself_gets_its_key_only_as_the_base_url() -> None:

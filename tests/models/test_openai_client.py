@@ -8,11 +8,17 @@ from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
 from madke.models.chat_models import close
 from madke.models.endpoint import endpoints_of
-from madke.models.openai_client import OpenAIChat
+from madke.models.openai_client import AzureChat, OpenAIChat
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
 
 CANARY = "canary-7f3a9c"
+
+
+@pytest.fixture(autouse=True)
+def azure_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_OPENAI_ENDPOINT", raising=False)
+    monkeypatch.delenv("AZURE_OPENAI_API_VERSION", raising=False)
 
 
 def ask(model: Any, *requests: Any) -> Any:
@@ -155,3 +161,27 @@ def test_openai_without_a_key_is_refused_unless_it_will_not_be_called() -> None:
     with pytest.raises(UserError, match="OPENAI_API_KEY is not set"):
         OpenAIChat("m")
     assert OpenAIChat("m", needs_key=False).name == "openai/m"
+
+
+def test_azure_is_asked_at_its_deployment_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", CANARY)
+    with openai_server(chat("from Azure")) as server:
+        endpoint = server.url.removesuffix("/v1")
+        monkeypatch.setenv("AZURE_OPENAI_API_VERSION", "2025-01-01-preview")
+        model = AzureChat("my-gpt", endpoint=endpoint)
+        (said,) = ask(model, chat_request())
+        (seen,) = server.requests
+    assert said.text == "from Azure"
+    assert seen.path == "/openai/deployments/my-gpt/chat/completions?api-version=2025-01-01-preview"
+    assert seen.headers["api-key"] == CANARY
+    assert "authorization" not in {name.lower() for name in seen.headers}
+    assert model.name == "azure/my-gpt"
+
+
+def test_azure_takes_endpoint_and_version_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", CANARY)
+    with openai_server(chat()) as server:
+        monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", server.url.removesuffix("/v1"))
+        monkeypatch.setenv("AZURE_OPENAI_API_VERSION", "2024-06-01")
+        ask(AzureChat("d"), chat_request())
+        assert server.requests[0].path.endswith("api-version=2024-06-01")

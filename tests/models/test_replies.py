@@ -11,7 +11,7 @@ from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
 from madke.models.chat_models import close
 from madke.models.endpoint import endpoints_of
-from madke.models.openai_client import OpenAIChat
+from madke.models.openai_client import AzureChat, OpenAIChat
 from madke.models.prices import Price, cost
 from madke.models.refusals import stated_wait
 from tests.models.test_dialects import events
@@ -383,13 +383,15 @@ def test_a_redirect_names_its_target(location: str, shown: str) -> None:
 PATH_SECRET = "tok-2718281828459045"
 
 
-def test_a_secret_in_the_path_stands_in_no_name_and_no_reason() -> None:
+def test_a_secret_in_the_path_stands_in_no_name_and_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"https://host:8000/{PATH_SECRET}/v1"
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "sk-31415926")
     at = {name: shown["address"] for name, shown in endpoints_of([OpenAIChat("m", base_url=url)]).items()}
     other = endpoints_of([OpenAIChat("m", base_url=url.replace("tok-", "tic-"))])
     assert at["openai/m"] != other["openai/m"]["address"]
-    assert PATH_SECRET not in str(at)
-    assert "https://host:8000/~" in str(at)
+    for told in (at, endpoints_of([AzureChat("m", endpoint=url)])):
+        assert PATH_SECRET not in str(told)
+        assert "https://host:8000/~" in str(told)
     replies: tuple[Reply, ...] = (
         error(404, f"Cannot POST /{PATH_SECRET}/v1/chat/completions"),
         error(404, f"Cannot POST /{PATH_SECRET}/v1/chat/completions to the model"),

@@ -11,7 +11,7 @@ import pytest
 
 from madke.core.errors import CallError
 from madke.models.chat_models import close
-from madke.models.openai_client import OpenAIChat
+from madke.models.openai_client import AzureChat, OpenAIChat
 from madke.models.transport import MAX_PACKED_REPLY, MAX_REPLY, chosen_transport
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, openai_server
@@ -154,6 +154,14 @@ def test_a_reply_that_unpacks_to_far_more_is_refused(transport: Any) -> None:
 
 def test_a_key_for_administration_is_sent_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ADMIN_KEY", "canary")
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "another")
+
+    async def both_kinds(url: Any) -> None:
+        for model in (OpenAIChat("m", base_url=url), AzureChat("m", endpoint=url)):
+            await model.complete(chat_request())
+            await close(model)
+
     with openai_server(chat()) as server:
-        ask(server.url, None)
+        asyncio.run(both_kinds(server.url))
+    assert len(server.requests) == 2
     assert not any("canary" in str(seen.headers) for seen in server.requests)

@@ -14,7 +14,7 @@ import pytest
 from madke._util.terminal import LogHandler
 from madke.core.errors import CallError
 from madke.models.chat_models import close
-from madke.models.openai_client import OpenAIChat
+from madke.models.openai_client import AzureChat, OpenAIChat
 from madke.models.transport import Transport
 from tests.support.canary import NAMES, leaks, run
 from tests.support.chat_requests import chat_request
@@ -87,16 +87,21 @@ def test_a_server_that_repeats_the_key_as_a_models_text(tmp_path: Path, reply: C
     assert_no_leak(tmp_path, done, PLAIN)
 
 
-@pytest.mark.parametrize(("status", "transport"), [(301, "aiohttp"), (307, "httpx"), (308, "aiohttp")])
+@pytest.mark.parametrize(
+    ("kind", "status", "transport"), [("openai", 301, "aiohttp"), ("openai", 307, "httpx"), ("azure", 308, "aiohttp")]
+)
 def test_a_redirect_to_another_host_does_not_get_the_key(
-    monkeypatch: pytest.MonkeyPatch, status: int, transport: Transport
+    monkeypatch: pytest.MonkeyPatch, kind: str, status: int, transport: Transport
 ) -> None:
     for name, key in PLAIN.items():
         monkeypatch.setenv(name, key)
     with openai_server(chat()) as other:
         elsewhere = other.url.replace("127.0.0.1", "localhost")
         with openai_server((status, {"Location": f"{elsewhere}/chat/completions"}, {})) as server:
-            model = OpenAIChat("m", base_url=server.url, transport=transport)
+            if kind == "openai":
+                model = OpenAIChat("m", base_url=server.url, transport=transport)
+            else:
+                model = AzureChat("m", endpoint=server.url, transport=transport)
 
             async def complete() -> None:
                 with suppress(CallError):
