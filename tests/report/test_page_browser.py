@@ -29,6 +29,8 @@ CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069\x00-\x08\x0b-\x1f]")
 COUNT = 130
 """Questions: more than the page draws at first."""
 FAILED = Final(by="summarizer", status="failed", error="no connection to the server")
+STUDY = ("Not decided: the debate is 5 points ahead of a vote (-18 to +28).", *["What a vote adds: ..."] * 20)
+"""The lines of a study, of which a phone shows the first above the chart."""
 QUOTE = "Lake Baikal is 1,642 metres deep."
 
 
@@ -75,7 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
     failed = [debate(f"n{n}", [RIGHT], status="failed", answer=None, final=FAILED) for n in range(3)]
     pages = {"three": runs, "stopped": [stopped, runs[0]], "gone": [write_run(made / "gone", failed)]}
     for name, paths in pages.items():
-        write_report(paths, made / f"{name}.html")
+        write_report(paths, made / f"{name}.html", verdict=STUDY if name == "stopped" else ())
     return made
 
 
@@ -136,9 +138,10 @@ def test_the_summary_shows_the_finding_then_accuracy_against_cost_then_scores(op
     expect(page.locator("#chart > .plot:visible i")).to_have_count(3)
     # The right third of a wide window has the key; on a phone the chart is on the first screen.
     assert key.first.bounding_box()["x"] > 1280 * 0.6
-    page = opened(size=PHONE)
-    plot = page.locator("#chart > .plot").first.bounding_box()
-    assert plot["y"] + plot["height"] < PHONE[1]
+    for of in ("three", "stopped"):
+        page = opened(of=of, size=PHONE)
+        plot = page.locator("#chart > .plot").first.bounding_box()
+        assert plot["y"] + plot["height"] < PHONE[1]
     assert page.locator("#figures img").count() == 0  # the runs differ in nothing but their names
 
 
