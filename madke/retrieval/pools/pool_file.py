@@ -5,11 +5,13 @@ of its question (:func:`pool_of`): chosen sources, no duplicates, limited and nu
 """
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, RootModel, ValidationError
@@ -179,19 +181,25 @@ class PoolLines:
         self.hashes: dict[str, str] = {}
         """Question id -> hash of its line."""
         self._starts: dict[str, int] = {}
+        # A packed file has no places to read from, so it is unpacked once.
+        self._unpacked = TemporaryFile() if file.suffix == ".gz" else None  # noqa: SIM115 - as long as this object
+        self._reading = threading.Lock()
         start = 0
         for _, line in numbered_lines(file):
             with suppress(ValueError, TypeError, KeyError):  # a line that nobody can read belongs to no question
                 id_ = str(from_json(line)["id"])
                 if ids is None or id_ in ids:
                     self.hashes[id_], self._starts[id_] = short_hash(line.strip()), start
+            if self._unpacked is not None:
+                self._unpacked.write(line)
             start += len(line)
 
     def record(self, id_: str) -> PoolRecord | None:
         """The record of a question; None if the file has none, or if its line has changed since."""
         line = b""
         if id_ in self._starts:
-            with suppress(UserError), open_unpacked(self._file) as lines:
+            held = nullcontext(self._unpacked) if self._unpacked else open_unpacked(self._file)
+            with self._reading, suppress(UserError), held as lines:
                 lines.seek(self._starts[id_])
                 line = lines.readline()
         return record_from_json(line) if line and short_hash(line.strip()) == self.hashes[id_] else None
