@@ -6,6 +6,7 @@ of its question (:func:`pool_of`): chosen sources, no duplicates, limited and nu
 
 import json
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -183,6 +184,8 @@ class PoolLines:
         self._starts: dict[str, int] = {}
         # A packed file has no places to read from, so it is unpacked once.
         self._unpacked = TemporaryFile() if file.suffix == ".gz" else None  # noqa: SIM115 - as long as this object
+        if self._unpacked is not None:
+            weakref.finalize(self, self._unpacked.close)
         self._reading = threading.Lock()
         start = 0
         for _, line in numbered_lines(file):
