@@ -14,7 +14,7 @@ from madke._util.terminal import say, say_json
 from madke.cli import flags
 from madke.runs.request import RunOptions, RunRequest
 
-_ONLY_FOR_RUNS = "prices batch max_cost token_budget deadline engine replay retry_degraded"
+_ONLY_FOR_RUNS = "prices batch max_cost token_budget engine replay retry_degraded"
 
 EPILOG = flags.epilog(
     *flags.NAMES,

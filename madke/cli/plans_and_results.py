@@ -37,8 +37,8 @@ def refuse_limits(options: RunOptions) -> None:
     """Refuse limits and replay together with ``--plan``."""
     if options.replay:
         raise UserError("--replay makes no calls, so there is nothing to plan; leave out --plan")
-    if any(limit is not None for limit in (options.max_cost, options.token_budget, options.deadline)):
-        raise UserError("--plan spends nothing; leave out --max-cost, --token-budget and --deadline")
+    if any(limit is not None for limit in (options.max_cost, options.token_budget)):
+        raise UserError("--plan spends nothing; leave out --max-cost and --token-budget")
 
 
 def show_run_plan(request: RunRequest, out: Path, options: RunOptions) -> None:

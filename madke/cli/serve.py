@@ -16,7 +16,7 @@ from madke.cli.flags import SERVER, option, switch
 from madke.core.errors import UserError
 from madke.runs.request import COST, RunOptions, RunRequest
 
-_NOT_FOR_SERVERS = "batch deadline engine replay retry_degraded"
+_NOT_FOR_SERVERS = "batch engine replay retry_degraded"
 _HTTP = ("alias", "host", "port", "no_auth", "queue", "grace")
 """Options that mean nothing to a client on standard input and output."""
 

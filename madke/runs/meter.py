@@ -1,13 +1,11 @@
 """Limits on the cost of runs, and counters of a run."""
 
 import asyncio
-import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, fields
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -106,20 +104,13 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """Budget, call store and deadline; the runs of an experiment share one account."""
+    """Budget and call store; the runs of an experiment share one account."""
 
     budget: Budget
     calls: Path | None = None
     """The call store; None for the run's own."""
     payer: str = ""
     """Identifies the run among those that share the store."""
-    until: float | None = None
-    """Time after which no call starts, as :func:`time.monotonic`; None: no deadline."""
-
-    @property
-    def seconds(self) -> float | None:
-        """The time left until then."""
-        return None if self.until is None else self.until - time.monotonic()
 
 
 def prices_of(options: RunOptions, models: Iterable[str] = ()) -> Prices:
@@ -151,10 +142,7 @@ def account(options: RunOptions) -> Account:
         max_cost=options.max_cost,
         max_tokens=options.token_budget,
     )
-    if options.deadline is None:
-        return Account(budget=budget)
-    # Monotonic, so that setting the system clock does not move the deadline.
-    return Account(budget=budget, until=time.monotonic() + seconds_until(options.deadline, datetime.now()))
+    return Account(budget=budget)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -184,7 +172,7 @@ class Meter:
     left_over: int = 0
     """Questions without an outcome because the run was stopped."""
     ended: str = ""
-    """What stopped the run: ``--deadline``, ``interrupted``, an error, or a model whose calls all fail."""
+    """What stopped the run: ``interrupted``, an error, or a model whose calls all fail."""
     max_failed: int = MAX_FAILED_IN_A_ROW
     """Number of consecutive failed calls of one model that stops the run."""
     in_a_row: Counter[tuple[str, bool]] = field(default_factory=Counter)
@@ -259,33 +247,3 @@ class Meter:
             "concurrency": asdict(self.limits.state()) if self.limits is not None else None,
             **{name: getattr(self, name) for name in _COUNTED},
         }
-
-
-_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?", re.ASCII)
-_LONGEST = 3e9
-"""About a century, in seconds."""
-
-_TIME = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
-
-
-def seconds_until(text: str, now: datetime) -> float:
-    """Seconds from now until a deadline; its form is in the help text of :attr:`madke.RunOptions.deadline`."""
-    text = text.strip()
-    if text and (duration := _DURATION.fullmatch(text)):
-        hours, minutes, seconds = (float(part or 0) for part in duration.groups())
-        left = 3600 * hours + 60 * minutes + seconds
-    else:
-        try:
-            if time := _TIME.fullmatch(text):
-                until = now.replace(hour=int(time[1]), minute=int(time[2]), second=0, microsecond=0)
-                until += timedelta(days=until <= now)
-            else:
-                until = datetime.fromisoformat(text)
-                until = until if until.tzinfo else until.replace(tzinfo=now.tzinfo)
-            # Use timestamps, since a change to or from summer time may come between two times of day.
-            left = until.timestamp() - now.timestamp()
-        except (ValueError, OverflowError):
-            raise UserError(f"--deadline {text!r}: expected 90s, 45m, 1h30m, 06:30 or 2027-01-31T06:30") from None
-    if not 0 < left < _LONGEST:
-        raise UserError(f"--deadline {text!r} is past or too far away; expected a future time within a century")
-    return left

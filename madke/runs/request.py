@@ -278,7 +278,6 @@ class RunOptions:
     token_budget: int | None = described(
         None, "Start no question at or above this many tokens.", COST, least=1, metavar="N"
     )
-    deadline: str | None = described(None, "Start no call after this time: 45m, 06:30, ...", COST, metavar="TIME")
     engine: Literal["local", "ray"] = described(
         "local",
         "Call models from this machine, or the Ray cluster at RAY_ADDRESS.",

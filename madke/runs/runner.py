@@ -137,8 +137,7 @@ async def _execute(
         with _session(directory, meter, pending), _collecting_seldom():
             async with meter.told_to(tell):
                 try:
-                    if not await until_stopped(batch, drain, seconds=own.seconds, signals=signals):
-                        meter.ended = meter.ended or "--deadline"
+                    await until_stopped(batch, drain, signals=signals)
                 finally:
                     await spec.close_models(asked)
     return meter

@@ -460,7 +460,7 @@ def grade_results(
             batch = until_limit(meter, requests.items(), work, workers=grader.concurrency)
             try:
                 async with meter.told_to(listen):
-                    await until_stopped(batch, partial(drained, limits), seconds=None)
+                    await until_stopped(batch, partial(drained, limits))
             finally:
                 await close(model)
 

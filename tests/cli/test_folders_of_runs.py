@@ -50,9 +50,9 @@ def test_an_incomplete_run_says_so_in_every_output(tmp_path: Path) -> None:
     whole, part = write_run(tmp_path / "whole", debates), write_run(tmp_path / "part", debates)
     (part / "transcripts.jsonl").write_bytes(b"".join((part / "transcripts.jsonl").read_bytes().splitlines(True)[:3]))
     record = json.loads((part / "run.json").read_text())
-    record["sessions"][-1]["ended"] = "--deadline"
+    record["sessions"][-1]["ended"] = "interrupted"
     (part / "run.json").write_text(json.dumps(record))
-    said = "3 of 4 (stopped at --deadline; the same command goes on)"
+    said = "3 of 4 (interrupted; the same command goes on)"
     table = tmp_path / "scores.csv"
     scored = madke("score", whole, part, "--tables", table)
     assert f"part: {said}." in scored.stdout

@@ -127,7 +127,6 @@ def test_runs_without_a_shared_score() -> None:
     [
         ("--max-cost", "stopped at --max-cost; the same command with a higher limit goes on"),
         ("--token-budget", "stopped at --token-budget; the same command with a higher limit goes on"),
-        ("--deadline", "stopped at --deadline; the same command goes on"),
         ("interrupted", "interrupted; the same command goes on"),
         ("an error", "stopped by an error; the same command goes on"),
         (

@@ -272,9 +272,9 @@ def test_a_note_explains_the_signs_of_intervals(low: float, figure: str, note: s
 
 def test_incomplete_and_failed_runs_say_so() -> None:
     good = scores_of(runs("good")["good"])
-    stopped = replace(good, incomplete="12 of 40 (stopped at --deadline; ...)")
+    stopped = replace(good, incomplete="12 of 40 (stopped at --max-cost; ...)")
     text = scores_on_terminal({"run": stopped})
-    assert "run: 12 of 40 (stopped at --deadline; ...)." in text
+    assert "run: 12 of 40 (stopped at --max-cost; ...)." in text
     errors = ["HTTP 401: no such key"] * 11 + ["timeout"]
     lost = [
         replace(each, status="failed", answer=None, final=Final(by="summarizer", status="failed", error=error))
