@@ -122,8 +122,6 @@ class Recipe(BaseModel, extra="forbid", frozen=True):
     """Debates per question, of arms that name no number; ``--repeats`` overrides it."""
     fixed_sources: tuple[str, ...] = ()
     """Sources that ``--sources`` does not replace, such as the passages of a dataset."""
-    required_sources: dict[str, str] = {}
-    """Source -> a word of its description, in lower case: the experiment is about such a source and refuses another."""
     model: str = "offline"
     base: Changes = Changes()
     """Settings of all arms."""

@@ -301,7 +301,7 @@ _SHARES = (
     *(f"{HUMAN}right", f"{HUMAN}ambiguity_resolved", BIAS),
     # Of the debate
     *("corrected", "collapsed", "oracle", "trapped", "judge_tie", "diversity"),
-    *("right_to_wrong", "right_to_none", "wrong_to_right", "copied", "false_same", "false_different", "new_summary"),
+    *("copied", "false_same", "false_different", "new_summary"),
     # Of a round
     *("accuracy", "right", "cons", "co2", "disagreement", "self_disagreement"),
     # Of selections
