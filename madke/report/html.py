@@ -185,12 +185,8 @@ def _alerts(scores: Mapping[str, Scores]) -> Iterator[str]:
             yield f"{name}: {ORACLE} in {found.read_golds} of {found.transcripts} debates."
         if all_failed(found):
             yield cause(name, found)
-        elif found.failed and found.correct_if_failed:
-            low, high = found.correct_if_failed
-            yield (
-                f"{name}: {found.failed} of {found.transcripts} debates failed and are excluded from scores. Including "
-                f"them, correct is between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
-            )
+        elif found.failed:
+            yield f"{name}: {found.failed} of {found.transcripts} debates failed and are excluded from scores."
 
 
 def _settings(results: Sequence[Results]) -> tuple[dict[str, str], Table | None]:

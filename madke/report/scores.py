@@ -290,9 +290,6 @@ def score_details(scores: Scores) -> str:
     ]
     if scores.shadow is not None:
         lines += [scores.shadow.sentence, *filter(None, [scores.shadow.price]), *gate_lines(scores.shadow)]
-    if scores.failed and scores.correct_if_failed:
-        low, high = scores.correct_if_failed
-        lines.append(f"correct if all failed questions were wrong {100 * low:.1f}, if all were right {100 * high:.1f}")
     if scores.spending is not None and scores.spending.unpriced:
         lines.append(f"without a price, excluded from the cost: {printable(', '.join(scores.spending.unpriced))}")
     return "\n".join(lines)
