@@ -36,7 +36,7 @@ EPILOG = flags.epilog(
     "Grading: MODEL is named as for `madke run`. A COMMAND (COMET, BLEURT, ...) reads JSON lines of source, candidate "
     "and references, and answers each with a number. Grades and scores are kept in the run directory, or next to the "
     "prediction file: grades.sqlite, external.json. Finished grading calls are not repeated, "
-    "also not for the same answer in another PATH. Two graders are compared by Cohen's kappa.",
+    "also not for the same answer in another PATH.",
     flags.PRICES,
     "Exit status: 0 done, 1 calls of the grader failed, 2 bad input, 130 interrupted.",
 )
@@ -49,9 +49,7 @@ def command(
     columns: flags.Columns = None,
     task: flags.TaskOption = None,
     corrections: CorrectionsOption = None,
-    grader: Annotated[
-        str | None, option("Also let these models grade each answer; the first is the score.", "MODEL,...", GRADING)
-    ] = None,
+    grader: Annotated[str | None, option("Also let this model grade each answer.", "MODEL", GRADING)] = None,
     base_url: Annotated[str | None, option("Endpoint of an openai/ or azure/ grader.", "URL", GRADING)] = None,
     concurrency: Annotated[
         int | None, option(f"Grader's calls at a time. Default: {_CONCURRENCY}.", "N", GRADING, min=1)
@@ -96,22 +94,22 @@ def command(
     from madke.report.scores import row_name, score_table
     from madke.report.tables import TABLE_FILES, check_ending, write_table
     from madke.runs.meter import Budget
-    from madke.scoring.scored import ask_outside, graders_of, score_run, scores_by_dataset
+    from madke.scoring.scored import Grader, ask_outside, score_run, scores_by_dataset
 
     for path in tables or ():  # before any grading is paid
         check_ending(path, TABLE_FILES)
     commands = _scorers(scorer or ())
     if grader is None and any(value is not None for value in (base_url, concurrency, max_cost)):
         raise UserError("--base-url, --concurrency and --max-cost need --grader MODEL")
-    graders = graders_of(grader, base_url=base_url, concurrency=concurrency or _CONCURRENCY) if grader else []
+    graded = Grader(model=grader, base_url=base_url, concurrency=concurrency or _CONCURRENCY) if grader else None
     written = {f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}
     refuse_overwriting(written, [*paths, *question_files(data), corrections, prices])
     priced = read_prices(prices) if prices else {}
-    budget = Budget(prices=priced, max_cost=max_cost) if graders else None
+    budget = Budget(prices=priced, max_cost=max_cost) if graded else None
     arms = open_arms(paths, data, dataset, task, corrections, columns=columns)
     with resumable():
         watch = partial(run_progress, "graded answers")
-        failed = ask_outside(arms, graders or None, commands, budget=budget, watch=watch)
+        failed = ask_outside(arms, graded, commands, budget=budget, watch=watch)
     scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
     rows: Rows = {arm.name: scores_by_dataset(arm) if by_dataset else {None: scores[arm.name]} for arm in arms}
     for path in tables or ():
@@ -121,7 +119,7 @@ def command(
         for name, found in scores.items():
             say_json(rows[name] if by_dataset else found)
     else:
-        _show(arms, scores, rows, details=details, graded=len(graders) > 1)
+        _show(arms, scores, rows, details=details)
     if failed:
         count = count_of(failed, "answer has", "answers have")
         say(f"madke: {count} no grade; the same command retries them", err=True)
@@ -155,8 +153,7 @@ def _calibrate(arms: Sequence[Results], out: Path, signal: str) -> None:
     say(f"calibration: {out}: thresholds on {signal}, tested on {len(made.points)} questions")
 
 
-def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool, graded: bool) -> None:
-    from madke.report.human_grades import grader_agreement
+def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:
     from madke.report.scores import row_name, score_details, scores_on_terminal, stage_table
     from madke.report.tables import plain_table
 
@@ -172,8 +169,6 @@ def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, 
     for arm in arms if details else ():
         say_wrapped(f"{arm.path}\n{score_details(scores[arm.name])}")
         say("")
-    for agreement in grader_agreement(arms) if graded else ():
-        say_wrapped(f"{agreement}")
 
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:

@@ -81,7 +81,7 @@ def command(
     from madke.cli.progress import listening, resumable, run_progress, show_spent
     from madke.runs.meter import account
     from madke.scoring.arms import open_results
-    from madke.scoring.scored import ask_outside, graders_of
+    from madke.scoring.scored import Grader, ask_outside
 
     share = checked_margin(margin / 100)
     if plan:
@@ -95,7 +95,7 @@ def command(
     spec.check(options)
     if grader and options.replay:
         raise UserError("--replay makes no calls; leave out --grader (grades that are stored are shown)")
-    graders = graders_of(grader, base_url=options.base_url) if grader else []
+    graded = Grader(model=grader, base_url=options.base_url) if grader else None
     begun = any(folder.glob("arms/*/run.json"))
     if plan or not (yes or begun or as_json):
         _show_plan(spec, options, margin, as_json=as_json)
@@ -103,14 +103,14 @@ def command(
         return
     if not (yes or begun) and sys.stdin.isatty() and sys.stderr.isatty():
         _ask_to_start()
-    account(options).budget.check([each.model for each in graders])
+    account(options).budget.check([grader] if grader else [])
     ungraded = 0
 
     def grade(experiment: Experiment) -> None:
         nonlocal ungraded
-        if graders:
+        if graded:
             arms, budget = open_results([*experiment.arms.values()]), experiment.account.budget
-            ungraded = ask_outside(arms, graders, budget=budget, watch=lambda: run_progress("graded answers"))
+            ungraded = ask_outside(arms, graded, budget=budget, watch=lambda: run_progress("graded answers"))
 
     with resumable(), listening() as listen:
         rules: dict[str, Any] = {"margin": share, "whole": whole, "grade": grade, "signals": True}

@@ -28,8 +28,8 @@ from madke.engine.deferral import stated_answer
 from madke.report.tables import Table, TableRow, count_cell, csv_cell, percent_cell, score_cell, table_of
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct, over_repeats
-from madke.scoring.metrics import HUMAN, METRICS, is_binary, is_grader, metrics_of, question_of
-from madke.scoring.scored import answers_of, external_values, grader_of, keep_scores
+from madke.scoring.metrics import HUMAN, METRICS, is_binary, metrics_of, question_of
+from madke.scoring.scored import answers_of, external_values, keep_scores
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 from madke.tasks.base import Scale
@@ -374,19 +374,3 @@ def human_table(found: HumanScores) -> Table:
         *(f"{each}." for each in found.agreement),
     ]
     return table_of("Grades", rows, notes)
-
-
-def grader_agreement(arms: Sequence[Results]) -> list[Agreement]:
-    """Agreement of each two graders. An answer to a question counts once, in however many arms it is."""
-    graded: dict[str, dict[tuple[str, str, str], float]] = {}
-    models: dict[str, str] = {}
-    for arm in arms:
-        answers = answers_of(arm.transcripts())
-        for name, values in external_values(arm).items():
-            if is_grader(name):
-                models[name] = grader_of(arm, name) or name
-                for key in answers.keys() & values.keys():
-                    question, answer = answers[key]
-                    graded.setdefault(name, {})[question.id, question.question, answer] = values[key]
-    pairs = combinations(graded, 2)
-    return [each for a, b in pairs for each in _agreement_of((models[a], models[b]), graded[a], graded[b], "right")]

@@ -24,7 +24,7 @@ from madke.report.tables import (
     value_cell,
 )
 from madke.scoring.arms import ArmValues, shared_questions
-from madke.scoring.metrics import METRICS, common_metric, correct_by, heading_of, is_binary, is_grader, is_share
+from madke.scoring.metrics import GRADER, METRICS, common_metric, correct_by, heading_of, is_binary, is_share
 from madke.scoring.paired import PairedTest
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
@@ -245,7 +245,7 @@ def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequ
         for test in tests
         if (test.left, test.right) == (rival.left, rival.right)
         and test.metric not in (metric, "correct")
-        and (test.metric in METRICS or is_grader(test.metric))
+        and (test.metric in METRICS or test.metric == GRADER)
     ]
     by_others = f"; by {', '.join(others)}" if others else ""
     unequal = readable_difference({arm.name: scores[arm.name] for arm in arms if arm.name in scores})

@@ -12,7 +12,6 @@ from typing import Any
 from madke.core.chat import Completion, Usage
 from madke.core.errors import UserError
 from madke.core.events import Listener, RunProgress
-from madke.engine.parse import TRUNCATED
 from madke.models.endpoint import read_models
 from madke.models.limiter import Limits
 from madke.models.model_names import is_unpaid
@@ -25,9 +24,6 @@ MAX_FAILED_IN_A_ROW = 20
 """Number of consecutive failed or empty calls of one model after which no further question starts. A revoked key or an
 unreachable server would otherwise fail every remaining question, each after all its retries. With high concurrency the
 limit is twice the concurrency, since one short outage can fail all calls in flight."""
-
-MAX_TRUNCATED_IN_A_ROW = 3
-"""The same for calls that reach ``max_tokens`` without visible text: reasoning that exceeds the limit always will."""
 
 _PROGRESS_SECONDS = 0.5
 
@@ -175,8 +171,8 @@ class Meter:
     """What stopped the run: ``interrupted``, an error, or a model whose calls all fail."""
     max_failed: int = MAX_FAILED_IN_A_ROW
     """Number of consecutive failed calls of one model that stops the run."""
-    in_a_row: Counter[tuple[str, bool]] = field(default_factory=Counter)
-    """(model, whether only those without text count) -> number of consecutive failed calls."""
+    in_a_row: Counter[str] = field(default_factory=Counter)
+    """Model -> number of consecutive failed calls."""
     clock: Callable[[], float] = time.monotonic
     started: float = 0.0
 
@@ -195,14 +191,9 @@ class Meter:
         self.cached_tokens += usage.cached_tokens
         self.completion_tokens += usage.completion_tokens
         # Count only failures of the endpoint: refusals and filters concern one prompt.
-        cut = outcome == "empty" and completion.finish_reason.casefold() in TRUNCATED
-        for kind, failed, most in (
-            (False, outcome in ("failed", "empty"), self.max_failed),
-            (True, cut, MAX_TRUNCATED_IN_A_ROW),
-        ):
-            row = self.in_a_row[model, kind] = self.in_a_row[model, kind] + 1 if failed else 0
-            if row >= most and not service and not self.ended:
-                self.ended = f"the last {row} calls of {model} all failed: {completion.error}"
+        row = self.in_a_row[model] = self.in_a_row[model] + 1 if outcome in ("failed", "empty") else 0
+        if row >= self.max_failed and not service and not self.ended:
+            self.ended = f"the last {row} calls of {model} all failed: {completion.error}"
 
     def count_retry(self) -> None:
         """Count an attempt that is followed by another one."""

@@ -80,7 +80,7 @@ async def _execute(
         if knowledge is not None and pools is None:
             pools = await own_pools(spec, directory, tell, replay=options.replay)
         before = read_run(directory.path) if directory.begun else None
-        found = RunPools(pools, knowledge, spec.questions, before)
+        found = RunPools(pools, knowledge, spec.questions)
         live = live_search(spec, before, tell, replay=options.replay)
         record = spec.record.model_copy(
             update={

@@ -315,8 +315,8 @@ VALUE_UNITS: Mapping[str, str] = MappingProxyType(
 )
 """Name -> unit, for all values but metrics and those of ``_NAMED_SHARES``."""
 
-_NAMED_SHARES = ("share_", "sided_with_", "changed_", f"{GRADER}:")
-"""Beginnings of the names of shares of which there are several: by source, debater or model."""
+_NAMED_SHARES = ("share_", "sided_with_", "changed_")
+"""Beginnings of the names of shares of which there are several: by source or debater."""
 
 
 def unit_of(name: str) -> str | None:
@@ -334,8 +334,3 @@ def is_share(name: str) -> bool:
 def may_be_rate(name: str) -> bool:
     """Whether 0 and 1 mean no and yes, so that values without any other are a rate. External scorers may give one."""
     return unit_of(name) in (SHARE, None)
-
-
-def is_grader(name: str) -> bool:
-    """Whether external scores of this name are a model's grades: those of the first grader or of a further one."""
-    return name == GRADER or name.startswith(f"{GRADER}:")

@@ -52,7 +52,7 @@ def test_an_incomplete_run_says_so_in_every_output(tmp_path: Path) -> None:
     record = json.loads((part / "run.json").read_text())
     record["sessions"][-1]["ended"] = "interrupted"
     (part / "run.json").write_text(json.dumps(record))
-    said = "3 of 4 (interrupted; the same command goes on)"
+    said = "3 of 4 (ended by: interrupted; the same command goes on)"
     table = tmp_path / "scores.csv"
     scored = madke("score", whole, part, "--tables", table)
     assert f"part: {said}." in scored.stdout
