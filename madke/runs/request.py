@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar
 
-from madke.core.errors import UserError, nearest
+from madke.core.errors import UserError
 
 if TYPE_CHECKING:  # `madke --help` reads the fields, and needs none of these
     from madke.core.chat import ChatModel
@@ -244,9 +244,7 @@ def takes_request(asker: Asker) -> Callable[[Callable[P, T]], Callable[P, T]]:
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             known = signature(call).parameters
             if wrong := [name for name in kwargs if name not in known]:
-                near = nearest(wrong[0], known)
-                hint = f"did you mean {near!r}?" if near else f"it takes: {', '.join(known)}"
-                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {wrong[0]!r}; {hint}")
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {wrong[0]!r}")
             return function(*args, **kwargs)
 
         shown = signature(function)

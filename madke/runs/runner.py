@@ -1,7 +1,6 @@
 """The batch runner: a spec and a directory, from the first pool to the last transcript."""
 
 import asyncio
-import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -26,9 +25,6 @@ from madke.runs.record import RunFiles, RunRecord, read_run, tokens_of_sessions
 from madke.runs.request import RunOptions
 from madke.runs.spec import RunSpec
 from madke.runs.stopping import drained, until_limit, until_stopped
-
-COLLECTING = (20_000, 20, 20)
-"""Thresholds of the garbage collector: debates leave few cycles, and collecting takes a tenth of a run."""
 
 
 async def execute(
@@ -134,7 +130,7 @@ async def _execute(
         drain = partial(drained, limits)
         workers = min(options.concurrency, max(1, len(pending)))
         batch = until_limit(meter, pending, debate, workers=workers, drain=partial(drain, log=False))
-        with _session(directory, meter, pending), _collecting_seldom():
+        with _session(directory, meter, pending):
             async with meter.told_to(tell):
                 try:
                     await until_stopped(batch, drain, signals=signals)
@@ -161,16 +157,6 @@ def _session(directory: RunDirectory, meter: Meter, pending: Sequence[tuple[Ques
             end()
         raise
     end()
-
-
-@contextmanager
-def _collecting_seldom() -> Iterator[None]:
-    usual = gc.get_threshold()
-    gc.set_threshold(*COLLECTING)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 def _models(spec: RunSpec, options: RunOptions, *, no_calls: bool) -> AbstractContextManager[Mapping[str, ChatModel]]:

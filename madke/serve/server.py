@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
-import gc
 import logging
 import socket
 import time
@@ -30,7 +29,6 @@ from starlette.types import Receive, Scope, Send
 from madke._util.concurrency import DaemonThreads
 from madke._util.logs import quieten_servers
 from madke.core.errors import UserError
-from madke.runs.runner import COLLECTING
 from madke.serve.chat import Answer, ChatBody
 from madke.serve.debates import Debates
 from madke.serve.gate import Access, Gate
@@ -272,7 +270,6 @@ async def serve(
 
     ``ready`` is called once the folder of the debates is open: UserError comes before it.
     """
-    gc.set_threshold(*COLLECTING)
     asyncio.get_running_loop().set_default_executor(DaemonThreads())
     async with debates:
         ready()
