@@ -22,7 +22,7 @@ SAID = {
     "own_protocol": ["first: Jupiter", "answer: Venus"],
     "cited_text": ["Lake Baikal is 1,642 metres deep [0].", "cited: (0, 1)", "removed: (2,) restored: (0,)"],
     "conflicts": ["- 96 metres: Debater 1", "passages differ: 96 metres (0,), 120 metres (1,)", "read ('Debater 1',)"],
-    "deferring": ["answers, ", "signals: agreement_first"],
+    "deferring": ["answers, "],
     "on_ray": ["Aida first performed?"],
     "tracking": ["correct: 0.50"],
     "lm_eval_model": ["exact match: 0.50"],

@@ -73,9 +73,6 @@ def command(
     calibrate: Annotated[
         Path | None, option("Only learn when answers can be acted on: write a calibration.", "FILE", CALIBRATION)
     ] = None,
-    signal: Annotated[
-        str, option("Signal that --calibrate sets thresholds on.", "NAME", CALIBRATION)
-    ] = "agreement_last",
     as_json: Annotated[bool, switch("--json", "Print one JSON object per PATH.")] = False,
 ) -> None:
     """Compute and print the scores of runs or prediction files. Update metrics.json of each run.
@@ -87,7 +84,7 @@ def command(
     """
     if calibrate:
         refuse_overwriting({"--calibrate": calibrate}, paths)
-        _calibrate(open_arms(paths, data, dataset, task, corrections, columns=columns), calibrate, signal)
+        _calibrate(open_arms(paths, data, dataset, task, corrections, columns=columns), calibrate)
         return
     from madke.cli.progress import resumable, run_progress
     from madke.models.prices import read_prices
@@ -126,14 +123,14 @@ def command(
         raise typer.Exit(1)
 
 
-def _calibrate(arms: Sequence[Results], out: Path, signal: str) -> None:
+def _calibrate(arms: Sequence[Results], out: Path) -> None:
     """Write a calibration, and print what could be acted on at each level, on its own questions."""
     from madke._util.files import write_file
     from madke.engine.deferral import fewest
     from madke.report.tables import percent_cell, plain_table, score_cell, table_of
     from madke.scoring.calibration import calibrated
 
-    made = calibrated(arms, signal)
+    made = calibrated(arms)
     write_file(out, made.model_dump_json(indent=1).encode() + b"\n")
     rows: list[TableRow] = []
     for level in _LEVELS:
@@ -150,7 +147,7 @@ def _calibrate(arms: Sequence[Results], out: Path, signal: str) -> None:
         )
     note = f"With probability {1 - made.delta:g}, at most this share of the answers acted on are wrong."
     say(plain_table(table_of("Thresholds", rows, [note]), details=True))
-    say(f"calibration: {out}: thresholds on {signal}, tested on {len(made.points)} questions")
+    say(f"calibration: {out}: tested on {len(made.points)} questions")
 
 
 def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:

@@ -23,7 +23,7 @@ QUESTIONS = [{"id": f"q{n}", "question": f"Which is number {n}?", "golden_answer
 @pytest.fixture
 def calibration(tmp_path: Path) -> Path:
     made = Calibration(
-        run="dev", variant="mad", tasks=("short_answer",), models=("debaters",), signal="agreement_last",
+        run="dev", variant="mad", tasks=("short_answer",), models=("debaters",),
         points=(*[(1.0, False)] * 60, *[(0.5, True)] * 20),
     )  # fmt: skip
     file = tmp_path / "calibration.json"
