@@ -160,12 +160,6 @@ def sessions_of(path: Path) -> Sequence[Mapping[str, Any]]:
     return list(_record(path)["sessions"])
 
 
-def tokens_of_sessions(path: Path) -> int:
-    """Total prompt and completion tokens of all commands."""
-    counted = (session.get(name) for session in sessions_of(path) for name in ("prompt_tokens", "completion_tokens"))
-    return sum(count for count in counted if isinstance(count, int))
-
-
 def begin_session(path: Path, spec: RunRecord, endpoints: Mapping[str, Any], files: RunFiles) -> None:
     """Write the present description, and a new session that starts now."""
     record: Mapping[str, Any] = _record(path) if (path / "run.json").is_file() else {"endpoints": {}, "sessions": []}

@@ -21,7 +21,7 @@ from madke.retrieval.pools.building import LiveSearch, depth
 from madke.runs.directory import RunDirectory
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, account
 from madke.runs.pools import RunPools, debate_services, own_pools
-from madke.runs.record import RunFiles, RunRecord, read_run, tokens_of_sessions
+from madke.runs.record import RunFiles, RunRecord, read_run
 from madke.runs.request import RunOptions
 from madke.runs.spec import RunSpec
 from madke.runs.stopping import drained, until_limit, until_stopped
@@ -120,8 +120,8 @@ async def _execute(
                 meter.done += 1
                 meter.failed += transcript.status == "failed"
 
-        if meter.budget is not None and pending:
-            meter.budget.catch_up(store, tokens_of_sessions(directory.path))
+        if meter.budget is not None and pending and meter.budget.tokens == 0:  # else an earlier arm has counted them
+            meter.budget.pay_stored(store)
         if meter.stopped:
             # A limit is reached before the start, so a retried question would lose its outcome.
             pending = directory.pending(spec.questions, repeats, options, retry=False)

@@ -313,16 +313,11 @@ def ask_outside(
     if not any(question.answers for held in answers for question, _ in held.values()):
         raise UserError(f"{none} with a reference, so there is nothing to grade", file=one)
     grader = Grader(model=grader) if isinstance(grader, str) else grader
-    known: KnownGrades = {}
     for file in (_beside(arm.path, _GRADES) for arm in arms):
-        if file.is_file():
+        if budget is not None and file.is_file():
             with CallStore(file) as calls:
-                if budget is not None:
-                    budget.pay_stored(calls)
-                for call in calls.recorded():
-                    found_grade = read_grade(call.completion.text) if call.completion.outcome == "ok" else None
-                    if found_grade is not None:
-                        known[call.model, _prompt_key(call.messages)] = found_grade
+                budget.pay_stored(calls)
+    known: KnownGrades = {}
     return sum(grade_results(arm, grader, known=known, budget=budget, watch=watch) for arm in arms)
 
 

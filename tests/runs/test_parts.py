@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from madke.core.chat import Completion, Purpose, Usage, call_seed
+from madke.core.chat import Completion, Usage
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.variant import load_variant
@@ -58,23 +58,6 @@ def test_each_source_can_have_its_own_number_of_passages(tmp_path: Path) -> None
     assert pooled(tmp_path, variant.protocol.knowledge, wiki=20, google=20) == {"wiki": 12, "google": 2}
     assert depth(variant.protocol.knowledge) == 12
     assert depth(load_variant("madke").protocol.knowledge) == 10
-
-
-def test_every_call_has_a_seed_of_its_own_that_does_not_change() -> None:
-    purposes = [
-        Purpose(question=q, stage=s, agent=a, round=r, repeat=n)
-        for q in ("q1", "q2")
-        for s in ("select", "speak")
-        for a in ("Debater 1", "Debater 2")
-        for r in (1, 2)
-        for n in (0, 1)
-    ]
-    seeds = [call_seed(7, purpose) for purpose in purposes]
-    assert len(set(seeds)) == len(seeds)
-    assert all(0 <= seed < 2**31 for seed in seeds)
-    assert seeds == [call_seed(7, purpose) for purpose in purposes]
-    assert call_seed(8, purposes[0]) != seeds[0]
-    assert call_seed(None, purposes[0]) is None
 
 
 def test_the_meter_counts_calls() -> None:
