@@ -61,7 +61,7 @@ def command(
     ] = None,
     pools: flags.PoolFiles = None,
     grader: Annotated[
-        str | None, flags.option("Let these models grade all answers; the first decides.", "MODEL,...", flags.GRADING)
+        str | None, flags.option("Let these models grade all answers; the first decides.", "MODEL", flags.GRADING)
     ] = None,
     plan: flags.Plan = False,
     yes: Annotated[bool, flags.switch("--yes", "Start without asking.")] = False,
