@@ -60,9 +60,7 @@ def command(
         str | None, flags.option("Sources instead of DOCUMENTS, as for madke run.", "NAME=SPEC,...", flags.KNOWLEDGE)
     ] = None,
     pools: flags.PoolFiles = None,
-    grader: Annotated[
-        str | None, flags.option("Let these models grade all answers; the first decides.", "MODEL", flags.GRADING)
-    ] = None,
+    grader: Annotated[str | None, flags.option("Let this model grade all answers.", "MODEL", flags.GRADING)] = None,
     plan: flags.Plan = False,
     yes: Annotated[bool, flags.switch("--yes", "Start without asking.")] = False,
     as_json: Annotated[bool, flags.switch("--json", "Print one JSON object.")] = False,
