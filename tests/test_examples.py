@@ -21,7 +21,7 @@ SAID = {
     "study": ["open 54", "Not decided: the debate is level with a vote of equal cost", "documents add: +100 points"],
     "own_protocol": ["first: Jupiter", "answer: Venus"],
     "cited_text": ["Lake Baikal is 1,642 metres deep [0].", "cited: (0, 1)", "removed: (2,) restored: (0,)"],
-    "conflicts": ["- 96 metres: Debater 1", "passages differ: 96 metres (0,), 120 metres (1,)", "read ('Debater 1',)"],
+    "conflicts": ["- 96 metres: Debater 1", "Debater 2: 120 metres -> 96 metres in round 2"],
     "deferring": ["answers, "],
     "on_ray": ["Aida first performed?"],
     "tracking": ["correct: 0.50"],
