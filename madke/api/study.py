@@ -84,14 +84,13 @@ class Study:
 
     def lines(self) -> Iterator[str]:
         """The verdict, what each part adds, and what the votes were worth: one paragraph each."""
-        from madke.report.verdict import additions, equal_cost_note, scope, verdict_sentence, votes_sentence
+        from madke.report.verdict import additions, scope, verdict_sentence, votes_sentence
 
         yield verdict_sentence(self.verdict, self.right, self.costs)
         yield from additions(self.verdict)
         if "votes" in self.scores:
             votes = [len(each.rounds[0].turns) for each in read_transcripts(self.experiment.arms["votes"])]
             yield votes_sentence(self.scores["votes"], fmean(votes)) if votes else ""
-        yield from equal_cost_note(self.costs)
         if any(kind_of(model) == "offline" for model in self.experiment.experiment_spec.models):
             yield "The model is the offline reader, not a language model: this says nothing about language models."
         yield scope(self.asked, self.given, self.verdict, limit=self.limit)

@@ -114,14 +114,10 @@ def _how_far(out: Path) -> str:
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, max_tokens: int) -> None:
     from madke.report.html import write_report
     from madke.report.scores import all_failed, cut_note, scores_on_terminal
-    from madke.scoring.scored import kept_scores, score_run
+    from madke.scoring.scored import score_run
 
-    page, metrics = out / "report.html", out / "metrics.json"
-    current = page.exists() and metrics.exists() and page.stat().st_mtime_ns >= metrics.stat().st_mtime_ns
-    scores = kept_scores(out) if current and not (meter.done or prices) else None
-    if scores is None:
-        scores = score_run(out, prices=prices)
-        write_report([out], page, scores=[scores])
+    page, scores = out / "report.html", score_run(out, prices=prices)
+    write_report([out], page, scores=[scores])
     say(scores_on_terminal({out.name or str(out): scores}, cut_notes=False))
     if (note := shipped_note(prices)) is not None:
         say_wrapped(note)
@@ -237,7 +233,7 @@ def show_plans(plans: Sequence[Planned], prices: Prices, options: RunOptions) ->
     )
     notes = [
         "Ranges go from debates that end as early as possible to debates that use all rounds, without failed calls. "
-        f"Tokens are estimates for new calls: four characters per prompt token, {REPLY_TOKENS} tokens per reply.",
+        f"Tokens are estimates for new calls: four characters per prompt token, {REPLY_TOKENS} tokens per reply."
     ]
     if len(plans) > 1:
         notes.append("A call that several runs make with the same prompt and purpose is new only in the first of them.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,20 +15,13 @@ from madke.cli import flags
 from madke.cli.flags import CALIBRATION, GRADING, OUTPUT, option, switch
 from madke.cli.paths import PREDICTION_FILES, CorrectionsOption, DataOption, Paths, open_arms, refuse_overwriting
 from madke.core.errors import UserError, count_of
-from madke.runs.directory import question_files
 
 if TYPE_CHECKING:
     from madke._util.child_process import CommandScorer
-    from madke.report.tables import TableRow
     from madke.scoring.arms import Results
-    from madke.scoring.scores import Scores
-
-    Rows = Mapping[str, Mapping[str | None, Scores]]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 _CONCURRENCY = 16
-_LEVELS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
-"""Shares of wrong answers for which a calibration shows thresholds."""
 
 EPILOG = flags.epilog(
     PREDICTION_FILES,
@@ -64,12 +57,6 @@ def command(
         bool, switch("--details", "Also print whole intervals, and calls, tokens and cost by stage.", OUTPUT)
     ] = False,
     prices: flags.PricesOption = None,
-    by_dataset: Annotated[
-        bool, switch("--by-dataset", "Score each dataset of the questions separately.", OUTPUT)
-    ] = False,
-    tables: Annotated[
-        list[Path] | None, option("Write the score table: .csv or .tex. Repeatable.", "FILE", OUTPUT)
-    ] = None,
     calibrate: Annotated[
         Path | None, option("Only learn when answers can be acted on: write a calibration.", "FILE", CALIBRATION)
     ] = None,
@@ -88,19 +75,15 @@ def command(
         return
     from madke.cli.progress import resumable, run_progress
     from madke.models.prices import read_prices
-    from madke.report.scores import row_name, score_table
-    from madke.report.tables import TABLE_FILES, check_ending, write_table
+    from madke.report.scores import score_details, scores_on_terminal, stage_table
+    from madke.report.tables import plain_table
     from madke.runs.meter import Budget
-    from madke.scoring.scored import Grader, ask_outside, score_run, scores_by_dataset
+    from madke.scoring.scored import Grader, ask_outside, score_run
 
-    for path in tables or ():  # before any grading is paid
-        check_ending(path, TABLE_FILES)
     commands = _scorers(scorer or ())
     if grader is None and any(value is not None for value in (base_url, concurrency, max_cost)):
         raise UserError("--base-url, --concurrency and --max-cost need --grader MODEL")
     graded = Grader(model=grader, base_url=base_url, concurrency=concurrency or _CONCURRENCY) if grader else None
-    written = {f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}
-    refuse_overwriting(written, [*paths, *question_files(data), corrections, prices])
     priced = read_prices(prices) if prices else {}
     budget = Budget(prices=priced, max_cost=max_cost) if graded else None
     arms = open_arms(paths, data, dataset, task, corrections, columns=columns)
@@ -108,15 +91,21 @@ def command(
         watch = partial(run_progress, "graded answers")
         failed = ask_outside(arms, graded, commands, budget=budget, watch=watch)
     scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
-    rows: Rows = {arm.name: scores_by_dataset(arm) if by_dataset else {None: scores[arm.name]} for arm in arms}
-    for path in tables or ():
-        shown = {row_name(arm, name): each for arm, of in rows.items() for name, each in of.items()}
-        write_table(score_table(shown), path)
     if as_json:
-        for name, found in scores.items():
-            say_json(rows[name] if by_dataset else found)
+        for found in scores.values():
+            say_json(found)
     else:
-        _show(arms, scores, rows, details=details)
+        say(scores_on_terminal(scores, details=details))
+        for name, found in () if details else scores.items():
+            if found.shadow is not None:
+                say_wrapped(f"{name}: {found.shadow.sentence}" if len(scores) > 1 else found.shadow.sentence)
+        for told in sorted({arm.corrected for arm in arms if arm.corrected}):
+            say_wrapped(f"{told}. metrics.json keeps the scores without them.")
+        if details:
+            say(plain_table(stage_table(scores)))
+            for arm in arms:
+                say_wrapped(f"{arm.path}\n{score_details(scores[arm.name])}")
+                say("")
     if failed:
         count = count_of(failed, "answer has", "answers have")
         say(f"madke: {count} no grade; the same command retries them", err=True)
@@ -124,48 +113,12 @@ def command(
 
 
 def _calibrate(arms: Sequence[Results], out: Path) -> None:
-    """Write a calibration, and print what could be acted on at each level, on its own questions."""
     from madke._util.files import write_file
-    from madke.engine.deferral import fewest
-    from madke.report.tables import percent_cell, plain_table, score_cell, table_of
     from madke.scoring.calibration import calibrated
 
     made = calibrated(arms)
     write_file(out, made.model_dump_json(indent=1).encode() + b"\n")
-    rows: list[TableRow] = []
-    for level in _LEVELS:
-        least, needed = made.threshold(level), fewest(level, made.delta)
-        few = f"too few questions: {len(made.points)} of at least {needed}" if len(made.points) < needed else ""
-        acted = 0 if least is None else sum(score >= least for score, _ in made.points)
-        rows.append(
-            {
-                "error at most %": percent_cell(level),
-                "threshold": score_cell(least, digits=".3f"),
-                "acted on %": percent_cell(acted / len(made.points)),
-                "why none": "" if least is not None else few or "too many wrong answers",
-            }
-        )
-    note = f"With probability {1 - made.delta:g}, at most this share of the answers acted on are wrong."
-    say(plain_table(table_of("Thresholds", rows, [note]), details=True))
     say(f"calibration: {out}: tested on {len(made.points)} questions")
-
-
-def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:
-    from madke.report.scores import row_name, score_details, scores_on_terminal, stage_table
-    from madke.report.tables import plain_table
-
-    named = {row_name(arm, dataset): found for arm, each in rows.items() for dataset, found in each.items()}
-    say(scores_on_terminal(named, details=details))
-    for name, found in () if details else named.items():
-        if found.shadow is not None:
-            say_wrapped(f"{name}: {found.shadow.sentence}" if len(named) > 1 else found.shadow.sentence)
-    for told in sorted({arm.corrected for arm in arms if arm.corrected}):
-        say_wrapped(f"{told}. metrics.json keeps the scores without them.")
-    if details:
-        say(plain_table(stage_table(scores)))
-    for arm in arms if details else ():
-        say_wrapped(f"{arm.path}\n{score_details(scores[arm.name])}")
-        say("")
 
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
@@ -175,11 +128,8 @@ def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
     scorers: dict[str, CommandScorer] = {}
     for text in texts:
         name, equals, line = text.partition("=")
-        fits = equals and _NAME.fullmatch(name)
-        why = "" if fits else "expected NAME=COMMAND with a NAME of letters, digits, . _ and -"
-        why = why or (f"{name} is a built-in value; choose another name" if unit_of(name.lower()) is not None else "")
-        why = why or (f"{name} is given twice" if name in scorers else "")
-        if why:
-            raise UserError(f"--scorer {text!r}: {why}, for instance --scorer comet='python score.py'")
+        if not equals or not _NAME.fullmatch(name) or unit_of(name.lower()) is not None or name in scorers:
+            form = "expected NAME=COMMAND with a new NAME of letters, digits, . _ and -"
+            raise UserError(f"--scorer {text!r}: {form}, such as comet='python score.py'")
         scorers[name] = CommandScorer(line)
     return scorers

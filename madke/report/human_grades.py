@@ -91,21 +91,13 @@ def _code(transcript: Transcript) -> str:
     return "R" + short_hash("\n".join(parts).encode("utf-8", "replace"))
 
 
-def write_sheet(
-    results: Sequence[Results], out: Path, *, sample: int | None = None, seed: int = 0, deferred: bool = False
-) -> int:
-    """Write the answers of arms as a sheet (``.csv``); returns the number of answers to grade.
-
-    Uses the questions without a failure in any arm, or a random sample of them; ``deferred``: only those that every arm
-    deferred. Equal answers to a question share a row, and so do abstentions, which are filled in as a no. Rows are in
-    the order of their codes, which is random. The byte order mark is for Excel.
-    UserError if the file exists, or the arms cannot share a sheet.
-    """
+def write_sheet(results: Sequence[Results], out: Path, *, sample: int | None = None, seed: int = 0) -> int:
+    """Write the answers to questions without a failure as a sheet; returns the number of answers to grade."""
     if out.suffix.lower() != ".csv":
         raise UserError("expected a file name ending in .csv", file=out)
     if out.exists():
         raise UserError("already exists and may be filled in; choose another --out", file=out)
-    ids = _shared_ids(results, deferred=deferred)
+    ids = _shared_ids(results)
     if sample is not None and sample > len(ids):
         raise UserError(f"--sample {sample}: only {len(ids)} questions have a result in every arm")
     chosen = set(ids if sample is None else random.Random(seed).sample(ids, sample))
@@ -125,11 +117,8 @@ def write_sheet(
     return answers
 
 
-def _shared_ids(results: Sequence[Results], *, deferred: bool) -> list[str]:
-    kinds = ("deferred",) if deferred else ("ok", "abstained", "deferred")
-    of_arms = [{t.id for t in result.transcripts() if t.status in kinds} for result in results]
-    if deferred and not any(of_arms):
-        raise UserError("no answer is deferred; expected a run with --error-at-most")
+def _shared_ids(results: Sequence[Results]) -> list[str]:
+    of_arms = [{t.id for t in result.transcripts() if t.status != "failed"} for result in results]
     ids = sorted(set.intersection(*of_arms))
     if not ids:
         raise UserError("no question has a result in every arm")
@@ -150,11 +139,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def read_sheet(path: Path, rows: Mapping[str, SheetRow]) -> SheetGrades:
-    """The grades of one person. Cells may be empty and rows missing, since people may share a sheet.
-
-    ``rows``: :func:`rows_of` the runs that the sheet was made from. Columns are in any order, separated by commas,
-    semicolons or tabs. UserError names the first wrong line.
-    """
+    """The grades of one person. Cells may be empty and rows missing, since people may share a sheet."""
     scales = next(iter(rows.values())).scales if rows else ()
     grades: dict[str, dict[str, float]] = {}
     seen: dict[str, int] = {}
@@ -198,11 +183,7 @@ class Corrections:
 
 
 def read_corrections(path: Path) -> Corrections:
-    """What a sheet corrects: answers with ``yes`` in ``right``, and questions with ``wrong`` in ``gold``.
-
-    It is a filled sheet of :func:`write_sheet`, or one with the columns ``question``, ``answer``, ``right`` and
-    ``gold``. UserError names the first wrong line.
-    """
+    """What a sheet corrects: answers with ``yes`` in ``right``, and questions with ``wrong`` in ``gold``."""
     accepted: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     wrong = set()
     for line, cells in _filled_rows(path, ["question", "answer", "right", "gold"]):
@@ -220,11 +201,7 @@ def read_corrections(path: Path) -> Corrections:
 
 
 def with_corrections(arms: Sequence[Results], corrections: Corrections) -> list[Results]:
-    """The arms with corrected gold answers. UserError if no arm has a question of the sheet.
-
-    An answer that is right joins the gold answers of its question, unless it counts as right already. A question with
-    wrong gold answers loses them; means exclude it.
-    """
+    """The arms with corrected gold answers: right answers join them, and questions with wrong ones lose them."""
     known = {words for arm in arms for each in arm.transcripts() for words in _names_of(each)}
     accepted = {question: answers for question, answers in corrections.accepted.items() if question in known}
     wrong = known.intersection(corrections.wrong)
@@ -277,12 +254,7 @@ class HumanScores:
 
 
 def human_scores(results: Sequence[Results], sheets: Mapping[str, Path]) -> HumanScores:
-    """Scores by arm from filled sheets (person -> file), and agreement of people with each other and with metrics.
-
-    The grades are stored with the arms, so that ``human_right``, ``human_quality``, ... are values like others: an
-    answer has the mean of its grades, an abstention in the sheet is a no. Answers in no sheet have no value.
-    UserError names the first wrong line of a sheet.
-    """
+    """Scores by arm from filled sheets (person -> file), and agreement of people with each other and with metrics."""
     rows = rows_of(results)
     people = {name: read_sheet(path, rows) for name, path in sheets.items()}
     scales = next(iter(rows.values())).scales

@@ -63,10 +63,7 @@ class Figure:
 
 
 def figures(recipe: Recipe, folders: Sequence[Path] = ()) -> list[Figure]:
-    """Every published figure of a recipe with ours of the arms in ``folders``, in the order of the recipe.
-
-    An arm whose model the paper does not have adds its own figures, after those of the paper.
-    """
+    """Every published figure of a recipe with ours of the arms in ``folders``, in the order of the recipe."""
     arms = {arm.name: (arm, arm_of(arm)) for arm in open_results(folders)} if folders else {}
     models = {
         name: [*dict.fromkeys(arm.config.models.values() if arm.config else ())] for name, (arm, _) in arms.items()

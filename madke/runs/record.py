@@ -20,6 +20,7 @@ from madke.core.question import Question
 from madke.data.first_round import Draw
 from madke.engine.deferral import Deferring
 from madke.engine.protocol import AnyProtocol
+from madke.models.store import CallStore, Recorded
 
 RUN_FORMAT = 2
 """Format version of ``run.json``. The first format had no number."""
@@ -148,6 +149,20 @@ def run_files(path: Path) -> RunFiles:
     files = sessions[-1].get("files", {}) if sessions else {}
     calls, pools = files.get("calls", "calls.sqlite"), files.get("pools")
     return RunFiles(calls=path / str(calls), pools=None if pools is None else path / str(pools))
+
+
+def recorded_calls(path: Path) -> dict[tuple[str, int], list[Recorded]]:
+    """Question id and repeat -> the calls that a run made itself; empty for predictions, or if its call store is gone.
+
+    Those of other arms of an experiment, whose replies it took from the shared store, are not among them.
+    """
+    found: dict[tuple[str, int], list[Recorded]] = {}
+    if path.is_dir() and (file := run_files(path).calls).is_file():
+        shared = file.resolve().parent != path.resolve()
+        with CallStore(file) as store:
+            for call in store.recorded(payer=path.resolve().name if shared else ""):
+                found.setdefault((call.purpose.question, call.purpose.repeat), []).append(call)
+    return found
 
 
 def endpoints_before(path: Path) -> Mapping[str, Any]:

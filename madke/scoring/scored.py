@@ -50,7 +50,7 @@ from madke.runs.record import run_files, sessions_of
 from madke.runs.stopping import drained, until_limit, until_stopped
 from madke.scoring.arms import ArmValues, Results, open_runs, read_arm
 from madke.scoring.metrics import GRADER, HUMAN, question_of
-from madke.scoring.scores import Scores, Spending, score_with_values, scores_from_json, scores_of, scores_to_json
+from madke.scoring.scores import Scores, Spending, score_with_values, scores_from_json, scores_to_json
 from madke.tasks.choice import lettered
 
 _log = logging.getLogger(__name__)
@@ -109,17 +109,6 @@ def scored_arm(arm: Results, state: str = "") -> tuple[Scores, ArmValues]:
     scores, values = score_with_values(arm.name, arm.transcripts(), external_values(arm))
     spending = kept.spending if kept else None
     return replace(scores, spending=spending, incomplete=incomplete(arm, scores.transcripts)), values
-
-
-def scores_by_dataset(arm: Results) -> dict[str | None, Scores]:
-    """Dataset name -> the scores of its questions; the name is empty for questions without one."""
-    external = external_values(arm)
-    scores: dict[str | None, Scores] = {
-        name: scores_of((t for t in arm.transcripts() if (t.dataset or "") == name), external)
-        for name in sorted({transcript.dataset or "" for transcript in arm.transcripts()})
-    }
-    done = incomplete(arm, sum(each.transcripts for each in scores.values()))
-    return {name: replace(each, incomplete=done) for name, each in scores.items()}
 
 
 def incomplete(arm: Results, debates: int) -> str | None:

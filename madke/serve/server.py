@@ -51,11 +51,7 @@ def create_app(debates: Debates, access: Access) -> Starlette:
     """The application. Its debates must be entered while it serves; see :func:`serve`."""
     mcp = McpDoor(debates, keys=max(1, len(access.keys)))
     return Starlette(
-        routes=[
-            *openai_routes(debates),
-            *page_routes(debates),
-            Route("/mcp", mcp),
-        ],
+        routes=[*openai_routes(debates), *page_routes(debates), Route("/mcp", mcp)],
         middleware=[Middleware(Gate, access=access)],
         exception_handlers={HTTPException: _on_http},
         lifespan=mcp.lifespan,
@@ -74,8 +70,7 @@ def openai_routes(debates: Debates) -> list[Route]:
         return JSONResponse({"status": status, "running": debates.running, "waiting": debates.waiting})
 
     async def models(request: Request) -> Response:
-        names = (*offers.variants, *debates.options.aliases)
-        return JSONResponse({"object": "list", "data": [listed(name) for name in names]})
+        return JSONResponse({"object": "list", "data": [listed(name) for name in offers.variants]})
 
     async def model(request: Request) -> Response:
         offers.variant(request.path_params["name"])
@@ -266,10 +261,7 @@ async def serve(
     grace: float,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until a signal; then end within ``grace`` seconds.
-
-    ``ready`` is called once the folder of the debates is open: UserError comes before it.
-    """
+    """Serve until a signal; then end within ``grace`` seconds."""
     asyncio.get_running_loop().set_default_executor(DaemonThreads())
     async with debates:
         ready()

@@ -32,11 +32,11 @@ def answered(marks: str, **changes: Any) -> Any:
     ]
 
 
-def found(*metrics: Any, all_pairs: Any = False, **marks: Any) -> Any:
+def found(*metrics: Any, **marks: Any) -> Any:
     runs = {name.replace("_", "+"): answered(each) for name, each in marks.items()}
     compared = comparison_of(runs)
     scores = {name: scores_of(each) for name, each in runs.items()}
-    return finding(compared.arms, scores, compared.tests(metrics, all_pairs=all_pairs))
+    return finding(compared.arms, scores, compared.tests(metrics))
 
 
 def alone(transcripts: Any) -> Any:

@@ -220,14 +220,6 @@ def test_answers_as_json_lines(answers: Any) -> None:
     assert (rows[0]["gold"], rows[0]["question"]) == ([BAIKAL], "Which lake is the deepest?")
 
 
-def test_answers_as_csv_are_safe_for_spreadsheets(answers: Any) -> None:
-    path = answers("out.csv", arm("=one", debates(HOSTILE, None, golds=("a", "=b"))))
-    with path.open(newline="") as file:
-        first, second = csv.DictReader(file)
-    assert (first["run"], first["answer"], first["gold"]) == ("'=one", f"'{printable(HOSTILE)}", "a | =b")
-    assert (second["answer"], second["correct"]) == ("", "0.0")
-
-
 # On terminals
 
 
@@ -326,10 +318,8 @@ def test_details_give_values_of_debates_and_rounds_in_their_own_units() -> None:
         for k in range(2)
     ]
     graded = scores_of(played, {"grader": {("q1", 0): 1.0, ("q1", 1): 1.0, ("q0", 0): 0.0}})
-    details = score_details(graded)
     notes = score_table({"one": graded}).notes
     assert any("1 answer has no grade and is excluded from the grader's mean" in note for note in notes)
-    assert line(details, "Co2 by the grader").startswith("Co2 by the grader by the judge -, by the matcher 50.0")
 
 
 def test_details_tell_how_many_completion_tokens_were_reasoning() -> None:
