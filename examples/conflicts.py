@@ -1,4 +1,4 @@
-"""Where debaters differ: who held which answer, which passages say so, and who changed.
+"""Where debaters differ: who held which answer, which passages say so, and what changed minds.
 
     python examples/conflicts.py
 
@@ -56,8 +56,10 @@ def main() -> None:
         for position in found.positions:
             held = ", ".join(f"{agent} in rounds {rounds}" for agent, rounds in position.held.items())
             print(f"- {position.answer}: {held}; in passages {position.containing}")
-        for change in found.changes:
-            print(f"{change.agent}: {change.before} -> {change.after} in round {change.round}")
+        for each in found.contradictions:
+            print(f"passages differ: {each.answers[0]} {each.passages[0]}, {each.answers[1]} {each.passages[1]}")
+        for turn in found.changes:
+            print(f"{turn.change.agent}: {turn.change.before} -> {turn.change.after}, having read {turn.read}")
 
 
 if __name__ == "__main__":

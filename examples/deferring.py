@@ -10,8 +10,10 @@ from pathlib import Path
 
 import madke
 from madke.core.errors import UserError
+from madke.engine.deferral import SIGNALS, signals
 from madke.scoring.arms import open_results
 from madke.scoring.calibration import calibrated
+from madke.tasks import get_task
 
 QUESTIONS = Path(__file__).parents[1] / "eval" / "samples" / "questions.jsonl"
 
@@ -20,9 +22,10 @@ def main() -> None:
     """Debate, calibrate, debate again."""
     with tempfile.TemporaryDirectory() as folder:
         run = madke.run(QUESTIONS, limit=60, out=Path(folder) / "dev")
-        made = calibrated(open_results([run.path]))
+        made = calibrated(open_results([run.path]), "agreement_last")
         print(f"{len(made.points)} answers, {sum(wrong for _, wrong in made.points)} wrong")
         calibration = Path(folder) / "calibration.json"
+        print("signals:", ", ".join(f"{name} ({meaning})" for name, meaning in SIGNALS.items()))
         calibration.write_text(made.model_dump_json(), encoding="utf-8")
         try:
             debate = madke.ask("Which lake is the deepest?", error_at_most="40%", calibration=calibration)
@@ -30,6 +33,7 @@ def main() -> None:
             print(f"cannot act: {error}")
             return
         found = debate.transcript
+        print("signals of this debate:", signals(found, get_task(found.task)))
         print(f"answer: {debate.answer}" if found.deferral is None else f"deferred: {found.deferral.reason}")
 
 

@@ -28,7 +28,7 @@ from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest,
 from madke.scoring.arms import open_results
 from madke.scoring.debate_rows import correct
 from madke.scoring.metrics import GRADER
-from madke.scoring.scored import Grader, ask_outside, external_values
+from madke.scoring.scored import ask_outside, external_values, graders_of
 from madke.scoring.statistics import Estimate, estimate
 from madke.scoring.verdict import MARGIN, Verdict, verdict_of
 
@@ -84,13 +84,14 @@ class Study:
 
     def lines(self) -> Iterator[str]:
         """The verdict, what each part adds, and what the votes were worth: one paragraph each."""
-        from madke.report.verdict import additions, scope, verdict_sentence, votes_sentence
+        from madke.report.verdict import additions, equal_cost_note, scope, verdict_sentence, votes_sentence
 
         yield verdict_sentence(self.verdict, self.right, self.costs)
         yield from additions(self.verdict)
         if "votes" in self.scores:
             votes = [len(each.rounds[0].turns) for each in read_transcripts(self.experiment.arms["votes"])]
             yield votes_sentence(self.scores["votes"], fmean(votes)) if votes else ""
+        yield from equal_cost_note(self.costs)
         if any(kind_of(model) == "offline" for model in self.experiment.experiment_spec.models):
             yield "The model is the offline reader, not a language model: this says nothing about language models."
         yield scope(self.asked, self.given, self.verdict, limit=self.limit)
@@ -249,7 +250,7 @@ def study(
         whole: Whether to ask all questions, whatever is known before.
         more_arms: Of :data:`MORE_ARMS`: ``views`` (six samples of ``rag``'s prompt, each over other passages, and a
             vote), ``second-turn`` (each debater reads only its own first answer, and answers again).
-        grader: A model that grades all answers, by name.
+        grader: Models that grade all answers, by name, separated by commas; the grades of the first decide.
         options: Concurrency, limits, prices, endpoint, replay.
         listen: Called with every event (:mod:`madke.core.events`).
         asked: Fields of :class:`madke.RunRequest` for all arms, such as ``limit``, ``repeats`` and ``seed``.
@@ -261,11 +262,11 @@ def study(
         questions, documents, RunRequest(**asked), model=model, sources=sources, pools=pools, more_arms=more_arms
     )
     folder = Path(mkdtemp(prefix="madke-study-") if out is None else out)
+    graders = graders_of(grader, base_url=options.base_url) if grader else []
 
     def grade(experiment: Experiment) -> None:
-        if grader:
-            by, arms = Grader(model=grader, base_url=options.base_url), open_results([*experiment.arms.values()])
-            ask_outside(arms, by, budget=experiment.account.budget)
+        if graders:
+            ask_outside(open_results([*experiment.arms.values()]), graders, budget=experiment.account.budget)
 
     rules: dict[str, Any] = {"margin": checked_margin(margin), "whole": whole, "grade": grade, "listen": listen}
     return outside_loop(lambda: [*studies(spec, folder, options, **rules)][-1])

@@ -47,7 +47,8 @@ def command(
         str | None, flags.option("Run every arm with each of these models.", "MODEL,...", flags.MODELS)
     ] = None,
     sources: Annotated[
-        str | None, flags.option("Sources instead of the recipe's, see below.", "NAME=PATH,...", flags.KNOWLEDGE)
+        str | None,
+        flags.option("Sources instead of the recipe's, see below.", "NAME=PATH,...", flags.KNOWLEDGE),
     ] = None,
     pools: flags.PoolFiles = None,
     plan: flags.Plan = False,

@@ -20,6 +20,9 @@ def sheet(
     out: Annotated[Path, option("Sheet (.csv).", "FILE")],
     sample: Annotated[int | None, option("Draw N questions at random, the same for all runs.", "N", min=1)] = None,
     seed: Annotated[int, option("Seed of the draw.", "N")] = 0,
+    deferred: Annotated[
+        bool, switch("--deferred", "Only answers that runs with --error-at-most left to people.")
+    ] = False,
     data: DataOption = None,
     dataset: flags.Dataset = None,
     columns: flags.Columns = None,
@@ -34,7 +37,7 @@ def sheet(
     from madke.report.human_grades import write_sheet
 
     arms = open_arms(paths, data, dataset, task, columns=columns)
-    answers = write_sheet(arms, out, sample=sample, seed=seed)
+    answers = write_sheet(arms, out, sample=sample, seed=seed, deferred=deferred)
     say(f"sheet: {out}: {count_of(answers, 'answer')} to grade")
 
 

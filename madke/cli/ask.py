@@ -14,9 +14,12 @@ from madke._util.terminal import say, say_json
 from madke.cli import flags
 from madke.runs.request import RunOptions, RunRequest
 
-_ONLY_FOR_RUNS = "prices batch max_cost token_budget engine replay retry_degraded"
+_ONLY_FOR_RUNS = "prices batch max_cost token_budget deadline engine replay retry_degraded"
 
-EPILOG = flags.epilog(*flags.NAMES, flags.SCORER)
+EPILOG = flags.epilog(
+    *flags.NAMES,
+    flags.SCORER,
+)
 
 
 @flags.request_options("ask", without=_ONLY_FOR_RUNS)
@@ -26,6 +29,7 @@ def command(
     options: RunOptions,
     context: typer.Context,
     choice: Annotated[list[str] | None, flags.option("Option of a multiple choice. Repeatable.", "TEXT")] = None,
+    passages: Annotated[bool, flags.switch("--passages", "Print the passages of the pool too.")] = False,
     as_json: Annotated[bool, flags.switch("--json", "Print the transcript as one line of JSON.")] = False,
 ) -> None:
     """Debate one question over retrieved knowledge. Print the debate as text, while it goes on.
@@ -33,6 +37,7 @@ def command(
     Examples:
       madke ask "How many hearts does an octopus have?"
       madke ask "How many hearts does an octopus have?" --model openai/gpt-4o-mini
+      madke ask "How many hearts does an octopus have?" --passages
     """
     from madke.cli.live import LiveDebate
     from madke.cli.progress import show_spent, status_line
@@ -47,7 +52,7 @@ def command(
 
         for line in local_servers():
             say(f"madke: {line}", err=True)
-    live = LiveDebate(spec, debate=not as_json)
+    live = LiveDebate(spec, debate=not as_json, passages=passages)
     try:
         transcript = asyncio.run(live.transcript(options))
     except asyncio.CancelledError:  # a person who debates has left

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from madke._util.terminal import say, say_json, say_wrapped
 from madke.cli import flags
@@ -12,6 +12,14 @@ from madke.cli.flags import option, switch
 from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms
 from madke.core.errors import UserError
 from madke.scoring.logs import is_log, read_logs
+
+if TYPE_CHECKING:
+    from madke.report.comparison import ComparedQuestion, Comparison
+    from madke.scoring.paired import PairedTest
+
+    Shown = Sequence[ComparedQuestion]
+    Tests = Sequence[PairedTest]
+
 
 EPILOG = flags.epilog(
     PREDICTION_FILES,
@@ -33,6 +41,7 @@ def command(
     limit: Annotated[int | None, option("Show N questions. Scores and tests use all.", "N", min=1)] = None,
     only_different: Annotated[bool, switch("--only-different", "Show only questions with different answers.")] = False,
     metric: Annotated[list[str] | None, option("Metric to test, see below. Default: all. Repeatable.", "NAME")] = None,
+    all_pairs: Annotated[bool, switch("--all-pairs", "Test every pair of runs, also of more than six.")] = False,
     details: Annotated[bool, switch("--details", "Show whole intervals, p before correction, effects.")] = False,
     data: DataOption = None,
     dataset: flags.Dataset = None,
@@ -51,9 +60,8 @@ def command(
     if not of_predictions and any(is_log(path) for path in paths):
         _compare_logs(paths, margin, as_json=as_json)
         return
-    from madke.report.comparison import BY_DATASET, NOT_ON_TERMINALS, compare_runs, paired_table, question_table
-    from madke.report.scores import scores_on_terminal
-    from madke.report.tables import plain_table
+    from madke.report.comparison import compare_runs
+    from madke.report.scores import oddities
     from madke.report.verdict import finding
 
     results = open_arms(paths, data, dataset, task, columns=columns)
@@ -61,28 +69,27 @@ def command(
         raise UserError(f"expected two or more runs, found {len(results)}; `madke report` shows one")
     comparison = compare_runs(results)
     shown = [row for row in comparison.questions if row.differs or not only_different][:limit]
-    tests = comparison.tests(metric or ())
-    within = comparison.dataset_tests(metric or ())
+    tests = comparison.tests(metric or (), all_pairs=all_pairs)
+    within = comparison.dataset_tests(metric or (), all_pairs=all_pairs)
     sentence = finding(comparison.arms, comparison.scores, tests)
     if as_json:
-        found: dict[str, object] = {"questions": shown, "unshared": comparison.unshared, "scores": comparison.scores}
-        found |= {"tests": tests} | ({"dataset_tests": within} if within else {})
+        found: dict[str, object] = {
+            "questions": shown,
+            "unshared": comparison.unshared,
+            "scores": comparison.scores,
+        }
+        found |= {"tests": tests, "notes": comparison.notes}
+        found |= {"dataset_tests": within} if within else {}
         incomplete = {name: each.incomplete for name, each in comparison.scores.items() if each.incomplete}
-        say_json(found | {"finding": sentence, "incomplete": incomplete})
+        warnings = [*oddities(comparison.scores)]
+        say_json(found | {"finding": sentence, "warnings": warnings, "incomplete": incomplete})
         return
-    if shown:
-        say(plain_table(question_table(shown)))
-    counts = {"questions in all runs": len(comparison.questions), "shown": len(shown)}
-    counts |= {f"only in {name}": count for name, count in comparison.unshared.items() if count}
-    say("; ".join(f"{what}: {count}" for what, count in counts.items()))
-    say(scores_on_terminal(comparison.scores, details=details))
-    for table in (paired_table(tests), paired_table(within, BY_DATASET))[: 2 if within else 1]:
-        say(plain_table(table, () if details else NOT_ON_TERMINALS, details=details))
+    _show_tables(comparison, shown, tests, within, details=details)
     say_wrapped(sentence)
 
 
 def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> None:
-    from madke.report.comparison import compare_logs, logs_table
+    from madke.report.comparison import compare_logs, logs_table, pairs_table
     from madke.report.tables import plain_table
 
     logs = read_logs(paths)
@@ -98,4 +105,24 @@ def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> Non
         return
     for sentence in sentences:
         say_wrapped(sentence)
-    say(plain_table(logs_table(logs)))
+    for table in (logs_table(logs), pairs_table(pairs)):
+        say(plain_table(table))
+
+
+def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, within: Tests, *, details: bool) -> None:
+    from madke.report.comparison import BY_DATASET, NOT_ON_TERMINALS, paired_table, question_table
+    from madke.report.scores import scores_on_terminal
+    from madke.report.tables import plain_table
+
+    if shown:
+        say(plain_table(question_table(shown)))
+    counts = {"questions in all runs": len(comparison.questions), "shown": len(shown)}
+    counts |= {f"only in {name}": count for name, count in comparison.unshared.items() if count}
+    say("; ".join(f"{what}: {count}" for what, count in counts.items()))
+    without = () if details else NOT_ON_TERMINALS
+    say(scores_on_terminal(comparison.scores, details=details))
+    say(plain_table(paired_table(tests), without, details=details))
+    if within:
+        say(plain_table(paired_table(within, BY_DATASET), without, details=details))
+    for note in comparison.notes:
+        say_wrapped(note)

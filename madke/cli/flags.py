@@ -43,8 +43,9 @@ headings qid, passage_id and rel. A passage is named by its key, such as its id 
 TASK_NAMES = f"""Tasks: {", ".join(TASKS)}, or module:object of your own code. Default: the task of the dataset.
 For your own questions: choice if a question has options, otherwise short_answer."""
 
-LIMITS = """Limits: once --max-cost or --token-budget is reached, work in progress finishes and the command stops. The
-same command with a higher limit resumes. A limit of time: timeout --signal=INT 2h madke run ..."""
+LIMITS = """Limits: once --max-cost, --token-budget or --deadline is reached, work in progress finishes and the command
+stops. The same command with a higher limit resumes. TIME is a duration from now (90s, 45m, 1h30m), a time of day
+(06:30), or a date and time (2027-01-31T06:30)."""
 SCORER = """Answer scorers: COMMAND reads JSON lines of source and candidate, and answers each with a number."""
 PRICES = """Prices: a YAML file of lines such as openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}.
 Without any price, those of common models that ship with madke count, and are shown."""

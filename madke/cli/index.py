@@ -21,7 +21,8 @@ AsJson = Annotated[bool, switch("--json", "Print JSON.")]
 @app.command("passages")
 def passages(
     sources: Annotated[
-        list[Path], typer.Argument(metavar="SOURCE...", help="Wikipedia XML dumps (.bz2, .gz or plain).")
+        list[Path],
+        typer.Argument(metavar="SOURCE...", help="Wikipedia XML dumps (.bz2, .gz or plain)."),
     ],
     out: Annotated[Path, option("Folder to make. The same command resumes it.", "DIR")],
     words: Annotated[int, option("Words per passage; the last one of a page may have fewer.", "N", min=1)] = 100,

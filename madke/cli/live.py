@@ -67,12 +67,13 @@ def _header(spec: RunSpec) -> Iterator[str]:
 class LiveDebate:
     """A listener that shows one debate, with what goes on as the status of a terminal.
 
-    Without ``debate``, only that status is shown.
+    Without ``debate``, only that status is shown. ``passages``: the texts of the pool too.
     """
 
-    def __init__(self, spec: RunSpec, *, debate: bool) -> None:
+    def __init__(self, spec: RunSpec, *, debate: bool, passages: bool = False) -> None:
         self._spec = spec
         self._debate = debate
+        self._passages = passages
         self._person = "human" in spec.record.models.values()
         """Whether a person debates, who types where the status would be, and reads the others in prompts."""
         self._held: list[str] = []
@@ -115,7 +116,7 @@ class LiveDebate:
         protocol = self._spec.protocol
         if self._shown is None:
             prepared = {stage for debater in protocol.cast for stage in debater.prepare}
-            self._shown = DebateLines(self._spec.questions[0], prepared)
+            self._shown = DebateLines(self._spec.questions[0], prepared, passages=self._passages)
         if isinstance(event, events.RoundStarted) and not sys.stderr.isatty():
             say(f"madke: round {event.n} of at most {protocol.trace.differ.rounds}", err=True)
         yield from self._shown.hear(event)

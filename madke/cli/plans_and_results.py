@@ -37,8 +37,8 @@ def refuse_limits(options: RunOptions) -> None:
     """Refuse limits and replay together with ``--plan``."""
     if options.replay:
         raise UserError("--replay makes no calls, so there is nothing to plan; leave out --plan")
-    if any(limit is not None for limit in (options.max_cost, options.token_budget)):
-        raise UserError("--plan spends nothing; leave out --max-cost and --token-budget")
+    if any(limit is not None for limit in (options.max_cost, options.token_budget, options.deadline)):
+        raise UserError("--plan spends nothing; leave out --max-cost, --token-budget and --deadline")
 
 
 def show_run_plan(request: RunRequest, out: Path, options: RunOptions) -> None:
@@ -114,10 +114,14 @@ def _how_far(out: Path) -> str:
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, max_tokens: int) -> None:
     from madke.report.html import write_report
     from madke.report.scores import all_failed, cut_note, scores_on_terminal
-    from madke.scoring.scored import score_run
+    from madke.scoring.scored import kept_scores, score_run
 
-    page, scores = out / "report.html", score_run(out, prices=prices)
-    write_report([out], page, scores=[scores])
+    page, metrics = out / "report.html", out / "metrics.json"
+    current = page.exists() and metrics.exists() and page.stat().st_mtime_ns >= metrics.stat().st_mtime_ns
+    scores = kept_scores(out) if current and not (meter.done or prices) else None
+    if scores is None:
+        scores = score_run(out, prices=prices)
+        write_report([out], page, scores=[scores])
     say(scores_on_terminal({out.name or str(out): scores}, cut_notes=False))
     if (note := shipped_note(prices)) is not None:
         say_wrapped(note)
@@ -163,8 +167,9 @@ def run_arms(experiment_spec: ExperimentSpec, out: Path, options: RunOptions) ->
 
 def _show_results(done: Experiment) -> None:
     """The finding, the scores, the papers' figures and the spending. All tests are in the report."""
+    from madke.experiments.recipe import read_claims
     from madke.report.html import write_report
-    from madke.report.reproduction import figures, published_table
+    from madke.report.reproduction import claims_table, figures, published_table
     from madke.report.scores import scores_on_terminal
     from madke.report.tables import plain_table
     from madke.scoring.arms import open_results
@@ -176,7 +181,10 @@ def _show_results(done: Experiment) -> None:
     measured = {(each.arm, each.dataset, each.metric) for each in published if each.ours}
     # A terminal has no room for the others.
     next_to_ours = [each for each in published if (each.arm, each.dataset, each.metric) in measured]
-    on_page, on_terminal = ([*filter(None, [published_table(recipe, each)])] for each in (published, next_to_ours))
+    claims = claims_table(read_claims(), published)
+    on_page, on_terminal = (
+        [*filter(None, [published_table(recipe, each), claims])] for each in (published, next_to_ours)
+    )
     # Tests compare each arm with the first one, so the reference comes first.
     arms.sort(key=lambda arm: arm.name != recipe.reference)
     page = done.path / "report.html"
@@ -233,7 +241,7 @@ def show_plans(plans: Sequence[Planned], prices: Prices, options: RunOptions) ->
     )
     notes = [
         "Ranges go from debates that end as early as possible to debates that use all rounds, without failed calls. "
-        f"Tokens are estimates for new calls: four characters per prompt token, {REPLY_TOKENS} tokens per reply."
+        f"Tokens are estimates for new calls: four characters per prompt token, {REPLY_TOKENS} tokens per reply.",
     ]
     if len(plans) > 1:
         notes.append("A call that several runs make with the same prompt and purpose is new only in the first of them.")

@@ -125,6 +125,8 @@ def why_stopped(meter: Meter) -> str:
     elif meter.budget is not None and why == meter.budget.reached:
         used = f"{meter.budget.cost:.4g}" if why == "--max-cost" else f"{meter.budget.tokens:,} tokens"
         why, how = f"{why} is reached, {used} used", f"the same command with a higher {why}"
+    elif why == "--deadline":
+        why = "--deadline is reached"
     return f"{why}; {count_of(meter.left_over, 'question is', 'questions are')} unfinished; {how} resumes"
 
 

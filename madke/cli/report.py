@@ -12,7 +12,14 @@ from madke._util.assets import require
 from madke._util.terminal import output_width, say
 from madke.cli import flags
 from madke.cli.flags import OUTPUT, option
-from madke.cli.paths import PREDICTION_FILES, CorrectionsOption, DataOption, Paths, open_arms, refuse_overwriting
+from madke.cli.paths import (
+    PREDICTION_FILES,
+    CorrectionsOption,
+    DataOption,
+    Paths,
+    open_arms,
+    refuse_overwriting,
+)
 from madke.core.errors import UserError
 from madke.runs.directory import question_files
 
@@ -28,7 +35,11 @@ class TableForm(StrEnum):
     tex = "tex"
 
 
-EPILOG = flags.epilog(PREDICTION_FILES, flags.TASK_NAMES, "docs/extend.md explains the columns of --answers.")
+EPILOG = flags.epilog(
+    PREDICTION_FILES,
+    flags.TASK_NAMES,
+    "docs/extend.md explains the columns of --answers.",
+)
 
 
 def command(
@@ -45,9 +56,10 @@ def command(
         Literal["pdf", "svg", "png"] | None, option("Also write figures/ next to the page.", panel=OUTPUT)
     ] = None,
     tables: Annotated[
-        list[TableForm] | None, option("Also write tables/ next to the page, in this form. Repeatable.", panel=OUTPUT)
+        list[TableForm] | None,
+        option("Also write tables/ next to the page, in this form. Repeatable.", panel=OUTPUT),
     ] = None,
-    answers: Annotated[Path | None, option("Also write all answers: .jsonl or .parquet.", "FILE", OUTPUT)] = None,
+    answers: Annotated[Path | None, option("Also write all answers: .jsonl, .csv or .parquet.", "FILE", OUTPUT)] = None,
     data: DataOption = None,
     dataset: flags.Dataset = None,
     columns: flags.Columns = None,

@@ -16,8 +16,8 @@ from madke.cli.flags import SERVER, option, switch
 from madke.core.errors import UserError
 from madke.runs.request import COST, RunOptions, RunRequest
 
-_NOT_FOR_SERVERS = "batch engine replay retry_degraded"
-_HTTP = ("host", "port", "no_auth", "queue", "grace")
+_NOT_FOR_SERVERS = "batch deadline engine replay retry_degraded"
+_HTTP = ("alias", "host", "port", "no_auth", "queue", "grace")
 """Options that mean nothing to a client on standard input and output."""
 
 EPILOG = flags.epilog(
@@ -42,6 +42,9 @@ def command(
         str | None, option("Protocols to serve, e.g. madke,cot. Default: all that can run.", "NAMES")
     ] = None,
     mcp: Annotated[bool, switch("--mcp", "Serve an MCP client on standard input and output, not HTTP.")] = False,
+    alias: Annotated[
+        list[str] | None, option("Further name of a protocol, e.g. gpt-4o=madke. Repeatable.", "NAME=PROTOCOL", SERVER)
+    ] = None,
     host: Annotated[str, option("Address to listen at.", "ADDRESS", SERVER)] = "127.0.0.1",
     port: Annotated[int, option("Port; 0: a free one.", "N", SERVER, min=0, max=65535)] = 8000,
     no_auth: Annotated[bool, switch("--no-auth", "Serve other addresses than 127.0.0.1 without keys.", SERVER)] = False,
@@ -66,9 +69,13 @@ def command(
     if mcp and (given := [name for name, source in sources.items() if source and source.name != "DEFAULT"]):
         raise UserError(f"--mcp serves no HTTP; leave out --{given[0].replace('_', '-')}")
     keys = [] if mcp else _keys(host, no_auth=no_auth)
+    aliases = dict(text.partition("=")[::2] for text in alias or ())
+    if not all(map(all, aliases.items())):
+        raise UserError("--alias: expected NAME=PROTOCOL, for instance --alias gpt-4o=madke")
     offered = ServeOptions(
         out=out,
         protocols=tuple(name.strip() for name in protocols.split(",")) if protocols else (),
+        aliases=aliases,
         request=request,
         run=options,
         queue=queue,

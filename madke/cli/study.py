@@ -60,7 +60,9 @@ def command(
         str | None, flags.option("Sources instead of DOCUMENTS, as for madke run.", "NAME=SPEC,...", flags.KNOWLEDGE)
     ] = None,
     pools: flags.PoolFiles = None,
-    grader: Annotated[str | None, flags.option("Let this model grade all answers.", "MODEL", flags.GRADING)] = None,
+    grader: Annotated[
+        str | None, flags.option("Let these models grade all answers; the first decides.", "MODEL,...", flags.GRADING)
+    ] = None,
     plan: flags.Plan = False,
     yes: Annotated[bool, flags.switch("--yes", "Start without asking.")] = False,
     as_json: Annotated[bool, flags.switch("--json", "Print one JSON object.")] = False,
@@ -79,7 +81,7 @@ def command(
     from madke.cli.progress import listening, resumable, run_progress, show_spent
     from madke.runs.meter import account
     from madke.scoring.arms import open_results
-    from madke.scoring.scored import Grader, ask_outside
+    from madke.scoring.scored import ask_outside, graders_of
 
     share = checked_margin(margin / 100)
     if plan:
@@ -93,7 +95,7 @@ def command(
     spec.check(options)
     if grader and options.replay:
         raise UserError("--replay makes no calls; leave out --grader (grades that are stored are shown)")
-    graded = Grader(model=grader, base_url=options.base_url) if grader else None
+    graders = graders_of(grader, base_url=options.base_url) if grader else []
     begun = any(folder.glob("arms/*/run.json"))
     if plan or not (yes or begun or as_json):
         _show_plan(spec, options, margin, as_json=as_json)
@@ -101,14 +103,14 @@ def command(
         return
     if not (yes or begun) and sys.stdin.isatty() and sys.stderr.isatty():
         _ask_to_start()
-    account(options).budget.check([grader] if grader else [])
+    account(options).budget.check([each.model for each in graders])
     ungraded = 0
 
     def grade(experiment: Experiment) -> None:
         nonlocal ungraded
-        if graded:
+        if graders:
             arms, budget = open_results([*experiment.arms.values()]), experiment.account.budget
-            ungraded = ask_outside(arms, graded, budget=budget, watch=lambda: run_progress("graded answers"))
+            ungraded = ask_outside(arms, graders, budget=budget, watch=lambda: run_progress("graded answers"))
 
     with resumable(), listening() as listen:
         rules: dict[str, Any] = {"margin": share, "whole": whole, "grade": grade, "signals": True}

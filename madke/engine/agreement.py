@@ -9,6 +9,7 @@ therefore checked for every pair, and groups do not depend on the order of the a
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import NamedTuple
 
 from madke.core.question import Question
 from madke.core.transcript import Agreement, Change, Final, Position, Quote, Round, Transcript, Turn
@@ -248,16 +249,34 @@ class HeldPosition:
     """What the debaters quoted for it, looked up."""
 
 
+class Contradiction(NamedTuple):
+    """Two answers that differ under the task's matcher, and the passages that contain the first and the second."""
+
+    answers: tuple[str, str]
+    passages: tuple[tuple[int, ...], tuple[int, ...]]
+
+
+class Turnaround(NamedTuple):
+    """A debater that changed its answer, and what it had before it that says the new one."""
+
+    change: Change
+    read: tuple[str, ...]
+    """The debaters whose stance of the round before it read, if that has the new answer."""
+    passages: tuple[int, ...]
+    """Passages with the new answer that it named in this round and not before."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConflictMap:
-    """All answers of a debate, who held them when, and what stands behind each."""
+    """All answers of a debate, who held them when, what stands behind each, and what changed minds."""
 
     id: str
     question: str
     repeat: int
     positions: tuple[HeldPosition, ...]
     """The final answer first, then by the number of replies."""
-    changes: tuple[Change, ...]
+    contradictions: tuple[Contradiction, ...]
+    changes: tuple[Turnaround, ...]
 
     @property
     def is_conflict(self) -> bool:
@@ -289,10 +308,28 @@ def conflicts_of(transcript: Transcript, task: BaseTask, texts: Texts | None) ->
         return None
     positions.sort(key=lambda each: (not each.final, -sum(map(len, each.held.values()))))
 
+    def named(turn: Turn) -> set[int]:
+        chosen = {*(turn.selection.ids if turn.selection else ()), *(turn.search.ids if turn.search else ())}
+        return chosen | {*parse_citations(turn.stance.text, pool)}
+
+    def turnaround(change: Change) -> Turnaround:
+        own = {n: turn for n, turn in said if turn.agent == change.agent and n <= change.round}
+        now, before = own[change.round], {n for at, turn in own.items() if at < change.round for n in named(turn)}
+        holds = next((each for each in positions if same(each.answer, change.after)), None)
+        gave = {turn.agent for n, turn in said if n == change.round - 1 and _says(turn, change.after, same)}
+        read = tuple(agent for agent in dict.fromkeys(now.reads) if agent in gave)
+        fresh = named(now) - before
+        return Turnaround(change, read, tuple(n for n in (holds and holds.containing) or () if n in fresh))
+
     return ConflictMap(
         id=transcript.id,
         question=transcript.question,
         repeat=transcript.repeat,
         positions=tuple(positions),
-        changes=tuple(_changes(transcript.rounds, same)),
+        contradictions=tuple(
+            Contradiction((one.answer, other.answer), (one.containing, other.containing))
+            for one, other in combinations(positions, 2)
+            if one.containing and other.containing and not same(one.answer, other.answer)
+        ),
+        changes=tuple(map(turnaround, _changes(transcript.rounds, same))),
     )

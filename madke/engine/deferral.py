@@ -1,4 +1,4 @@
-"""Act on an answer or defer it: a threshold on the agreement of the debaters, with a bound on the error.
+"""Act on an answer or defer it: thresholds on a debate's signals with a bound on the error among answers acted on.
 
 Learn then Test (Angelopoulos, Bates, Candès, Jordan, Lei, 2021) with fixed sequence testing: thresholds are tried from
 the strictest on, each by an exact binomial test of "more than the level of the answers acted on are wrong". The last
@@ -7,26 +7,51 @@ those acted on is at most the level, for questions like those of the calibration
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
 from pydantic import BaseModel, Field
 
 from madke.core.transcript import Deferral, Transcript
-from madke.engine.agreement import recorded_agreement
+from madke.engine.agreement import answer_groups, asked_question, matcher, recorded_agreement
 from madke.tasks.base import BaseTask
 
+# Signals: figures from a transcript that may tell whether its answer is right. No golds are read.
 
-def agreement_share(transcript: Transcript, task: BaseTask) -> float | None:
-    """The share of debaters whose last answer is the final one; None without an answer. No golds are read."""
+SIGNALS: Mapping[str, str] = {
+    "agreement_first": "share of debaters in the largest group of equal answers after round 1",
+    "agreement_last": "share of debaters whose last answer is the final one",
+    "judge": "1 if the judge found consensus, 0 if not",
+    "steady": "share of debaters who never changed their answer",
+    "support": "share of the passages read for the answer that contain it",
+}
+"""Signal -> what it is. Each is from 0 to 1; more speaks for the answer."""
+
+
+def signals(transcript: Transcript, task: BaseTask) -> dict[str, float]:
+    """The signals of a debate with an answer; those that do not apply are missing, and all without an answer."""
     agreement = recorded_agreement(transcript, task)
     if stated_answer(transcript) is None or agreement is None:
-        return None
+        return {}
+    groups = answer_groups(transcript.rounds[0].turns, matcher(task, asked_question(transcript)))
+    agents = {turn.agent for entry in transcript.rounds for turn in entry.turns}
     supporters = {agent for each in agreement.positions for agent in each.supporters}
     # With samples of one vote, the agreement is that of all rounds. The last one may have failed calls too.
     asked = supporters | {*agreement.silent, *(turn.agent for turn in transcript.rounds[-1].turns)}
-    return len(supporters - {*agreement.dissent}) / max(1, len(asked))
+    found = {
+        "agreement_first": max(map(len, groups), default=0) / max(1, len(transcript.rounds[0].turns)),
+        "agreement_last": len(supporters - {*agreement.dissent}) / max(1, len(asked)),
+        "steady": 1 - len({change.agent for change in agreement.changes}) / max(1, len(agents)),
+    }
+    verdict = transcript.rounds[-1].verdict
+    if verdict is not None and verdict.consensus is not None:
+        found["judge"] = float(verdict.consensus)
+    right = [each for each in agreement.positions if not {*each.supporters} & {*agreement.dissent}]
+    read = {n for each in right for n in each.passages}
+    if read and any(each.containing is not None for each in right):
+        found["support"] = len({n for each in right for n in each.containing or ()}) / len(read)
+    return found
 
 
 def stated_answer(transcript: Transcript) -> str | None:
@@ -36,12 +61,12 @@ def stated_answer(transcript: Transcript) -> str | None:
 
 # Thresholds.
 
-CALIBRATION_FORMAT = 3
+CALIBRATION_FORMAT = 2
 Level = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Calibration(BaseModel, frozen=True, extra="forbid"):
-    """What ``madke score --calibrate`` learned from a run: how often each share of agreement was right."""
+    """What ``madke score --calibrate`` learned from a run: how often each value of a signal was right."""
 
     format: int = CALIBRATION_FORMAT
     run: str
@@ -49,8 +74,10 @@ class Calibration(BaseModel, frozen=True, extra="forbid"):
     variant: str
     tasks: tuple[str, ...]
     models: tuple[str, ...]
+    signal: str
+    """The signal on which thresholds are set: :data:`madke.engine.deferral.SIGNALS`."""
     points: tuple[tuple[float, bool], ...]
-    """The share (:func:`agreement_share`), and whether the answer was wrong, for each question."""
+    """Its value and whether the answer was wrong, of the questions that thresholds are tested on."""
     delta: Level = 0.1
     """The probability that the bound does not hold."""
 
@@ -95,15 +122,15 @@ class Deferring(BaseModel, frozen=True, extra="forbid"):
 
     def settle(self, task: BaseTask) -> Callable[[Transcript], Transcript]:
         """Defers the debates of a task that do not reach the threshold."""
-        least = self.calibration.threshold(self.level)
+        least, signal = self.calibration.threshold(self.level), self.calibration.signal
         assert least is not None, "resolve() checks it"
 
         def deferred(transcript: Transcript) -> Transcript:
-            score = agreement_share(transcript, task) or 0.0
+            score = signals(transcript, task).get(signal, 0.0)
             if transcript.status != "ok" or score >= least:
                 return transcript
             bound = f"the least for an error of at most {100 * self.level:g} %"
-            reason = f"its agreement {score:.2f} is below {least:.2f}, {bound}"
+            reason = f"its {signal} {score:.2f} is below {least:.2f}, {bound}"
             deferral = Deferral(reason=reason, answer=transcript.answer, score=score)
             return replace(transcript, status="deferred", answer=None, deferral=deferral)
 

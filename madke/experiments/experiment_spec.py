@@ -26,7 +26,7 @@ from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.models.chat_models import as_chat_model, close, open_model
 from madke.models.endpoint import read_models, refuse_two_addresses
 from madke.models.model_names import forms_with_endpoint, has_endpoint, is_loaded
-from madke.retrieval.named import parse_sources, resolve
+from madke.retrieval.named import open_source, parse_sources, resolve
 from madke.retrieval.pools.pool_file import read_pools, sources_in
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest
 from madke.runs.spec import RunSpec, refuse_sample, spec_of
@@ -151,7 +151,15 @@ class ExperimentSpec:
         return self._specs_of.setdefault(key, replace(spec, own_models=own_models))
 
     def _check_sources(self) -> None:
-        """Refuse sources that no arm uses, and the sample if not requested."""
+        """Refuse sources that no arm uses, that are not what the recipe is about, and the sample if not requested."""
+        for name, word in self.recipe.required_sources.items():
+            if name not in self.all_specs:
+                raise UserError(f"--sources: this recipe is about a source {name!r}; add {name}=INDEX")
+            own = self.own_sources.get(name, self.all_specs[name])
+            served = self.pool_sources.get(name) or open_source(name, own).description
+            if word not in served.casefold():
+                expected = f"expected one whose description names {word!r}, or a copy of the recipe"
+                raise UserError(f"source {name!r} of this recipe: found {served}; {expected}")
         if self.own_specs:
             if not self.all_specs:
                 raise UserError("--sources: no arm of this recipe has knowledge")

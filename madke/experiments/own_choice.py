@@ -89,6 +89,11 @@ def same_model(name: str, published: str) -> bool:
     return published.casefold() in (own.casefold(), _SNAPSHOT.sub("", own).casefold())
 
 
+def named_for(arm: str, model: str) -> str:
+    """The name of an arm in its recipe: without that of the model, which :func:`with_models` adds."""
+    return arm.removesuffix(f"-{_label(model)}") if model else arm
+
+
 def with_models(recipe: Recipe, models: Sequence[str]) -> Recipe:
     """The recipe with each arm once for every model, whose name follows that of the arm.
 

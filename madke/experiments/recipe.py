@@ -1,10 +1,11 @@
-"""Recipes: the arms of an experiment, described in a YAML file."""
+"""Recipes: the arms of an experiment, described in a YAML file; and claims of papers that follow from their figures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
@@ -121,6 +122,8 @@ class Recipe(BaseModel, extra="forbid", frozen=True):
     """Debates per question, of arms that name no number; ``--repeats`` overrides it."""
     fixed_sources: tuple[str, ...] = ()
     """Sources that ``--sources`` does not replace, such as the passages of a dataset."""
+    required_sources: dict[str, str] = {}
+    """Source -> a word of its description, in lower case: the experiment is about such a source and refuses another."""
     model: str = "offline"
     base: Changes = Changes()
     """Settings of all arms."""
@@ -193,3 +196,56 @@ def recipe_file(name: str) -> Path:
 def read_recipe(name: str) -> Recipe:
     """Read a recipe by its name or path; UserError if it is unknown or invalid."""
     return read_yaml(recipe_file(name), Recipe)
+
+
+Place = tuple[str, str, str, str]
+"""(model, arm, dataset, metric)."""
+
+
+class Side(BaseModel, extra="forbid", frozen=True):
+    """One of the two arms of a claim."""
+
+    model: str
+    arm: str | tuple[str, ...]
+    """Several: the best of them in each figure."""
+
+
+class DerivedClaim(BaseModel, extra="forbid", frozen=True):
+    """A difference that a paper states."""
+
+    says: str
+    """The claim, in our words."""
+    source: str
+    published: float
+    """``of`` minus ``than``, in shares; with ``relative``, as a part of ``than``."""
+    relative: bool = False
+    of: Side
+    than: Side
+    figures: Mapping[str, str | tuple[str, ...]] = Field(min_length=1)
+    """Dataset -> metric, or several; all figures count the same."""
+
+    def computed(self, values: Mapping[Place, float]) -> float | None:
+        """The difference by these figures; None if one is missing."""
+
+        def mean(side: Side) -> float:
+            places = [(dataset, metric) for dataset, metrics in self.figures.items() for metric in _all(metrics)]
+            return fmean(max(values[side.model, arm, *place] for arm in _all(side.arm)) for place in places)
+
+        try:
+            of, than = mean(self.of), mean(self.than)
+        except KeyError:
+            return None
+        return (of - than) / than if self.relative else of - than
+
+
+def _all(named: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (named,) if isinstance(named, str) else named
+
+
+class _File(BaseModel, extra="forbid", frozen=True):
+    claims: tuple[DerivedClaim, ...]
+
+
+def read_claims() -> tuple[DerivedClaim, ...]:
+    """All claims of the papers, in the order of their file."""
+    return read_yaml(asset("eval", "reproduction", "claims.yaml"), _File).claims

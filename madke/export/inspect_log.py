@@ -14,8 +14,8 @@ from madke._version import __version__
 from madke.core.transcript import Transcript
 from madke.export.trec import file_stem
 from madke.models.model_names import split_address
-from madke.models.store import Recorded
-from madke.runs.record import recorded_calls, sessions_of
+from madke.models.store import CallStore, Recorded
+from madke.runs.record import run_files, sessions_of
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import row
 from madke.scoring.metrics import metrics_of
@@ -30,7 +30,13 @@ def log_file(arm: Results) -> str:
 
 
 def write_inspect(arms: Sequence[Results], folder: Path) -> dict[str, int]:
-    """Write one log per arm; returns samples by file name."""
+    """Write one log per arm; returns samples by file name.
+
+    A sample's scores are the metrics of its task, as ``madke score`` counts them; failed and deferred debates, and
+    those without gold answers, have none. A log is held in memory while it is written, with the texts of all calls.
+
+    UserError: a run cannot be read, or inspect_ai is missing.
+    """
     require("Inspect logs need", "inspect", "inspect_ai")
     from inspect_ai.log import write_eval_log
 
@@ -44,7 +50,16 @@ def write_inspect(arms: Sequence[Results], folder: Path) -> dict[str, int]:
 
 
 def _log_of(arm: Results) -> Any:
-    from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalMetric, EvalResults, EvalScore, EvalSpec, EvalStats
+    from inspect_ai.log import (
+        EvalConfig,
+        EvalDataset,
+        EvalLog,
+        EvalMetric,
+        EvalResults,
+        EvalScore,
+        EvalSpec,
+        EvalStats,
+    )
 
     spec, start = arm.config, datetime.fromtimestamp(0, UTC)
     if sessions := sessions_of(arm.path) if arm.path.is_dir() else ():
@@ -178,8 +193,17 @@ def _summed(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _debates_with_calls(arm: Results) -> Iterator[tuple[Transcript, Sequence[Recorded]]]:
-    """Each debate with its own calls by round; none if the call store is gone, or for predictions."""
-    calls = recorded_calls(arm.path)
+    """Each debate with its own calls by round; none if the call store is gone, or for predictions.
+
+    The calls of a whole run are held in memory.
+    """
+    calls: dict[tuple[str, int], list[Recorded]] = {}
+    if arm.path.is_dir() and (file := run_files(arm.path).calls).is_file():
+        # In the store that the arms of an experiment share, calls carry the name of their arm.
+        shared = file.resolve().parent != arm.path.resolve()
+        with CallStore(file) as store:
+            for call in store.recorded(payer=arm.path.resolve().name if shared else ""):
+                calls.setdefault((call.purpose.question, call.purpose.repeat), []).append(call)
     for t in arm.transcripts():
         # Stores also hold searches and grades.
         own = (call for call in calls.get((t.id, t.repeat), ()) if call.purpose.stage in t.usage)

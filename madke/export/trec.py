@@ -27,7 +27,11 @@ def file_stem(arm: Results) -> str:
 
 
 def write_trec(arms: Sequence[Results], folder: Path) -> dict[str, int]:
-    """Write one run file per arm, and the judgements of all their questions; returns lines by file name."""
+    """Write one run file per arm, and the judgements of all their questions; returns lines by file name.
+
+    A run holds the pool that debaters read, in its order, without their own searches. Judgements are the questions'
+    gold passages, or the pool's passages with gold titles. White space in ids and keys is percent-encoded.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     judged: dict[tuple[str, str], None] = {}
     written = {}

@@ -1,7 +1,9 @@
-"""The answers of runs as one table: JSON lines or Parquet. docs/extend.md explains its columns."""
+"""The answers of runs as one table: JSON lines, CSV or Parquet. docs/extend.md explains its columns."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,7 +13,7 @@ from madke._util.assets import require
 from madke._util.files import atomic_write
 from madke.core.transcript import Transcript
 from madke.report.debate_text import agreement_in
-from madke.report.tables import check_ending
+from madke.report.tables import check_ending, csv_cell
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct
 
@@ -31,23 +33,33 @@ _TYPES = {
 }
 """Column -> type in Parquet, if it is not text."""
 
-ANSWER_FILES = (".jsonl", ".parquet")
+ANSWER_FILES = (".jsonl", ".csv", ".parquet")
 
 
 def write_answers(results: Iterable[Results], path: Path) -> int:
-    """Write the answers of runs, one row per question and repeat, atomically; returns their number."""
+    """Write the answers of runs, one row per question and repeat, atomically; returns their number.
+
+    In ``.csv`` files, lists are joined by `` | ``, and text is safe for spreadsheets.
+    UserError: another suffix, the file cannot be written, or pyarrow is missing for Parquet.
+    """
     check_ending(path, ANSWER_FILES)
     rows = [row for arm in results for row in answer_rows(arm)]
     with atomic_write(path) as file:
         if path.suffix == ".parquet":
             _write_parquet(rows, file)
-        else:
+        elif path.suffix == ".jsonl":
             file.writelines(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
+        else:
+            _write_csv(rows, file)
     return len(rows)
 
 
 def answer_rows(arm: Results) -> Iterator[dict[str, Any]]:
-    """A row for each question and repeat of a run."""
+    """A row for each question and repeat of a run.
+
+    ``correct`` is the task's first metric; None for a failed question or one without gold answers. ``supporters`` are
+    the debaters for the answer, ``cited`` the passages that may be cited for it (source and key).
+    """
     for t in arm.transcripts():
         row = {"run": arm.name, "id": t.id, "repeat": t.repeat, "dataset": t.dataset, "question": t.question}
         row |= {"task": t.task, "choices": t.choices, "gold": t.answers, "answer": t.answer, "status": t.status}
@@ -79,3 +91,13 @@ def _write_parquet(rows: Sequence[dict[str, Any]], file: IO[bytes]) -> None:
     types = {"texts": pyarrow.list_(pyarrow.string())}
     schema = [(name, types.get(kind := _TYPES.get(name, "string"), kind)) for name in COLUMNS]
     parquet.write_table(pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(schema)), file)
+
+
+def _write_csv(rows: Sequence[dict[str, Any]], file: IO[bytes]) -> None:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
+    for row in rows:
+        cells = (" | ".join(cell) if isinstance(cell, tuple) else cell for cell in row.values())
+        writer.writerow([csv_cell(cell) if isinstance(cell, str) else cell for cell in cells])
+    file.write(text.getvalue().encode())

@@ -14,6 +14,7 @@ from madke.core.transcript import ParseStatus, Transcript
 from madke.report.tables import (
     MARK,
     NO_FIGURE,
+    ORACLE,
     Cell,
     Table,
     TableRow,
@@ -40,10 +41,13 @@ from madke.scoring.paired import (
 )
 from madke.scoring.scored import external_values, incomplete
 from madke.scoring.scores import Scores, scores_of
-from madke.scoring.statistics import estimate
+from madke.scoring.statistics import estimate, half_width
 from madke.tasks import get_task
 
 T = TypeVar("T")
+
+_PAPERS = 500
+"""Questions per dataset in the papers."""
 
 _ALL_PAIRS = 6
 """Number of runs or logs of which every pair is compared; of more, each with the first."""
@@ -62,6 +66,8 @@ class QuestionResult:
     """None for predictions from files, as calls and tokens."""
     calls: int | None
     tokens: int | None
+    oracle: bool
+    """Whether the order of the debate used the gold answers, which makes it an analysis, not a prediction."""
     repeat: int
     repeats: int
 
@@ -92,16 +98,30 @@ class Comparison:
     debates: Mapping[str, int] = field(default_factory=dict)
     """Run -> number of its debates, on all of its questions."""
 
-    def tests(self, metrics: Sequence[str] = ()) -> list[PairedTest]:
+    def tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
         """Paired tests over questions of these metrics (default: all), with Holm's correction.
 
-        Tests every pair of up to six runs; of more, each against the first.
+        Tests every pair of up to six runs. Of more runs, tests each against the first, unless ``all_pairs``.
         """
-        return paired_tests(_pairs_of(self.arms), self._known(metrics))
+        return paired_tests(_pairs_of(self.arms, all_pairs=all_pairs), self._known(metrics))
 
-    def dataset_tests(self, metrics: Sequence[str] = ()) -> list[PairedTest]:
+    def dataset_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
         """Like :meth:`tests`, within each dataset: see :func:`madke.scoring.paired.paired_tests_by_dataset`."""
-        return paired_tests_by_dataset(_pairs_of(self.arms), self._known(metrics))
+        return paired_tests_by_dataset(_pairs_of(self.arms, all_pairs=all_pairs), self._known(metrics))
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes on the precision of n questions, and on unequal cost."""
+        n = len(self.questions)
+        found = [
+            f"n = {n}: the 95 % interval of a rate near 50 % is \u00b1{100 * half_width(n):.1f} points (papers with "
+            f"{_PAPERS} questions: \u00b1{100 * half_width(_PAPERS):.1f}). For smaller differences see the tests."
+        ]
+        calls = {name: each.total.calls / each.transcripts for name, each in self.scores.items() if each.usage}
+        if calls and max(calls.values()) - min(calls.values()) > 0.1 * max(calls.values()):
+            each = ", ".join(f"{name} {count:.1f}" for name, count in calls.items())
+            found.append(f"Unequal cost, in calls per question: {each}.")
+        return found
 
     def _known(self, metrics: Sequence[str]) -> Sequence[str]:
         held = dict.fromkeys(name for arm in self.arms for name in arm.values)
@@ -111,14 +131,17 @@ class Comparison:
 
 
 def family(arms: Sequence[ArmValues]) -> tuple[list[PairedTest], list[PairedTest]]:
-    """Paired tests on shared questions, over all of them and within each of several datasets."""
+    """Paired tests on shared questions, over all of them and within each of several datasets.
+
+    Tests every pair of up to six arms, or each arm against the first.
+    """
     shared = shared_questions(arms)
     pairs = _pairs_of([restricted_to(arm, shared) for arm in arms])
     return paired_tests(pairs), paired_tests_by_dataset(pairs)
 
 
-def _pairs_of(items: Sequence[T]) -> list[tuple[T, T]]:
-    if len(items) <= _ALL_PAIRS:  # with more pairs, the correction would remove all power
+def _pairs_of(items: Sequence[T], *, all_pairs: bool = False) -> list[tuple[T, T]]:
+    if all_pairs or len(items) <= _ALL_PAIRS:  # with more pairs, the correction would remove all power
         return list(combinations(items, 2))
     return [(items[0], other) for other in items[1:]]
 
@@ -126,7 +149,11 @@ def _pairs_of(items: Sequence[T]) -> list[tuple[T, T]]:
 def comparison_of(
     runs: Mapping[str, Iterable[Transcript]], external: Mapping[str, ExternalScores] | None = None
 ) -> Comparison:
-    """Compare runs on their shared questions, which have the same id and text."""
+    """Compare runs on their shared questions, which have the same id and text.
+
+    ``runs`` maps at least two names to transcripts, ``external`` maps runs to the scores of graders and scorers.
+    UserError if no question is shared.
+    """
     first: dict[QuestionKey, Transcript] = {}
     columns: dict[str, dict[QuestionKey, QuestionResult]] = {name: {} for name in runs}
     arms: list[ArmValues] = []
@@ -201,6 +228,7 @@ def _recording(
             rounds=len(transcript.rounds) if used else None,
             calls=used.calls if used else None,
             tokens=used.tokens if used else None,
+            oracle=transcript.oracle,
             repeat=transcript.repeat,
             repeats=1,
         )
@@ -276,12 +304,16 @@ def _test_cells(test: PairedTest) -> TableRow:
 
 
 def question_table(compared: Sequence[ComparedQuestion]) -> Table:
-    """One row per question: each run's answer with a mark and its number of rounds, and the gold answers."""
+    """One row per question: each run's answer with a mark and its number of rounds, and the gold answers.
+
+    The gold answers are last, because narrow terminals leave out columns from the right.
+    """
     most_repeats = {run.run: run for row in compared for run in sorted(row.runs, key=lambda run: run.repeats)}
-    headings = {
-        name: f"{name} (first of {run.repeats} repeats)" if run.repeats > 1 else name
-        for name, run in most_repeats.items()
-    }
+    headings = {}
+    for name, run in most_repeats.items():
+        marks = [ORACLE] if run.oracle else []
+        marks += [f"first of {run.repeats} repeats"] if run.repeats > 1 else []
+        headings[name] = f"{name} ({'; '.join(marks)})" if marks else name
     rows: list[TableRow] = [
         {
             "id": _short(row.id),
@@ -319,6 +351,8 @@ class LogPair:
     margin: float
     more: int | None
     """Further questions that would show a difference of this size; None for no difference."""
+    unshared: int
+    """Questions that only one of the two has."""
 
     def sentence(self) -> str:
         """The result in words."""
@@ -356,6 +390,7 @@ def compare_logs(logs: Sequence[Log], margin: float) -> list[LogPair]:
             equal=equal_within(test.difference, margin),
             margin=margin,
             more=further_questions(test),
+            unshared=len(left.right) + len(right.right) - 2 * len(shared),
         )
         found.append(pair)
     corrected = holm([each.test.p for each in found])
@@ -374,3 +409,25 @@ def logs_table(logs: Sequence[Log]) -> Table:
                 row[what] = NO_FIGURE if spent is None else Cell(text=f"{spent:{form}}", value=spent)
         rows.append(row)
     return table_of("", rows)
+
+
+def pairs_table(pairs: Sequence[LogPair]) -> Table:
+    """One row per pair: the difference with its interval, the test, and how many questions more would show it."""
+    rows: list[TableRow] = [
+        {
+            "pair": f"{pair.test.right} - {pair.test.left}",
+            "points": percent_cell(pair.test.difference, sign="+"),
+            "n": count_cell(pair.test.n),
+            "p": Cell(text=p_value(pair.test.p_holm), value=pair.test.p_holm),
+            "more": NO_FIGURE if pair.more is None or pair.test.p_holm < 0.05 else count_cell(pair.more),
+            f"equal within {100 * pair.margin:g}": "yes" if pair.equal else "not shown",
+        }
+        for pair in pairs
+    ]
+    notes = [
+        "p: McNemar's exact test for right or wrong, else a paired permutation test; Holm-corrected.",
+        "more: further questions that would show a difference of this size (80 % power).",
+    ]
+    if left_out := sum(pair.unshared for pair in pairs):
+        notes.append(f"{count_of(left_out, 'question')} in only one log of a pair, not compared.")
+    return table_of("", rows, notes)

@@ -11,7 +11,16 @@ from madke._util.terminal import printable
 from madke.core import events
 from madke.core.errors import UserError, count_of
 from madke.core.question import Question
-from madke.core.transcript import Agreement, Called, PoolEntry, Position, Quote, Round, Transcript, Turn
+from madke.core.transcript import (
+    Agreement,
+    Called,
+    PoolEntry,
+    Position,
+    Quote,
+    Round,
+    Transcript,
+    Turn,
+)
 from madke.engine.agreement import ConflictMap, conflicts_of, recorded_agreement
 from madke.engine.parse import without_reasoning
 from madke.report.tables import ORACLE, one_line
@@ -57,10 +66,11 @@ class DebateLines:
     Args:
         asked: The question, whose lines come first.
         prepared: Stages whose replies debaters prepare before their first turn.
+        passages: Whether the texts of the pool are shown too.
     """
 
-    def __init__(self, asked: Question, prepared: Container[str] = ()) -> None:
-        self._asked, self._prepared = asked, prepared
+    def __init__(self, asked: Question, prepared: Container[str] = (), *, passages: bool = False) -> None:
+        self._asked, self._prepared, self._passages = asked, prepared, passages
         self._done: dict[str, dict[str, Any]] = {}
         """Debater -> what it has selected and searched for its next turn."""
         self._before: Round | None = None
@@ -73,6 +83,8 @@ class DebateLines:
                 found = enumerate(pool.passages)
                 entries = [PoolEntry(n=n, source=p.source, key=p.key, title=p.title) for n, p in found]
                 yield from pool_lines(entries, pool.partial)
+                for n, passage in enumerate(pool.passages if self._passages else ()):
+                    yield from ("", f"[{n}] {one_line(passage.title)}", *_indented(passage.text))
             case events.RoundStarted(n=n):
                 yield from ("", f"--- round {n} ---")
             case events.CallFinished(purpose=purpose, completion=completion) if purpose.stage in self._prepared:
@@ -343,7 +355,10 @@ def numbers(ids: Iterable[int]) -> str:
 
 
 def maps_of(results: Results) -> Iterator[ConflictMap]:
-    """The maps of an arm's debates, with the passages of its pool file if it is there and has not changed."""
+    """The maps of an arm's debates, with the passages of its pool file if it is there and has not changed.
+
+    Debates without a map have none, nor do those of a task that is not known here.
+    """
     record_of = recorded_pools(results.path, results.config)
     for t in results.transcripts():
         record = record_of(t.id) if t.pool else None

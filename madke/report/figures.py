@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from itertools import chain, pairwise
+from itertools import pairwise
 from math import ceil, floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -189,12 +189,17 @@ def _selection(config: RunRecord) -> str | None:
     return named.get(knowledge.select, f"{knowledge.select}, at most {knowledge.max_selected}")
 
 
+def _stances(config: RunRecord) -> str | None:
+    return None if config.first_round_draw is None else str(config.first_round_draw.read)
+
+
 SETTINGS = (
     Setting("source-ablation", "Sources", _BY_SOURCE, lambda run: " + ".join(run.protocol.sources) or _BASELINE),
     Setting("selection-ablation", "Selection", ("protocol.select", "protocol.max_selected"), _selection),
     Setting("models", "Models", ("models.",), lambda run: " + ".join(sorted(set(run.models.values())))),
     Setting("agents", "Number of debaters", ("protocol.debaters",), lambda run: str(len(run.protocol.cast))),
     Setting("rounds", "Most rounds", ("protocol.rounds",), lambda run: str(run.protocol.trace.differ.rounds)),
+    Setting("stances", "Stances read", ("questions", "first_round.", "first_round_draw.read"), _stances),
 )
 
 _IGNORED = {"prompts_sha256", "sources", "source_specs", "pools", "searched", "repeats"}
@@ -222,21 +227,26 @@ def by_setting(arms: Sequence[DrawnArm], setting: Setting) -> Drawing | None:
 
 
 def _groups(arms: Sequence[DrawnArm], setting: Setting) -> Iterator[list[tuple[str, DrawnArm]]]:
-    """Groups of arms that are equal in all other settings: values of the setting and arms, the baseline first."""
-    found: dict[tuple[bool, frozenset[tuple[str, str]]], list[tuple[str, DrawnArm]]] = {}
+    """Groups of arms that are equal in all other settings: values of the setting and arms, the baseline first.
 
-    def without_knowledge(shared: Iterable[tuple[str, str]]) -> dict[str, str]:
-        return {path: value for path, value in shared if not path.startswith(_POOL)}
+    An arm without knowledge is the baseline of every selection of sources.
+    """
+    found: dict[tuple[tuple[str, str], ...], list[tuple[str, DrawnArm]]] = {}
+    baselines: list[tuple[dict[str, str], tuple[str, DrawnArm]]] = []
+
+    def without_knowledge(shared: Mapping[str, str]) -> dict[str, str]:
+        return {path: value for path, value in shared.items() if not path.startswith(_POOL)}
 
     for arm in arms:
-        if arm.config is not None and (label := setting.label(arm.config)) is not None:
-            shared = frozenset(fact for fact in _facts(arm.config).items() if not fact[0].startswith(setting.paths))
-            found.setdefault((label == _BASELINE, shared), []).append((short_line(label), arm))
-    for (is_baseline, shared), members in found.items():
-        if not is_baseline:
-            bare = without_knowledge(shared)
-            bases = (each for (base, other), each in found.items() if base and without_knowledge(other) == bare)
-            yield [*chain.from_iterable(bases), *members]
+        if arm.config is None or (label := setting.label(arm.config)) is None:
+            continue
+        shared = {path: value for path, value in _facts(arm.config).items() if not path.startswith(setting.paths)}
+        if label == _BASELINE:
+            baselines.append((without_knowledge(shared), (label, arm)))
+        else:
+            found.setdefault(tuple(sorted(shared.items())), []).append((short_line(label), arm))
+    for settings, members in found.items():
+        yield [*(each for shared, each in baselines if shared == without_knowledge(dict(settings))), *members]
 
 
 def _facts(config: RunRecord) -> dict[str, str]:
@@ -289,7 +299,10 @@ def step_of(protocol: Protocol) -> Step | None:
 
 
 def gains(arms: Sequence[DrawnArm]) -> list[Gain]:
-    """Each arm against each arm of the step before, for equal data, models and sources; in the order of the steps."""
+    """Each arm against each arm of the step before, for equal data, models and sources; in the order of the steps.
+
+    Empty unless retrieval, further calls and talk are all there.
+    """
     kinds = [(arm, arm.config, step_of(arm.config.protocol)) for arm in arms if arm.config]
     found: list[Gain] = []
     for before, after in pairwise(STEPS):
@@ -464,7 +477,11 @@ _NO_METADATA = {"png": ("Software",), "pdf": ("Creator", "Producer", "CreationDa
 
 
 def write_figures(drawings: Sequence[Drawing], folder: Path, format: ImageFormat = "pdf") -> list[Path]:
-    """Write each figure as a file ``NAME.FORMAT``, after all are converted; returns the files."""
+    """Write each figure as a file ``NAME.FORMAT`` for papers, deterministically, after all are converted.
+
+    ``pdf`` embeds fonts, ``svg`` has text as text, ``png`` has a white background. Returns the files in the order of
+    the figures. UserError if the folder cannot be written.
+    """
     files = {folder / f"{one.name}.{format}": file_bytes(one, format) for one in drawings}
     for path, data in files.items():
         write_file(path, data)

@@ -21,7 +21,14 @@ from madke.report.chart import charts, key_of
 from madke.report.comparison import BY_DATASET, family, paired_table
 from madke.report.page_data import page_data
 from madke.report.protocol_text import changed_settings
-from madke.report.scores import all_failed, cause, dataset_table, marked_scores, score_details, stage_table
+from madke.report.scores import (
+    all_failed,
+    cause,
+    dataset_table,
+    marked_scores,
+    score_details,
+    stage_table,
+)
 from madke.report.tables import NO_FIGURE, ORACLE, Table, TableRow, table_of
 from madke.report.verdict import finding
 from madke.runs.record import sessions_of
@@ -51,7 +58,18 @@ def write_report(
     tables: Sequence[Table] = (),
     tested: bool = True,
 ) -> tuple[dict[str, Table], list[figures.Drawing], str]:
-    """Write the report page of runs, atomically, and return its own tables by name, its figures and its finding."""
+    """Write the report page of runs, atomically. UserError if a run cannot be read or the page cannot be written.
+
+    The page is self-contained: debates and passages are compressed in it, and its security policy allows only its own
+    script and no requests. Data is written in pieces; memory holds a small row per debate and passage. Known ``scores``
+    are not computed again. ``verdict``: the first lines of the page, by default the finding. ``source`` is a line below
+    them; ``tables`` follow the page's own.
+    ``tested``: False leaves out all tests, for results that were looked at before they were complete.
+
+    Returns:
+        The page's own tables by name: ``scores``, ``stages``, with two or more runs ``tests``, over several datasets
+        ``datasets`` and ``tests_by_dataset``; its figures; its finding.
+    """
     results = open_runs(runs)
     read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
     named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
@@ -167,8 +185,12 @@ def _alerts(scores: Mapping[str, Scores]) -> Iterator[str]:
             yield f"{name}: {ORACLE} in {found.read_golds} of {found.transcripts} debates."
         if all_failed(found):
             yield cause(name, found)
-        elif found.failed:
-            yield f"{name}: {found.failed} of {found.transcripts} debates failed and are excluded from scores."
+        elif found.failed and found.correct_if_failed:
+            low, high = found.correct_if_failed
+            yield (
+                f"{name}: {found.failed} of {found.transcripts} debates failed and are excluded from scores. Including "
+                f"them, correct is between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
+            )
 
 
 def _settings(results: Sequence[Results]) -> tuple[dict[str, str], Table | None]:

@@ -28,8 +28,8 @@ from madke.engine.deferral import stated_answer
 from madke.report.tables import Table, TableRow, count_cell, csv_cell, percent_cell, score_cell, table_of
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct, over_repeats
-from madke.scoring.metrics import HUMAN, METRICS, is_binary, metrics_of, question_of
-from madke.scoring.scored import answers_of, external_values, keep_scores
+from madke.scoring.metrics import HUMAN, METRICS, is_binary, is_grader, metrics_of, question_of
+from madke.scoring.scored import answers_of, external_values, grader_of, keep_scores
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 from madke.tasks.base import Scale
@@ -91,13 +91,21 @@ def _code(transcript: Transcript) -> str:
     return "R" + short_hash("\n".join(parts).encode("utf-8", "replace"))
 
 
-def write_sheet(results: Sequence[Results], out: Path, *, sample: int | None = None, seed: int = 0) -> int:
-    """Write the answers to questions without a failure as a sheet; returns the number of answers to grade."""
+def write_sheet(
+    results: Sequence[Results], out: Path, *, sample: int | None = None, seed: int = 0, deferred: bool = False
+) -> int:
+    """Write the answers of arms as a sheet (``.csv``); returns the number of answers to grade.
+
+    Uses the questions without a failure in any arm, or a random sample of them; ``deferred``: only those that every arm
+    deferred. Equal answers to a question share a row, and so do abstentions, which are filled in as a no. Rows are in
+    the order of their codes, which is random. The byte order mark is for Excel.
+    UserError if the file exists, or the arms cannot share a sheet.
+    """
     if out.suffix.lower() != ".csv":
         raise UserError("expected a file name ending in .csv", file=out)
     if out.exists():
         raise UserError("already exists and may be filled in; choose another --out", file=out)
-    ids = _shared_ids(results)
+    ids = _shared_ids(results, deferred=deferred)
     if sample is not None and sample > len(ids):
         raise UserError(f"--sample {sample}: only {len(ids)} questions have a result in every arm")
     chosen = set(ids if sample is None else random.Random(seed).sample(ids, sample))
@@ -117,8 +125,11 @@ def write_sheet(results: Sequence[Results], out: Path, *, sample: int | None = N
     return answers
 
 
-def _shared_ids(results: Sequence[Results]) -> list[str]:
-    of_arms = [{t.id for t in result.transcripts() if t.status != "failed"} for result in results]
+def _shared_ids(results: Sequence[Results], *, deferred: bool) -> list[str]:
+    kinds = ("deferred",) if deferred else ("ok", "abstained", "deferred")
+    of_arms = [{t.id for t in result.transcripts() if t.status in kinds} for result in results]
+    if deferred and not any(of_arms):
+        raise UserError("no answer is deferred; expected a run with --error-at-most")
     ids = sorted(set.intersection(*of_arms))
     if not ids:
         raise UserError("no question has a result in every arm")
@@ -139,7 +150,11 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def read_sheet(path: Path, rows: Mapping[str, SheetRow]) -> SheetGrades:
-    """The grades of one person. Cells may be empty and rows missing, since people may share a sheet."""
+    """The grades of one person. Cells may be empty and rows missing, since people may share a sheet.
+
+    ``rows``: :func:`rows_of` the runs that the sheet was made from. Columns are in any order, separated by commas,
+    semicolons or tabs. UserError names the first wrong line.
+    """
     scales = next(iter(rows.values())).scales if rows else ()
     grades: dict[str, dict[str, float]] = {}
     seen: dict[str, int] = {}
@@ -183,7 +198,11 @@ class Corrections:
 
 
 def read_corrections(path: Path) -> Corrections:
-    """What a sheet corrects: answers with ``yes`` in ``right``, and questions with ``wrong`` in ``gold``."""
+    """What a sheet corrects: answers with ``yes`` in ``right``, and questions with ``wrong`` in ``gold``.
+
+    It is a filled sheet of :func:`write_sheet`, or one with the columns ``question``, ``answer``, ``right`` and
+    ``gold``. UserError names the first wrong line.
+    """
     accepted: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     wrong = set()
     for line, cells in _filled_rows(path, ["question", "answer", "right", "gold"]):
@@ -201,7 +220,11 @@ def read_corrections(path: Path) -> Corrections:
 
 
 def with_corrections(arms: Sequence[Results], corrections: Corrections) -> list[Results]:
-    """The arms with corrected gold answers: right answers join them, and questions with wrong ones lose them."""
+    """The arms with corrected gold answers. UserError if no arm has a question of the sheet.
+
+    An answer that is right joins the gold answers of its question, unless it counts as right already. A question with
+    wrong gold answers loses them; means exclude it.
+    """
     known = {words for arm in arms for each in arm.transcripts() for words in _names_of(each)}
     accepted = {question: answers for question, answers in corrections.accepted.items() if question in known}
     wrong = known.intersection(corrections.wrong)
@@ -254,7 +277,12 @@ class HumanScores:
 
 
 def human_scores(results: Sequence[Results], sheets: Mapping[str, Path]) -> HumanScores:
-    """Scores by arm from filled sheets (person -> file), and agreement of people with each other and with metrics."""
+    """Scores by arm from filled sheets (person -> file), and agreement of people with each other and with metrics.
+
+    The grades are stored with the arms, so that ``human_right``, ``human_quality``, ... are values like others: an
+    answer has the mean of its grades, an abstention in the sheet is a no. Answers in no sheet have no value.
+    UserError names the first wrong line of a sheet.
+    """
     rows = rows_of(results)
     people = {name: read_sheet(path, rows) for name, path in sheets.items()}
     scales = next(iter(rows.values())).scales
@@ -346,3 +374,19 @@ def human_table(found: HumanScores) -> Table:
         *(f"{each}." for each in found.agreement),
     ]
     return table_of("Grades", rows, notes)
+
+
+def grader_agreement(arms: Sequence[Results]) -> list[Agreement]:
+    """Agreement of each two graders. An answer to a question counts once, in however many arms it is."""
+    graded: dict[str, dict[tuple[str, str, str], float]] = {}
+    models: dict[str, str] = {}
+    for arm in arms:
+        answers = answers_of(arm.transcripts())
+        for name, values in external_values(arm).items():
+            if is_grader(name):
+                models[name] = grader_of(arm, name) or name
+                for key in answers.keys() & values.keys():
+                    question, answer = answers[key]
+                    graded.setdefault(name, {})[question.id, question.question, answer] = values[key]
+    pairs = combinations(graded, 2)
+    return [each for a, b in pairs for each in _agreement_of((models[a], models[b]), graded[a], graded[b], "right")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from base64 import b64encode
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -14,11 +15,11 @@ from pydantic_core import to_json
 from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Transcript
 from madke.core.transcript import to_json as transcript_to_json
-from madke.models.store import Recorded
+from madke.models.store import CallStore, Recorded
 from madke.report.debate_text import agreement_in
 from madke.report.tables import ORACLE
 from madke.retrieval.pools.pool_file import PoolLines
-from madke.runs.record import recorded_calls, run_files
+from madke.runs.record import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
 from madke.scoring.debate_rows import gold_numbers
 from madke.scoring.metrics import METRICS, metrics_of, question_of
@@ -223,12 +224,21 @@ class PageCall(NamedTuple):
 
 
 def calls_of(results: Results, texts: Blocks) -> Mapping[tuple[str, int], Sequence[PageCall]]:
-    """Question id and repeat -> the calls that the run made itself; empty if its call store cannot be read."""
+    """Question id and repeat -> the calls that the run made itself; empty if its call store is gone or cannot be read.
+
+    Those of other arms of an experiment, whose replies it took from the shared store, are not among them.
+    """
+    if not results.path.is_dir() or not (file := run_files(results.path).calls).is_file():
+        return {}
+    shared = file.resolve().parent != results.path.resolve()
+    found: defaultdict[tuple[str, int], list[PageCall]] = defaultdict(list)
     try:
-        recorded = recorded_calls(results.path)
+        with CallStore(file) as store:
+            for call in store.recorded(payer=results.path.resolve().name if shared else ""):
+                found[call.purpose.question, call.purpose.repeat].append(_page_call(call, texts))
     except UserError:
         return {}
-    return {place: [_page_call(call, texts) for call in calls] for place, calls in recorded.items()}
+    return found
 
 
 def _page_call(call: Recorded, texts: Blocks) -> PageCall:

@@ -16,7 +16,7 @@ from madke._util.assets import asset
 from madke._util.files import read_jsonl
 from madke._util.terminal import printable
 from madke.core.chat import ChatRequest, Completion
-from madke.core.errors import UserError, unknown
+from madke.core.errors import UserError, count_of, unknown
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
@@ -26,7 +26,7 @@ from madke.engine.parse import marked
 from madke.engine.protocol import Protocol, function_of, help_of
 from madke.engine.scene import Scene
 from madke.engine.settings import Debater, Knowledge
-from madke.engine.simulate import equal_scores, nothing_found
+from madke.engine.simulate import Trace, World, equal_scores, nothing_found
 from madke.engine.variant import Variant
 from madke.tasks import get_task
 
@@ -46,10 +46,31 @@ def protocol_text(variant: Variant) -> str:
         f"Function {protocol.function}: {summary}".rstrip(": ") + f"\n{_indented(own)}",
         f"Other settings that differ from the defaults:\n{_indented(_others(protocol))}",
         f"Calls per question: {calls_range(protocol)}",
+        *trace_texts(protocol.trace),
         f"Templates in {variant.folder} (`madke protocols prompt {variant.name} STAGE` prints one):\n"
         f"{_indented([f'{stage}: {names}' for stage, names in templates(variant).items()])}",
     ]
     return printable("\n\n".join(filter(None, parts)))
+
+
+def trace_texts(trace: Trace) -> list[str]:
+    """Two simulated debates, round by round: who is called for what, and whose stances each turn reads."""
+    longest = f"If no answers are ever the same, {count_of(len(trace.differ.calls), 'call')}:"
+    if trace.agree.calls == trace.differ.calls:
+        return [f"Each debate, {count_of(len(trace.differ.calls), 'call')}:\n{_indented(_world(trace.differ))}"]
+    shortest = f"If all answers are always the same, {count_of(len(trace.agree.calls), 'call')}:"
+    return [f"{longest}\n{_indented(_world(trace.differ))}", f"{shortest}\n{_indented(_world(trace.agree))}"]
+
+
+def _world(world: World) -> list[str]:
+    lines, shown = list[str](), 0
+    for call in world.calls:
+        if call.round > shown:
+            shown = call.round
+            lines.append(f"round {shown}")
+        reads = f", reads {', '.join(dict.fromkeys(call.reads))}" if call.reads else ""
+        lines.append(f"  {call.agent}: {call.stage}{reads}")
+    return [*lines, f"ends: {world.stop_reason}; answer by {world.by}"]
 
 
 def _indented(lines: list[str]) -> str:
@@ -109,7 +130,10 @@ def templates(variant: Variant) -> dict[str, str]:
 
 
 def sample_prompt(variant: Variant, stage: str) -> ChatRequest:
-    """The first request of a stage in a debate about the first sample question, of which no round agrees."""
+    """The first request of a stage in a debate about the first sample question, of which no round agrees.
+
+    Its passages are from the sample too. Replies are placeholders. UserError if the protocol has no such stage.
+    """
     if stage not in variant.protocol.stages:
         raise unknown(f"stage of {variant.name}", stage, variant.protocol.stages)
     protocol, question = variant.protocol, read_dataset(asset("eval", "samples", "questions.jsonl"), limit=1)[0]

@@ -1,4 +1,4 @@
-"""Figures of a paper next to ours, with a verdict per figure."""
+"""Figures of a paper next to ours, with a verdict per figure, and the claims that follow from them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Literal
 
 from madke.engine.variant import load_variant, variant_folders
 from madke.engine.wording import PAPER
-from madke.experiments.own_choice import same_model
-from madke.experiments.recipe import Recipe
+from madke.experiments.own_choice import named_for, same_model
+from madke.experiments.recipe import DerivedClaim, Place, Recipe
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
 from madke.scoring.arms import ArmValues, Results, of_dataset, open_results
 from madke.scoring.metrics import GRADER, heading_of, is_share
@@ -39,6 +39,8 @@ class Figure:
     published_interval: tuple[float, float] | None = None
     """The 95 % interval of the published figure (Wilson), which papers leave out; None: the figure counts as exact."""
     ours: Estimate | None = None
+    ours_by: str = ""
+    """Our models; empty if the arm has not run."""
     reasons: tuple[str, ...] = ()
     """Why the two are not comparable."""
 
@@ -63,7 +65,10 @@ class Figure:
 
 
 def figures(recipe: Recipe, folders: Sequence[Path] = ()) -> list[Figure]:
-    """Every published figure of a recipe with ours of the arms in ``folders``, in the order of the recipe."""
+    """Every published figure of a recipe with ours of the arms in ``folders``, in the order of the recipe.
+
+    An arm whose model the paper does not have adds its own figures, after those of the paper.
+    """
     arms = {arm.name: (arm, arm_of(arm)) for arm in open_results(folders)} if folders else {}
     models = {
         name: [*dict.fromkeys(arm.config.models.values() if arm.config else ())] for name, (arm, _) in arms.items()
@@ -76,7 +81,8 @@ def figures(recipe: Recipe, folders: Sequence[Path] = ()) -> list[Figure]:
         values = of_dataset(whole, None if figure.dataset == ALL_DATASETS else figure.dataset)
         ours = values.mean(figure.metric)
         reasons = tuple(_reasons(recipe, arm, values, figure)) if ours else ()
-        return replace(figure, ours=ours, reasons=("other model", *reasons) if own and ours else reasons)
+        known = replace(figure, ours=ours, ours_by=", ".join(models[figure.arm]))
+        return replace(known, reasons=("other model", *reasons) if own and ours else reasons)
 
     found: list[Figure] = []
     played: set[str] = set()
@@ -175,3 +181,36 @@ def published_table(recipe: Recipe, found: Sequence[Figure]) -> Table | None:
     notes = [text for verdict, text in _MEANINGS.items() if verdict in verdicts]
     notes.insert(0, f"Published: {recipe.source}. Shares are in percent.")
     return table_of("Published figures and ours", rows, notes) if rows else None
+
+
+def claims_table(claims: Sequence[DerivedClaim], found: Sequence[Figure]) -> Table | None:
+    """The claims with their differences, computed from the published figures and from ours.
+
+    None if no claim has all of its parts among the figures.
+    """
+    published: dict[Place, float] = {}
+    ours: dict[Place, float] = {}
+    for each in found:
+        place = (each.model, named_for(each.arm, each.ours_by), each.dataset, each.metric)
+        if each.published is not None:
+            published.setdefault(place, each.published)
+        if each.ours is not None:
+            ours.setdefault(place, each.ours.value)
+    rows: list[TableRow] = []
+    for claim in claims:
+        theirs, own = claim.computed(published), claim.computed(ours)
+        if theirs is None and own is None:
+            continue
+        rows.append(
+            {
+                "claim": claim.says,
+                "stated, points": _points(claim.published),
+                "from published figures": _points(theirs),
+                "from ours": _points(own),
+            }
+        )
+    return table_of("Claims", rows, ["Means over datasets, each counting the same."]) if rows else None
+
+
+def _points(value: float | None) -> Cell:
+    return score_cell(value, digits="+z.2f", times=100)

@@ -18,6 +18,7 @@ from madke.report.tables import (
     Table,
     TableRow,
     count_cell,
+    interval,
     one_line,
     percent_cell,
     plain_table,
@@ -26,7 +27,14 @@ from madke.report.tables import (
     value_cell,
 )
 from madke.scoring.arms import ArmValues, of_dataset
-from madke.scoring.metrics import BUILT_IN_METRICS, GRADER, common_metric, heading_of, heading_of_correct, is_share
+from madke.scoring.metrics import (
+    BUILT_IN_METRICS,
+    GRADER,
+    common_metric,
+    heading_of,
+    heading_of_correct,
+    is_share,
+)
 from madke.scoring.paired import PairedTest
 from madke.scoring.scores import Scores
 from madke.scoring.shadow import gate_lines
@@ -52,7 +60,11 @@ _NOTES = {
 
 
 def score_table(scores: Mapping[str, Scores], marks: Mapping[str, Mapping[str, str]] | None = None) -> Table:
-    """One row per arm: correctness, consistency and usage, without empty columns. Notes say what limits the figures."""
+    """One row per arm: correctness, consistency and usage, without empty columns. Notes say what limits the figures.
+
+    ``marks``: arm -> value -> mark of its test. If all tasks have the same first metric, it has no separate column,
+    because ``correct`` is named after it.
+    """
     first = common_metric(each.measure for each in scores.values())
     measured = dict.fromkeys(name for each in scores.values() for name in each.metrics)
     known = dict.fromkeys(name for name in (*BUILT_IN_METRICS, GRADER, *measured) if name in measured)
@@ -79,7 +91,7 @@ def score_table(scores: Mapping[str, Scores], marks: Mapping[str, Mapping[str, s
     ]
     if any(each.datasets > 1 for each in scores.values()):
         notes.append("Several datasets are pooled as one sample; intervals do not generalise to other datasets.")
-    return table_of("Scores", rows, notes)
+    return table_of("Scores", rows, [*notes, *(f"Warning: {odd}" for odd in oddities(scores))])
 
 
 def _row(name: str, scores: Scores, marks: Mapping[str, str], correct: str, metrics: Iterable[str]) -> TableRow:
@@ -129,7 +141,11 @@ def _limits(name: str, scores: Scores) -> Iterator[str]:
 
 
 def scores_on_terminal(scores: Mapping[str, Scores], *, details: bool = False, cut_notes: bool = True) -> str:
-    """The score table on a terminal, where only correct, votes and scorers have their interval."""
+    """The score table on a terminal, where only correct, votes and scorers have their interval.
+
+    An arm without a finished debate has no row; if all failed, the reasons are above the table. ``details``: exact
+    intervals. ``cut_notes``: name replies that were cut off.
+    """
     causes = [cause(name, each) for name, each in scores.items() if all_failed(each)]
     rest = {name: each for name, each in scores.items() if each.transcripts > each.failed}
     if not rest:
@@ -155,6 +171,11 @@ def scores_on_terminal(scores: Mapping[str, Scores], *, details: bool = False, c
     return "\n".join([*causes, plain_table(shown, details=details)])
 
 
+def row_name(arm: str, dataset: str | None) -> str:
+    """The row name of an arm, or of one of its datasets."""
+    return arm if dataset is None else f"{arm}: {dataset or 'no dataset named'}"
+
+
 def marked_scores(scores: Mapping[str, Scores], tests: Sequence[PairedTest]) -> Table:
     """The score table with marks for significant differences from the first arm."""
     first = next(iter(scores), "")
@@ -178,7 +199,10 @@ def marked_scores(scores: Mapping[str, Scores], tests: Sequence[PairedTest]) -> 
 
 
 def dataset_table(arms: Sequence[ArmValues], tests: Sequence[PairedTest]) -> Table | None:
-    """Correct answers with datasets as columns and arms as rows, as papers print them; None for one dataset."""
+    """Correct answers with datasets as columns and arms as rows, as papers print them; None for one dataset.
+
+    ``tests``: paired tests within datasets, for marks of differences from the first arm.
+    """
     datasets = list(dict.fromkeys(name or "" for arm in arms for name in arm.questions.values()))
     if len(datasets) < 2:
         return None
@@ -245,7 +269,15 @@ def stage_table(scores: Mapping[str, Scores]) -> Table:
 
 def score_details(scores: Scores) -> str:
     """The scores of a run that tables leave out, one line each."""
+    by = [
+        ("Cons", scores.cons_judge, scores.cons_matcher),
+        ("Co2 (correct by the task's first metric)", scores.co2_judge, scores.co2_matcher),
+        ("Co2 by the grader", scores.co2_judge_grader, scores.co2_matcher_grader),
+    ]
     lines = [f"{ORACLE} ({scores.read_golds} of {scores.transcripts} debates)"] if scores.read_golds else []
+    lines += [
+        f"{name} by the judge {interval(one)}, by the matcher {interval(two)}" for name, one, two in by if one or two
+    ]
     for stage, used in scores.usage.items():
         completion = f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning)"
         calls = f"{count_of(used.calls, 'call')}, {used.prompt_tokens:,} prompt"
@@ -258,19 +290,31 @@ def score_details(scores: Scores) -> str:
     ]
     if scores.shadow is not None:
         lines += [scores.shadow.sentence, *filter(None, [scores.shadow.price]), *gate_lines(scores.shadow)]
+    if scores.failed and scores.correct_if_failed:
+        low, high = scores.correct_if_failed
+        lines.append(f"correct if all failed questions were wrong {100 * low:.1f}, if all were right {100 * high:.1f}")
     if scores.spending is not None and scores.spending.unpriced:
         lines.append(f"without a price, excluded from the cost: {printable(', '.join(scores.spending.unpriced))}")
     return "\n".join(lines)
 
 
 def _other_measures(scores: Scores) -> Iterator[str]:
+    """Measures of debates, rounds and the whole run, without intervals and without changes by debater."""
+
     def amount(name: str, found: Estimate | None) -> str:
         return (percent_cell(found) if is_share(name) else score_cell(found, digits=".2f")).text
 
-    of_debates = {name: amount(name, found) for name, found in scores.debate.items()}
-    by_round = {name: " > ".join(amount(name, one) for one in found) for name, found in scores.by_round.items()}
-    by_round = {name: text for name, text in by_round.items() if not name.startswith("changed_")}
-    for what, values in {"of the debates": of_debates, "round by round": by_round}.items():
+    by_round = {
+        name: " > ".join(amount(name, found) for found in values)
+        for name, values in scores.by_round.items()
+        if not name.startswith("changed_")
+    }
+    several = len(next(iter(scores.by_round.values()), ())) > 1 or "cons" in by_round
+    lines = {
+        "of the debates": {name: amount(name, found) for name, found in scores.debate.items()},
+        "round by round": by_round if several else {},
+    }
+    for what, values in lines.items():
         if values:
             named = (f"{printable(name.replace('_', ' '))} {value}" for name, value in values.items())
             yield f"{what}: {', '.join(named)}"
@@ -336,3 +380,23 @@ def judge_notes(name: str, scores: Scores) -> Iterator[str]:
     said = [f"{what} {cell.text} % (95 % {cell.interval}, n = {n})" for what, (cell, n) in shares.items()]
     if said:
         yield f"{name}: wrong by the task's matcher: {'; '.join(said)}."
+
+
+_SENTENCES = 0.1, 0.8
+"""EM at most this, and ``match`` at least this: answers that are right, but not in the form that EM counts."""
+_MOST_UNREAD = 0.1
+
+
+def oddities(scores: Mapping[str, Scores]) -> Iterator[str]:
+    """Signs in the scores of arms that something is wrong, one sentence each."""
+    for name, each in scores.items():
+        em, match = each.metrics.get("em"), each.metrics.get("match")
+        if em and match and em.value <= _SENTENCES[0] and match.value >= _SENTENCES[1]:
+            yield (
+                f"{name}: EM is {percent_cell(em).text} % where match is {percent_cell(match).text} %. The answers are "
+                "right but are not the bare golds: ask for fewer words, or compare by match."
+            )
+        lost = {stage: 1 - share.value for stage, share in each.readable.items() if 1 - share.value > _MOST_UNREAD}
+        if lost:
+            stages = ", ".join(f"{100 * share:.0f} % of {stage}" for stage, share in lost.items())
+            yield f"{name}: more than a tenth of the replies cannot be read ({stages}); look at some of them."

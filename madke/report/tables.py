@@ -124,6 +124,11 @@ def value_cell(name: str, found: Estimate | float | None, mark: str = "", sign: 
     return percent_cell(found, mark, sign) if is_share(name) else score_cell(found, mark, f"{sign}z.4g")
 
 
+def interval(found: Estimate | None) -> str:
+    """The mean in percent with its 95 % interval; a dash for None."""
+    return percent_cell(found).whole
+
+
 def p_value(p: float) -> str:
     """A p value as papers print it."""
     return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
@@ -141,7 +146,10 @@ def one_line(text: str) -> str:
 
 
 def plain_table(table: Table, without: Container[str] = (), *, details: bool = False, width: int | None = None) -> str:
-    """A table as text, without some headings and the notes that start with them. ``details``: exact intervals."""
+    """A table as text that fits a terminal, with short intervals.
+
+    ``without``: headings to leave out, with the notes that start with them. ``details``: with exact intervals.
+    """
     kept = [n for n, heading in enumerate(table.columns) if heading not in without]
     return table_text(
         [one_line(table.columns[n]) for n in kept],
@@ -189,7 +197,11 @@ def csv_cell(text: str) -> str:
 
 
 def table_csv(table: Table) -> str:
-    """The table as CSV (RFC 4180), without notes. Figures are not rounded; their intervals and marks are columns."""
+    """The table as CSV with headings and CRLF line ends (RFC 4180), without notes.
+
+    Columns of figures have unrounded numbers. Columns ``HEADING low``, ``HEADING high`` and ``HEADING mark`` follow if
+    there are intervals and marks. A missing figure is an empty cell.
+    """
     columns = _columns(table)
     file = io.StringIO()
     writer = csv.writer(file)
@@ -217,7 +229,10 @@ def _columns(table: Table) -> Mapping[str, Sequence[str | float | None]]:
 
 
 def table_latex(table: Table) -> str:
-    """The table as LaTeX for a paper that loads booktabs. The highest share of a column is bold."""
+    """The table as LaTeX for a paper that loads booktabs, with the title as caption and notes below.
+
+    The highest share of a column is bold. Intervals are in small type below their figures. All text is escaped.
+    """
     places = range(len(table.columns))
     best = [table.best(n) for n in places]
     lines = [

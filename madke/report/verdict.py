@@ -24,7 +24,7 @@ from madke.report.tables import (
     value_cell,
 )
 from madke.scoring.arms import ArmValues, shared_questions
-from madke.scoring.metrics import GRADER, METRICS, common_metric, correct_by, heading_of, is_binary, is_share
+from madke.scoring.metrics import METRICS, common_metric, correct_by, heading_of, is_binary, is_grader, is_share
 from madke.scoring.paired import PairedTest
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
@@ -201,13 +201,28 @@ def scope(done: int, given: int, verdict: Verdict, *, limit: str = "") -> str:
     return f"{count_of(given, 'question')}; intervals hold at every look (95 %)."
 
 
+def equal_cost_note(costs: Mapping[str, ArmCost]) -> Sequence[str]:
+    """A warning if the vote and the debate did not make about the same number of calls."""
+    if not {"votes", "debate"} <= costs.keys() or not costs["debate"].calls:
+        return []
+    ratio = costs["votes"].calls / costs["debate"].calls
+    if 0.9 <= ratio <= 1.1:
+        return []
+    return [f"The vote made {100 * ratio:.0f} % of the debate's calls: its size was set on the first questions."]
+
+
 # The finding of runs
 
 _UNDONE = ", but questions that failed in only one run could undo this"
 
 
 def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequence[PairedTest]) -> str:
-    """The score of one run, or which of several runs is best, if their tests find that, in one plain sentence."""
+    """The score of one run, or which of several runs is best, if their tests find that, in one plain sentence.
+
+    It is about the main metric: the first metric of the tasks, or of the ``tests`` if they lack it. These are of all
+    pairs of runs, or of each run against the first. The difference by the other metrics stands next to it, and so does
+    a difference in how well replies could be read.
+    """
     if len(arms) == 1:
         return one_line(_score(arms[0], scores[arms[0].name]))
     if not tests:
@@ -230,7 +245,7 @@ def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequ
         for test in tests
         if (test.left, test.right) == (rival.left, rival.right)
         and test.metric not in (metric, "correct")
-        and (test.metric in METRICS or test.metric == GRADER)
+        and (test.metric in METRICS or is_grader(test.metric))
     ]
     by_others = f"; by {', '.join(others)}" if others else ""
     unequal = readable_difference({arm.name: scores[arm.name] for arm in arms if arm.name in scores})
@@ -255,7 +270,10 @@ def _figure(metric: str, value: float, first: str) -> str:
 
 
 def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], metric: str) -> tuple[PairedTest, str, float]:
-    """The highest of several runs, its mean, and its test against the next one that no test tells apart."""
+    """The highest of three or more runs, its mean, and its test against the next one from which no test tells it apart.
+
+    If there is none, the next one. If each run is only tested against the first, the highest is compared with that.
+    """
     shared = shared_questions(arms)
     tested = {name for test in family for name in (test.left, test.right)}
     means = {

@@ -1,17 +1,20 @@
 """Limits on the cost of runs, and counters of a run."""
 
 import asyncio
+import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from madke.core.chat import Completion, Usage
 from madke.core.errors import UserError
 from madke.core.events import Listener, RunProgress
+from madke.engine.parse import TRUNCATED
 from madke.models.endpoint import read_models
 from madke.models.limiter import Limits
 from madke.models.model_names import is_unpaid
@@ -24,6 +27,9 @@ MAX_FAILED_IN_A_ROW = 20
 """Number of consecutive failed or empty calls of one model after which no further question starts. A revoked key or an
 unreachable server would otherwise fail every remaining question, each after all its retries. With high concurrency the
 limit is twice the concurrency, since one short outage can fail all calls in flight."""
+
+MAX_TRUNCATED_IN_A_ROW = 3
+"""The same for calls that reach ``max_tokens`` without visible text: reasoning that exceeds the limit always will."""
 
 _PROGRESS_SECONDS = 0.5
 
@@ -79,6 +85,12 @@ class Budget:
             spent = f"{self.tokens:,} are used, and the next batch may take {tokens:,}"
             raise UserError(f"--token-budget {self.max_tokens}: {spent}; {again}")
 
+    def catch_up(self, store: CallStore, at_least: int = 0) -> None:
+        """Count the calls in a store, unless something is counted already; a damaged store may hold too few tokens."""
+        if self.tokens == 0:
+            self.pay_stored(store)
+            self.tokens = max(self.tokens, at_least)
+
     def pay_stored(self, store: CallStore) -> None:
         """Count all paid calls in a store."""
         for (_, model), paid in store.paid().items():
@@ -94,13 +106,20 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """Budget and call store; the runs of an experiment share one account."""
+    """Budget, call store and deadline; the runs of an experiment share one account."""
 
     budget: Budget
     calls: Path | None = None
     """The call store; None for the run's own."""
     payer: str = ""
     """Identifies the run among those that share the store."""
+    until: float | None = None
+    """Time after which no call starts, as :func:`time.monotonic`; None: no deadline."""
+
+    @property
+    def seconds(self) -> float | None:
+        """The time left until then."""
+        return None if self.until is None else self.until - time.monotonic()
 
 
 def prices_of(options: RunOptions, models: Iterable[str] = ()) -> Prices:
@@ -132,7 +151,10 @@ def account(options: RunOptions) -> Account:
         max_cost=options.max_cost,
         max_tokens=options.token_budget,
     )
-    return Account(budget=budget)
+    if options.deadline is None:
+        return Account(budget=budget)
+    # Monotonic, so that setting the system clock does not move the deadline.
+    return Account(budget=budget, until=time.monotonic() + seconds_until(options.deadline, datetime.now()))
 
 
 @dataclass(kw_only=True, slots=True)
@@ -162,11 +184,11 @@ class Meter:
     left_over: int = 0
     """Questions without an outcome because the run was stopped."""
     ended: str = ""
-    """What stopped the run: ``interrupted``, an error, or a model whose calls all fail."""
+    """What stopped the run: ``--deadline``, ``interrupted``, an error, or a model whose calls all fail."""
     max_failed: int = MAX_FAILED_IN_A_ROW
     """Number of consecutive failed calls of one model that stops the run."""
-    in_a_row: Counter[str] = field(default_factory=Counter)
-    """Model -> number of consecutive failed calls."""
+    in_a_row: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    """(model, whether only those without text count) -> number of consecutive failed calls."""
     clock: Callable[[], float] = time.monotonic
     started: float = 0.0
 
@@ -185,9 +207,14 @@ class Meter:
         self.cached_tokens += usage.cached_tokens
         self.completion_tokens += usage.completion_tokens
         # Count only failures of the endpoint: refusals and filters concern one prompt.
-        row = self.in_a_row[model] = self.in_a_row[model] + 1 if outcome in ("failed", "empty") else 0
-        if row >= self.max_failed and not service and not self.ended:
-            self.ended = f"the last {row} calls of {model} all failed: {completion.error}"
+        cut = outcome == "empty" and completion.finish_reason.casefold() in TRUNCATED
+        for kind, failed, most in (
+            (False, outcome in ("failed", "empty"), self.max_failed),
+            (True, cut, MAX_TRUNCATED_IN_A_ROW),
+        ):
+            row = self.in_a_row[model, kind] = self.in_a_row[model, kind] + 1 if failed else 0
+            if row >= most and not service and not self.ended:
+                self.ended = f"the last {row} calls of {model} all failed: {completion.error}"
 
     def count_retry(self) -> None:
         """Count an attempt that is followed by another one."""
@@ -232,3 +259,33 @@ class Meter:
             "concurrency": asdict(self.limits.state()) if self.limits is not None else None,
             **{name: getattr(self, name) for name in _COUNTED},
         }
+
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?", re.ASCII)
+_LONGEST = 3e9
+"""About a century, in seconds."""
+
+_TIME = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
+
+
+def seconds_until(text: str, now: datetime) -> float:
+    """Seconds from now until a deadline; its form is in the help text of :attr:`madke.RunOptions.deadline`."""
+    text = text.strip()
+    if text and (duration := _DURATION.fullmatch(text)):
+        hours, minutes, seconds = (float(part or 0) for part in duration.groups())
+        left = 3600 * hours + 60 * minutes + seconds
+    else:
+        try:
+            if time := _TIME.fullmatch(text):
+                until = now.replace(hour=int(time[1]), minute=int(time[2]), second=0, microsecond=0)
+                until += timedelta(days=until <= now)
+            else:
+                until = datetime.fromisoformat(text)
+                until = until if until.tzinfo else until.replace(tzinfo=now.tzinfo)
+            # Use timestamps, since a change to or from summer time may come between two times of day.
+            left = until.timestamp() - now.timestamp()
+        except (ValueError, OverflowError):
+            raise UserError(f"--deadline {text!r}: expected 90s, 45m, 1h30m, 06:30 or 2027-01-31T06:30") from None
+    if not 0 < left < _LONGEST:
+        raise UserError(f"--deadline {text!r} is past or too far away; expected a future time within a century")
+    return left

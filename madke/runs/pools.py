@@ -24,7 +24,7 @@ from madke.retrieval.pools.pool_file import (
     sources_in,
 )
 from madke.runs.directory import RunDirectory
-from madke.runs.record import RunRecord, run_files
+from madke.runs.record import RunRecord, question_hash, run_files
 from madke.runs.spec import RunSpec
 
 
@@ -46,10 +46,16 @@ def debate_services(
 class RunPools:
     """The pool of each question under one protocol's knowledge settings, read from the file on demand.
 
-    Each question must have a line in the file.
+    Each question must have a line in the file. Lines are not checked again if the run ``known`` has the same ones.
     """
 
-    def __init__(self, file: Path | None, knowledge: Knowledge | None, questions: Sequence[Question]) -> None:
+    def __init__(
+        self,
+        file: Path | None,
+        knowledge: Knowledge | None,
+        questions: Sequence[Question],
+        known: RunRecord | None = None,
+    ) -> None:
         self.sources: Mapping[str, str] = {}
         """Source in use -> its description when the pools were built."""
         self.hashes: Mapping[str, str] = {}
@@ -60,7 +66,16 @@ class RunPools:
             return
         self._lines = PoolLines(file, {question.id for question in questions})
         self.hashes = self._lines.hashes
-        self.sources = _checked(file, knowledge, questions)
+        if (
+            known is not None
+            and all(known.questions.get(q.id) == question_hash(q) for q in questions)
+            and all(known.pools.get(id_) == found for id_, found in self.hashes.items())
+            and len(self.hashes) == len(questions)
+            and set(known.sources) == set(knowledge.sources)
+        ):
+            self.sources = known.sources
+        else:
+            self.sources = _checked(file, knowledge, questions)
 
     def of(self, question: Question) -> KnowledgePool:
         """The question's numbered pool; UserError if its line in the file has changed since the run began."""

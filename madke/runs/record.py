@@ -20,7 +20,6 @@ from madke.core.question import Question
 from madke.data.first_round import Draw
 from madke.engine.deferral import Deferring
 from madke.engine.protocol import AnyProtocol
-from madke.models.store import CallStore, Recorded
 
 RUN_FORMAT = 2
 """Format version of ``run.json``. The first format had no number."""
@@ -151,20 +150,6 @@ def run_files(path: Path) -> RunFiles:
     return RunFiles(calls=path / str(calls), pools=None if pools is None else path / str(pools))
 
 
-def recorded_calls(path: Path) -> dict[tuple[str, int], list[Recorded]]:
-    """Question id and repeat -> the calls that a run made itself; empty for predictions, or if its call store is gone.
-
-    Those of other arms of an experiment, whose replies it took from the shared store, are not among them.
-    """
-    found: dict[tuple[str, int], list[Recorded]] = {}
-    if path.is_dir() and (file := run_files(path).calls).is_file():
-        shared = file.resolve().parent != path.resolve()
-        with CallStore(file) as store:
-            for call in store.recorded(payer=path.resolve().name if shared else ""):
-                found.setdefault((call.purpose.question, call.purpose.repeat), []).append(call)
-    return found
-
-
 def endpoints_before(path: Path) -> Mapping[str, Any]:
     """The recorded endpoints of the run: model name -> ``address`` and ``dialect``."""
     return dict(_record(path)["endpoints"])
@@ -173,6 +158,12 @@ def endpoints_before(path: Path) -> Mapping[str, Any]:
 def sessions_of(path: Path) -> Sequence[Mapping[str, Any]]:
     """The work of each command, oldest first: :meth:`madke.runs.meter.Meter.session`, or only the start if killed."""
     return list(_record(path)["sessions"])
+
+
+def tokens_of_sessions(path: Path) -> int:
+    """Total prompt and completion tokens of all commands."""
+    counted = (session.get(name) for session in sessions_of(path) for name in ("prompt_tokens", "completion_tokens"))
+    return sum(count for count in counted if isinstance(count, int))
 
 
 def begin_session(path: Path, spec: RunRecord, endpoints: Mapping[str, Any], files: RunFiles) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar
 
-from madke.core.errors import UserError
+from madke.core.errors import UserError, nearest
 
 if TYPE_CHECKING:  # `madke --help` reads the fields, and needs none of these
     from madke.core.chat import ChatModel
@@ -244,7 +244,9 @@ def takes_request(asker: Asker) -> Callable[[Callable[P, T]], Callable[P, T]]:
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             known = signature(call).parameters
             if wrong := [name for name in kwargs if name not in known]:
-                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {wrong[0]!r}")
+                near = nearest(wrong[0], known)
+                hint = f"did you mean {near!r}?" if near else f"it takes: {', '.join(known)}"
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {wrong[0]!r}; {hint}")
             return function(*args, **kwargs)
 
         shown = signature(function)
@@ -276,6 +278,7 @@ class RunOptions:
     token_budget: int | None = described(
         None, "Start no question at or above this many tokens.", COST, least=1, metavar="N"
     )
+    deadline: str | None = described(None, "Start no call after this time: 45m, 06:30, ...", COST, metavar="TIME")
     engine: Literal["local", "ray"] = described(
         "local",
         "Call models from this machine, or the Ray cluster at RAY_ADDRESS.",

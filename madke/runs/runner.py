@@ -1,6 +1,7 @@
 """The batch runner: a spec and a directory, from the first pool to the last transcript."""
 
 import asyncio
+import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -21,10 +22,13 @@ from madke.retrieval.pools.building import LiveSearch, depth
 from madke.runs.directory import RunDirectory
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, account
 from madke.runs.pools import RunPools, debate_services, own_pools
-from madke.runs.record import RunFiles, RunRecord, read_run
+from madke.runs.record import RunFiles, RunRecord, read_run, tokens_of_sessions
 from madke.runs.request import RunOptions
 from madke.runs.spec import RunSpec
 from madke.runs.stopping import drained, until_limit, until_stopped
+
+COLLECTING = (20_000, 20, 20)
+"""Thresholds of the garbage collector: debates leave few cycles, and collecting takes a tenth of a run."""
 
 
 async def execute(
@@ -76,7 +80,7 @@ async def _execute(
         if knowledge is not None and pools is None:
             pools = await own_pools(spec, directory, tell, replay=options.replay)
         before = read_run(directory.path) if directory.begun else None
-        found = RunPools(pools, knowledge, spec.questions)
+        found = RunPools(pools, knowledge, spec.questions, before)
         live = live_search(spec, before, tell, replay=options.replay)
         record = spec.record.model_copy(
             update={
@@ -120,8 +124,8 @@ async def _execute(
                 meter.done += 1
                 meter.failed += transcript.status == "failed"
 
-        if meter.budget is not None and pending and meter.budget.tokens == 0:  # else an earlier arm has counted them
-            meter.budget.pay_stored(store)
+        if meter.budget is not None and pending:
+            meter.budget.catch_up(store, tokens_of_sessions(directory.path))
         if meter.stopped:
             # A limit is reached before the start, so a retried question would lose its outcome.
             pending = directory.pending(spec.questions, repeats, options, retry=False)
@@ -130,10 +134,11 @@ async def _execute(
         drain = partial(drained, limits)
         workers = min(options.concurrency, max(1, len(pending)))
         batch = until_limit(meter, pending, debate, workers=workers, drain=partial(drain, log=False))
-        with _session(directory, meter, pending):
+        with _session(directory, meter, pending), _collecting_seldom():
             async with meter.told_to(tell):
                 try:
-                    await until_stopped(batch, drain, signals=signals)
+                    if not await until_stopped(batch, drain, seconds=own.seconds, signals=signals):
+                        meter.ended = meter.ended or "--deadline"
                 finally:
                     await spec.close_models(asked)
     return meter
@@ -157,6 +162,16 @@ def _session(directory: RunDirectory, meter: Meter, pending: Sequence[tuple[Ques
             end()
         raise
     end()
+
+
+@contextmanager
+def _collecting_seldom() -> Iterator[None]:
+    usual = gc.get_threshold()
+    gc.set_threshold(*COLLECTING)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 def _models(spec: RunSpec, options: RunOptions, *, no_calls: bool) -> AbstractContextManager[Mapping[str, ChatModel]]:

@@ -25,7 +25,7 @@ from madke.data.first_round import Draw
 from madke.data.formats import READERS, DatasetReader
 from madke.data.questions import questions_of_records
 from madke.engine.debate import check_needs, check_task
-from madke.engine.deferral import CALIBRATION_FORMAT, Calibration, Deferring, fewest
+from madke.engine.deferral import CALIBRATION_FORMAT, SIGNALS, Calibration, Deferring, fewest
 from madke.engine.protocol import Protocol, ProtocolFunction
 from madke.engine.scene import Scene
 from madke.engine.settings import role_key
@@ -373,7 +373,7 @@ def deferring_of(path: str | Path | None, level: str | float | None) -> Deferrin
         raise UserError("--error-at-most and --calibration need each other: expected a share and a file")
     how = "is not a calibration of this version; write it anew with `madke score --calibrate`"
     made = read_json(Path(path), Calibration, how)
-    if made.format != CALIBRATION_FORMAT:
+    if made.format != CALIBRATION_FORMAT or made.signal not in SIGNALS:
         raise UserError(how, file=Path(path))
     found = Deferring(level=level_of(level), calibration=made)
     if made.threshold(found.level) is None:

@@ -1,4 +1,4 @@
-"""Stop a run early, at a signal, without losing a paid call.
+"""Stop a run early, at a deadline or a signal, without losing a paid call.
 
 No further call starts. Calls in flight may finish and are stored. Debates that wait for further calls are cancelled.
 The same command starts them again, and the call store answers their finished calls.
@@ -41,24 +41,27 @@ async def until_stopped(
     batch: Coroutine[None, None, None],
     drain: Callable[[], Coroutine[None, None, None]],
     *,
+    seconds: float | None,
     signals: bool = True,
-) -> None:
-    """Run the batch until it ends or a signal arrives. A second signal does not wait for calls.
+) -> bool:
+    """Run the batch until it ends, a signal arrives or the time is up. A second signal does not wait for calls.
 
     ``drain`` prevents further calls and waits for those in flight (:func:`drained`). With ``signals``, SIGINT, SIGTERM
-    and SIGHUP stop the batch and raise Interrupted.
+    and SIGHUP stop the batch and raise Interrupted. Returns False if the limit of ``seconds`` ended it, else True.
     """
     loop = asyncio.get_running_loop()
     work = loop.create_task(batch)
-    stopped: asyncio.Future[signal.Signals] = loop.create_future()
+    stopped: asyncio.Future[signal.Signals | None] = loop.create_future()
 
-    def stop(number: signal.Signals) -> None:
+    def stop(number: signal.Signals | None) -> None:
         if not stopped.done():
             stopped.set_result(number)
-        else:
+        elif number is not None:
             work.cancel()
 
     either: list[asyncio.Future[Any]] = [work, stopped]
+    timer = None if seconds is None else loop.call_later(max(0.0, seconds), stop, None)
+    by_itself = False
     try:
         with _handled(stop) if signals else nullcontext():
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -73,10 +76,14 @@ async def until_stopped(
                 stop(signal.SIGINT)
             with suppress(asyncio.CancelledError):
                 await work
+                by_itself = True
     finally:
         work.cancel()
-    if stopped.done():
-        raise Interrupted(stopped.result())
+        if timer is not None:
+            timer.cancel()
+    if stopped.done() and (number := stopped.result()) is not None:
+        raise Interrupted(number)
+    return by_itself
 
 
 async def until_limit(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from madke._util.files import read_jsonl, refuse_repeated
 from madke._util.yaml_file import validated
@@ -195,6 +196,13 @@ class _Line(BaseModel, extra="ignore", frozen=True, coerce_numbers_to_str=True):
     answer: str | None = None
     output: str | None = None
     repeat: int = Field(default=0, ge=0, strict=True)
+
+    @field_validator("answer", "output", mode="before")
+    @classmethod
+    def _finite(cls, value: object) -> object:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"expected a text or a finite number, found {value}")
+        return value
 
     @model_validator(mode="after")
     def _one_of_two(self) -> _Line:

@@ -187,7 +187,7 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
     replies = [turn.stance for entry in transcript.rounds for turn in entry.turns if turn.stance.stage == "reply"]
     if copied := [stance.copied for stance in replies if stance.status != "failed"]:
         values["copied"] = fmean(copied)
-    values |= sides(transcript) | judge_values(transcript)
+    values |= sides(transcript) | changes_of_mind(transcript) | judge_values(transcript)
     return values | selection_values(transcript) | diversity(transcript)
 
 
@@ -254,6 +254,32 @@ def sides(transcript: Transcript) -> DebateRow:
         return {}
     names = dict.fromkeys(turn.agent for entry in transcript.rounds for turn in entry.turns)
     return {f"sided_with_{name}": float(name == side) for name in names} | {"judge_tie": float(side is None)}
+
+
+def changes_of_mind(transcript: Transcript) -> DebateRow:
+    """Who follows whom from a given first round in which some are right and some are wrong; empty for other debates.
+
+    ``right_to_none``: of the debaters that were given a right stance, the share whose next answer cannot be read.
+    """
+    if not transcript.first_round_given or not transcript.answers or len(transcript.rounds) < 2:
+        return {}
+    task, question = get_task(transcript.task), question_of(transcript)
+
+    def kinds(turns: Sequence[Turn]) -> dict[str, str]:
+        answers = {turn.agent: turn.stance.answer for turn in turns if turn.stance.status != "failed"}
+        return {
+            agent: "none" if answer is None else "right" if task.accepts(answer, question) else "wrong"
+            for agent, answer in answers.items()
+        }
+
+    given, after = kinds(transcript.rounds[0].turns), kinds(transcript.rounds[1].turns)
+    if not {"right", "wrong"} <= {*given.values()}:
+        return {}
+    values = {}
+    for was, now in (("right", "wrong"), ("right", "none"), ("wrong", "right")):
+        if next_kinds := [after[agent] for agent, kind in given.items() if kind == was and agent in after]:
+            values[f"{was}_to_{now}"] = fmean(kind == now for kind in next_kinds)
+    return values
 
 
 def diversity(transcript: Transcript) -> DebateRow:

@@ -301,7 +301,7 @@ _SHARES = (
     *(f"{HUMAN}right", f"{HUMAN}ambiguity_resolved", BIAS),
     # Of the debate
     *("corrected", "collapsed", "oracle", "trapped", "judge_tie", "diversity"),
-    *("copied", "false_same", "false_different", "new_summary"),
+    *("right_to_wrong", "right_to_none", "wrong_to_right", "copied", "false_same", "false_different", "new_summary"),
     # Of a round
     *("accuracy", "right", "cons", "co2", "disagreement", "self_disagreement"),
     # Of selections
@@ -315,8 +315,8 @@ VALUE_UNITS: Mapping[str, str] = MappingProxyType(
 )
 """Name -> unit, for all values but metrics and those of ``_NAMED_SHARES``."""
 
-_NAMED_SHARES = ("share_", "sided_with_", "changed_")
-"""Beginnings of the names of shares of which there are several: by source or debater."""
+_NAMED_SHARES = ("share_", "sided_with_", "changed_", f"{GRADER}:")
+"""Beginnings of the names of shares of which there are several: by source, debater or model."""
 
 
 def unit_of(name: str) -> str | None:
@@ -334,3 +334,8 @@ def is_share(name: str) -> bool:
 def may_be_rate(name: str) -> bool:
     """Whether 0 and 1 mean no and yes, so that values without any other are a rate. External scorers may give one."""
     return unit_of(name) in (SHARE, None)
+
+
+def is_grader(name: str) -> bool:
+    """Whether external scores of this name are a model's grades: those of the first grader or of a further one."""
+    return name == GRADER or name.startswith(f"{GRADER}:")

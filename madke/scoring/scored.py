@@ -49,8 +49,8 @@ from madke.runs.meter import Budget, Meter
 from madke.runs.record import run_files, sessions_of
 from madke.runs.stopping import drained, until_limit, until_stopped
 from madke.scoring.arms import ArmValues, Results, open_runs, read_arm
-from madke.scoring.metrics import GRADER, HUMAN, question_of
-from madke.scoring.scores import Scores, Spending, score_with_values, scores_from_json, scores_to_json
+from madke.scoring.metrics import GRADER, HUMAN, is_grader, question_of
+from madke.scoring.scores import Scores, Spending, score_with_values, scores_from_json, scores_of, scores_to_json
 from madke.tasks.choice import lettered
 
 _log = logging.getLogger(__name__)
@@ -111,19 +111,33 @@ def scored_arm(arm: Results, state: str = "") -> tuple[Scores, ArmValues]:
     return replace(scores, spending=spending, incomplete=incomplete(arm, scores.transcripts)), values
 
 
+def scores_by_dataset(arm: Results) -> dict[str | None, Scores]:
+    """Dataset name -> the scores of its questions; the name is empty for questions without one."""
+    external = external_values(arm)
+    scores: dict[str | None, Scores] = {
+        name: scores_of((t for t in arm.transcripts() if (t.dataset or "") == name), external)
+        for name in sorted({transcript.dataset or "" for transcript in arm.transcripts()})
+    }
+    done = incomplete(arm, sum(each.transcripts for each in scores.values()))
+    return {name: replace(each, incomplete=done) for name, each in scores.items()}
+
+
 def incomplete(arm: Results, debates: int) -> str | None:
     """How many of a run's ``debates`` are done and why not all, or None for a complete run and for predictions."""
     total = len(arm.config.questions) * arm.config.repeats if arm.config else 0
     if debates >= total:
         return None
+    sessions = sessions_of(arm.path)
+    ended = str(sessions[-1].get("ended", "")) if sessions else ""
     done = f"{debates:,} of {total:,}"
     if is_being_written(arm.path):
         return f"{done} (still running)"
-    sessions = sessions_of(arm.path)
     # Only a killed command leaves no reason. The error of a model whose calls all fail is long.
-    ended = str(sessions[-1].get("ended", "")).partition(": ")[0] if sessions else ""
+    ends = {"": "killed", "interrupted": "interrupted", "an error": "stopped by an error"}
+    why = f"stopped at {ended}" if ended.startswith("--") else ends.get(ended, f"stopped: {ended.partition(': ')[0]}")
     how = " with a higher limit" if ended in ("--max-cost", "--token-budget") else ""
-    text = f"{done} (ended by: {ended or 'a kill'}; the same command{how} goes on)"
+    # "finished": a later command had fewer questions.
+    text = f"{done} ({'' if ended == 'finished' else f'{why}; '}the same command{how} goes on)"
     return " ".join(printable(text).split())
 
 
@@ -197,7 +211,7 @@ def external_values(arm: Results) -> dict[str, dict[Key, float]]:
     found: dict[str, dict[Key, float]] = {}
     for name, scored in kept.items():
         if scored.answers_sha256 != answers:
-            option = "--grader MODEL" if name == GRADER else f"--scorer {name}=..."
+            option = "--grader MODEL" if is_grader(name) else f"--scorer {name}=..."
             option = "madke annotate read" if name.startswith(HUMAN) else option
             warning = "%s: the scores by %r are ignored, because the run's answers changed; score them again with %s"
             _log.warning(warning, file, name, option)
@@ -207,16 +221,16 @@ def external_values(arm: Results) -> dict[str, dict[Key, float]]:
             warning = "%s: %s has no score for %d answers, which are excluded from its mean: %s"
             _log.warning(warning, file, name, sum(scored.missing.values()), reasons)
         values = {(each.id, each.repeat): each.score for each in scored.scores}
-        if name == GRADER:
+        if is_grader(name):
             values |= {(t.id, t.repeat): 0.0 for t in arm.transcripts() if t.status == "abstained" and t.answers}
         if values:
             found[name] = values
     return found
 
 
-def grader_of(arm: Results) -> str | None:
-    """The model that graded an arm; None without grades."""
-    kept = _read(arm.path).get(GRADER)
+def grader_of(arm: Results, name: str = GRADER) -> str | None:
+    """The model that graded an arm under this name; None without such grades."""
+    kept = _read(arm.path).get(name)
     return kept.command if kept else None
 
 
@@ -273,13 +287,13 @@ def _read(path: Path) -> dict[str, _Scored]:
 
 def ask_outside(
     arms: Sequence[Results],
-    grader: "Grader | str | None" = None,
+    grader: "Grader | str | Sequence[Grader] | None" = None,
     scorers: Mapping[str, CommandScorer | str] = MappingProxyType({}),
     *,
     budget: Budget | None = None,
     watch: Watch = lambda: nullcontext(silent),
 ) -> int:
-    """Run external scorers and a grader on the answers of arms, and store their scores next to the arms.
+    """Run external scorers and graders on the answers of arms, and store their scores next to the arms.
 
     A prompt that several of these arms share is graded once. ``budget`` pays for the grader's calls. ``watch`` opens a
     listener for the calls on an arm. Returns the number of answers whose grading call failed; grading again retries
@@ -301,13 +315,18 @@ def ask_outside(
         return 0
     if not any(question.answers for held in answers for question, _ in held.values()):
         raise UserError(f"{none} with a reference, so there is nothing to grade", file=one)
-    grader = Grader(model=grader) if isinstance(grader, str) else grader
-    for file in (_beside(arm.path, _GRADES) for arm in arms):
-        if budget is not None and file.is_file():
-            with CallStore(file) as calls:
-                budget.pay_stored(calls)
+    graders = graders_of(grader) if isinstance(grader, str) else [grader] if isinstance(grader, Grader) else [*grader]
     known: KnownGrades = {}
-    return sum(grade_results(arm, grader, known=known, budget=budget, watch=watch) for arm in arms)
+    for file in (_beside(arm.path, _GRADES) for arm in arms):
+        if file.is_file():
+            with CallStore(file) as calls:
+                if budget is not None:
+                    budget.pay_stored(calls)
+                for call in calls.recorded():
+                    found_grade = read_grade(call.completion.text) if call.completion.outcome == "ok" else None
+                    if found_grade is not None:
+                        known[call.model, _prompt_key(call.messages)] = found_grade
+    return sum(grade_results(arm, each, known=known, budget=budget, watch=watch) for each in graders for arm in arms)
 
 
 # The grading model
@@ -370,9 +389,22 @@ class Grader:
 
     model: str
     """A model name as for ``--model``."""
+    name: str = GRADER
+    """The name of its grades: :data:`~madke.scoring.metrics.GRADER`, or for a second opinion ``grader:MODEL``."""
     base_url: str | None = None
     """The endpoint of an ``openai/`` or ``azure/`` model."""
     concurrency: int = 16
+
+
+def graders_of(models: str, *, base_url: str | None = None, concurrency: int = 16) -> list[Grader]:
+    """The graders of ``A,B``: the first one's grades are the score, the others are second opinions."""
+    names = [name.strip() for name in models.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise UserError(f"--grader {models!r}: expected MODEL,... with a different model each")
+    return [
+        Grader(model=each, name=f"{GRADER}:{each}" if n else GRADER, base_url=base_url, concurrency=concurrency)
+        for n, each in enumerate(names)
+    ]
 
 
 def grade_results(
@@ -428,7 +460,7 @@ def grade_results(
             batch = until_limit(meter, requests.items(), work, workers=grader.concurrency)
             try:
                 async with meter.told_to(listen):
-                    await until_stopped(batch, partial(drained, limits))
+                    await until_stopped(batch, partial(drained, limits), seconds=None)
             finally:
                 await close(model)
 
@@ -440,5 +472,5 @@ def grade_results(
     failures = sum(count for reason, count in missing.items() if reason != NO_GRADE)
     if without := len(answers) - len(prompts):
         missing["no reference"] = without
-    keep_scores(results.path, GRADER, answers, command=model.name, scores=scores, missing=missing)
+    keep_scores(results.path, grader.name, answers, command=model.name, scores=scores, missing=missing)
     return failures

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -62,7 +62,7 @@ class Scores:
     unread: Mapping[str, int] = field(default_factory=dict)
     """Status -> number of transcripts without an answer whose final text cannot be read."""
     failed: int
-    """Transcripts without an outcome because calls failed. Means exclude them."""
+    """Transcripts without an outcome because calls failed. Means exclude them; see ``correct_if_failed``."""
     deferred: int = 0
     """Transcripts whose answer is left to a person. Means exclude them."""
     degraded: int
@@ -76,6 +76,8 @@ class Scores:
     correct: Estimate | None
     measure: str = "correct"
     """The metric that ``correct`` is; ``correct`` if the questions' tasks have different ones."""
+    correct_if_failed: tuple[float, float] | None
+    """``correct`` if all failed transcripts were wrong, and if all were right."""
     metrics: Mapping[str, Estimate]
     """Each metric, over the questions of its tasks. Also each external scorer, on its own scale, over questions with an
     answer, and the grader, over questions with a gold answer, excluding ``ungraded`` ones."""
@@ -164,6 +166,7 @@ def score_with_values(
     stops: Counter[str] = Counter()
     failures: Counter[str] = Counter()
     cut: Counter[str] = Counter()
+    lost: Counter[QuestionKey] = Counter()
     usage: dict[str, StageUsage] = {}
     readings: defaultdict[str, defaultdict[str, list[ParseStatus]]] = defaultdict(lambda: defaultdict(list))
     """Stage -> question -> the reading of each reply."""
@@ -186,6 +189,7 @@ def score_with_values(
             shadows.append(gated(transcript))
             if transcript.status == "failed":
                 failures[transcript.final.error or "unknown"] += 1
+                lost[key] += bool(transcript.answers)
             elif transcript.status != "deferred":
                 votes[key, transcript.repeat] = correct_votes(transcript)
                 words.extend([len(transcript.answer.split())] if transcript.answer else [])
@@ -214,6 +218,7 @@ def score_with_values(
         **fields,
         correct=means.get("correct"),
         measure=arm.first_metric,
+        correct_if_failed=_if_failed(arm, lost),
         metrics=metrics,
         mean_rounds=means.get("rounds"),
         stop_reasons=dict(stops.most_common()),
@@ -260,6 +265,16 @@ def _share(replies: Mapping[str, Sequence[object]], kinds: Sequence[object]) -> 
     found = over_repeats([[float(each in kinds) for each in held] for held in replies.values()])
     assert found is not None
     return found
+
+
+def _if_failed(arm: ArmValues, lost: Mapping[QuestionKey, int]) -> tuple[float, float] | None:
+    """``correct`` if all failed debates of questions with gold answers were wrong, and if all were right."""
+    values = arm.values.get("correct", {})
+    held = {key: [*values.get(key, {}).values()] for key in arm.questions if key in values or lost[key]}
+    if not held:
+        return None
+    low, high = (fmean(fmean([*each, *[end] * lost[key]]) for key, each in held.items()) for end in (0.0, 1.0))
+    return low, high
 
 
 _Reply = Selection | Stance | Reflection | Verdict | Digest | Final

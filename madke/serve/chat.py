@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 from uuid import uuid4
 
 from pydantic import BaseModel, Field
@@ -23,19 +24,34 @@ from madke.engine.reading import without_tags
 from madke.serve.debates import Debates
 from madke.serve.offers import Ask
 from madke.serve.refusals import Refusal
-from madke.serve.reply import FinalText, Narration, final_text
+from madke.serve.reply import FinalText, Narration, bounded, final_text
 from madke.serve.streaming import DebateResponse, data
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "n": (1,),
     "tool_choice": ("none", "auto"),
+    "functions": ([],),
+    "function_call": ("none", "auto"),
     "logprobs": (False,),
+    "top_logprobs": (0,),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "logit_bias": ({},),
+    "modalities": (["text"],),
+    "audio": (),
+    "prediction": (),
+    "web_search_options": (),
     "response_format": ({"type": "text"},),
 }
 """Field -> accepted values, besides null. Any other value asks for something that a debate cannot give."""
 
+_WITHOUT_EFFECT = ("user", "metadata", "store", "parallel_tool_calls", "service_tier")
+"""Fields that no client expects an effect of."""
+
 MAX_CONVERSATION = 200_000
 """Characters of all messages of a request."""
+
+_LONGEST_HEADER = 1000
 
 
 class Part(BaseModel, extra="allow"):
@@ -73,18 +89,33 @@ class ChatBody(BaseModel, extra="allow"):
     """A request for an answer. Fields of OpenAI's API that are not named here are described in docs/serve.md."""
 
     model: Annotated[str, Field(max_length=200)]
-    """The name of a protocol."""
+    """The name of a protocol, or an alias of one."""
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
     stream: bool | None = None
     stream_options: dict[str, Any] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    stop: str | list[str] | None = None
 
-    def check(self) -> None:
-        """Refusal for a field that asks for what a debate cannot give; others that are not named above are ignored."""
+    def ignored(self) -> list[str]:
+        """The fields that have a value and no effect; Refusal for one that asks for what a debate cannot give."""
+        ignored = []
         for name, value in (self.model_extra or {}).items():
-            if value is not None and value not in _NEUTRAL.get(name, (value,)):
-                raise Refusal(400, f"{name} = {value!r:.60} is not supported", param=name)
+            accepted = _NEUTRAL.get(name)
+            if accepted is None:
+                ignored += [name] if value not in (None, []) and name not in _WITHOUT_EFFECT else []
+            elif value is not None and not any(
+                value == x and isinstance(value, bool) == isinstance(x, bool) for x in accepted
+            ):
+                expected = f"; expected {accepted[0]!r} or nothing" if accepted else ""
+                raise Refusal(400, f"{name} = {value!r:.60} is not supported{expected}", param=name)
+        return ignored
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """What bounds the final text: the texts that end it, and its maximum length in tokens."""
+        stops = [each for each in ([self.stop] if isinstance(self.stop, str) else self.stop or []) if each]
+        return {"stops": stops, "limit": self.max_completion_tokens or self.max_tokens}
 
 
 class Conversation:
@@ -155,10 +186,12 @@ class Answer(DebateResponse):
 
     def read(self) -> Ask:
         """The question of the conversation."""
-        self._body.check()
-        headers = self.request.headers
+        ignored, headers = self._body.ignored(), self.request.headers
         self._talk = talk = Conversation(self._body.messages)
         self._plain = _is_for_interface(talk.question, headers)
+        if names := ", ".join(map(quote, ignored)):
+            cut = "..." if len(names) > _LONGEST_HEADER else ""
+            self.headers["x-madke-ignored"] = f"{names[:_LONGEST_HEADER]}{cut}"
         return Ask(
             protocol=self._body.model,
             question=talk.question,
@@ -185,10 +218,11 @@ class Answer(DebateResponse):
 
     async def work(self, tell: Tell) -> FinalText:
         """The debate, or the one call; ``tell`` gets the turns as they happen."""
-        limit = self._body.max_completion_tokens or self._body.max_tokens
+        bounds = self._body.bounds
         if self._plain:
-            text, usage = await self.turn.plain(self.ask.protocol, self._talk.plain, limit)
-            return FinalText(text=text, finish_reason="stop", usage=usage)
+            said, usage = await self.turn.plain(self.ask.protocol, self._talk.plain, bounds["limit"])
+            text, finish_reason = bounded(said, **bounds)
+            return FinalText(text=text, finish_reason=finish_reason, usage=usage)
         narration = Narration()
 
         def hear(event: Event) -> None:
@@ -196,7 +230,7 @@ class Answer(DebateResponse):
                 tell(text)
 
         served = await self.turn.debate(self.ask, hear)
-        return final_text(served, self.debates.transcripts.address(served, self.request), limit)
+        return final_text(served, self.debates.transcripts.address(served, self.request), **bounds)
 
     def line(self, part: str | FinalText) -> bytes:
         """A part of the turns, or the end of the stream."""

@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -22,6 +22,7 @@ from madke.api.one_question import Debate
 from madke.core.chat import Message, Usage
 from madke.core.errors import UserError
 from madke.core.events import Listener
+from madke.core.knowledge import KnowledgePool
 from madke.engine.parse import without_reasoning
 from madke.models.limiter import allow_connections
 from madke.models.store import CallStore
@@ -121,7 +122,10 @@ class Debates:
 
     @contextmanager
     def admitted(self) -> Iterator[ServedRequest]:
-        """The turn of a request, for the block; Refusal if no further debate may start."""
+        """The turn of a request, for the block; Refusal if no further debate may start.
+
+        The block includes the delivery of the answer: until then the request counts as waiting for it.
+        """
         self.check()
         if self.waiting >= self.options.queue + max(0, self.options.run.concurrency - self.running):
             message = f"{self.waiting} requests are waiting; try again later"
@@ -185,7 +189,11 @@ class ServedRequest:
             self._debates.ledger.end(*self._debated, delivered=self._is_delivered)
 
     async def debate(self, ask: Ask, listen: Listener, *, deltas: bool = False) -> Served:
-        """Debate the question when there is a free slot."""
+        """Debate the question when there is a free slot.
+
+        Cancel the task to end the debate: waiting calls are not made, calls under way finish and are stored. With
+        ``deltas`` the listener also gets the parts of streamed replies. Refusal if the question cannot be answered.
+        """
         debates = self._debates
         async with self._working():
             run = await debates.offers.run_of(ask)
@@ -205,6 +213,11 @@ class ServedRequest:
             text = f"I leave this question to a person: {transcript.deferral.reason}."
         usage += Debate(transcript=transcript).usage
         return Served(run=run, transcript=transcript, pool=pool, text=text, usage=usage)
+
+    async def search(self, query: str, sources: Sequence[str] | None, k: int) -> KnowledgePool:
+        """The best ``k`` passages of each of these sources; None: of all that the server offers."""
+        async with self._working():
+            return await self._debates.offers.search(query, sources, k)
 
     async def plain(self, protocol: str, messages: tuple[Message, ...], limit: int | None = None) -> tuple[str, Usage]:
         """The reply to one call of the protocol's model, without a debate."""

@@ -7,16 +7,18 @@ from pathlib import Path
 
 from madke.core.chat import ChatModel, Message
 from madke.core.errors import UserError, unknown
-from madke.core.knowledge import Source
+from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.engine.debate import check_needs
-from madke.engine.settings import role_key
+from madke.engine.settings import Knowledge, role_key
 from madke.engine.variant import Variant, load_variant, variant_folders
 from madke.engine.wording import refuse_unused, shared_wording
 from madke.models.chat_models import close
 from madke.models.endpoint import read_models
 from madke.models.limiter import Limits
 from madke.retrieval.named import open_source
+from madke.retrieval.pools.building import retrieve
+from madke.retrieval.pools.pool_file import pool_of
 from madke.retrieval.source import NamedSource, close_sources
 from madke.runs.meter import account
 from madke.runs.record import RunRecord
@@ -40,6 +42,8 @@ class ServeOptions:
     """The folder of its runs."""
     protocols: Sequence[str] = ()
     """Names; empty for all that need only a question."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Further name -> protocol."""
     request: RunRequest = field(default_factory=RunRequest)
     """What every debate is asked for: model, cast, sources, task, prompts, seed, ..."""
     run: RunOptions = field(default_factory=RunOptions)
@@ -71,7 +75,11 @@ class Offers:
     def __init__(self, options: ServeOptions) -> None:
         self.variants = _variants(options)
         run = options.run
-        self.shared = Shared(options=run, budget=account(run).budget, limits=Limits(run.concurrency, interactive=True))
+        self.shared = Shared(
+            options=run,
+            budget=account(run).budget,
+            limits=Limits(run.concurrency, interactive=True),
+        )
         self._options = options
         self._runs: dict[object, ServedRun] = {}
         self._models: dict[str, ChatModel] = {}
@@ -80,6 +88,9 @@ class Offers:
         self.left_out: dict[str, str] = {}
         """Protocol -> why it cannot run with the models, sources and settings of this server."""
         self._specs_of = self._possible_specs()
+        for alias, name in options.aliases.items():
+            if name not in self.variants:
+                raise UserError(f"--alias {alias}={name}: {unknown('protocol', name, self.variants)}")
 
     @property
     def sources(self) -> OfferedSources:
@@ -88,7 +99,8 @@ class Offers:
         return self._own_sources([*dict.fromkeys(names)])
 
     def variant(self, name: str) -> Variant:
-        """The protocol of that name; Refusal if it is not served."""
+        """The protocol of that name or alias; Refusal if it is not served."""
+        name = self._options.aliases.get(name, name)
         if name not in self.variants:
             message = str(unknown("protocol", name, self.variants))
             raise Refusal(404, message, param="model", code="model_not_found")
@@ -115,6 +127,19 @@ class Offers:
             # It goes on if this question is cancelled: a thread cannot be stopped, and others may wait for the run.
             await asyncio.shield(asyncio.create_task(self._open(key, ask)))
         return self._runs[key]
+
+    async def search(self, query: str, names: Sequence[str] | None, k: int) -> KnowledgePool:
+        """The best ``k`` passages of each of these sources; None: of all."""
+        if len(query) > MAX_QUESTION:
+            raise Refusal(400, f"the query is longer than {MAX_QUESTION} characters", param="query")
+        specs, objects = source_specs(self.sources if names is None else self._named(names), ())
+        if not specs:
+            raise Refusal(400, "there is no source to search", param="sources", code="source_not_found")
+        async with self._opening:
+            opened = await asyncio.to_thread(self._open_sources, specs, objects)
+        asked = [Question(id="search", question=query)]
+        (record,) = await asyncio.to_thread(retrieve, asked, [*opened.values()], k)
+        return pool_of(record, Knowledge(sources=tuple(opened), per_source=k))
 
     async def close(self) -> None:
         """Close all runs, models and sources; no call may be under way."""

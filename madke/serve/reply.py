@@ -35,12 +35,16 @@ class FinalText:
     """What madke adds to OpenAI's form."""
 
 
-def final_text(served: Served, address: str, limit: int | None) -> FinalText:
-    """The answer with its citations, at most ``limit`` tokens long."""
+def final_text(served: Served, address: str, *, stops: Sequence[str], limit: int | None) -> FinalText:
+    """The answer with its citations, up to the first of ``stops`` and at most ``limit`` tokens long.
+
+    An abstained debate gives the text in which no answer could be read. Passages without an address get the
+    ``address`` of the transcript. The text ends with ``[0][3]...``, the pool numbers of the citations.
+    """
     done, annotations = served.transcript, []
-    text = served.text if limit is None else served.text[: limit * _CHARACTERS_PER_TOKEN]
-    whole = text == served.text
-    for number, title, url in citations(done, served.pool, address) if whole and done.answer is not None else ():
+    text, finish_reason = bounded(served.text, stops=stops, limit=limit)
+    whole = done.answer is not None and text == served.text
+    for number, title, url in citations(done, served.pool, address) if whole else ():
         mark = f"[{number}]"
         if mark in served.text:  # a text whose sentences cite
             start = text.index(mark)
@@ -60,11 +64,20 @@ def final_text(served: Served, address: str, limit: int | None) -> FinalText:
     own |= {"deferral": to_jsonable_python(done.deferral)} if done.deferral else {}
     return FinalText(
         text=text,
-        finish_reason="stop" if whole else "length",
+        finish_reason=finish_reason,
         usage=served.usage,
         annotations=annotations,
         own={"madke": own},
     )
+
+
+def bounded(text: str, *, stops: Sequence[str], limit: int | None) -> tuple[str, Literal["stop", "length"]]:
+    """The text up to the first stop string, and at most as long as the limit in tokens."""
+    ends = [at for stop in stops if (at := text.find(stop)) >= 0]
+    text = text[: min(ends)] if ends else text
+    if limit is not None and len(text) > limit * _CHARACTERS_PER_TOKEN:
+        return text[: limit * _CHARACTERS_PER_TOKEN], "length"
+    return text, "stop"
 
 
 def failures(done: Transcript) -> list[str]:

@@ -112,7 +112,10 @@ class ServedRun:
     async def debate(
         self, question: Question, repeat: int, listen: Listener, *, deltas: bool
     ) -> tuple[Transcript, KnowledgePool]:
-        """Debate a question, or go on with its debate."""
+        """Debate a question, or go on with its debate.
+
+        The pool returned is as it was before any debater searched.
+        """
         self._directory.check_lock()
         pool = await self._pool(question)
         listen(PoolReady(question=question.id, repeat=repeat, pool=pool))
@@ -131,9 +134,17 @@ class ServedRun:
         return transcript, pool
 
     async def call(
-        self, name: str, messages: tuple[Message, ...], max_tokens: int | None = None, *, asked: str = ""
+        self,
+        name: str,
+        messages: tuple[Message, ...],
+        max_tokens: int | None = None,
+        *,
+        asked: str = "",
     ) -> Completion:
-        """One call outside a debate, to the model that states final answers; Refusal if it fails."""
+        """One call outside a debate, to the model that states final answers; Refusal if it fails.
+
+        ``asked`` is the user's question, for a stand-in of a language model. The same call again is not paid again.
+        """
         role = next((role for role in ("summarizer", "judge") if role in self._cast), next(iter(self._cast)))
         key = id_of(json.dumps([[m.role, m.content] for m in messages]))
         purpose = Purpose(question=key, stage=name, agent=role, round=1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import gc
 import logging
 import socket
 import time
@@ -29,6 +30,7 @@ from starlette.types import Receive, Scope, Send
 from madke._util.concurrency import DaemonThreads
 from madke._util.logs import quieten_servers
 from madke.core.errors import UserError
+from madke.runs.runner import COLLECTING
 from madke.serve.chat import Answer, ChatBody
 from madke.serve.debates import Debates
 from madke.serve.gate import Access, Gate
@@ -51,7 +53,11 @@ def create_app(debates: Debates, access: Access) -> Starlette:
     """The application. Its debates must be entered while it serves; see :func:`serve`."""
     mcp = McpDoor(debates, keys=max(1, len(access.keys)))
     return Starlette(
-        routes=[*openai_routes(debates), *page_routes(debates), Route("/mcp", mcp)],
+        routes=[
+            *openai_routes(debates),
+            *page_routes(debates),
+            Route("/mcp", mcp),
+        ],
         middleware=[Middleware(Gate, access=access)],
         exception_handlers={HTTPException: _on_http},
         lifespan=mcp.lifespan,
@@ -70,7 +76,8 @@ def openai_routes(debates: Debates) -> list[Route]:
         return JSONResponse({"status": status, "running": debates.running, "waiting": debates.waiting})
 
     async def models(request: Request) -> Response:
-        return JSONResponse({"object": "list", "data": [listed(name) for name in offers.variants]})
+        names = (*offers.variants, *debates.options.aliases)
+        return JSONResponse({"object": "list", "data": [listed(name) for name in names]})
 
     async def model(request: Request) -> Response:
         offers.variant(request.path_params["name"])
@@ -261,7 +268,11 @@ async def serve(
     grace: float,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until a signal; then end within ``grace`` seconds."""
+    """Serve until a signal; then end within ``grace`` seconds.
+
+    ``ready`` is called once the folder of the debates is open: UserError comes before it.
+    """
+    gc.set_threshold(*COLLECTING)
     asyncio.get_running_loop().set_default_executor(DaemonThreads())
     async with debates:
         ready()

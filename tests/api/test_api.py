@@ -116,6 +116,12 @@ def test_what_is_returned_is_shown_in_one_line_and_says_why_it_failed(tmp_path: 
     assert (count, "HTTP 400: no" in reason) == (1, True)
 
 
+def test_a_question_needs_no_id() -> None:
+    questions = [madke.Question(question="Which is deeper?"), madke.Question(question="Which is colder?")]
+    run = madke.run(questions, model=Counting(), protocol="cot")
+    assert len({transcript.id for transcript in run.transcripts()} - {""}) == 2
+
+
 def test_a_function_reads_a_file_of_its_own_form(tmp_path: Path) -> None:
     def pairs(path: Path) -> Iterator[madke.Question]:
         for line in path.read_text().splitlines():

@@ -118,6 +118,13 @@ def test_a_debater_can_search_for_more(asking: Any, tmp_path: Path) -> None:
     assert (transcript["pool"][2]["key"], transcript["pool"][2]["asked_by"]) == ("https://a.example/d", "Debater 2")
 
 
+def test_the_passages(asking: Any) -> None:
+    plain, shown = madke(*asking), madke(*asking, "--passages")
+    assert "Lake Tanganyika is 1,470 metres deep." not in plain.stdout
+    assert "[1] Tanganyika\n    Lake Tanganyika is 1,470 metres deep." in shown.stdout
+    assert shown.stdout.splitlines()[-3:] == plain.stdout.splitlines()[-3:]
+
+
 def test_the_example_of_the_help_is_answered_right_by_the_offline_reader(tmp_path: Path) -> None:
     example = next(line for line in (ask.command.__doc__ or "").splitlines() if line.lstrip().startswith("madke ask"))
     done = madke(*shlex.split(example)[1:], cwd=tmp_path)

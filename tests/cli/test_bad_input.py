@@ -63,7 +63,10 @@ def test_a_broken_dataset(tmp_path: Path, content: Any, said: str) -> None:
         (["--set", "rounds=many"], "rounds: Input should be a valid integer"),
         (["--set", "round=2"], "unknown parameter 'round'"),
         (["--set", "debaters=[{nam: Ada}]"], "debaters.0.nam"),
-        (["--set", "select=some"], "select: Input should be 'adaptive', 'all', 'one_each', 'views' or 'none'"),
+        (
+            ["--set", "select=some"],
+            "select: Input should be 'adaptive', 'all', 'one_each', 'views' or 'none'",
+        ),
         (["--set", "reads.peers=latest"], "reads.peers = latest needs sequential talk"),
         (["--set", "order=madcc"], "order.by: Input should be 'fixed'"),
         (["--set", "function=best_of"], "needs an answer scorer; pass its command with --answer-scorer"),

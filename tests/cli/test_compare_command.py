@@ -50,6 +50,11 @@ def test_two_runs_as_tables(runs: Any) -> None:
         "No difference found between one and two: one is ahead by 33.3 points of match, 95 % -45.6 to 85.6, "
         "p = 1.000, n = 3; by EM +33.3 (p = 1.000), F1 +33.3 (p = 1.000)."
     )
+    assert (
+        "n = 3: the 95 % interval of a rate near 50 % is \u00b136.5 points (papers with 500 questions: \u00b14.4)"
+        in rows["n"]
+    )
+    assert "Unequal cost" not in done.stdout
 
 
 def test_what_is_shown_can_be_narrowed_and_everything_is_counted(runs: Any) -> None:
@@ -65,7 +70,10 @@ def test_a_script_gets_all_of_it_as_one_object(runs: Any) -> None:
     assert (first["id"], first["answers"], second["id"]) == ("q0", [BAIKAL], "q1")
     assert [
         (of["run"], of["answer"], of["correct"], of["rounds"], of["calls"], of["tokens"]) for of in first["runs"]
-    ] == [("one", BAIKAL, 1.0, 1, 2, 110), ("two", "x", 0.0, 1, 2, 110)]
+    ] == [
+        ("one", BAIKAL, 1.0, 1, 2, 110),
+        ("two", "x", 0.0, 1, 2, 110),
+    ]
     assert second["runs"][1]["status"] == "abstained"
     tests = {test["metric"]: test for test in found["tests"]}
     assert list(tests) == [*get_task("short_answer").metrics]

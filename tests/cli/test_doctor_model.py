@@ -51,7 +51,10 @@ def test_an_interrupt_prints_what_was_found() -> None:
             server.stopping.wait()
         return good(body, n)
 
-    with openai_server(reply) as server, started("doctor", "--model", "openai/m", "--base-url", server.url) as process:
+    with (
+        openai_server(reply) as server,
+        started("doctor", "--model", "openai/m", "--base-url", server.url) as process,
+    ):
         out, err = process.communicate(timeout=60)
 
     assert process.returncode == 130, err

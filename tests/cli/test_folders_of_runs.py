@@ -50,15 +50,18 @@ def test_an_incomplete_run_says_so_in_every_output(tmp_path: Path) -> None:
     whole, part = write_run(tmp_path / "whole", debates), write_run(tmp_path / "part", debates)
     (part / "transcripts.jsonl").write_bytes(b"".join((part / "transcripts.jsonl").read_bytes().splitlines(True)[:3]))
     record = json.loads((part / "run.json").read_text())
-    record["sessions"][-1]["ended"] = "interrupted"
+    record["sessions"][-1]["ended"] = "--deadline"
     (part / "run.json").write_text(json.dumps(record))
-    said = "3 of 4 (ended by: interrupted; the same command goes on)"
-    scored = madke("score", whole, part)
+    said = "3 of 4 (stopped at --deadline; the same command goes on)"
+    table = tmp_path / "scores.csv"
+    scored = madke("score", whole, part, "--tables", table)
     assert f"part: {said}." in scored.stdout
     assert " 3 of 4 " in scored.stdout
+    assert "part,3 of 4," in table.read_text()
     records = [json.loads(line) for line in madke("score", whole, part, "--json").stdout.splitlines()]
     assert [each.get("incomplete") for each in records] == [None, said]
-    assert json.loads((part / "metrics.json").read_text())["incomplete"] == said
+    (by_dataset,) = json.loads(madke("score", part, "--json", "--by-dataset").stdout).values()
+    assert by_dataset["incomplete"] == json.loads((part / "metrics.json").read_text())["incomplete"] == said
     assert json.loads((whole / "metrics.json").read_text())["incomplete"] is None
     assert f"part: {said}." in madke("compare", whole, part).stdout
     assert json.loads(madke("compare", whole, part, "--json").stdout)["incomplete"] == {"part": said}

@@ -80,6 +80,8 @@ def test_nothing_that_a_run_or_an_experiment_keeps_can_be_an_output(played: Any)
         "report run --out x.html --answers x.html",
         "report experiment --answers experiment/arms/plain/transcripts.jsonl",
         "report a.jsonl --data q.jsonl --out a.jsonl.grades.sqlite",
+        "report run --tables csv --answers run/tables/scores.csv",
+        "score a.jsonl --data q.jsonl --tables t.csv --tables t.csv",
         "score run --calibrate run/run.json",
         "pool build q.jsonl --sources google=web.jsonl --out web.jsonl",
         "pool build q.jsonl --sources google=web.jsonl --out run/transcripts.jsonl",
@@ -97,5 +99,5 @@ def test_what_runs_are_scored_and_shown_in_is_written_as_before(folder: Any) -> 
     run = folder / "run"
     for args in (("report", run, "--out", run / "report.html"), ("score", run)):
         for _ in range(2):
-            done = madke(*args)
+            done = madke(*args, "--tables", "csv" if args[0] == "report" else run / "t.csv")
             assert done.returncode == 0, done.stderr

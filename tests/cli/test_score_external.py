@@ -125,8 +125,11 @@ def test_keys_in_a_command_are_not_kept(run: Any, scorer: Any) -> None:
     [
         ("comet", "--scorer 'comet': expected NAME=COMMAND"),
         ("=cat", "--scorer '=cat': expected NAME=COMMAND"),
-        ("a b=cat", "expected NAME=COMMAND with a new NAME of letters, digits"),
-        ("BLEU=cat", "expected NAME=COMMAND with a new NAME"),
+        ("a b=cat", "expected NAME=COMMAND with a NAME of letters, digits"),
+        ("f1=cat", "f1 is a built-in value; choose another name"),
+        ("Rounds=cat", "Rounds is a built-in value; choose another name"),
+        ("BLEU=cat", "BLEU is a built-in value"),
+        ("grader=cat", "grader is a built-in value"),
         ("comet=", "expected a command line, found an empty string"),
         ("comet='", "No closing quotation"),
         ("comet=no-such-program", "scorer 'no-such-program': cannot be started"),

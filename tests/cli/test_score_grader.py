@@ -1,5 +1,6 @@
 """``madke score --grader``, and the scores of predictions from elsewhere."""
 
+import csv
 import json
 import signal
 import threading
@@ -130,3 +131,29 @@ def test_predictions_are_scored_graded_and_not_written_beside(predictions: Any, 
     assert beside == {"theirs.jsonl.external.json", "theirs.jsonl.grades.sqlite"}
     (again,) = scores(done("score", *predictions, "--json"))
     assert again == found
+
+
+def test_tables_as_files(run: Any, tmp_path: Path) -> None:
+    table = tmp_path / "scores.csv"
+    done("score", run, "--tables", table, "--tables", tmp_path / "scores.tex")
+    (row,) = csv.DictReader(table.read_text().splitlines())
+    assert "run" in row.values()
+    assert r"\begin{tabular}" in (tmp_path / "scores.tex").read_text()
+
+
+@pytest.fixture
+def of_two_datasets(tmp_path: Path) -> Any:
+    """Two runs over the same questions: of two datasets, and of none."""
+
+    def debates(answer: Any) -> Any:
+        named = [entry(f"{n}", answer if n == "fever" else BAIKAL, metadata={"dataset": n}) for n in ("fever", "nq")]
+        return [*named, entry("none", BAIKAL)]
+
+    return write_run(tmp_path / "one", *debates(BAIKAL)), write_run(tmp_path / "two", *debates(TANGANYIKA))
+
+
+def test_scores_by_dataset_as_json(of_two_datasets: Any) -> None:
+    one, two = scores(done("score", *of_two_datasets, "--by-dataset", "--json"))
+    assert list(one) == list(two) == ["", "fever", "nq"]
+    assert [each["correct"]["value"] for each in two.values()] == [1.0, 0.0, 1.0]
+    assert {each["questions"] for each in one.values()} == {1}

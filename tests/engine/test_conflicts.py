@@ -1,14 +1,14 @@
-"""The map of a disagreement: positions, what stands behind them, and changes."""
+"""The map of a disagreement: positions, what stands behind them, contradictions and changes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from madke.core.transcript import PoolEntry, Stance, Transcript, Turn
+from madke.core.transcript import PoolEntry, Selection, Stance, Transcript, Turn
 from madke.engine.agreement import ConflictMap, conflicts_of
 from madke.tasks import get_task
-from tests.scoring.hand_made import FAILED, RIGHT, WRONG, debate
+from tests.scoring.hand_made import FAILED, OTHER, RIGHT, WRONG, debate
 
 TEXTS = {
     0: "Lake Baikal\nLake Baikal is the deepest lake on Earth, at 1,642 metres.",
@@ -47,9 +47,20 @@ def test_positions_are_the_answers_of_all_rounds_with_their_holders_and_passages
     assert found.is_conflict
 
 
-def test_who_changed_is_told() -> None:
-    (change,) = mapped(debate([WRONG, RIGHT], [RIGHT, RIGHT], pool=POOL)).changes
-    assert (change.agent, change.round, change.before, change.after) == ("A", 2, WRONG, RIGHT)
+def test_answers_contradict_each_other_if_both_stand_in_passages() -> None:
+    (one,) = mapped(debate([WRONG, RIGHT, OTHER], pool=POOL)).contradictions
+    assert one.answers == (RIGHT, WRONG)
+    assert one.passages == ((0, 2), (1, 2))
+    assert mapped(debate([RIGHT, RIGHT], pool=POOL)).contradictions == ()
+
+
+def test_what_a_debater_had_read_stands_next_to_its_change() -> None:
+    held = debate([WRONG, RIGHT, RIGHT], [RIGHT, RIGHT, RIGHT], selected=[[(1,), (), ()], [(0, 1), (), ()]], pool=POOL)
+    (change,) = mapped(with_turn(held, 2, "A", reads=("B", "A"))).changes
+    assert (change.change.agent, change.change.before, change.change.after) == ("A", WRONG, RIGHT)
+    assert (change.read, change.passages) == (("B",), (0,))
+    (alone,) = mapped(with_turn(held, 2, "A", selection=Selection(ids=(1, 3)))).changes
+    assert (alone.read, alone.passages) == ((), ())
 
 
 def test_quotes_of_all_rounds_are_looked_up() -> None:
@@ -64,6 +75,7 @@ def test_quotes_of_all_rounds_are_looked_up() -> None:
 def test_without_passages_only_the_answers_are_known() -> None:
     found = mapped(debate([WRONG, RIGHT], pool=POOL), texts=None)
     assert [each.containing for each in found.positions] == [None, None]
+    assert found.contradictions == ()
 
 
 def test_silence_and_prose_have_no_map() -> None:

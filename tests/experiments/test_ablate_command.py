@@ -220,3 +220,22 @@ def test_a_limit_without_a_price_is_refused_before_anything_is_asked_or_written(
         assert "needs the price of 'openai/m'" in refused(*arguments(tmp_path, server, "--max-cost", 1))
         assert not server.requests
     assert not (tmp_path / "out").exists()
+
+
+def test_table_4_refuses_a_source_that_is_no_textbook(tmp_path: Path) -> None:
+    question = {"id": "1", "question": "Which?", "options": {"A": "a", "B": "b"}, "answer": "A"}
+    (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")
+    for name in ("notes", "textbooks"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "one.txt").write_text("The heart has four chambers.")
+
+    def planned(sources: str) -> Any:
+        data = ("--data", tmp_path / "q.jsonl", "--sources", sources)
+        return madke("ablate", "madke-table-4", *data, "--plan", cwd=tmp_path)
+
+    web = planned("wiki=./notes,textbooks=./notes")
+    assert web.returncode == 2
+    assert "source 'textbooks' of this recipe: found" in web.stderr
+    assert planned("wiki=./notes,textbooks=./textbooks").returncode == 0
+    missing = planned("wiki=./notes,google=./textbooks")
+    assert (missing.returncode, "add textbooks=INDEX" in missing.stderr) == (2, True)

@@ -1,13 +1,16 @@
 """Runs side by side: which questions are compared, what counts as right, what a reader is shown."""
 
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import pytest
 
 from madke.core.errors import UserError
+from madke.core.transcript import StageUsage
 from madke.report.comparison import comparison_of, question_table
 from madke.report.tables import plain_table
+from madke.scoring.scores import scores_of
 from madke.tasks import get_task
 from tests.support.transcripts import transcript
 
@@ -40,6 +43,26 @@ def test_two_runs_are_tested_on_shared_questions_only() -> None:
 def test_each_of_many_runs_is_tested_with_the_first() -> None:
     comparison = comparison_of({name: run(BAIKAL) for name in "abcdefg"})
     assert [(test.left, test.right) for test in comparison.tests(["em"])] == [("a", other) for other in "bcdefg"]
+    every = [(test.left, test.right) for test in comparison.tests(["em"], all_pairs=True)]
+    assert every == [*combinations("abcdefg", 2)]
+
+
+def test_notes_say_what_n_means_and_that_calls_differ() -> None:
+    def cost(calls: Any) -> Any:
+        return {"usage": {"speak": StageUsage(calls=calls)}}
+
+    runs = {"a": run(BAIKAL, **cost(10)), "b": run(BAIKAL, **cost(11)), "c": run(BAIKAL, **cost(12))}
+    scores = {name: scores_of(transcripts) for name, transcripts in runs.items()}
+    every = replace(comparison_of(runs), scores=scores).notes
+    del runs["c"], scores["c"]
+    two = replace(comparison_of(runs), scores=scores).notes
+    assert every[1:] == ["Unequal cost, in calls per question: a 10.0, b 11.0, c 12.0."]
+    # 1 of 11 is less than a tenth. Predictions from files have no cost.
+    runs["d"] = run(BAIKAL, usage={})
+    scores["d"] = scores_of(runs["d"])
+    assert replace(comparison_of(runs), scores=scores).notes == two
+    assert len(two) == 1
+    assert "papers with 500 questions: \u00b14.4" in two[0]
 
 
 def test_only_questions_that_all_runs_hold_are_compared_and_the_others_are_counted() -> None:

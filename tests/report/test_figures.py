@@ -10,7 +10,15 @@ import pytest
 from madke.core.transcript import Final, Round, StageUsage, Stance, Turn
 from madke.engine.protocol import as_protocol
 from madke.report import figures
-from madke.report.figures import SETTINGS, arms_of, by_setting, file_bytes, gain_by_step, gains, style
+from madke.report.figures import (
+    SETTINGS,
+    arms_of,
+    by_setting,
+    file_bytes,
+    gain_by_step,
+    gains,
+    style,
+)
 from madke.runs.record import RunRecord
 from madke.scoring.arms import Results, read_arm
 from madke.scoring.scores import scores_of
@@ -187,7 +195,14 @@ def test_the_gain_is_split_into_retrieval_further_calls_and_talk_paired_by_quest
 
 
 @pytest.mark.parametrize(
-    "name", [HOSTILE, "_hidden", "日本語 العربية", "a\u202eb\x00\x1b[31m\ufffe\uffff\nc", "long " * 60]
+    "name",
+    [
+        HOSTILE,
+        "_hidden",
+        "日本語 العربية",
+        "a\u202eb\x00\x1b[31m\ufffe\uffff\nc",
+        "long " * 60,
+    ],
 )
 def test_a_name_is_shown_as_text_even_if_it_has_markup(name: Any) -> None:
     arms = [arm(name, debates(oracle=True, rounds=(["x", "y"],))), arm("b", debates(rounds=(["x", "y"],)))]

@@ -32,11 +32,11 @@ def answered(marks: str, **changes: Any) -> Any:
     ]
 
 
-def found(*metrics: Any, **marks: Any) -> Any:
+def found(*metrics: Any, all_pairs: Any = False, **marks: Any) -> Any:
     runs = {name.replace("_", "+"): answered(each) for name, each in marks.items()}
     compared = comparison_of(runs)
     scores = {name: scores_of(each) for name, each in runs.items()}
-    return finding(compared.arms, scores, compared.tests(metrics))
+    return finding(compared.arms, scores, compared.tests(metrics, all_pairs=all_pairs))
 
 
 def alone(transcripts: Any) -> Any:
@@ -125,16 +125,17 @@ def test_runs_without_a_shared_score() -> None:
 @pytest.mark.parametrize(
     ("ended", "said"),
     [
-        ("--max-cost", "ended by: --max-cost; the same command with a higher limit goes on"),
-        ("--token-budget", "ended by: --token-budget; the same command with a higher limit goes on"),
-        ("interrupted", "ended by: interrupted; the same command goes on"),
-        ("an error", "ended by: an error; the same command goes on"),
+        ("--max-cost", "stopped at --max-cost; the same command with a higher limit goes on"),
+        ("--token-budget", "stopped at --token-budget; the same command with a higher limit goes on"),
+        ("--deadline", "stopped at --deadline; the same command goes on"),
+        ("interrupted", "interrupted; the same command goes on"),
+        ("an error", "stopped by an error; the same command goes on"),
         (
             "the last 20 calls of openai/x all failed: HTTP 401: no",
-            "ended by: the last 20 calls of openai/x all failed; the same command goes on",
+            "stopped: the last 20 calls of openai/x all failed; the same command goes on",
         ),
-        ("finished", "ended by: finished; the same command goes on"),
-        (None, "ended by: a kill; the same command goes on"),
+        ("finished", "the same command goes on"),
+        (None, "killed; the same command goes on"),
     ],
 )
 def test_an_incomplete_run_says_why(tmp_path: Path, ended: str | None, said: str) -> None:

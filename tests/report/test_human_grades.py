@@ -14,7 +14,13 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.experiments.recipe import read_recipe
-from madke.report.human_grades import human_scores, kappa, read_corrections, with_corrections, write_sheet
+from madke.report.human_grades import (
+    human_scores,
+    kappa,
+    read_corrections,
+    with_corrections,
+    write_sheet,
+)
 from madke.report.reproduction import figures, published_table
 from madke.scoring.arms import open_results
 from madke.scoring.scored import arm_of, external_values, score_run

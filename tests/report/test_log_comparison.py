@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.report.comparison import compare_logs, logs_table
+from madke.report.comparison import compare_logs, logs_table, pairs_table
 from madke.scoring.logs import Log, read_log, read_logs
 from tests.support.cli import madke
 from tests.support.run_folder import write_run
@@ -132,14 +132,15 @@ def test_a_log_that_inspect_wrote_is_joined_with_those_of_lm_eval() -> None:
     (pair,) = compare_logs(logs, 0.1)
     assert logs[0].name == "short_5qbQXBcHS4KcbxALxp9RpY.eval"
     assert logs[0].cost == {"tokens": 288}
-    assert (pair.test.n, pair.test.difference.value) == (12, 0)
+    assert (pair.test.n, pair.unshared, pair.test.difference.value) == (12, 0, 0)
 
 
 def test_questions_are_joined_and_each_pair_is_corrected() -> None:
     logs = [log("a", "++++++++"), log("b", "------- "), log("c", "+++++++-")]
     pairs = compare_logs(logs, 0.1)
-    assert [each.test.n for each in pairs] == [7, 8, 7]
+    assert [(each.test.n, each.unshared) for each in pairs] == [(7, 1), (8, 0), (7, 1)]
     assert pairs[0].test.p_holm == pytest.approx(3 * pairs[0].test.p)
+    assert "2 questions in only one log of a pair, not compared." in pairs_table(pairs).notes
     assert [row[0].text for row in logs_table(logs).rows] == ["a", "b", "c"]
     with pytest.raises(UserError, match="shares no question with a: its first id is 'x', there it is 'q0'"):
         compare_logs([logs[0], Log(name="x", path=Path("x"), right={"x": 1.0}, cost={})], 0.1)

@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from base64 import b64decode, b64encode
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.core.transcript import Final
 from madke.report import figures
 from madke.report.html import without_folders, write_report
 from madke.report.tables import Cell, Table
@@ -159,16 +161,30 @@ def test_the_numbers_on_the_page_are_those_of_metrics_json(tmp_path: Path) -> No
     assert shown["calls"][0] == str(sum(used["calls"] for used in metrics["usage"].values()))
 
 
-def test_a_title_a_source_the_verdict_of_a_study_and_further_tables_stand_in_it(tmp_path: Path) -> None:
+def test_the_verdict_of_a_study_replaces_the_finding_as_the_first_lines(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
-    lines = ["No.", "It <costs> more."]
+    write_report([run], tmp_path / "page.html", verdict=["Talking does not pay.", "It <costs> more."])
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert re.findall('<p class="finding">([^<]*)', page) == ["Talking does not pay.", "It &lt;costs&gt; more."]
+    assert page.index("Talking does not pay.") < page.index('class="lead"') < page.index('id="scores"')
+
+
+def test_it_warns_of_debates_that_failed(tmp_path: Path) -> None:
+    played = [debate(f"q{n}", [RIGHT, RIGHT], repeat=k) for n in range(2) for k in range(3)]
+    failed = replace(
+        played[0], status="failed", answer=None, final=Final(by="summarizer", status="failed", error="gone")
+    )
+    page = write(tmp_path / "report.html", write_run(tmp_path / "run", [failed, *played[1:]]))
+    assert "run: 1 of 6 debates failed and are excluded from scores. Including them, correct is between 83.3 %" in page
+
+
+def test_a_title_a_source_and_further_tables_stand_in_it(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
     table = Table(title="More <b>", columns=("arm", "n"), rows=((Cell(text="one"), Cell(text="7", value=7)),))
-    write_report([run], tmp_path / "page.html", title="Lakes <i>", source="a test", verdict=lines, tables=[table])
+    write_report([run], tmp_path / "page.html", title="Lakes <i>", source="a test", tables=[table])
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert '<h1><a class="brand" href="#summary">Lakes &lt;i&gt;</a></h1>' in page
     assert "<title>Lakes &lt;i&gt;</title>" in page
-    assert re.findall('<p class="finding">([^<]*)', page) == ["No.", "It &lt;costs&gt; more."]
-    assert page.index("It &lt;costs&gt;") < page.index('class="lead"') < page.index('id="scores"')
     assert "a test</p>" in page
     assert "<h2>More &lt;b&gt;</h2>" in page
 

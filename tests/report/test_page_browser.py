@@ -165,7 +165,7 @@ def test_a_table_is_sorted_and_its_names_open_the_debates_of_their_runs(opened: 
 def test_incomplete_and_failed_runs_say_so_first(opened: Any) -> None:
     page = opened(of="stopped")
     expect(page.locator("header h1")).to_have_text("2 runs incomplete")
-    expect(page.locator(".banner li").first).to_contain_text("Incomplete: stopped, 42 of 60 (ended by: --max-cost;")
+    expect(page.locator(".banner li").first).to_contain_text("Incomplete: stopped, 42 of 60 (stopped at --max-cost;")
     expect(page.locator(".key li").first).to_contain_text("42 of 60")
     page = opened(of="gone")
     expect(page.locator(".finding")).to_contain_text("all 3 debates failed")

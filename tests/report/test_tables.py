@@ -220,6 +220,14 @@ def test_answers_as_json_lines(answers: Any) -> None:
     assert (rows[0]["gold"], rows[0]["question"]) == ([BAIKAL], "Which lake is the deepest?")
 
 
+def test_answers_as_csv_are_safe_for_spreadsheets(answers: Any) -> None:
+    path = answers("out.csv", arm("=one", debates(HOSTILE, None, golds=("a", "=b"))))
+    with path.open(newline="") as file:
+        first, second = csv.DictReader(file)
+    assert (first["run"], first["answer"], first["gold"]) == ("'=one", f"'{printable(HOSTILE)}", "a | =b")
+    assert (second["answer"], second["correct"]) == ("", "0.0")
+
+
 # On terminals
 
 
@@ -264,9 +272,9 @@ def test_a_note_explains_the_signs_of_intervals(low: float, figure: str, note: s
 
 def test_incomplete_and_failed_runs_say_so() -> None:
     good = scores_of(runs("good")["good"])
-    stopped = replace(good, incomplete="12 of 40 (stopped at --max-cost; ...)")
+    stopped = replace(good, incomplete="12 of 40 (stopped at --deadline; ...)")
     text = scores_on_terminal({"run": stopped})
-    assert "run: 12 of 40 (stopped at --max-cost; ...)." in text
+    assert "run: 12 of 40 (stopped at --deadline; ...)." in text
     errors = ["HTTP 401: no such key"] * 11 + ["timeout"]
     lost = [
         replace(each, status="failed", answer=None, final=Final(by="summarizer", status="failed", error=error))
@@ -318,8 +326,10 @@ def test_details_give_values_of_debates_and_rounds_in_their_own_units() -> None:
         for k in range(2)
     ]
     graded = scores_of(played, {"grader": {("q1", 0): 1.0, ("q1", 1): 1.0, ("q0", 0): 0.0}})
+    details = score_details(graded)
     notes = score_table({"one": graded}).notes
     assert any("1 answer has no grade and is excluded from the grader's mean" in note for note in notes)
+    assert line(details, "Co2 by the grader").startswith("Co2 by the grader by the judge -, by the matcher 50.0")
 
 
 def test_details_tell_how_many_completion_tokens_were_reasoning() -> None:

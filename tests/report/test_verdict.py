@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from madke.report.verdict import ArmCost, additions, scope, verdict_sentence, votes_sentence
+from madke.report.verdict import ArmCost, additions, equal_cost_note, scope, verdict_sentence, votes_sentence
 from madke.scoring.scores import scores_of
 from madke.scoring.statistics import Estimate, estimate
 from madke.scoring.verdict import verdict_of
@@ -106,3 +106,8 @@ def test_how_many_questions_it_rests_on() -> None:
     assert scope(40, 200, verdict, limit="--max-cost") == (
         "Ended at --max-cost after 40 of 200 questions; the same command continues."
     )
+    assert not equal_cost_note(COSTS)
+    cheap = COSTS | {"votes": ArmCost(calls=300, tokens=0, money=None, unit="")}
+    assert equal_cost_note(cheap) == [
+        "The vote made 50 % of the debate's calls: its size was set on the first questions."
+    ]

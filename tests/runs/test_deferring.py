@@ -23,7 +23,7 @@ QUESTIONS = [{"id": f"q{n}", "question": f"Which is number {n}?", "golden_answer
 @pytest.fixture
 def calibration(tmp_path: Path) -> Path:
     made = Calibration(
-        run="dev", variant="mad", tasks=("short_answer",), models=("debaters",),
+        run="dev", variant="mad", tasks=("short_answer",), models=("debaters",), signal="agreement_last",
         points=(*[(1.0, False)] * 60, *[(0.5, True)] * 20),
     )  # fmt: skip
     file = tmp_path / "calibration.json"
@@ -64,9 +64,9 @@ def test_a_run_defers_counts_and_hands_over(tmp_path: Path, calibration: Path) -
     with pytest.raises(UserError, match="deferring"):
         madke.run(QUESTIONS, **asked)
     sheet = tmp_path / "sheet.csv"
-    write_sheet(open_results([tmp_path / "run"], None), sheet)
+    write_sheet(open_results([tmp_path / "run"], None), sheet, deferred=True)
     with sheet.open(encoding="utf-8-sig") as file:
-        assert sorted(row["answer"] for row in csv.DictReader(file)) == [f"Number {n}" for n in range(6)]
+        assert sorted(row["answer"] for row in csv.DictReader(file)) == ["Number 1", "Number 3", "Number 5"]
 
 
 def test_one_question_is_deferred_with_the_answer_set_apart(calibration: Path) -> None:

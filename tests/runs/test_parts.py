@@ -3,17 +3,19 @@
 import json
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from madke.core.chat import Completion, Usage
+from madke.core.chat import Completion, Purpose, Usage, call_seed
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.variant import load_variant
 from madke.retrieval.pools.building import depth
 from madke.runs.meter import Meter
 from madke.runs.pools import RunPools
+from madke.runs.record import question_hashes
 from madke.runs.spec import role_models
 
 
@@ -38,7 +40,8 @@ def pooled(tmp_path: Path, knowledge: Any, **passages: Any) -> Any:
     return Counter(passage.source for passage in pool.passages)
 
 
-def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_path: Path) -> None:
+@pytest.mark.parametrize("checked_before", [False, True])
+def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_path: Path, checked_before: bool) -> None:
     questions = [Question(id=str(number), question="Où?") for number in range(3)]
     lines = [
         json.dumps(
@@ -49,7 +52,11 @@ def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_pa
     ]
     (tmp_path / "pools.jsonl").write_text("\n\n  \n".join(reversed(lines)))
     knowledge = load_variant("madke").with_settings({"sources": ["wiki"]}).protocol.knowledge
-    pools = RunPools(tmp_path / "pools.jsonl", knowledge, questions)
+    known: Any = None  # the fields of a RunRecord that are read
+    if checked_before:
+        first = RunPools(tmp_path / "pools.jsonl", knowledge, questions)
+        known = SimpleNamespace(questions=question_hashes(questions), pools=first.hashes, sources=first.sources)
+    pools = RunPools(tmp_path / "pools.jsonl", knowledge, questions, known)
     assert [[p.text for p in pools.of(each).passages] for each in questions] == [["Ö 0"], ["Ö 1"], ["Ö 2"]]
 
 
@@ -58,6 +65,23 @@ def test_each_source_can_have_its_own_number_of_passages(tmp_path: Path) -> None
     assert pooled(tmp_path, variant.protocol.knowledge, wiki=20, google=20) == {"wiki": 12, "google": 2}
     assert depth(variant.protocol.knowledge) == 12
     assert depth(load_variant("madke").protocol.knowledge) == 10
+
+
+def test_every_call_has_a_seed_of_its_own_that_does_not_change() -> None:
+    purposes = [
+        Purpose(question=q, stage=s, agent=a, round=r, repeat=n)
+        for q in ("q1", "q2")
+        for s in ("select", "speak")
+        for a in ("Debater 1", "Debater 2")
+        for r in (1, 2)
+        for n in (0, 1)
+    ]
+    seeds = [call_seed(7, purpose) for purpose in purposes]
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert seeds == [call_seed(7, purpose) for purpose in purposes]
+    assert call_seed(8, purposes[0]) != seeds[0]
+    assert call_seed(None, purposes[0]) is None
 
 
 def test_the_meter_counts_calls() -> None:

@@ -35,6 +35,8 @@ def test_a_number_below_its_minimum_is_refused(field: str, value: int) -> None:
         replace(madke.RunRequest(), **{field: value})  # type: ignore[arg-type]
 
 
-def test_an_unknown_keyword_is_refused() -> None:
+def test_an_unknown_keyword_names_the_nearest_one() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'modle'; did you mean 'model'"):
+        madke.run([], modle="offline")
     with pytest.raises(TypeError, match="unexpected keyword argument 'limit'"):
         madke.ask("Which lake?", limit=3)

@@ -55,12 +55,13 @@ def own_prompts(folder: Path) -> Path:
     return folder
 
 
-def calibration(file: Path, *, run: str = "first") -> Path:
+def calibration(file: Path, *, signal: str) -> Path:
     made = Calibration(
-        run=run,
+        run="first",
         variant="madke",
         tasks=("short_answer",),
         models=("offline",),
+        signal=signal,
         points=tuple((n / 200, False) for n in range(200)),
     )
     return written(file, made.model_dump_json())
@@ -81,7 +82,7 @@ VALUES: dict[str, Callable[[Path], Any]] = {
     "cast": lambda _: {"debater-2": "openai/m"},
     "settings": lambda _: {"rounds": 2},
     "error_at_most": lambda _: 0.1,
-    "calibration": lambda folder: calibration(folder / "other.json", run="second"),
+    "calibration": lambda folder: calibration(folder / "other.json", signal="steady"),
     "prompts": own_prompts,
     "wording": lambda _: "paper",
     "first_round": stances,
@@ -106,7 +107,7 @@ def fitting(name: str, folder: Path) -> madke.RunRequest:
     elif name in ("dataset", "columns"):
         needs = {"questions": question_file(folder)}
     elif name in ("error_at_most", "calibration"):
-        needs = {"calibration": calibration(folder / "calibration.json"), "error_at_most": "5%"}
+        needs = {"calibration": calibration(folder / "calibration.json", signal="judge"), "error_at_most": "5%"}
     return replace(BASE, **needs)
 
 

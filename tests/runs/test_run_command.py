@@ -89,6 +89,7 @@ def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path:
         assert (failed.id, failed.answer) == ("q1", None)
         scores = json.loads((tmp_path / "out" / "metrics.json").read_text())
         assert (scores["failed"], scores["correct"]["n"]) == (1, 2)
+        assert scores["correct_if_failed"] == [pytest.approx(2 / 3), 1.0]
 
         broken = False
         assert madke(*args).returncode == 0

@@ -1,4 +1,4 @@
-"""A run that ends before its questions do: limits, signals, an endpoint that fails everything."""
+"""A run that ends before its questions do: limits, deadlines, signals, an endpoint that fails everything."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import re
 import signal
 import threading
 from collections import Counter
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -21,7 +23,7 @@ from madke.core.knowledge import Hits
 from madke.core.question import Question
 from madke.models.limiter import Limits
 from madke.runs.directory import RunDirectory, read_transcripts
-from madke.runs.meter import Meter
+from madke.runs.meter import Meter, seconds_until
 from madke.runs.pools import own_pools
 from madke.runs.request import RunRequest
 from madke.runs.spec import resolve
@@ -86,6 +88,31 @@ def test_a_token_budget_ends_the_run_scored_listed_and_resumable(tmp_path: Path)
     assert first["prompt_tokens"] + first["completion_tokens"] == used * TOKENS_EACH
     assert (last["ended"], last["questions"], last["left_over"]) == ("finished", 4, 0)
     assert last["concurrency"]["peak"] >= 1
+
+
+@pytest.mark.slow
+def test_a_call_that_is_under_way_at_the_deadline_is_stored(tmp_path: Path) -> None:
+    stopping = threading.Event()
+
+    def slow(body: Any, n: Any) -> Any:
+        stopping.wait(60)
+        return debating(body, n)
+
+    with openai_server(slow) as server:
+        args = arguments(tmp_path, server, "--concurrency", "2")
+        with started(*args, "--deadline", "8s") as process:
+            assert any("stopping" in line for line in process.stderr)
+            under_way = len(server.requests)
+            stopping.set()
+            _, complaint = process.communicate(timeout=30)
+        assert process.returncode == 1
+        assert "--deadline is reached; 6 questions are unfinished; the same command resumes" in complaint
+        assert len(server.requests) == under_way, "no call began after the deadline"
+        assert len(unfinished(tmp_path)) == 6
+        assert madke(*args).returncode == 0
+        assert not repeated(server)
+    assert finished(tmp_path) == {f"q{n}" for n in range(6)}
+    assert [session["ended"] for session in sessions(tmp_path)] == ["--deadline", "finished"]
 
 
 @pytest.mark.parametrize(
@@ -168,6 +195,31 @@ def test_a_finished_run_asks_nobody_and_writes_nothing_anew(tmp_path: Path) -> N
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["transcripts"] == 6
 
 
+NOW = datetime(2026, 11, 21, 22, 30, tzinfo=ZoneInfo("Europe/Zurich"))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90s", 90),
+        ("1h30m", 5400),
+        ("0.5h", 1800),
+        ("23:00", 1800),
+        ("6:30", 8 * 3600),
+        ("2026-11-22T22:30", 86400),
+        ("2026-11-21T21:31:00+00:00", 60),
+    ],
+)
+def test_deadlines_as_people_write_them(text: str, seconds: Any) -> None:
+    assert seconds_until(text, NOW) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "0s", "25:00", "2020-01-01T00:00", "-5m", "1h 5m"])
+def test_what_is_no_deadline_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="--deadline"):
+        seconds_until(text, NOW)
+
+
 class _Answering:
     """Answers once it is free."""
 
@@ -199,7 +251,7 @@ def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path: Path
         drain = partial(drained, limits)
         batch = until_limit(meter, range(4), play, workers=4, drain=drain)
         with pytest.raises(UserError, match="changed"):
-            await until_stopped(batch, drain)
+            await until_stopped(batch, drain, seconds=None)
         assert meter.ended == "an error"
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""Calibrations: the bound holds on synthetic questions, and is refused where it cannot."""
+"""Signals and calibrations: the bound holds on synthetic questions, and is refused where it cannot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.engine.deferral import Calibration, Deferring, agreement_share, binomial_tail, fewest, threshold
+from madke.engine.deferral import SIGNALS, Calibration, Deferring, binomial_tail, fewest, signals, threshold
 from madke.runs.spec import deferring_of, level_of
 from madke.scoring.arms import open_results
 from madke.scoring.calibration import calibrated
@@ -27,18 +27,22 @@ def points(draw: random.Random, n: int, error: float = 0.3) -> list[tuple[float,
     return [(min(1.0, max(0.0, draw.gauss(0.35 if each else 0.75, 0.2))), each) for each in wrong]
 
 
-def test_runs_are_calibrated_on_the_agreement_of_their_debates(tmp_path: Path) -> None:
+def test_runs_are_calibrated_on_a_signal_that_all_debates_have(tmp_path: Path) -> None:
     debates = [
         transcript(f"q{n}", said=["Lake Baikal", "Lake Baikal" if n % 3 else "x"], consensus=None, answer="Lake Baikal")
         for n in range(20)
     ]
     arms = open_results([write_run(tmp_path / "run", *debates)])
-    made = calibrated(arms)
-    assert (made.run, made.tasks) == ("run", ("short_answer",))
+    made = calibrated(arms, "agreement_last")
+    assert (made.run, made.tasks, made.signal) == ("run", ("short_answer",), "agreement_last")
     assert made.points == (*[(0.5, False)] * 7, *[(1.0, False)] * 13)
+    with pytest.raises(UserError, match="signal 'support': 20 of 20 debates do not have it"):
+        calibrated(arms, "support")
+    with pytest.raises(UserError, match="unknown signal 'rank'; expected agreement_first"):
+        calibrated(arms, "rank")
     few = open_results([write_run(tmp_path / "few", *debates[1:])])
     with pytest.raises(UserError, match="19 questions with an answer"):
-        calibrated(few)
+        calibrated(few, "agreement_last")
 
 
 def test_the_tail_of_the_binomial_distribution_is_scipys() -> None:
@@ -68,15 +72,17 @@ def test_the_error_among_acted_answers_is_at_most_the_level_with_the_stated_prob
     assert exceeded <= 100 * delta + 2 * 3  # two standard deviations
 
 
-def test_the_agreement_of_a_split_and_of_a_consensus() -> None:
-    said = (["Baikal", "Tanganyika"], "Baikal"), (["Baikal", "Baikal"], "Baikal"), ([None, None], None)
-    debates = [transcript("a", said=each, consensus=None, answer=answer) for each, answer in said]
-    assert [agreement_share(each, TASK) for each in debates] == [0.5, 1.0, None]
+def test_signals_of_a_split_and_of_a_consensus() -> None:
+    split = signals(transcript("a", said=["Baikal", "Tanganyika"], consensus=False, answer="Baikal"), TASK)
+    agreed = signals(transcript("b", said=["Baikal", "Baikal"], consensus=True, answer="Baikal"), TASK)
+    assert (split["agreement_last"], split["judge"], agreed["agreement_last"], agreed["judge"]) == (0.5, 0, 1, 1)
+    assert {*split} <= {*SIGNALS}
+    assert signals(transcript("c", said=[None, None], consensus=None, answer=None), TASK) == {}
 
 
 def test_an_answer_below_the_threshold_is_deferred_with_its_reason() -> None:
     made = Calibration(
-        **DESCRIBED, points=(*[(1.0, False)] * 60, *[(0.5, True)] * 20),
+        **DESCRIBED, signal="agreement_last", points=(*[(1.0, False)] * 60, *[(0.5, True)] * 20),
     )  # fmt: skip
     settle = Deferring(level=0.05, calibration=made).settle(TASK)
     split = transcript("a", said=["Baikal", "Tanganyika"], consensus=False, answer="Baikal")
@@ -87,7 +93,7 @@ def test_an_answer_below_the_threshold_is_deferred_with_its_reason() -> None:
     assert deferred.deferral is not None
     assert deferred.deferral.answer == "Baikal"
     assert "at most 5 %" in deferred.deferral.reason
-    assert "agreement 0.50" in deferred.deferral.reason
+    assert "agreement_last 0.50" in deferred.deferral.reason
     assert settle(deferred) == deferred
 
 
@@ -99,7 +105,7 @@ def test_a_level_is_a_share(text: str) -> None:
 
 
 def test_a_level_that_cannot_be_shown_is_refused_before_any_call(tmp_path: Path) -> None:
-    made = Calibration(**DESCRIBED, points=tuple(points(random.Random(4), 40)))
+    made = Calibration(**DESCRIBED, signal="agreement_last", points=tuple(points(random.Random(4), 40)))
     file = tmp_path / "calibration.json"
     file.write_text(made.model_dump_json(), encoding="utf-8")
     with pytest.raises(UserError, match="40 questions are too few, at least 45 are needed"):

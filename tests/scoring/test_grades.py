@@ -13,7 +13,7 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.models.store import CallStore
 from madke.scoring.arms import Results, open_results
-from madke.scoring.scored import NO_GRADE, Grader, external_values, grade_results, scored_arm
+from madke.scoring.scored import NO_GRADE, Grader, external_values, grade_results, scored_arm, scores_by_dataset
 from tests.support.openai_server import chat, error, openai_server
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
@@ -137,3 +137,5 @@ def test_a_run_is_scored_with_the_graders_co2_and_what_it_lacks(tmp_path: Path) 
     assert (scores.co2_judge_grader.value, scores.co2_judge_grader.n) == (1.0, 2)
     assert scores.ungraded == 1
     assert scores.parse_failures["grade"].value == pytest.approx(1 / 3)
+    (alone,) = scores_by_dataset(results).values()
+    assert alone.co2_judge_grader == scores.co2_judge_grader

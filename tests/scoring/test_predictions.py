@@ -117,6 +117,7 @@ def test_answers_that_are_none_of_their_task_are_said(tmp_path: Path, caplog: py
         ({"answer": "x"}, "id: Field required"),
         ({"id": "1"}, "expected one of 'answer' and 'output', found neither"),
         ({"id": "1", "answer": "x", "output": "x"}, "expected one of 'answer' and 'output', found both"),
+        ('{"id": "1", "answer": NaN}', "answer: expected a text or a finite number, found nan"),
         ({"id": "1", "answer": ["x"]}, "answer: "),
         ({"id": "1", "answer": "x", "repeat": -1}, "repeat: "),
         ({"id": "9", "answer": "x"}, "found question id '9', which is not among the 3 questions of the data"),

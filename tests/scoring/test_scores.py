@@ -57,6 +57,7 @@ def test_failed_questions_are_in_no_mean_and_bound_the_score() -> None:
     )
     assert (scores.questions, scores.failed, scores.correct.n) == (3, 1, 2)
     assert scores.correct.value == 0.5
+    assert scores.correct_if_failed == (pytest.approx(1 / 3), pytest.approx(2 / 3))
 
 
 def test_given_stances_are_nobodys_replies() -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from madke.core.errors import UserError
 from madke.core.transcript import Transcript
+from madke.report.human_grades import grader_agreement
 from madke.scoring.arms import Results, open_results
-from madke.scoring.scored import Grader, ask_outside, external_values
+from madke.scoring.scored import Grader, ask_outside, external_values, graders_of
 from tests.scoring.test_grades import answer_in
 from tests.support.cli import madke, refused
 from tests.support.openai_server import chat, openai_server
@@ -71,3 +73,26 @@ def test_a_cost_limit_needs_the_price_of_the_grader(tmp_path: Path) -> None:
     (one,) = arms(tmp_path, one={"q0": BAIKAL})
     assert "--max-cost needs the price" in refused("score", one.path, "--grader", "openai/gpt-4o", "--max-cost", "1")
     assert "--max-cost need --grader" in refused("score", one.path, "--max-cost", "1")
+
+
+def test_two_graders_are_compared_and_the_first_is_the_score(tmp_path: Path) -> None:
+    answers = {"q0": BAIKAL, "q1": TANGANYIKA, "q2": BAIKAL + "!", "q3": TANGANYIKA + "?"}
+    (one,) = arms(tmp_path, one=answers)
+
+    def two(body: dict[str, Any], _: int) -> Any:
+        right = answer_in(body).startswith(BAIKAL)
+        return chat(f"[{right or body['model'] == 'kind'}]")
+
+    with openai_server(two) as server:
+        ask_outside([one], graders_of("openai/strict, openai/kind", base_url=server.url))
+    found = external_values(one)
+    assert [*found] == ["grader", "grader:openai/kind"]
+    assert sum(found["grader"].values()) == 2
+    # A grader that calls everything right agrees no better than chance.
+    assert [*map(str, grader_agreement([one]))] == ["openai/strict and openai/kind, right: kappa 0.00, n = 4"]
+
+
+@pytest.mark.parametrize("models", ["", "a,", "openai/a,openai/a"])
+def test_graders_are_different_models(models: str) -> None:
+    with pytest.raises(UserError, match="--grader"):
+        graders_of(models)

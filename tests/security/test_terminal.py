@@ -193,6 +193,7 @@ STRANGERS = {
     "report of a question that is not there": ("report", "A", "--question", "x"),
     "report as a page": ("report", "A", "--out", "PAGE"),
     "score with details": ("score", "A", "B", "--details"),
+    "score by dataset": ("score", "A", "--by-dataset"),
     "score of a broken run": ("score", "BROKEN"),
     "compare": ("compare", "A", "B"),
     "annotate": ("annotate", "sample", "A", "--out", "SHEET"),

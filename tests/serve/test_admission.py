@@ -43,6 +43,21 @@ def is_idle(server: Serving) -> bool:
     return (server.debates.turns, server.debates.running) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("name", "echoed"),
+    [("фы", "%D1%84%D1%8B"), ("a\r\nset-cookie: b", "a%0D%0Aset-cookie%3A%20b"), ("x" * 5000, "x" * 1000 + "...")],
+)
+def test_the_name_of_a_field_never_costs_an_answer_or_a_place(
+    name: str, echoed: str, upstream: Upstream, tmp_path: Path
+) -> None:
+    with serving(tmp_path, upstream, run={"concurrency": 1}, queue=1) as server:
+        for _ in range(3):  # more than the places
+            status, headers, content = sent(server, {**BODY, name: 1})
+            assert (status, headers["x-madke-ignored"]) == (200, echoed)
+            assert json.loads(content)["choices"][0]["message"]["content"] == "Author 1"
+            wait_for(lambda: is_idle(server))
+
+
 SURROGATES = [
     (b"/v1/chat/completions", b'{"model":"madke","messages":[{"role":"user","content":"x \\ud800"}]}'),
     (b"/page/debates", b'{"protocol":"madke","question":"x","instructions":"\\ud800"}'),

@@ -159,7 +159,7 @@ def test_a_passage_is_cited_in_the_text_and_as_an_annotation(upstream: Upstream,
 
 def test_settings_of_the_protocol_stay_its_own(upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path, upstream) as server:
-        server.client().chat.completions.create(
+        raw = server.client().chat.completions.with_raw_response.create(
             model="madke",
             messages=[{"role": "user", "content": "Who wrote book 1?"}],
             temperature=1.9,
@@ -168,6 +168,7 @@ def test_settings_of_the_protocol_stay_its_own(upstream: Upstream, tmp_path: Pat
             tools=[{"type": "function", "function": {"name": "f"}}],  # Open WebUI always offers some
             extra_body={"top_k": 3},
         )
+    assert raw.headers["x-madke-ignored"].split(", ") == ["seed", "temperature", "tools", "top_p", "top_k"]
     assert {seen.body["temperature"] for seen in upstream.server.requests} == {0.5}
     assert not any("top_p" in seen.body or seen.body["seed"] == 7 for seen in upstream.server.requests)
 
@@ -193,6 +194,7 @@ def test_neutral_values_are_accepted(upstream: Upstream, tmp_path: Path) -> None
             **neutral,
         )
     assert raw.parse().choices[0].message.content == "Author 1"
+    assert "x-madke-ignored" not in raw.headers
     assert upstream.stages.count("judge") == 1
 
 
@@ -200,8 +202,10 @@ def test_neutral_values_are_accepted(upstream: Upstream, tmp_path: Path) -> None
     ("fields", "param"),
     [
         ({"n": 2}, "n"),
+        ({"n": True}, "n"),
         ({"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "required"}, "tool_choice"),
         ({"logprobs": True}, "logprobs"),
+        ({"presence_penalty": 0.5}, "presence_penalty"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"messages": []}, "messages"),
@@ -232,6 +236,16 @@ def test_an_unknown_model_is_not_found(upstream: Upstream, tmp_path: Path) -> No
     assert refused.value.code == "model_not_found"
 
 
+def test_an_alias_is_another_name_of_a_protocol(upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream, aliases={"gpt-4o": "madke"}) as server:
+        completion = asked(server, model="gpt-4o")
+        assert [model.id for model in server.client().models.list()] == ["madke", "gpt-4o"]
+        assert server.client().models.retrieve("gpt-4o").id == "gpt-4o"
+    assert (completion.model, completion.choices[0].message.content) == ("gpt-4o", "Author 1")
+    (run,) = tmp_path.glob("*/run.json")
+    assert run.parent.name.startswith("madke-")
+
+
 def test_other_apis_of_openai_are_not_found_and_the_error_says_what_is(upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path, upstream) as server:
         with pytest.raises(openai.NotFoundError, match="chat completions only") as refused:
@@ -244,7 +258,12 @@ def test_other_apis_of_openai_are_not_found_and_the_error_says_what_is(upstream:
 
 @pytest.mark.parametrize(
     ("fields", "text", "reason"),
-    [({"max_tokens": 1}, "Auth", "length"), ({"max_completion_tokens": 100}, "Author 1", "stop")],
+    [
+        ({"max_tokens": 1}, "Auth", "length"),
+        ({"max_completion_tokens": 100}, "Author 1", "stop"),
+        ({"stop": "or"}, "Auth", "stop"),
+        ({"stop": ["1", "thor"]}, "Au", "stop"),
+    ],
 )
 def test_the_clients_limits_bound_the_final_text_only(
     fields: dict[str, Any], text: str, reason: str, upstream: Upstream, tmp_path: Path

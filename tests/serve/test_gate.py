@@ -155,6 +155,8 @@ def test_beyond_the_queue_clients_are_told_to_come_back(tmp_path: Path) -> None:
         (["--protocols", "cot", "--cast", "judge=offline"], "no served protocol has this role"),
         (["--protocols", "cot", "--set", "rounds=x"], "rounds"),
         (["--set", "rounds=x"], "rounds"),
+        (["--protocols", "cot", "--alias", "gpt-4o=madk"], "--alias gpt-4o=madk: unknown protocol 'madk'"),
+        (["--protocols", "cot", "--alias", "gpt-4o"], "expected NAME=PROTOCOL"),
         (["--protocols", "cot,per-document", "--sources", THREE], "protocol 'per-document' cannot be served: --set"),
         (["--protocols", "per-document", "--sources", THREE], "needs a debater for each of up to 15 passages"),
     ],

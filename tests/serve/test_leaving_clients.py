@@ -62,6 +62,17 @@ def test_a_client_that_is_killed_ends_its_debate_and_pays_nothing_twice(stream: 
         assert len(upstream.calls) == len({*upstream.calls}) == 4, "the debate goes on where it was"
 
 
+def test_a_client_that_comes_back_at_once_joins_the_calls_under_way(tmp_path: Path) -> None:
+    with endpoint(seconds=0.6) as upstream, serving(tmp_path, upstream) as server:
+        connection = server.ask(QUESTION)
+        wait_for(lambda: len(upstream.began) == 2)
+        kill(connection)
+        wait_for(lambda: server.debates.running == 0, seconds=1)
+        assert answered(server) == "Author 1"
+        assert len(upstream.calls) == len({*upstream.calls}) == 4
+        assert stored(tmp_path) == 4
+
+
 def test_an_sdk_that_times_out_and_retries_pays_nothing_twice(tmp_path: Path) -> None:
     with endpoint(seconds=0.5) as upstream, serving(tmp_path, upstream, sources=Shelf()) as server:
         client = server.client(timeout=0.8, max_retries=8)

@@ -59,8 +59,19 @@ def command(out: Path, upstream: Upstream, *program: str) -> list[str]:
     entry = f"{{base_url: '{upstream.server.url}', key: OPENAI_API_KEY, prefix: 'off'}}"
     (out.parent / "models.yaml").write_text(f"m: {entry}\n")
     model = ["-m", "m"]
-    own = ["--protocols", "madke,cot", "--set", "judge_asked=always"]
-    return [*(program or [str(installed())]), "serve", "--mcp", "--out", str(out), *model, *own, *shelf]
+    return [
+        *(program or [str(installed())]),
+        "serve",
+        "--mcp",
+        "--out",
+        str(out),
+        *model,
+        "--protocols",
+        "madke,cot",
+        "--set",
+        "judge_asked=always",
+        *shelf,
+    ]
 
 
 def environment(out: Path) -> dict[str, str]:
@@ -147,7 +158,7 @@ def test_a_debate_with_its_progress_citations_and_transcript(door: Door) -> None
 
     async def ask(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert tools.keys() == {"debate"}
+        assert tools.keys() == {"debate", "search"}
         description = tools["debate"].description or ""
         assert "Protocols: madke, cot" in description
         assert "Sources: shelf, broken" in description
@@ -178,6 +189,24 @@ def test_a_debate_with_its_progress_citations_and_transcript(door: Door) -> None
     assert len(door.upstream.began) == 12, "11 for the first question, 1 for the second"
 
 
+def test_a_search(door: Door) -> None:
+    async def ask(client: Client) -> None:
+        result = await client.call_tool("search", {"query": "books", "k": 1})
+        found = result.structured_content
+        assert found["failed"] == {"broken": "the shelf fell ? down"}
+        assert found["passages"] == [
+            {"title": "A book", "text": "It has an author. Author 1 wrote it.", "address": None, "source": "shelf"}
+        ]
+        both = await client.call_tool("search", {"query": "books", "sources": ["shelf"]})
+        assert [each["address"] for each in both.structured_content["passages"]] == [None, "https://example.org/b"]
+        failed = await client.call_tool("search", {"query": "books", "sources": ["broken"]})
+        assert reason(failed).endswith("broken: the shelf fell ? down")
+
+    door.use(ask)
+    assert door.upstream.calls == []
+    assert not any(door.out.glob("madke-*")), "a search belongs to no run"
+
+
 def test_mistakes_are_tool_errors_in_one_sentence(door: Door) -> None:
     mistakes: list[tuple[str, dict[str, Any], str]] = [
         ("debate", {"question": QUESTION, "protocol": "madk"}, "unknown protocol 'madk'; did you mean 'madke'? known"),
@@ -186,6 +215,8 @@ def test_mistakes_are_tool_errors_in_one_sentence(door: Door) -> None:
         ("debate", {"question": QUESTION, "sources": ["x=os:listdir"]}, "unknown source 'x=os:listdir'; known"),
         ("debate", {"question": ""}, "at least 1 character"),
         ("debate", {}, "Field required"),
+        ("search", {"query": "books", "sources": ["/etc"]}, "unknown source '/etc'; known"),
+        ("search", {"query": "books", "k": 51}, "less than or equal to 50"),
     ]
 
     async def ask(client: Client) -> None:

@@ -41,7 +41,12 @@ def test_a_setting_is_set_in_the_protocols_that_have_it(tmp_path: Path) -> None:
         "serve",
         "--out",
         tmp_path / "served",
-        *["--port", "0", "--protocols", "madke,cot", "--set", "judge_asked=always"],
+        "--port",
+        "0",
+        "--protocols",
+        "madke,cot",
+        "--set",
+        "judge_asked=always",
     )
     with started(*both) as process:
         assert process.stderr is not None

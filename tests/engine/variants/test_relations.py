@@ -18,7 +18,7 @@ from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
 from madke.data import FirstRounds
-from madke.engine.deferral import agreement_share
+from madke.engine.deferral import signals
 from madke.engine.variant import load_variant
 from madke.models.store import call_key
 from madke.tasks import TASKS
@@ -65,7 +65,7 @@ def test_the_agreement_of_an_adaptive_vote_is_that_of_all_samples(pool: Knowledg
     agreement = transcript.agreement
     assert agreement is not None
     assert (agreement.outcome, agreement.by, agreement.dissent) == ("split", "vote", ("Debater 2",))
-    assert agreement_share(transcript, TASKS["short_answer"]) == 0.75
+    assert signals(transcript, TASKS["short_answer"])["agreement_last"] == 0.75
 
 
 def test_protocols_with_a_common_beginning_share_its_calls(pool: KnowledgePool) -> None:
