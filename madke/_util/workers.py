@@ -7,16 +7,19 @@ import ctypes
 import logging
 import multiprocessing
 import os
+import pickle
 import signal
 import socket
 import sys
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
-from typing import Any, Protocol, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout, suppress
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeVar, cast
 
 from madke._util.assets import require
 from madke.core.errors import UserError
@@ -51,41 +54,80 @@ def open_workers(processes: int) -> AbstractContextManager[Workers]:
 @contextmanager
 def _local_workers(processes: int) -> Iterator[Workers]:
     # A process with a JVM or torch threads must not fork.
-    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _started)
+    context = multiprocessing.get_context("spawn")
+    started = []
+    workers = _Processes(processes)
     try:
-        yield _Processes(pool, 2 * processes)
+        for _ in range(processes):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs,), daemon=True)
+            process.start()
+            theirs.close()
+            started.append(process)
+            workers.idle.put(ours)
+        yield workers
     finally:
-        for process in list((pool._processes or {}).values()):
-            process.kill()  # what it was doing is not wanted any more
-        pool.shutdown(cancel_futures=True)
+        for process in started:
+            process.kill()  # it has no unfinished work now
+        workers.threads.shutdown(cancel_futures=True)
+        for process in started:
+            process.join()
 
 
 class _Processes:
-    def __init__(self, pool: ProcessPoolExecutor, ahead: int) -> None:
-        self._pool = pool
-        self._ahead = ahead
+    """Processes, each with its own pipe and waiting thread, so that one may be killed while it sends a result."""
+
+    def __init__(self, count: int) -> None:
+        self.idle: SimpleQueue[Connection] = SimpleQueue()
+        self.threads = ThreadPoolExecutor(count)
+        self._count = count
 
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         waiting: deque[Future[R]] = deque()
         try:
             for task in tasks:
-                waiting.append(self._pool.submit(function, task))
-                if len(waiting) >= self._ahead:
+                waiting.append(self.threads.submit(self._run, function, task))
+                if len(waiting) >= 2 * self._count:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
-        except BrokenProcessPool:
-            resume = "finished work is kept; run the same command again to resume"
-            raise UserError(f"a worker process ended abruptly, perhaps because memory ran out; {resume}") from None
         finally:
             for future in waiting:
                 future.cancel()
 
+    def _run(self, function: Callable[[T], R], task: T) -> R:
+        pipe = self.idle.get()
+        try:
+            pipe.send_bytes(pickle.dumps((function, task), pickle.HIGHEST_PROTOCOL))
+            answer = pipe.recv_bytes()
+        except (EOFError, OSError):
+            resume = "finished work is kept; run the same command again to resume"
+            raise UserError(f"a worker process ended abruptly, perhaps because memory ran out; {resume}") from None
+        finally:
+            self.idle.put(pipe)
+        done, value = pickle.loads(answer)
+        if not done:
+            raise value
+        return cast(R, value)
 
-def _started() -> None:
-    """In a new worker process."""
+
+def _serve(pipe: Connection) -> None:
+    """Answer requests from the pipe until the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and kills this process
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(EOFError, OSError):
+        while True:
+            pipe.send_bytes(_answer(pipe.recv_bytes()))
+
+
+def _answer(request: bytes) -> bytes:
+    """A task's pickled result, or its exception with this process's traceback as a note."""
+    try:
+        function, task = pickle.loads(request)
+        return pickle.dumps((True, function(task)), pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # noqa: BLE001
+        error.add_note(f"in a worker process:\n{traceback.format_exc()}")
+        return pickle.dumps((False, error))
 
 
 def _end_with_parent() -> None:

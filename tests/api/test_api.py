@@ -203,6 +203,8 @@ def test_what_cannot_be_asked_is_told(tmp_path: Path) -> None:
         madke.run([{"id": "a", "question": text} for text in ("Why?", "Who?")], model=Counting())
     with pytest.raises(madke.UserError, match="no questions were given"):
         madke.run([], model=Counting())
+    with pytest.raises(madke.UserError, match="question 1: unknown field 'anwser'; did you mean 'answer'"):
+        madke.run([{"question": "Why?", "anwser": "so"}], model=Counting())
     with pytest.raises(madke.UserError, match="'wiki' would be the shipped sample"):
         madke.run(["Why?"], model=Counting())
     with pytest.raises(madke.UserError, match="two models have the name 'counting'"):

@@ -28,6 +28,10 @@ def lines(*items: Any) -> Any:
         (lines(GOOD, {"id": "q1"}), "data.jsonl:2: expected a field 'question', 'query' or 'prompt', found 'id'"),
         (lines(GOOD, GOOD), "data.jsonl:2: id 'q0' is already on line 1"),
         (lines({**GOOD, "task": "clam"}), "data.jsonl:1: unknown task 'clam'; did you mean 'claim'?"),
+        (
+            lines({"question": "?", "golden_anwser": []}),
+            "unknown field 'golden_anwser'; did you mean 'golden_answers'?",
+        ),
         (lines({**GOOD, "question": ["x"]}), "data.jsonl:1: 'question' is ['x']; expected a text"),
         (lines({**GOOD, "golden_answers": {}}), "data.jsonl:1: 'golden_answers' is {}; expected a text"),
         (

@@ -1,13 +1,14 @@
 """Folders of documents as sources: ranked by BM25, and by vectors where an encoder is installed.
 
 The cache has a folder for each folder of documents, with a file of passages and one of vectors for each document, by
-its name and content, so that only new and changed documents are parsed. Each file is written at once: an interrupted
-refresh continues where it stopped. A source holds all passages in memory and is not affected by a refresh of another
-process.
+its name and content. A document whose size and time are unchanged is not opened; one with other times and the same
+content is not parsed. Each file is written at once, so an interrupted refresh continues where it stopped. A source
+holds all passages in memory and is not affected by a refresh of another process.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import stat
@@ -35,6 +36,8 @@ _log = logging.getLogger(__name__)
 
 READING_RULES = 3
 """Version of the rules of reading, which is a part of fingerprints."""
+_FILES = "files.json"
+"""Name of a document -> its size, time and SHA-256 when it was read."""
 _ENCODED_AT_ONCE = 512
 """Passages; those of one document are encoded together."""
 
@@ -47,6 +50,8 @@ class FoundFile(NamedTuple):
     """Relative to the folder, with ``/``; printable."""
     problem: str = ""
     """Why it is not read; empty for a document."""
+    size: int = 0
+    mtime_ns: int = 0
 
 
 class _Document(BaseModel, frozen=True):
@@ -147,37 +152,46 @@ def _name(encoder: Encoder) -> str:
 
 def _refreshed(folder: Path, files: Sequence[FoundFile], cache: Path) -> list[_Document]:
     """The documents of these files, in order of their names; reads new and changed ones, and forgets those gone."""
-    documents: list[_Document] = []
-    changed: list[tuple[FoundFile, _Document]] = []
+    known: dict[str, list[Any]] = {}
+    with suppress(OSError, ValueError):
+        known = json.loads((cache / _FILES).read_bytes())
+    documents: dict[str, _Document] = {}
+    changed: list[FoundFile] = []
     for file in files:
-        try:
-            document = _Document(name=file.name, content=fingerprint(file.path))
-        except UserError as error:  # the next refresh tries again, also if only its permissions change
-            problem = str(error).removeprefix(f"{file.path}: ")
-            documents.append(_Document(name=file.name, content="", problem=problem))
-            continue
-        cached = document.cached(cache)
-        if cached is None:
-            changed.append((file, document))
+        size, mtime_ns, content = known.get(file.name, (0, 0, ""))
+        unchanged = (size, mtime_ns) == (file.size, file.mtime_ns)
+        if unchanged and (cached := _Document(name=file.name, content=content).cached(cache)):
+            documents[file.name] = cached
         else:
-            documents.append(cached)
+            changed.append(file)
     if changed:
         _log.warning("reading %d new or changed of %d documents in %s", len(changed), len(files), folder)
     with closing(BoundedReader()) as reader:
-        for file, document in changed:
-            read: dict[str, Any]
+        for file in changed:
             try:
-                found = reader.read(file.path, file.name)
-                read = {"pages": found.pages, "note": found.note, "passages": tuple(found.passages)}
-            except Unreadable as error:
-                read = {"problem": str(error)}
-            documents.append(document := document.model_copy(update=read))
-            write_file(document.path(cache), document.model_dump_json().encode())
-    paths = {document.path(cache).stem for document in documents}
+                document = _Document(name=file.name, content=fingerprint(file.path))
+            except UserError as error:  # the next refresh tries again, also if only its permissions change
+                problem = str(error).removeprefix(f"{file.path}: ")
+                documents[file.name] = _Document(name=file.name, content="", problem=problem)
+                continue
+            cached = document.cached(cache)
+            if cached is None or cached.problem:
+                try:
+                    found = reader.read(file.path, file.name)
+                    read = {"pages": found.pages, "note": found.note, "passages": tuple(found.passages)}
+                except Unreadable as error:
+                    read = {"problem": str(error)}
+                cached = document.model_copy(update=read)
+                write_file(cached.path(cache), cached.model_dump_json().encode())
+            documents[file.name] = cached
+            known[file.name] = [file.size, file.mtime_ns, document.content]
+    kept = {name: known[name] for name in documents if name in known}
+    write_file(cache / _FILES, json.dumps(kept).encode())
+    paths = {document.path(cache).stem for document in documents.values()}
     for path in cache.glob("*.*"):
-        if path.is_file() and path.name.partition(".")[0] not in paths:
+        if path.name != _FILES and path.is_file() and path.name.partition(".")[0] not in paths:
             path.unlink()
-    return sorted(documents, key=lambda document: document.name)
+    return [documents[name] for name in sorted(documents)]
 
 
 def _vectors(folder: Path, documents: Sequence[_Document], encoder: Encoder, cache: Path) -> Any:
@@ -250,4 +264,4 @@ def _found(path: Path, name: str, status: os.stat_result) -> FoundFile:
         problem = f"unknown type {path.suffix or 'without an ending'}"
     else:
         problem = missing_reader(path.name)
-    return FoundFile(path, name, problem)
+    return FoundFile(path, name, problem, status.st_size, status.st_mtime_ns)
