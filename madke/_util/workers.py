@@ -1,6 +1,7 @@
-"""Run a function over tasks in this process or in several, and connect to a Ray cluster.
+"""Run a function over tasks in this process, in several processes, or on a Ray cluster.
 
-The function takes one task and writes no files. Tasks and results are pickled.
+The function takes one task and writes no files. Tasks and results are pickled, and only the calling process writes
+files, so a cluster needs a shared disk only for what the function reads.
 """
 
 import ctypes
@@ -17,15 +18,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout, suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
-from madke._util.assets import require
+from madke._util.assets import require, versions
 from madke.core.errors import UserError
 
 T = TypeVar("T")
 R = TypeVar("R")
+H = TypeVar("H")
+
+Engine = Literal["local", "ray"]
 
 
 class Workers(Protocol):
@@ -46,9 +51,38 @@ class InProcess:
         return map(function, tasks)
 
 
-def open_workers(processes: int) -> AbstractContextManager[Workers]:
-    """Open so many worker processes for a ``with`` block; they end with the block. One: this process does the work."""
-    return nullcontext(InProcess()) if processes == 1 else _local_workers(processes)
+def in_order(
+    submit: Callable[[T], H], result: Callable[[H], R], tasks: Iterable[T], *, ahead: int, cancel: Callable[[H], object]
+) -> Iterator[R]:
+    """Submit at most ``ahead`` tasks at once and yield their results in order; on exit, cancel the rest."""
+    waiting: deque[H] = deque()
+    try:
+        for task in tasks:
+            waiting.append(submit(task))
+            if len(waiting) >= ahead:
+                yield result(waiting.popleft())
+        while waiting:
+            yield result(waiting.popleft())
+    finally:
+        for handle in waiting:
+            cancel(handle)
+
+
+def open_workers(
+    engine: Engine, *, processes: int | None = None, address: str | None = None, gpus: bool = False
+) -> AbstractContextManager[Workers]:
+    """Open workers for a ``with`` block; they end with the block.
+
+    Args:
+        engine: ``local``: this process or several. ``ray``: a Ray cluster.
+        processes: Number of processes for the engine ``local``; None: this process does the work.
+        address: ``HOST:PORT`` of the cluster's head, or ``auto``; None: that of ``RAY_ADDRESS``, or a new cluster.
+        gpus: For functions that use a GPU, or all cores without one. On a cluster, each task gets a GPU or, if there
+            are none, as many CPUs as the smallest node has. If False, each task gets one CPU.
+    """
+    if engine == "ray":
+        return _ray_workers(address, gpus=gpus)
+    return nullcontext(InProcess()) if processes is None else _local_workers(processes)
 
 
 @contextmanager
@@ -83,17 +117,10 @@ class _Processes:
         self._count = count
 
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
-        waiting: deque[Future[R]] = deque()
-        try:
-            for task in tasks:
-                waiting.append(self.threads.submit(self._run, function, task))
-                if len(waiting) >= 2 * self._count:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        def submit(task: T) -> Future[R]:
+            return self.threads.submit(self._run, function, task)
+
+        return in_order(submit, Future.result, tasks, ahead=2 * self._count, cancel=Future.cancel)
 
     def _run(self, function: Callable[[T], R], task: T) -> R:
         pipe = self.idle.get()
@@ -137,8 +164,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-# A Ray cluster: this process must run on one of its nodes. All need the same versions of madke and its
-# extras.
+# A Ray cluster: this process must run on one of its nodes. The bytes of a result depend on the versions of madke and
+# its extras, which must be the same on all nodes, and on the number of threads; a task has as many threads as CPUs.
 
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 _ENOUGH = 512
@@ -162,10 +189,18 @@ def _fault_signals_kept() -> Iterator[None]:
             libc.sigaction(int(number), action, None)
 
 
+_RETRIES = 3
+"""Retries of a task whose worker or node was lost; limited, since the task itself may kill its worker."""
 _SECONDS = 5.0
 """How long to wait for a connection to the cluster's head; Ray itself tries for two minutes."""
 # The first avoids Ray's warning that a later version will hide GPUs; the second turns off usage reports.
 _SETTINGS = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+@contextmanager
+def _ray_workers(address: str | None, *, gpus: bool) -> Iterator[Workers]:
+    with connected(address) as ray:
+        yield _Cluster(ray, gpus=gpus)
 
 
 @contextmanager
@@ -249,3 +284,30 @@ def _check_answers(address: str) -> None:
     except (OSError, OverflowError, ValueError) as error:
         why = f"no answer ({error}); expected HOST:PORT of its head, for instance 10.0.0.1:6379, or auto"
         raise UserError(f"Ray cluster at {address}: {why}") from None
+
+
+class _Cluster:
+    def __init__(self, ray: Any, *, gpus: bool) -> None:
+        self._ray = ray
+        self._needs, self._slots = {"num_cpus": 1, "num_gpus": 1}, int(ray.cluster_resources().get("GPU", 0))
+        if not (gpus and self._slots):
+            cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+            each = min((count for count in cpus if count), default=1) if gpus else 1
+            self._needs, self._slots = {"num_cpus": each}, sum(count // each for count in cpus)
+
+    def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+        pickled = self._ray.cloudpickle.dumps(function)
+        check = same_versions(versions())
+        loaded: list[Callable[[T], R]] = []
+
+        # Sent once to each worker.
+        @self._ray.remote(max_retries=_RETRIES, **self._needs)  # type: ignore[untyped-decorator]
+        def work(task: T) -> R:
+            if not loaded:
+                check()
+                loaded.append(pickle.loads(pickled))
+            return loaded[0](task)
+
+        # A result stays on its node until it is fetched here; if it is lost, Ray runs the task again.
+        result, cancel = partial(fetched, self._ray), partial(self._ray.cancel, force=True)
+        return in_order(work.remote, result, tasks, ahead=2 * max(1, self._slots), cancel=cancel)

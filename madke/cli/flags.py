@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -101,6 +101,9 @@ PoolFiles = Annotated[
 Qrels = Annotated[Path, option("Judgements: which passages are relevant, see below.", "FILE")]
 Depths = Annotated[str, option("Numbers of first passages to measure.", "N,N", names="--k")]
 Relevance = Annotated[int, option("Lowest relevance that counts.", "N", names="--relevance", min=1)]
+EngineOption = Annotated[
+    Literal["local", "ray"], option("This machine, or the Ray cluster at RAY_ADDRESS.", panel=CLUSTER)
+]
 
 
 def request_options(

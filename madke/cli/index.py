@@ -27,6 +27,7 @@ def passages(
     out: Annotated[Path, option("Folder to make. The same command resumes it.", "DIR")],
     words: Annotated[int, option("Words per passage; the last one of a page may have fewer.", "N", min=1)] = 100,
     processes: Annotated[int | None, option("Worker processes. Default: one per core.", "N", min=1)] = None,
+    engine: flags.EngineOption = "local",
 ) -> None:
     """Split Wikipedia into passages of 100 words, as DPR does, for `madke index build`."""
     import os
@@ -37,10 +38,14 @@ def passages(
     from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST
     from madke.retrieval.passages import build_passages
 
+    if engine == "ray" and processes is not None:
+        raise UserError("--processes needs --engine local; a Ray cluster uses all its cores")
+    if engine == "local":
+        processes = processes or os.cpu_count() or 1
     earlier = read_folder(out) if (out / PASSAGES_MANIFEST).is_file() else None
     with (
         resumable(),
-        open_workers(processes or os.cpu_count() or 1) as workers,
+        open_workers(engine, processes=None if processes == 1 else processes) as workers,
         status_line() as show,
     ):
         manifest = build_passages(
@@ -118,6 +123,7 @@ def build(
     faiss: Annotated[
         Literal["flat", "sq8", "hnsw", "ivfpq"] | None, option("Type of FAISS index. Default: flat.", panel=_DENSE)
     ] = None,
+    engine: flags.EngineOption = "local",
 ) -> None:
     """Build an index of a corpus.
 

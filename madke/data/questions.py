@@ -3,6 +3,7 @@
 :class:`Columns` tells which columns mean what, and what was understood of a file.
 """
 
+import difflib
 import json
 import logging
 import math
@@ -51,6 +52,15 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 """Field of a question -> the names of its column, the first one preferred. Only letters and digits are compared."""
 
 _CONTEXTS = ("contexts", "retrieved_contexts", "retrieval_context")
+_SUGGESTED = {
+    "question": ("question", "query", "prompt"),
+    "answers": ("golden_answers", "answers", "answer", "ground_truth", "expected_output"),
+    "choices": ("choices",),
+    "instructions": ("instructions",),
+    "metadata": ("metadata",),
+}
+"""Field -> the names of which a column may be a misspelling."""
+_ALIKE = 0.8
 _SHOWN = 8
 
 _WRONG = re.compile("(incorrect|wrong|false).*answers?")
@@ -86,6 +96,8 @@ class Found:
     """Columns of wrong answers."""
     options: tuple[str, ...] = ()
     """Columns with one option each, in order, of a file without a column of ``choices``."""
+    said: tuple[str, ...] = ()
+    """Columns that hold what a system said."""
     unused: tuple[str, ...] = ()
 
 
@@ -107,16 +119,16 @@ class Columns:
         self.given = {_FIELD_OF[_plain(name)]: column for name, column in self.given.items()}
 
     def is_header(self, row: Row) -> bool:
-        """Whether the keys of a row are names of columns and not data; UserError as for `find`."""
+        """Whether the keys of a row are names of columns, perhaps misspelt, and not data; UserError as for `find`."""
         names = {*map(_plain, row.fields)}
         named = {_plain(column) for column in self.given.values()}
-        if not names & (_FIELD_OF.keys() | named):
+        if not names & (_FIELD_OF.keys() | named) and not any(_meant(name, _SUGGESTED) for name in names):
             return False
         self.find(row)
         return True
 
     def find(self, row: Row) -> Found:
-        """The columns of the row; UserError without a question."""
+        """The columns of the row; UserError without a question, or with a misspelt name."""
         keys = tuple(row.fields)
         if keys not in self.found:
             self.found[keys] = self._find(row, keys)
@@ -142,38 +154,46 @@ class Columns:
             golds += [name for name in keys if _FIELD_OF.get(_plain(name)) == "aliases" and name not in golds]
         options = () if "choices" in names else _option_columns(row, keys)
         rest = [name for name in keys if str(name).strip() and name not in (*names.values(), *golds, *options)]
+        missing = [key for key in _SUGGESTED if key not in names and not (key == "answers" and golds)]
+        for name in rest:
+            if _plain(name) not in _FIELD_OF and (meant := _meant(name, missing)):
+                raise row.error(f"unknown field {short(name)}; did you mean {meant!r}?")
         wrong = tuple(name for name in rest if _WRONG.fullmatch(_plain(name)))
         return Found(
             names=names,
             golds=tuple(golds),
             wrong=wrong,
             options=options,
-            unused=tuple(name for name in rest if name not in wrong),
+            said=tuple(name for name in rest if name in said),
+            unused=tuple(name for name in rest if name not in said and name not in wrong),
         )
 
     def _without_question(self, keys: Sequence[str]) -> str:
         if "question" in self.given:
             return f"expected the column {self.given['question']!r} that --columns names, found {_listed(keys)}"
+        hint = "; did you mean 'question'?" if any(_meant(name, ["question"], 0.6) for name in keys) else ""
         how = f"; say which column is which, for example {naming(keys)}" if keys else ""
         listed = ", ".join(short(name) for name in keys[:_SHOWN]) or "nothing"
-        return f"expected a field 'question', 'query' or 'prompt', found {listed}{how}"
+        return f"expected a field 'question', 'query' or 'prompt', found {listed}{hint}{how}"
 
     def line(self, questions: Sequence[Question], repeated: int) -> str:
         """What was understood, in one line, of these questions, of which some repeat the text of another."""
         found = self.found.values()
-        used = {key: _listed(each.names[key] for each in found if key in each.names) for key in COLUMNS}
-        golds = _listed(name for each in found for name in each.golds)
+        used: dict[str, list[str]] = {key: [each.names[key] for each in found if key in each.names] for key in COLUMNS}
+        used["answers"] = [name for each in found for name in each.golds]
+        used["choices"] += [name for each in found for name in each.options]
+        used["wrong answers"] = [name for each in found for name in each.wrong]
+        used["taken for what a system said:"] = [name for each in found for name in each.said]
+        used["not used:"] = [name for each in found for name in each.unused]
         parts = [
-            f"question from {used['question']}",
-            f"answers from {golds}" if golds else "no answers (--columns answers=NAME)",
-            f"ids from {used['id']}" if used["id"] else "ids made from the text",
+            f"question from {_listed(used['question'])}",
+            f"answers from {_listed(used['answers'])}" if used["answers"] else "no answers (--columns answers=NAME)",
+            f"ids from {_listed(used['id'])}" if used["id"] else "ids made from the text",
         ]
-        used["choices"] = used["choices"] or _listed(name for each in found for name in each.options)
-        used["wrong answers"] = _listed(name for each in found for name in each.wrong)
-        parts += [f"{key} from {used[key]}" for key in ("choices", "wrong answers", "task", "metadata") if used[key]]
+        for key in ("choices", "wrong answers", "task", "metadata"):
+            parts += [f"{key} from {_listed(used[key])}"] if used[key] else []
         parts += [f"{repeated:,} with the text of an earlier question"] if repeated else []
-        unused = _listed(name for each in found for name in each.unused)
-        parts += [f"not used: {unused}"] if unused else []
+        parts += [f"{key} {_listed(used[key])}" for key in (*used,) if key.endswith(":") and used[key]]
         return f"{counts(questions)}; {', '.join(parts)}"
 
 
@@ -187,6 +207,13 @@ def counts(questions: Sequence[Question]) -> str:
     golds = count_of(sum(len(question.answers) for question in questions), "gold")
     shown = f"{' or '.join(each[:3])}{more}"
     return f"{count_of(len(questions), 'question')}, {golds}, such as {shown} for one question"
+
+
+def _meant(name: object, fields: Iterable[str], cutoff: float = _ALIKE) -> str | None:
+    """The usual name of one of these fields, of which this one is probably a misspelling."""
+    known = {_plain(each): each for key in fields for each in _SUGGESTED[key]}
+    near = difflib.get_close_matches(_plain(name), known, n=1, cutoff=cutoff)
+    return known[near[0]] if near else None
 
 
 def _option_columns(row: Row, keys: Sequence[str]) -> tuple[str, ...]:
@@ -269,7 +296,7 @@ def questions_in(
     line = columns.line(questions, repeats.total())
     if path is not None:
         say_once(path, line)
-    elif any(each.unused for each in columns.found.values()):
+    elif any(each.said or each.unused for each in columns.found.values()):
         _log.warning("questions: %s", line)
     return questions
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 from xml.etree.ElementTree import ParseError
 
-from madke._util.assets import require, versions
+from madke._util.assets import install, require, versions
 from madke._util.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished_parts, write_file
 from madke._util.workers import Workers
 from madke.core.errors import UserError
@@ -225,6 +225,8 @@ def make_passages(batch: Batch) -> BatchResult:
             continue
         try:
             words = plain_text(page.text, hidden=batch.hidden).split()
+        except ImportError as error:  # on a node of a cluster
+            raise UserError(f"a worker lacks {error.name}: {install('wiki')} on its node") from error
         except Exception as error:  # noqa: BLE001 - one page of millions may raise anything in a parser
             counts["unparsable"] += 1
             unparsable.append(f"{page.title}: {type(error).__name__}: {error}")

@@ -230,7 +230,7 @@ def test_what_was_understood_is_said_in_one_line(tmp_path: Path, caplog: pytest.
     )
     assert understood(path, caplog) == (
         "1 question, 1 gold, such as 'I' for one question; question from `question`, answers from `ground_truth`, "
-        "ids from `id`, not used: `answer`, `contexts`"
+        "ids from `id`, taken for what a system said: `answer`, not used: `contexts`"
     )
     own = {"id": "1", "question": "Who?", "golden_answers": ["a"], "task": "short_answer", "metadata": {"level": 1}}
     said = understood(lines(tmp_path / "own.jsonl", own), caplog)
@@ -358,6 +358,7 @@ def test_python_rows_are_read_like_lines_of_a_file() -> None:
     found = [(each.question, each.answers) for each in questions_of_records(rows)]
     assert found == [("A?", ("x", "y")), ("B?", ("z",)), ("C?", ("B",)), ("D?", ())]
     for wrong, said in (
+        ({"question": "Who?", "asnwer": "a"}, "question 2: unknown field 'asnwer'; did you mean 'answer'"),
         ({"answer": "a"}, "question 2: expected a field 'question'"),
         ({"id": "7", "question": "Which?"}, "question 2: id '7' is already on question 1"),
     ):
@@ -370,12 +371,17 @@ BROKEN: dict[str, tuple[str, str | bytes, str]] = {
     "misspelt question": (
         "q.csv",
         "qestion,answer\nWho?,a\n",
-        "q.csv:1: expected a field 'question', 'query' or 'prompt', found 'qestion', 'answer'; say which",
+        "q.csv:1: expected a field 'question', 'query' or 'prompt', found 'qestion', 'answer'; did you mean 'question'",
     ),
     "another name": (
         "q.jsonl",
         '{"question_text": "Who?"}',
-        "found 'question_text'; say which",
+        "found 'question_text'; did you mean 'question'?; say which",
+    ),
+    "misspelt answer": (
+        "q.jsonl",
+        '{"question": "Who?", "asnwer": "a"}',
+        "q.jsonl:1: unknown field 'asnwer'; did you mean 'answer'?",
     ),
     "an empty question": ("q.csv", "Query,answer\nWho?,a\n ,b\n", "q.csv:3: 'Query' is ' '; expected a text"),
     "a truth value as choice": (

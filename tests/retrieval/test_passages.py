@@ -78,7 +78,7 @@ def test_articles_become_passages_of_a_hundred_words_and_every_page_is_counted(t
 @pytest.mark.usefixtures("small_shards")
 def test_two_processes_write_the_bytes_of_one(dump: Path, tmp_path: Path) -> None:
     build(dump, tmp_path / "one")
-    with open_workers(2) as workers:
+    with open_workers("local", processes=2) as workers:
         build_passages([dump], tmp_path / "two", workers=workers)
 
     assert contents(tmp_path / "one") == contents(tmp_path / "two")

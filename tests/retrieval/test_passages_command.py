@@ -35,11 +35,18 @@ def test_the_counts_are_shown_and_the_same_command_finds_nothing_to_do(tmp_path:
     assert again.stdout.startswith(f"{tmp_path / 'out'}: already finished\n")
 
 
-def test_bad_input_is_refused_before_anything_is_made(tmp_path: Path) -> None:
-    result = run(tmp_path / "none.xml", "--out", tmp_path / "out")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--engine", "ray", "--processes", "2"], "--processes needs --engine local"),
+        ([], r"none\.xml: no such dump file"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_made(options: list[str], message: str, tmp_path: Path) -> None:
+    result = run(tmp_path / "none.xml", "--out", tmp_path / "out", *options)
 
     assert isinstance(result.exception, UserError)
     assert result.exception.args
     assert not (tmp_path / "out").exists()
-    with pytest.raises(UserError, match=r"none\.xml: no such dump file"):
+    with pytest.raises(UserError, match=message):
         raise result.exception

@@ -36,7 +36,7 @@ def progress(counts):
         print("ready", flush=True)
         sys.stdin.read()
 
-with open_workers(2) as workers:
+with open_workers("local", processes=2) as workers:
     passages.build_passages([Path(sys.argv[1])], Path(sys.argv[2]), workers=workers, progress=progress)
 """
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,9 +13,8 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, SourceCounts
 from madke.core.question import Question
 from madke.retrieval.fusion import Method
-from madke.retrieval.pools import pool_file
 from madke.retrieval.pools.building import retrieve_pools
-from madke.retrieval.pools.pool_file import PoolLines, PoolRecord, read_pools
+from madke.retrieval.pools.pool_file import PoolRecord, read_pools
 from tests.support.pools import load_pool
 
 
@@ -258,14 +256,3 @@ def test_one_frozen_file_gives_every_fusion_and_a_passage_found_twice_is_the_fir
     weighted = [("C", "bm25"), ("D", "dense"), ("A", "bm25"), ("B", "bm25")]
     assert fused("weighted", weights={"bm25": 0.5}) == weighted
     assert fused("weighted", weights={"bm25": 1, "dense": 2}) == weighted
-
-
-def test_a_packed_pool_file_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    retrieve_pools(QUESTIONS, [FakeSource("wiki")], 2, tmp_path / "p.jsonl")
-    packed = tmp_path / "p.jsonl.gz"
-    packed.write_bytes(gzip.compress((tmp_path / "p.jsonl").read_bytes()))
-    lines = PoolLines(packed, {"id0", "id2"})
-    monkeypatch.setattr(pool_file, "open_unpacked", None)
-    assert [lines.record(id_) for id_ in ("id2", "id0", "id1")] == [
-        read_pools(tmp_path / "p.jsonl")[id_] if id_ != "id1" else None for id_ in ("id2", "id0", "id1")
-    ]

@@ -50,7 +50,7 @@ def test_organic_snippets_alone_become_passages(server: SearchServer, tmp_path: 
         ("google", "https://a.example/1", "One", "first", 0, "1 May 2024"),
         ("google", "https://www.quiz.example/3", "Three", "third", 1, None),
     ]
-    (rest,) = search_source(opened(body={"num": 20, "gl": "ch"}), ["who?"], 1)
+    (rest,) = search_source(opened(body={"num": 20, "gl": "ch"}, exclude=["quiz.example"]), ["who?"], 5)
     assert [p.title for p in rest.passages] == ["One"]
     assert len(server.requests) == 1  # the whole reply is cached
 

@@ -35,6 +35,28 @@ def pdf(pages: Sequence[str | None]) -> bytes:
     return _file(objects)
 
 
+def drawn_pdf(items: Sequence[tuple[int, int, str]], size: int = 11) -> bytes:
+    """A PDF page with texts drawn in this order: points from the left, points from the bottom, text."""
+    content = b"".join(b"BT /F %d Tf %d %d Td %s Tj ET " % (size, x, y, _string(text)) for x, y, text in items)
+    page = (
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /F 3 0 R >> >> /Contents 5 0 R >>"
+    )
+    return _file(
+        {
+            1: b"<< /Type /Catalog /Pages 2 0 R >>",
+            2: b"<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+            3: b"<< /Type /Font /Subtype /Type1 /BaseFont /Courier >>",
+            4: page,
+            5: _stream(content),
+        }
+    )
+
+
+def _string(text: str) -> bytes:
+    escaped = text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
+    return b"(%s)" % escaped.encode("ascii")
+
+
 def _shown(text: str) -> bytes:
     lines = [line.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)") for line in textwrap.wrap(text, 80)]
     return b"BT /F 11 Tf 14 TL 40 800 Td " + b" ".join(b"(%s) Tj T*" % line.encode("ascii") for line in lines) + b" ET"

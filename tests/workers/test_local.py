@@ -26,20 +26,20 @@ from tests.workers.work import meet_test
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with open_workers(2) as workers:
+    with open_workers("local", processes=2) as workers:
         list(workers.map(meet_test, [(Path(sys.argv[1]), name) for name in "ab"]))
 """
 
 
-@pytest.mark.parametrize("processes", [1, 3])
-def test_results_come_in_the_order_of_the_tasks(processes: int) -> None:
-    with open_workers(processes) as workers:
+@pytest.mark.parametrize("processes", [None, 1, 3])
+def test_results_come_in_the_order_of_the_tasks(processes: int | None) -> None:
+    with open_workers("local", processes=processes) as workers:
         assert list(workers.map(square, range(20))) == [n * n for n in range(20)]
         assert list(workers.map(square, [])) == []
 
 
 def test_what_a_task_raises_passes_through() -> None:
-    with open_workers(2) as workers:
+    with open_workers("local", processes=2) as workers:
         with pytest.raises(UserError) as refused:
             list(workers.map(refuse, [1]))
         assert str(refused.value) == "numbers.txt:7: cannot take 1"
@@ -50,12 +50,12 @@ def test_what_a_task_raises_passes_through() -> None:
 
 
 def test_a_worker_that_is_killed_ends_the_work_in_one_line() -> None:
-    with open_workers(2) as workers, pytest.raises(UserError, match="ended abruptly"):
+    with open_workers("local", processes=2) as workers, pytest.raises(UserError, match="ended abruptly"):
         list(workers.map(die, range(9)))
 
 
 def test_workers_are_gone_after_the_block() -> None:
-    with open_workers(2) as workers:
+    with open_workers("local", processes=2) as workers:
         list(workers.map(square, range(4)))
         children = [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
         assert len(children) == 2

@@ -1,54 +1,172 @@
-"""Connections to a Ray cluster."""
+"""Work on a real Ray cluster of two nodes, some of which are killed."""
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from madke._util.assets import versions
-from madke._util.workers import connected, same_versions
+from madke._util.workers import Workers, open_workers
 from madke.core.errors import UserError
 from tests.support.installed import needs
-from tests.support.ray_nodes import running_cluster
+from tests.support.ray_nodes import another_node, kill, running_cluster
+from tests.support.rendezvous import meet, prepare, release
+from tests.workers.work import die, meet_test_on_node, node, refuse, square, stumble
 
 needs("ray", "ray")
 pytestmark = pytest.mark.slow
 
+PROGRAM = """
+import signal, sys
+from pathlib import Path
+from madke._util.workers import open_workers
+from tests.workers.work import meet_test
 
-def test_a_node_with_other_versions_is_refused() -> None:
-    there = versions()
-    here = there | {"torch": "0.0.1", "newer": "7"}
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with open_workers("ray") as workers:
+    list(workers.map(meet_test, [(Path(sys.argv[1]), "a")]))
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with running_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def workers(cluster: Any) -> Iterator[Workers]:
+    with open_workers("ray", address=cluster.address) as workers:
+        yield workers
+
+
+def test_results_come_in_the_order_of_the_tasks(workers: Workers) -> None:
+    assert list(workers.map(square, range(20))) == [n * n for n in range(20)]
+    assert list(workers.map(square, [])) == []
+
+
+def test_what_a_task_raises_passes_through(workers: Workers) -> None:
+    with pytest.raises(UserError, match=r"^numbers\.txt:7: cannot take 1$"):
+        list(workers.map(refuse, [1]))
+    with pytest.raises(ZeroDivisionError) as raised:
+        list(workers.map(stumble, [1, 0, 1]))
+    assert "in stumble" in str(raised.value.__cause__)
+
+
+def test_a_node_with_other_versions_is_refused_before_its_first_task(
+    workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = versions() | {"torch": "0.0.1", "newer": "7"}
     del here["pydantic"]
+    monkeypatch.setattr("madke._util.workers.versions", lambda: here)
+    log = tmp_path / "log"
 
     with pytest.raises(UserError) as refused:
-        same_versions(here)()
+        list(workers.map(log.write_text, ["done"]))
 
+    there = versions()
     others = f"newer missing (expected 7), pydantic {there['pydantic']} (expected none), torch {there.get('torch')}"
     expected = f"Ray: the node {socket.gethostname()} has other versions than this machine: {others} (expected 0.0.1);"
     assert str(refused.value).startswith(expected.replace("torch None", "torch missing"))
+    assert not log.exists()
 
 
-def test_a_connection_that_is_there_is_used_and_left_open() -> None:
+def test_a_task_that_kills_its_worker_is_not_tried_forever(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    died = pytest.raises(UserError, match="Ray: The worker died unexpectedly")
+    with open_workers("ray", address=cluster.address) as workers, died:
+        list(workers.map(die, [1]))
+    assert capsys.readouterr().out == "", "Ray reports the retries, and scripts read stdout"
+
+
+def test_a_lost_task_is_done_again_by_another_node(cluster: Any, tmp_path: Path) -> None:
+    folder = prepare(tmp_path, "a", "b")
+    results: list[str] = []
+    with another_node(cluster) as doomed, open_workers("ray", address=cluster.address) as workers:
+        work = workers.map(meet_test_on_node, [(folder, name) for name in "ab"])
+        collecting = threading.Thread(target=lambda: results.extend(work))
+        collecting.start()
+        at = {name: meet(folder, name) for name in "ab"}
+        assert set(at.values()) == {doomed.node_id, cluster.head_node.node_id}
+        (lost,) = (name for name in "ab" if at[name] == doomed.node_id)
+        (kept,) = (name for name in "ab" if name != lost)
+
+        kill(cluster, doomed)
+        release(folder, kept)
+
+        assert meet(folder, lost) == cluster.head_node.node_id
+        release(folder, lost)
+        collecting.join()
+    assert results == ["a", "b"]
+
+
+@pytest.mark.slow
+def test_work_for_gpus_goes_where_they_are(cluster: Any) -> None:
+    def seen(_: int) -> tuple[str, list[int]]:
+        import ray
+
+        return node(), ray.get_gpu_ids()
+
+    with another_node(cluster, num_cpus=2, num_gpus=2) as gpus:
+        with open_workers("ray", address=cluster.address, gpus=True) as workers:
+            found = list(workers.map(seen, range(6)))
+        assert {where for where, _ in found} == {gpus.node_id}
+        assert {len(ids) for _, ids in found} == {1}
+        with open_workers("ray", address=cluster.address) as workers:
+            assert {len(ids) for _, ids in workers.map(seen, range(6))} == {0}
+    with open_workers("ray", address=cluster.address, gpus=True) as workers:
+        assert list(workers.map(square, [5])) == [25], "a cluster without GPUs works as well"
+
+
+def test_a_connection_that_is_there_is_used_and_left_open(cluster: Any) -> None:
     import ray
 
-    cluster: Any
-    with running_cluster() as cluster:
-        with connected(cluster.address):
-            with connected():
-                assert ray.is_initialized()
-            assert ray.is_initialized()
-        assert not ray.is_initialized()
+    with open_workers("ray", address=cluster.address):
+        with open_workers("ray") as workers:
+            assert list(workers.map(square, [2])) == [4]
+        assert ray.is_initialized()
+    assert not ray.is_initialized()
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_nothing_running_of_a_cluster_of_our_own(tmp_path: Path) -> None:
+    folder = prepare(tmp_path, "a")
+    script = folder / "program.py"
+    script.write_text(PROGRAM)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(
+        [sys.executable, script, folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as program:
+        try:
+            worker = psutil.Process(int(meet(folder, "a")))
+            children = psutil.Process(program.pid).children(recursive=True)
+            assert any("raylet" in child.name() for child in children)
+
+            program.send_signal(signal.SIGINT)
+            stdout, stderr = program.communicate(timeout=60)
+        finally:
+            program.kill()
+
+    assert stdout == ""
+    assert stderr.strip().endswith("KeyboardInterrupt")
+    _, alive = psutil.wait_procs([worker, *children], timeout=30)
+    assert alive == []
 
 
 def test_an_address_where_nothing_answers_is_refused_at_once() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-        with pytest.raises(UserError, match=f"{address}: no answer"), connected(address):
+        with pytest.raises(UserError, match=f"{address}: no answer"), open_workers("ray", address=address):
             pass
 
 
@@ -58,7 +176,7 @@ def test_java_keeps_the_signals_that_it_lives_by() -> None:
     script = """
 import ctypes
 from madke.retrieval.indexes.lucene import start_jvm
-from madke._util.workers import connected
+from madke._util.workers import open_workers
 
 def handler():
     action = ctypes.create_string_buffer(512)
@@ -67,9 +185,9 @@ def handler():
 
 start_jvm()
 java = handler()
-with connected():
-    meanwhile = handler() == java
-print(meanwhile, handler() == java)
+with open_workers("ray") as workers:
+    meanwhile = handler() == java, list(workers.map(abs, [-1]))
+print(*meanwhile, handler() == java)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "True [1] True\n"), done.stderr

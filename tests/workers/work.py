@@ -31,3 +31,16 @@ def meet_test(task: tuple[Path, str]) -> str:
     """Say the process's id, and wait."""
     arrive(*task, str(os.getpid()))
     return task[1]
+
+
+def node(_: object = None) -> str:
+    import ray
+
+    found: str = ray.get_runtime_context().get_node_id()
+    return found
+
+
+def meet_test_on_node(task: tuple[Path, str]) -> str:
+    """Say the node's id, and wait."""
+    arrive(*task, node())
+    return task[1]

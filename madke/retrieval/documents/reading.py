@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from math import ceil
 from pathlib import Path, PurePosixPath
 from threading import Timer
@@ -37,6 +37,7 @@ _WORDS = 100
 _SPACELESS = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 _UNIT = re.compile(rf"(?:[{_SPACELESS}]{{1,2}}|[^\s{_SPACELESS}]{{1,40}})\s*")
 """A word; also two characters of a script without spaces, and 40 of a longer run."""
+_SPACELESS_LETTER = re.compile(f"[{_SPACELESS}]")
 _BROKEN_LINE = re.compile(rf"(?<=[{_SPACELESS}])\s*\n\s*(?=[{_SPACELESS}])")
 _FORMS_OF_LETTERS = re.compile("[\ufb00-\ufdff\ufe70-\ufefc]+")
 """Ligatures, and Arabic letters by their position in a word."""
@@ -135,7 +136,7 @@ def _read_pdf(path: Path, name: str) -> tuple[_Parts, int, str]:
     for number in range(len(document)):
         try:
             page = document[number]
-            texts.append(str(page.get_textpage().get_text_range()))
+            texts.append(_page_text(page.get_textpage()))
             if not texts[-1].strip():
                 images += any(page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
             page.close()  # otherwise all pages stay in memory
@@ -147,6 +148,64 @@ def _read_pdf(path: Path, name: str) -> tuple[_Parts, int, str]:
     known = {word for text in texts for word in _COMPOUND.findall(text.lower())}
     pages = [_HYPHENATED.sub(lambda found: _rejoined(found, known), text) for text in texts]
     return [(f", p. {number}", text) for number, text in enumerate(pages, start=1)], len(pages), note
+
+
+def _page_text(page: Any) -> str:
+    """The text of a page as it was drawn, but two columns drawn across the page one after the other.
+
+    A PDF has no other reading order. Some typesetters and programs for text recognition draw a line of each column in
+    turn, as one draws a table. Such a block is read by columns if its text runs on from line to line in each column.
+    """
+    drawn = str(page.get_text_range())
+    parts: list[str] = []
+    above: float | None = None
+    for left, right, bottom, top in _gaps(
+        drawn, lambda n: page.get_charbox(min(n, page.count_chars() - 1), loose=True)
+    ):
+        middle, inside = (left + right) / 2, {"bottom": bottom, "top": top}
+        columns = [page.get_text_bounded(right=middle, **inside), page.get_text_bounded(left=middle, **inside)]
+        if all(map(_runs_on, columns)):
+            parts += [page.get_text_bounded(bottom=top, top=above), *columns]
+            above = bottom
+    if not parts:
+        return drawn
+    # U+0002 is PDFium's other sign for a hyphen at the end of a line.
+    found = "\n".join([*parts, page.get_text_bounded(top=above)]).replace("\x02", "\ufffe")
+    return re.sub(" +(?=\r?\n)", "", found)
+
+
+_Box = tuple[float, float, float, float]
+"""Left, right, bottom and top of a gap, in points from the lower left corner of the page."""
+
+
+def _gaps(text: str, box_of: Callable[[int], tuple[float, float, float, float]]) -> list[_Box]:
+    """The gaps, as wide as the text is high, that are at one place in at least three lines below each other.
+
+    ``box_of`` gives the box (left, bottom, right, top) of a character by its number.
+    """
+    found: list[tuple[int, _Box]] = []
+    for space in re.finditer(r"(?<=\S) +(?=\S)", text):
+        _, bottom, left, top = box_of(space.start() - 1)
+        right, low, _, high = box_of(space.end())
+        height = high - low
+        if right - left < height or abs(low - bottom) > height / 2:
+            continue
+        lines, gap = found[-1] if found else (0, (0.0, 0.0, 0.0, 0.0))
+        both = max(left, gap[0]), min(right, gap[1])
+        if lines and both[1] - both[0] >= height and 0 < gap[2] - low < 2.5 * height:
+            found[-1] = lines + 1, (*both, min(bottom, low), gap[3])
+        else:
+            found.append((1, (left, right, min(bottom, low), max(top, high))))
+    return [gap for lines, gap in found if lines >= 3]
+
+
+def _runs_on(column: str) -> bool:
+    """Whether the lines of a column are text, of which many go on in the next one."""
+    lines = [line.strip() for line in column.replace("\x02", "-\n").replace("\ufffe", "-\n").splitlines()]
+    lines = [line for line in lines if line]
+    words = sum(len(line.split()) + len(_SPACELESS_LETTER.findall(line)) / 2 for line in lines)
+    runs = sum(after[:1].islower() or before.endswith("-") for before, after in pairwise(lines))
+    return len(lines) > 1 and words >= 2.5 * len(lines) and runs >= 0.4 * (len(lines) - 1)
 
 
 def _rejoined(found: re.Match[str], known: set[str]) -> str:

@@ -8,12 +8,14 @@ import logging
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 from madke._util.assets import versions
 from madke._util.files import dir_lock, fingerprint, write_file
+from madke._util.workers import Engine, Workers, open_workers
 from madke.core.errors import UserError, count_of
 from madke.models.embeddings import open_encoder
 from madke.models.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling
@@ -66,6 +68,8 @@ def build_index(
     faiss: dense.FaissType | None = None,
     shard_rows: int | None = None,
     file_mb: float | None = None,
+    engine: Engine = "local",
+    workers: Workers | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Manifest:
     """Build the index of a corpus in the folder ``out``: Lucene's BM25, or FAISS over vectors.
@@ -90,14 +94,16 @@ def build_index(
         faiss: dense: ``flat`` (exact; the default), ``sq8``, ``hnsw`` or ``ivfpq``.
         shard_rows: dense: passages per shard, the unit of encoding and of loss after a kill; default 10,000.
         file_mb: dense: megabytes of vectors per FAISS file; default by type.
+        engine: dense: where to encode, ``local`` or ``ray``.
+        workers: dense: workers to use instead of ``engine``.
         progress: See :data:`Progress`.
 
     Raises:
         UserError: The corpus cannot be read, an option does not apply, a package or Java is missing, ``out`` holds
             something else, or the disk is full.
     """
-    given = {name for name, value in locals().items() if value is not None}
-    given -= {"corpus", "out", "kind", "progress"}
+    given = {name for name, value in locals().items() if value is not None and (name, value) != ("engine", "local")}
+    given -= {"corpus", "out", "kind", "workers", "progress"}
     if stray := sorted(given - {"k1", "b"} if kind == "bm25" else given & {"k1", "b"}):
         other = "dense" if kind == "bm25" else "bm25"
         raise UserError(f"--{stray[0].replace('_', '-')} requires --kind {other}")
@@ -133,16 +139,25 @@ def build_index(
             **asdict(getattr(used, "encoding", AS_STORED)),
         )
 
-    def fill(settings: _Settings, store: PassageStore, index: Path, source: CorpusInfo) -> None:
-        assert isinstance(settings, DenseSettings)
-        vectors = index.parent / _VECTORS
-        shards = dense.encode_shards(store, used, settings, corpus=source.identity, folder=vectors, progress=progress)
-        files = dense.write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.identity)
-        (index / _FAISS).mkdir()
-        for file in files:
-            file.rename(index / _FAISS / file.name)
+    with nullcontext(workers) if workers else open_workers(engine, gpus=True) as opened:
 
-    return _build(corpus, out, dense_settings, fill, progress)
+        def fill(settings: _Settings, store: PassageStore, index: Path, source: CorpusInfo) -> None:
+            assert isinstance(settings, DenseSettings)
+            shards = dense.encode_shards(
+                store,
+                used,
+                settings,
+                corpus=source.identity,
+                folder=index.parent / _VECTORS,
+                workers=opened,
+                progress=progress,
+            )
+            files = dense.write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.identity)
+            (index / _FAISS).mkdir()
+            for file in files:
+                file.rename(index / _FAISS / file.name)
+
+        return _build(corpus, out, dense_settings, fill, progress)
 
 
 def _build(

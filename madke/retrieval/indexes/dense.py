@@ -10,15 +10,17 @@ import logging
 import math
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from madke._util.assets import require
 from madke._util.files import Inputs, atomic_write, disk_full, is_finished, mark_finished
+from madke._util.workers import Workers
 from madke.core.errors import UserError
 from madke.models.encoders import LONG_ENCODING, Encoder, time_estimate
-from madke.retrieval.indexes.index_folder import DenseSettings, PassageStore
+from madke.retrieval.indexes.index_folder import DenseSettings, PassageStore, StoredPassage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,12 +71,14 @@ def encode_shards(
     *,
     corpus: str,
     folder: Path,
+    workers: Workers,
     progress: Callable[[int, int | None], None],
 ) -> list[Path]:
     """Encode every passage and return the files of vectors in row order.
 
     Each is a ``.npy`` file in ``folder``: float16, shape ``(settings.shard_rows, dimension)``; the last may be shorter.
-    A finished shard of the same corpus (``corpus`` is its identity) and encoder is reused.
+    A finished shard of the same corpus (``corpus`` is its identity) and encoder is reused. One worker encodes a whole
+    shard, so its bytes do not depend on the workers.
     """
     import numpy as np
 
@@ -90,13 +94,11 @@ def encode_shards(
             missing.append((paths[-1], inputs, rows))
     count = sum(len(rows) for _, _, rows in missing)
     if count > LONG_ENCODING:
-        _, titles, texts = zip(*(store[row] for row in missing[0][2][:LONG_ENCODING]), strict=True)
-        takes = time_estimate(encoder, titles, texts, count)
+        first = [store[row] for row in missing[0][2][:LONG_ENCODING]]
+        takes = time_estimate(encoder, [each.title for each in first], [each.text for each in first], count)
         _log.warning("encoding %s passages: %s with all cores of this machine", f"{count:,}", takes)
-    for path, inputs, rows in missing:
-        _, titles, texts = zip(*(store[row] for row in rows), strict=True)
-        with np.errstate(over="ignore"):  # an overflow becomes infinite
-            vectors = encoder.encode_passages(titles, texts).astype(np.float16)
+    encoded = workers.map(partial(_encode, encoder), ([store[row] for row in rows] for _, _, rows in missing))
+    for (path, inputs, rows), vectors in zip(missing, encoded, strict=True):
         if not np.isfinite(vectors).all():
             raise UserError(f"encoder {encoder.name!r}: a value of its vectors exceeds float16", file=path)
         with atomic_write(path) as file:
@@ -110,6 +112,14 @@ def _vector_inputs(settings: DenseSettings, corpus: str) -> Inputs:
     """Everything that determines the vectors of a corpus (``corpus`` is its identity), apart from the shard."""
     names = {"encoder", "dtype", "revision", "batching", "passage_prefix", "pooling", "normalize"}
     return {"corpus": corpus, **settings.model_dump(include=names, exclude_none=True)}
+
+
+def _encode(encoder: Encoder, passages: Sequence[StoredPassage]) -> NDArray[np.float16]:
+    import numpy as np
+
+    titles, texts = [passage.title for passage in passages], [passage.text for passage in passages]
+    with np.errstate(over="ignore"):  # an overflow becomes infinite; encode_shards refuses it
+        return encoder.encode_passages(titles, texts).astype(np.float16)
 
 
 class FaissShards:
