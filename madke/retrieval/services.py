@@ -185,7 +185,7 @@ class HttpOptions(WebService):
     @property
     def description(self) -> str:
         """Other settings are another source."""
-        values = self.model_dump(mode="json", exclude={"concurrency"}) | {"exclude": []}  # as in madke 0.4
+        values = self.model_dump(mode="json", exclude={"cache_days", "concurrency"})
         digest = sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
         return f"{self.preset or 'http'} search at {public_url(self.url)} (settings {digest})"
 
@@ -214,7 +214,7 @@ class HttpOptions(WebService):
 
     def find(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The service's results."""
-        count = min(k, self.max_results or k)
+        count = min(self.request_size(k), self.max_results or self.request_size(k))
         public = {name: value for name, value in self.params.items() if name not in self._secret_params}
         request = {"params": fill_template(public, query, count), "body": fill_template(self.body, query, count)}
         return self._read(fetch(request))
@@ -224,7 +224,7 @@ class HttpOptions(WebService):
         return {name: str(value) for name, value in self.params.items() if _VARIABLE.findall(str(value))}
 
     def _read(self, reply: Any) -> list[WebResult]:
-        """The results of a reply; NoAnswer if the reply is not as described."""
+        """The results of a reply that are not excluded; NoAnswer if the reply is not as described."""
         items = value_at(reply, self.results.removesuffix("?"))
         if items is None and self.results.endswith("?") and isinstance(reply, Mapping):
             return []
@@ -234,7 +234,7 @@ class HttpOptions(WebService):
             raise NoAnswer(f"the reply has no list of results with the configured fields at {where!r}")
         if any(result.score is None for result in found):  # The ranks are comparable, some scores are not.
             found = [result.model_copy(update={"score": None}) for result in found]
-        return found
+        return [result for result in found if self.allows(result.link)]
 
     def _result(self, item: Any) -> WebResult | None:
         """A result; None if it has neither title, text nor URL."""
@@ -341,7 +341,7 @@ class WikipediaOptions(WebService):
         }
         for item in _list(fetch(request), "pages"):
             title, extract, url = (str(item.get(name) or "") for name in ("title", "extract", "fullurl"))
-            if "pageprops" in item:
+            if "pageprops" in item or not self.allows(url):
                 continue
             words = _prose(extract).split()
             for n, start in enumerate(range(0, len(words), _WORDS)):

@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, field_validator
 
 from madke._util.assets import cache_dir
 from madke._util.files import fingerprint, read_jsonl
@@ -36,6 +37,10 @@ from madke.core.knowledge import Hits, Passage
 
 if TYPE_CHECKING:
     import httpx2
+
+_PER_SITE = 2
+"""Google usually lists at most two results of one site."""
+_HOST = re.compile(r"[\w-]+(\.[\w-]+)+", re.ASCII)
 
 
 class WebResult(BaseModel):
@@ -175,6 +180,16 @@ Fetch = Callable[[Request], Any]
 class WebService(BaseModel, frozen=True, extra="forbid"):
     """A search service: its settings, how it is asked, and what its replies mean."""
 
+    exclude: tuple[str, ...] = ()
+    """Excluded domains, with their subdomains; a leading ``www.`` is ignored."""
+    cache_days: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    """Days for which a cached answer is used; default: without limit."""
+
+    @field_validator("exclude")
+    @classmethod
+    def _domains(cls, domains: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted({_domain(domain) for domain in domains}))
+
     @property
     def keys(self) -> Sequence[str]:
         """The environment variables that hold keys."""
@@ -206,6 +221,33 @@ class WebService(BaseModel, frozen=True, extra="forbid"):
     @abstractmethod
     def find(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The results for a query, best first; it may fetch several replies."""
+
+    def request_size(self, k: int) -> int:
+        """Results to request for ``k`` passages: some more if domains are excluded."""
+        return k + (_PER_SITE if self.exclude else 0)
+
+    def allows(self, link: str) -> bool:
+        """Whether a text with this link may be used; if domains are excluded, it needs a valid link."""
+        host, excluded = _host(link), tuple(f".{domain}" for domain in self.exclude)
+        return not excluded or (host is not None and not f".{host}".endswith(excluded))
+
+
+def _domain(text: str) -> str:
+    domain = (_host(f"//{text.strip()}") or "").removeprefix("www.")
+    if not _HOST.fullmatch(domain) or re.search(r"[/:@?#\\]", text):
+        raise ValueError(f"expected a domain such as example.org, found {text!r}")
+    return domain
+
+
+def _host(link: str) -> str | None:
+    """The host of a link in lower case, international names as ``xn--``; None if the link is invalid."""
+    try:
+        # Browsers treat a backslash as a slash.
+        host = urlsplit(link.replace("\\", "/")).hostname or ""
+        host = host.rstrip(".").encode("idna").decode("ascii").lower()
+    except ValueError:
+        return None
+    return host if _HOST.fullmatch(host) else None
 
 
 def _send(client: httpx2.Client, service: WebService, request: Request) -> tuple[Any, int]:
@@ -280,6 +322,7 @@ class _Cache:
         return self._execute("SELECT 1 FROM replies WHERE base_url = ?", self._address) is None
 
     def read(self, request: Request) -> _Kept | None:
+        """The cached reply, of any age."""
         select = "SELECT retrieved_at, reply FROM replies WHERE base_url = ? AND parameters = ?"
         row = self._execute(select, self._address, json.dumps(request, sort_keys=True))
         return None if row is None else (json.loads(row[1]), datetime.fromisoformat(row[0]))
@@ -331,6 +374,7 @@ class WebSource:
         name: str,
         cache: Path | None = None,
         sleep: Callable[[float], object] | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.name = name
         self.description = self.fingerprint = service.description
@@ -340,6 +384,7 @@ class WebSource:
         self._cache = _Cache(cache or cache_dir("searches") / "answers.sqlite", service.address)
         self._missing = " and ".join(key for key in service.keys if not os.environ.get(key, "").strip())
         self._sleep = sleep
+        self._now = now
         self._refusal = ""
         self._one_at_a_time = threading.Lock()
         self._search: _Search | None = None
@@ -392,14 +437,22 @@ class WebSource:
         return web_hits(results, k, source=self.name, retrieved_at=oldest)
 
     def _fetch(self, request: Request, search: _Search) -> _Kept:
-        if (kept := self._cache.read(request)) is not None:
+        days = self._service.cache_days
+        kept = None if days == 0 else self._cache.read(request)
+        if kept is not None and (days is None or (self._now() - kept[1]) / timedelta(days=1) < days):
             with self._one_at_a_time:
                 self.spent.cached += 1
             return kept
-        if self._missing:
-            raise NoAnswer(f"no usable answer in the cache, and {self._missing} is not set")
-        value, credits = self._ask(request, search)
-        new = value, datetime.now(UTC)
+        try:
+            if self._missing:
+                raise NoAnswer(f"no usable answer in the cache, and {self._missing} is not set")
+            value, credits = self._ask(request, search)
+        except NoAnswer as error:
+            if kept is None:
+                raise
+            expired = kept[1] + timedelta(days=days or 0)
+            raise NoAnswer(f"{error}; the answer in the cache expired on {expired:%Y-%m-%d}") from None
+        new = value, self._now().astimezone(UTC)
         self._cache.write(request, new)  # before this thread sends another request: the reply is paid for
         with self._one_at_a_time:
             self.spent.credits += credits

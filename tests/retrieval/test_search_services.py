@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.retrieval import named
 from madke.retrieval.named import HttpSpec, WikipediaSpec, spec_from_yaml
-from madke.retrieval.services import search_presets
+from madke.retrieval.services import WikipediaOptions, search_presets
 from madke.retrieval.web import SnippetsSource, Spent, WebService, WebSource
 from tests.support.search_server import Reply, SearchServer, Seen, ok, raw_server
 
@@ -198,9 +200,11 @@ def service_of(case: Case, settings: dict[str, Any]) -> WebService:
 def opened(case: Case, tmp_path: Path, waits: list[float]) -> Open:
     """Opens the source at an address."""
 
-    def open_at(url: str, **more: Any) -> WebSource:
+    def open_at(url: str, now: Callable[[], datetime] = lambda: datetime.now(UTC), **more: Any) -> WebSource:
         settings = {**case.settings, "url": case.settings["url"].replace("{url}", url), **more}
-        return WebSource(service_of(case, settings), name="web", cache=tmp_path / "c.sqlite", sleep=waits.append)
+        return WebSource(
+            service_of(case, settings), name="web", cache=tmp_path / "c.sqlite", sleep=waits.append, now=now
+        )
 
     return open_at
 
@@ -238,6 +242,18 @@ def test_a_repeated_search_costs_nothing_and_needs_no_key(
     if case.keys:
         (other,) = source.search(["another"], 3)
         assert other.error == f"no usable answer in the cache, and {next(iter(case.keys))} is not set"
+
+
+def test_an_expired_answer_is_asked_again_and_never_used(server: SearchServer, opened: Open) -> None:
+    start = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+    def search(days: float) -> Hits:
+        return opened(server.url, now=lambda: start + timedelta(days=days), cache_days=7).search(["a"], 3)[0]
+
+    first = search(0)
+    assert search(6.9) == first
+    server.reply = lambda seen, before: (404, {}, b"")
+    assert search(7) == Hits(error="HTTP 404; the answer in the cache expired on 2024-05-08")
 
 
 def test_a_busy_service_is_asked_again(case: Case, server: SearchServer, opened: Open, waits: list[float]) -> None:
@@ -396,6 +412,12 @@ def open_http(url: str, folder: Path, **settings: Any) -> WebSource:
     return WebSource(spec.http, name="web", cache=folder / "c.sqlite", sleep=lambda _: None)
 
 
+@pytest.mark.parametrize("wrong", ["", "example", "https://a.example", "a.example/b", "*.a.example", "a..b"])
+def test_an_excluded_domain_is_a_domain(wrong: str) -> None:
+    with pytest.raises(UserError, match=re.escape(f"expected a domain such as example.org, found {wrong!r}")):
+        spec_from_yaml({"wikipedia": {"exclude": [wrong]}}, file="f")
+
+
 @pytest.mark.parametrize(
     ("preset", "reply"),
     [
@@ -442,6 +464,27 @@ def test_the_netrc_file_does_not_replace_the_key(tavily: Case, tmp_path: Path, m
         open_http(server.url, tmp_path, preset="tavily").search(["a"], 3)
 
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize(
+    ("domain", "link"),
+    [
+        ("quiz.example", "https://www.quiz.example/17"),
+        ("WWW.Quiz.example", "http://quiz.example:8080/a?b=c"),
+        ("b\u00fccher.example", "https://xn--bcher-kva.example/"),
+        ("xn--bcher-kva.example", "https://B\u00dcCHER.example/"),
+        ("quiz.example", "https:\\\\quiz.example\\17"),
+        ("quiz.example", "https://quiz.example\\@other.example/"),
+        ("quiz.example", "https://quiz.example./17"),
+    ],
+)
+def test_an_excluded_domain_is_known_in_each_spelling(domain: str, link: str) -> None:
+    service = WikipediaOptions(exclude=(domain,))
+
+    assert not service.allows(link)
+    assert service.allows("https://notquiz.example/?from=https://quiz.example/")
+    for unreadable in ("", "quiz.example/17", "https://[::1"):
+        assert not service.allows(unreadable)
 
 
 def results_file(folder: Path, *lines: object) -> Path:
