@@ -303,7 +303,8 @@ class ScriptedModel:
     def record(self, request: Any, sent: Any) -> None:
         """Keep what a call was asked."""
         purpose = request.purpose
-        schema = [sent.bound.schema, sent.bound.required] if sent.bound is not None else None
+        # The hashes were recorded when a schema could be required; none of these was.
+        schema = [sent.bound.schema, False] if sent.bound is not None else None
         text = "\n".join(f"--- {message.role}\n{message.content}" for message in sent.messages)
         self.calls.append(
             {
