@@ -170,7 +170,7 @@ def _endpoint(base_url: str | None) -> str:
 
     from madke.core.addresses import bare_url, public_url
     from madke.models.endpoint import key_from_environment
-    from madke.models.transport import certificates
+    from madke.models.transport import certificates, failure_of
 
     url = base_url or os.environ.get("OPENAI_BASE_URL")
     if not url:
@@ -185,7 +185,7 @@ def _endpoint(base_url: str | None) -> str:
         with httpx2.stream("GET", models, headers=headers, timeout=10, verify=certificates()) as response:
             return f"{shown} answers with status {response.status_code}"
     except httpx2.HTTPError as error:
-        raise UserError(f"{shown} does not answer ({type(error).__name__})") from None
+        raise UserError(f"{shown} does not answer ({failure_of(error)})") from None
 
 
 def audit_lines(found: Findings, address: str) -> Iterator[str]:

@@ -79,6 +79,16 @@ def chosen_transport() -> Transport:
     return "aiohttp" if all(url.startswith("http://") or "://" not in url for url in urls) else "httpx"
 
 
+def failure_of(error: Exception) -> str:
+    """What failed, without the text of the error, which may hold a key: the certificate, or the type of the error."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return "the server's certificate is not trusted (SSL_CERT_FILE names those that are)"
+        cause = cause.__cause__ or cause.__context__
+    return type(error).__name__
+
+
 def open_transport(transport: Transport | None, timeout: float, *, own: bool = False) -> httpx2.AsyncClient:
     """Make the HTTP client for the package, in the event loop that uses it; the package closes it.
 

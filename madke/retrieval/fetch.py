@@ -26,7 +26,7 @@ from madke._util.files import file_lock, write_file
 from madke._util.yaml_file import read_yaml
 from madke.core.addresses import retry_after
 from madke.core.errors import UserError, unknown
-from madke.models.transport import certificates
+from madke.models.transport import certificates, failure_of
 from madke.retrieval.index_sources import FETCHED, describe, is_faiss, is_lucene
 from madke.retrieval.indexes.build import Progress
 from madke.retrieval.indexes.dense import load_faiss
@@ -193,7 +193,7 @@ def download(
             except (httpx2.TooManyRedirects, httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
                 raise UserError(f"{url}: {error}") from None
             except httpx2.TransportError as error:
-                reason = type(error).__name__
+                reason = failure_of(error)
             here = _end(part)
             failures = 0 if here > furthest else failures + 1
             furthest = max(furthest, here)

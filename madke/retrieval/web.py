@@ -265,7 +265,9 @@ def _send(client: httpx2.Client, service: WebService, request: Request) -> tuple
         # Without its text, which may contain a key.
         raise NoAnswer(type(error).__name__) from None
     except (httpx2.TransportError, RuntimeError) as error:  # RuntimeError: another thread has closed the client
-        raise TryAgain(type(error).__name__, reached=False) from None
+        from madke.models.transport import failure_of
+
+        raise TryAgain(failure_of(error), reached=False) from None
     if status == 200:
         value = parse_json(content)
         try:
