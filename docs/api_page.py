@@ -21,7 +21,7 @@ GROUPS = {
 FIRST = ("ask", "aask", "stream", "run", "arun", "score", "compare", "ablate", "build_pools", "build_index")
 """The functions that most readers look for. The others follow by name."""
 
-PARTS = ("Settings", "Debater", "Knowledge", "Rerank", "Reads", "Order")
+PARTS = ("Settings", "Debater", "Knowledge", "Reads", "Order")
 
 MODULES = ("madke.events", "madke.adapters")
 
