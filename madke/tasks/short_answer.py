@@ -339,7 +339,8 @@ class ShortAnswer(BaseTask):
         """Whether both name the same thing; not if only one of them says more than the question does."""
         asked = question.question
         return same(a, b) and (
-            _repeats(read_answer(a), asked) == _repeats(read_answer(b), asked)
+            a == b
+            or _repeats(read_answer(a), asked) == _repeats(read_answer(b), asked)
             # There are things to choose from: "Who was first, Amundsen or Scott?".
             or bool(_ALTERNATIVES.search(asked) or _CHOSEN_FROM.search(asked))
         )
