@@ -26,20 +26,30 @@ def unmarked(text: str) -> str:
     """The text on one line, without emphasis and quotes around the whole of it: ``Paris`` for ``**"Paris"**``."""
     text = " ".join(text.split())
     for _ in range(_LAYERS):
-        for opening, closing in _PAIRS if text[:1] in _OPENINGS else ():
-            inner = text[len(opening) : len(text) - len(closing)]
-            is_marked = text == f"{opening}{inner}{closing}"
-            if is_marked and inner.strip() and opening not in inner and closing not in inner:
-                text = inner.strip()
-                break
+        text = _without_pair(text)
     return text
 
 
 def bare(text: str) -> str:
     """The unmarked text without a final full stop, except after abbreviations such as ``U.S.``, ``Jr.`` and ``...``."""
     text = unmarked(text)
-    is_abbreviation = text.endswith(".") and ("." in text.rpartition(" ")[2][:-2] or _SHORT_WORD.search(text))
-    return text if is_abbreviation else unmarked(_FULL_STOP.sub("", text))
+    return text if _ends_in_abbreviation(text) else unmarked(_FULL_STOP.sub("", text))
+
+
+def _ends_in_abbreviation(text: str) -> bool:
+    last = text.rpartition(" ")[2]
+    return text.endswith(".") and ("." in last[:-2] or bool(_SHORT_WORD.search(text)))
+
+
+def _without_pair(text: str) -> str:
+    if text[:1] not in _OPENINGS:
+        return text
+    for opening, closing in _PAIRS:
+        inner = text[len(opening) : len(text) - len(closing)]
+        marked = text == f"{opening}{inner}{closing}"
+        if marked and inner.strip() and opening not in inner and closing not in inner:
+            return inner.strip()
+    return text
 
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -181,8 +191,7 @@ class BaseTask:
 
     def contained(self, answer: str, text: str, question: Question) -> bool | None:
         """Whether a passage contains the answer: its words, in order. None: such an answer cannot be looked up."""
-        is_derived = self.choices or question.choices or self.reads_last_number or self.reads_whole_line
-        return None if is_derived else has_words(text, answer)
+        return None if self.choices or question.choices else has_words(text, answer)
 
     def check(self, question: Question) -> str | None:
         """What is wrong with a question of this task in a dataset; None if nothing is."""

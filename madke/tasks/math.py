@@ -15,10 +15,10 @@ import logging
 import re
 import sys
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from math import prod
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -71,6 +71,10 @@ class Math(BaseTask):
         if other.unit == _PERCENT and not one.unit:
             return _equal(value, f"\\frac{{{other_value}}}{{100}}")
         return False
+
+    def contained(self, answer: str, text: str, question: Question) -> bool | None:
+        """None: no passage can show that the answer is right."""
+        return None
 
     def check(self, question: Question) -> str | None:
         """Every gold answer must be readable, and math-verify installed."""
@@ -249,15 +253,15 @@ def expression(text: str) -> Expression:
 
 _MAX_COMPARED = 300
 _MAX_DEPTH = 8
+_MAX_DIGITS = 30
 _MAX_POWER = 10**5
 _FUEL = 5_000_000
 """Function calls and returns, two to three seconds. The first use of a part of sympy takes up to three million; after
 that the slowest pair of MATH-500 golds takes 0.6 million."""
 
-_HEAVY = re.compile(
-    r"\d{31}|\*\*|(?<!\\)!|\^\s*(?:\d+|[^\W_])\s*\^|\\(?:sum|prod|int|lim|binom|dbinom|tbinom)(?![a-z])"
-)
+_HEAVY = re.compile(r"\*\*|(?<!\\)!|\^\s*(?:\d+|[^\W_])\s*\^|\\(?:sum|prod|int|lim|binom|dbinom|tbinom)(?![a-z])")
 _EXPONENT = re.compile(r"\^\s*\{?\s*-?(\d+)")
+_DIGITS = re.compile(r"\d+")
 
 
 class _OutOfFuel(BaseException):
@@ -273,30 +277,33 @@ def _equivalent(left: str, right: str) -> bool:
 
     # The library warns once that no timeout is set.
     logging.getLogger(math_verify.__name__).setLevel(logging.ERROR)
-    fuel = _FUEL
-
-    def burn(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal fuel
-        fuel -= 1
-        if fuel < 0:
-            raise _OutOfFuel
-
-    before = sys.getprofile()
-    sys.setprofile(burn)
     try:
         # The library's comparison is not symmetric; ours must be.
         pairs = ((left, right), (right, left))
-        return any(math_verify.verify(_parsed(one), _parsed(two), timeout_seconds=None) for one, two in pairs)
+        return _with_fuel(
+            lambda: any(math_verify.verify(_parsed(one), _parsed(two), timeout_seconds=None) for one, two in pairs)
+        )
     except (_OutOfFuel, Exception):  # noqa: BLE001 - On hostile text the library can raise anything.
         return False
-    finally:
-        sys.setprofile(before)
 
 
 def _tractable(text: str) -> bool:
-    """Whether no number in the text can have more than some hundred thousand digits, and no bracket is too deep."""
+    """Whether no number in the text can have more than some hundred thousand digits."""
     if len(text) > _MAX_COMPARED or _HEAVY.search(text):
         return False
+    if any(len(run) > _MAX_DIGITS for run in _DIGITS.findall(text)):
+        return False
+    if (depth := _depth(text)) is None:
+        return False
+    # Nested powers multiply; the depth of brackets limits the nesting.
+    power = 1
+    for exponent in sorted(map(int, _EXPONENT.findall(text)), reverse=True)[: depth + 1]:
+        power *= max(exponent, 1)
+    return power <= _MAX_POWER
+
+
+def _depth(text: str) -> int | None:
+    """The nesting depth of brackets; None if it is too deep, or for nested powers of anything but a letter."""
     exponents: list[bool] = []  # For each open bracket, whether it holds an exponent.
     deepest = 0
     previous = ""
@@ -307,11 +314,9 @@ def _tractable(text: str) -> bool:
         elif character in ")]}" and exponents:
             exponents.pop()
         elif character == "^" and any(exponents) and (sum(exponents) > 1 or not previous.isalpha()):
-            return False  # A nested power of anything but a letter.
+            return None
         previous = character
-    # Nested powers multiply; the depth of brackets limits the nesting.
-    powers = sorted((max(int(power), 1) for power in _EXPONENT.findall(text)), reverse=True)[: deepest + 1]
-    return deepest <= _MAX_DEPTH and prod(powers) <= _MAX_POWER
+    return deepest if deepest <= _MAX_DEPTH else None
 
 
 @lru_cache(maxsize=1024)
@@ -321,3 +326,20 @@ def _parsed(text: str) -> list[Any]:
     # LaTeX only: the library's reader of plain expressions evaluates them as Python.
     parsed: list[Any] = parse(f"${text}$", [LatexExtractionConfig()], fallback_mode="no_fallback", parsing_timeout=None)
     return parsed
+
+
+def _with_fuel(work: Callable[[], bool]) -> bool:
+    left = _FUEL
+
+    def burn(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise _OutOfFuel
+
+    before = sys.getprofile()
+    sys.setprofile(burn)
+    try:
+        return work()
+    finally:
+        sys.setprofile(before)

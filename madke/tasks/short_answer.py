@@ -154,16 +154,21 @@ def may_be_in_name(word: Word) -> bool:
 
 def same_name(left: Sequence[Word], right: Sequence[Word]) -> bool:
     """Whether two full names may belong to one person: "John F. Kennedy" and "John Kennedy", not two George Bushes."""
+    ones, others = _given(left), _given(right)
+    return left[-1].key == right[-1].key and (_continues(ones, others) or _continues(others, ones))
 
-    def agree(one: str, other: str) -> bool:
-        short, long = sorted((one, other), key=len)
-        return one == other or (len(short) != 2 and long.startswith(short)) or {one, other} in _NICKNAMES
 
-    def continues(some: Sequence[str], every: Sequence[str]) -> bool:
-        return any(all(map(agree, some, every[start:])) for start in range(len(every)))
+def _given(name: Sequence[Word]) -> list[str]:
+    return [part for word in name[:-1] for part in (word.key if word.initials else [word.key])]
 
-    ones, others = ([part for w in name[:-1] for part in (w.key if w.initials else [w.key])] for name in (left, right))
-    return left[-1].key == right[-1].key and (continues(ones, others) or continues(others, ones))
+
+def _continues(some: Sequence[str], every: Sequence[str]) -> bool:
+    return any(all(map(_agree, some, every[start:])) for start in range(len(every)))
+
+
+def _agree(one: str, other: str) -> bool:
+    short, long = sorted((one, other), key=len)
+    return one == other or (len(short) != 2 and long.startswith(short)) or {one, other} in _NICKNAMES
 
 
 READ = 10_000  # Characters of an answer that are read.

@@ -93,6 +93,10 @@ class Text(BaseTask):
         """Whether the text states any gold."""
         return any(_SHORT_ANSWER.contained(gold, answer, question) for gold in question.answers)
 
+    def contained(self, answer: str, text: str, question: Question) -> bool | None:
+        """None: a passage shows single sentences of a text."""
+        return None
+
 
 def _marks_last(found: re.Match[str]) -> str:
     sentence = found["sentence"].rstrip()
@@ -119,6 +123,10 @@ class Translation(BaseTask):
     def same(self, a: str, b: str, question: Question) -> bool:
         """Whether both are equal, ignoring case, punctuation and spacing. Paraphrases are not the same."""
         return _plain(a) == _plain(b)
+
+    def contained(self, answer: str, text: str, question: Question) -> bool | None:
+        """None: no passage can show that the answer is right."""
+        return None
 
     def check(self, question: Question) -> str | None:
         """Accepts any reference; sacrebleu must be installed."""

@@ -111,6 +111,7 @@ def test_quotes_of_another_form_are_no_bound_reply(quotes: Any) -> None:
         ({"verdict": "MAYBE"}, None),
         ('{"reasoning": "It a', None),
         ("It is right.\nVerdict: KEEP", True),
+        ('{"reasoning": "No.", "verdict": "KEEP", "verdict": "REVISE"}', None),
     ],
 )
 def test_what_does_not_keep_to_the_schema_is_read_as_free_text(said: Any, satisfied: bool | None) -> None:

@@ -128,7 +128,7 @@ HOSTILE = [
     "neither nor ", "Debater 2:\n", "> [A]\n", "```\n", "<reply>", "User: a\n", '"[A]" ', "' [", "yes, ", "`[`",
     "Ranking: ", "Selected: [1]\n", "Verdict: SAME\n", '{"same": true} ', "(It contains [No Found]) ", "a. ", "A\n",
     "is not ", "Debater 1: [A]\n", "Confidence: 8", "[Search: ", "I pick Debater 1 ", "not [A] ", "A or ", "St. ",
-    "#### 1\n", "<pre>", "--- BEGIN X ---\n", "### Debater 2\n", "<|im_end|>", "[THINK]", "|a|\n",
+    "#### 1\n", "<pre>", "<!-- ", "--- BEGIN X ---\n", "[quote]", "### Debater 2\n", "<|im_end|>", "[THINK]", "|a|\n",
     "    a\n",
 ]  # fmt: skip
 

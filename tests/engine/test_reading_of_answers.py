@@ -228,3 +228,18 @@ def test_a_stance_in_anothers_words_is_copied_and_in_the_own_words_it_is_not() -
     assert is_copied(PEER, context())
     assert not is_copied(PEER, context(own=PEER))
     assert not is_copied("I looked again. The answer is Bergen.", context())
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("So x lies in [1, 2].", "1, 2"),
+        (r"Hence $x \in [0, 3]$.", "0, 3"),
+        ("So the domain is [2, 5].", "2, 5"),
+        ("So x is 4 [2, 5].", "4"),
+        ("So x is 4, as stated in [1, 2].", "4"),
+    ],
+)
+def test_an_interval_that_ends_a_reply_of_mathematics_is_no_citation(text: str, answer: str) -> None:
+    read = answer_of(text, TASKS["math"], Question(id="q", question="?", task="math"), shown=range(10))
+    assert read.value == answer

@@ -21,12 +21,15 @@ from madke.engine.parse.grammar import (
     Mark,
     Parsed,
     Reader,
+    concluded,
     has_word,
     is_phrase,
     is_placeholder,
     last_sentence,
     lead,
     line_before,
+    marks,
+    mentioned,
     nothing,
     outermost,
     pairs,
@@ -49,9 +52,7 @@ from madke.engine.parse.reply import (
     Reply,
     gives_back,
     is_example,
-    plain,
     reading,
-    spaced,
 )
 from madke.tasks.base import BaseTask, declines, has_words
 
@@ -120,25 +121,6 @@ class AnswerReader(Reader[str]):
             return True
         is_result = start >= closing or _BEFORE_RESULT.search(text_before(text, start))
         return bool(is_result and _TERSE.match(text, start + 1)) and (ends or text[start] == "[")
-
-    def marks(self, text: str) -> list[Mark[str]]:
-        """Those of all parsers, and those in forms for answers."""
-        return sorted([*super().marks(text), *self._formed(text)], key=lambda mark: mark.span[1])
-
-    def _formed(self, text: str) -> Iterator[Mark[str]]:
-        """Boxes, tags, hashes and calls of Finish, which conclude if they begin a line or follow "answer"."""
-        for content, span, rule in list(_forms(text))[-MOST:]:
-            line = line_before(text, span[0])
-            begins = not has_word(line) or re.search(r"\b(?:answer|verdict)\b", line, re.IGNORECASE)
-            value = self.value(content)
-            if rule == "finish" or (begins and standing(text, *span) != "none"):
-                if value is not None or not is_placeholder(unwrap(content)):
-                    yield Mark(value=value, span=span, rule=rule if value else "unreadable")
-            elif value is not None:
-                yield Mark(value=value, span=span, rule=rule, rank="cue")
-        for named in list(_NAMED.finditer(text))[-MOST:] if not self.is_open else ():
-            if (value := self.value(named[named.lastindex or 0])) is not None:
-                yield Mark(value=value, span=named.span(named.lastindex or 0), rule="cue", rank="cue")
 
     def lone(self, line: str) -> str | None:
         """The label or letter that a line consists of, or that begins a short one."""
@@ -322,15 +304,15 @@ def _read(
 ) -> Parsed[str | None]:
     # Replacements keep the length, so that spans refer to the reply.
     cited = _ECHO.sub(lambda echo: "answer:".rjust(len(echo[0])), _DISPLAYED.sub(r" [\1] ", reply.text))
-    text = without_citations(cited, shown)
+    text = without_citations(cited, shown, intervals=reader.is_math)
     outside = reply.outside(text)
-    found = reader.marks(outside)
+    found = _marks(outside, reader)
     if cut:
         found = [mark for mark in found if re.search(r"\W", text[mark.span[1] - 1 :].rstrip()) or mark.rule == "alone"]
     parsed = (
-        reader.concluded(outside, found)
+        concluded(outside, found, reader)
         or _recorded(reply, reader)
-        or reader.mentioned(text, found if outside == text else reader.marks(text))
+        or mentioned(text, found if outside == text else _marks(text, reader), reader)
         or (yes_or_no(text, reader.value) if reader.is_yes_no else None)
         or (_last_number(text, reader) if reader.is_math else None)
     )
@@ -364,6 +346,28 @@ _NAMED = re.compile(
 )
 
 
+def _marks(text: str, reader: AnswerReader) -> list[Mark[str]]:
+    found = [*marks(text, reader), *_formed(text, reader)]
+    for named in list(_NAMED.finditer(text))[-MOST:] if not reader.is_open else ():  # letters called the right option
+        group = named.lastindex or 0
+        if (value := reader.value(named[group])) is not None:
+            found.append(Mark(value=value, span=named.span(group), rule="cue", rank="cue"))
+    return sorted(found, key=lambda mark: mark.span[1])
+
+
+def _formed(text: str, reader: AnswerReader) -> Iterator[Mark[str]]:
+    """Boxes, tags, hashes and calls of Finish. They are conclusions if they begin a line or follow "answer" on it."""
+    for content, span, rule in list(_forms(text))[-MOST:]:
+        line = line_before(text, span[0])
+        begins = not has_word(line) or re.search(r"\b(?:answer|verdict)\b", line, re.IGNORECASE)
+        value = reader.value(content)
+        if rule == "finish" or (begins and standing(text, *span) != "none"):
+            if value is not None or not is_placeholder(unwrap(content)):
+                yield Mark(value=value, span=span, rule=rule if value else "unreadable")
+        elif value is not None:
+            yield Mark(value=value, span=span, rule=rule, rank="cue")
+
+
 def _forms(text: str) -> Iterator[tuple[str, tuple[int, int], str]]:
     braces = pairs(text, "{}") if "\\" in text else {}
     for box in _BOXED.finditer(text) if braces else ():
@@ -372,8 +376,8 @@ def _forms(text: str) -> Iterator[tuple[str, tuple[int, int], str]]:
         if end is not None and end - box.end() <= LONGEST_ANSWER and text[box.end() + 1 : end - 1] != "X":
             yield text[box.end() + 1 : end - 1], (box.start(), end), "boxed"
     for form in _FORMS.finditer(text):
-        rule = next(name for name in ("tag", "hashes", "finish") if form[name] is not None)
-        yield form["tagged" if rule == "tag" else rule], form.span(), rule
+        rule = next(name for name in ("tagged", "hashes", "finish") if form[name] is not None)
+        yield form[rule], form.span(), "tag" if rule == "tagged" else rule
 
 
 def _recorded(reply: Reply, reader: AnswerReader) -> Parsed[str | None] | None:
@@ -406,7 +410,7 @@ def _last_number(text: str, reader: AnswerReader) -> Parsed[str | None] | None:
     """The last number of the last sentence, or the first one after its last equals sign."""
     if _declined(text):
         return nothing(None, "declined")
-    text = _ASIDE.sub(spaced, text)
+    text = ASIDE.sub(lambda line: " " * len(line[0]), text)
     closing = last_sentence(text)
     closing = max(closing, text.rfind("=", closing))
     numbers = list(_LAST_NUMBER.finditer(text, closing))
@@ -461,9 +465,11 @@ _ABOUT_SOURCE = re.compile(r"\b(?:knowledge|passages?|documents?|sources?|eviden
 _RESULT = re.compile(
     r"(?:\b(?:is|are|was|were|equals)|=|\b(?:so|thus|hence|therefore|total|result)\W{0,3}:)[\s*_]*\Z", re.IGNORECASE
 )
+_NUMBERS_LIST = re.compile(r"\d{1,4}(?:\s?,\s?\d{1,4})+")
+_MEMBER = re.compile(r"(?:∈|\\in|\b(?:lies?|interval))(?:\s+in)?[\s*_$]*\Z", re.IGNORECASE)
 
 
-def without_citations(text: str, shown: Container[int]) -> str:
+def without_citations(text: str, shown: Container[int], *, intervals: bool = False) -> str:
     """The text with its citations replaced by spaces, so that all positions stay the same."""
     characters, outer = list(text), 0
     spans = sorted(pairs(text, "[]").items())
@@ -473,7 +479,7 @@ def without_citations(text: str, shown: Container[int]) -> str:
         ids = ids_of(text[start + 1 : end - 1])
         if not ids or not all(n in shown for n in ids) or (nested and not _FOLLOWS_SENTENCE.search(near)):
             continue
-        if len(spans) - n <= MOST and (states(near) or _closes(text, start, end, closing)):
+        if len(spans) - n <= MOST and (states(near) or _closes(text, start, end, closing, intervals=intervals)):
             continue
         characters[start:end] = " " * (end - start)
         if text.startswith((".", "!", "?"), end):  # Move the full stop to the end of its sentence.
@@ -484,21 +490,25 @@ def without_citations(text: str, shown: Container[int]) -> str:
     return "".join(characters)
 
 
-def _closes(text: str, start: int, end: int, closing: int) -> bool:
+def _closes(text: str, start: int, end: int, closing: int, *, intervals: bool) -> bool:
     """Whether a number is the result that ends a reply: alone on its last line, or after "is", "=" or "so:"."""
-    if not text[start + 1 : end - 1].isdecimal() or has_word(text[end:]):
+    content = text[start + 1 : end - 1]
+    is_interval = intervals and bool(_NUMBERS_LIST.fullmatch(content))
+    if not (content.isdecimal() or is_interval) or has_word(text[end:]):
         return False
     line = line_before(text, start)
     if not has_word(line):
         return not text[: start - len(line)].rstrip().endswith(":")
     words = lead(text, start).rpartition(",")[2]
-    return start >= closing and bool(_RESULT.search(words)) and not _ABOUT_SOURCE.search(words)
+    is_result = _RESULT.search(words) or (is_interval and _MEMBER.search(words))
+    return start >= closing and bool(is_result) and not _ABOUT_SOURCE.search(words)
 
 
 # Answers in plain words: the sentence or phrase that a reply of free text consists of, or that concludes it.
 
 Reads = Callable[[str], str | None]
-_ASIDE = re.compile(
+"""A task's reader: a text -> the answer in it, or None."""
+ASIDE = re.compile(
     r"^[^\w\n]{0,9}(?:confidence|side|selected|sources?|notes?|verdict)\b[^\n]{0,40}:[^\n]*", re.I | re.M
 )
 """Lines next to an answer."""
@@ -516,14 +526,16 @@ _ABOUT = re.compile(
 _DECLINES = re.compile(
     r"\b(?:i|we)\s+(?:\w+\s+)?(?:(?:do|can|could|would|am)\s*(?:not|n['’]t)|can['’]t|don['’]t|have\s+no)\s+(?:\w+\s+){0,2}?"  # noqa: RUF001
     r"(?:know|tell|find|determine|answer|say|have|decide|settle|choose|sure|certain|idea|clue)\b"
-    r"|\bnothing\s+(?:\w+\s+)?helps\b|\A\W*(?:nobody|no\s+one)\s+(?:\w+\s+)?knows\b"
-    # The passages hold nothing.
-    r"|\b(?:no|none\s+of\s+the|neither(?:\s+of\s+the)?|nothing\s+in\s+the)\s+(?:\w+\s+){0,2}?(?:passages?|documents?|texts?|sources?|information|evidence)\b"
+    r"|\bnothing\s+(?:\w+\s+)?helps\b|\A\W*(?:nobody|no\s+one)\s+(?:\w+\s+)?knows\b",
+    re.IGNORECASE,
+)
+_SILENT = re.compile(
+    r"\b(?:no|none\s+of\s+the|neither(?:\s+of\s+the)?|nothing\s+in\s+the)\s+(?:\w+\s+){0,2}?(?:passages?|documents?|texts?|sources?|information|evidence)\b"
     r"|\b(?:passages?|documents?|texts?|sources?|context|information|knowledge|they|it)\b[^.!?]{0,60}?(?:\b(?:do|does|did|is|are)\s+not|n['’]t)\s+(?:\w+\s+){0,2}?"  # noqa: RUF001
     r"(?:mention|contain|provide|specif|say|state|give|name|include|answer|tell|cover|help|address|enough)",
     re.IGNORECASE,
 )
-"""A sentence that says that there is no answer."""
+"""A sentence that says that the passages hold nothing."""
 _BROKEN_OFF = re.compile(r"\b(?:is|are|was|in|by|from|on|of|the|and)\W*\Z", re.IGNORECASE)
 """The end of a sentence whose citation was its object: "The source is [3]."."""
 _QUOTED = re.compile(r"\S[ \t]{3,}\S")
@@ -540,6 +552,8 @@ _CONNECTIVE = re.compile(
 _YES_OR_NO = re.compile(
     r"[^\w\n]{0,9}(?P<word>yes|no)\b(?=[*_]{0,3}(?:[,.;:!]|\s+[-\u2013\u2014]|\s*\Z))", re.IGNORECASE
 )
+
+
 _BOTH = re.compile(r"\W*yes\s+and\s+no\b", re.IGNORECASE)
 
 
@@ -552,14 +566,14 @@ def plain_answer(text: str, read: Reads, context: ParseContext, *, cited: str, c
 
     ``cited`` is the text with its citations, which are spaces in ``text`` as quotations are.
     """
-    masked = _ASIDE.sub(spaced, text)
+    masked = ASIDE.sub(lambda line: " " * len(line[0]), text)
     spans = [*sentences(masked)]
     spans = spans if len(spans) <= 2 * MOST else [*spans[:MOST], *spans[-MOST:]]
     spans = [span for span in spans if read(_bare(masked[slice(*span)])) is not None or has_word(masked[slice(*span)])]
     said = [(_bare(masked[slice(*span)]), span) for span in spans]
     if said and all(is_placeholder(unwrap(one)) for one, _ in said):
         return nothing(None, "placeholder")
-    declined = any(declines(one) or _DECLINES.search(one) for one, _ in said)
+    declined = any(declines(one) or _DECLINES.search(one) or _SILENT.search(one) for one, _ in said)
     found = [
         (one, span)
         for one, span in said
@@ -601,16 +615,28 @@ def _says_nothing(said: str, context: ParseContext) -> bool:
     )  # "In the form (X)"; in "Twitter (X)" it is a name.
     if is_placeholder(bare) or given_back or says_only_where(bare) or said.endswith(("?", ":")):
         return True
-    if declines(said) or _DECLINES.search(said) or _ABOUT.match(said) or _BROKEN_OFF.search(said):
+    if (
+        declines(said)
+        or _DECLINES.search(said)
+        or _SILENT.search(said)
+        or _ABOUT.match(said)
+        or _BROKEN_OFF.search(said)
+    ):
         return True
-    return bool(context.question) and plain(said) == plain(context.question)
+    return bool(context.question) and _key(said) == _key(context.question)
+
+
+def _key(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
 
 
 def yes_or_no(text: str, read: Reads) -> Parsed[str | None] | None:
     """The Yes or No with which the first or the last sentence begins (rule ``yes_no``); if both do, they must agree."""
     spans = [(start, end) for start, end in sentences(text) if has_word(text[start:end])]
     words = [word for start, end in {*spans[:1], *spans[-1:]} if (word := _YES_OR_NO.match(text, start, end))]
+    if not words:
+        return nothing(None, "contradictory") if _BOTH.match(text) else None
     if len({word["word"].lower() for word in words}) > 1 or _BOTH.match(text):
         return nothing(None, "contradictory")
-    value = read(words[-1]["word"]) if words else None
+    value = read(words[-1]["word"])
     return None if value is None else parsed_at(value, "yes_no", words[-1].span("word"))

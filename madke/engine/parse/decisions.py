@@ -24,13 +24,17 @@ from madke.engine.parse.grammar import (
     Mark,
     Parsed,
     Reader,
+    concluded,
     has_word,
     is_placeholder,
     lead,
     line_before,
+    marks,
+    mentioned,
     nothing,
     outermost,
     parsed_at,
+    read_marks,
     sentences,
     settle,
     unwrap,
@@ -47,7 +51,6 @@ from madke.engine.parse.reply import (
     gives_back,
     is_example,
     reading,
-    spaced,
 )
 from madke.tasks.base import BaseTask, declines
 from madke.tasks.choice import lettered
@@ -91,21 +94,27 @@ def parse_selection(
     except in clauses that reject passages, unless the text declines all knowledge after them. If there are too many,
     those of the concluding sentence (``concluding``), else the first ones (``first``); the others are ``dropped``.
     """
-    text, valid = reply.text, [n for n in range(size) if shown is None or n in shown]
+    parsed = _selection(reply.text, [n for n in range(size) if shown is None or n in shown], limit)
+    is_requested = parsed.rule in ("selected", "no_found")
+    return nothing(Selection(), "copy") if not is_requested and gives_back(reply.whole, context) else parsed
+
+
+def _selection(text: str, valid: Sequence[int], limit: int) -> Parsed[Selection]:
     named = list(_in_sentences(text, valid))
-    declined = [one.span() for one in _NO_FOUND.finditer(text)]
     asked = settle(text, list(_on_asked_lines(text, valid)), lambda one, other: set(one or ()) == set(other or ()))
+    if asked is not None and asked.span is None:
+        return nothing(Selection(), "contradictory")
     counted, rule = named, "ids"
-    if asked and asked.span and asked.value:
+    if asked is not None and asked.span:
+        if not asked.value:
+            return parsed_at(Selection(), "no_found", asked.span)
         counted, rule = [(asked.value, asked.span)], "selected"
-    elif asked and asked.span:
-        return parsed_at(Selection(), "no_found", asked.span)
-    elif not asked and declined and not (named and named[-1][1] > declined[-1]):
-        return parsed_at(Selection(), "no_found", declined[-1])
-    elif gives_back(reply.whole, context):
-        return nothing(Selection(), "copy")
-    elif asked or not counted:
-        return nothing(Selection(), "contradictory" if asked else "none")
+    else:
+        declined = [one.span() for one in _NO_FOUND.finditer(text)]
+        if declined and not (named and named[-1][1] > declined[-1]):
+            return parsed_at(Selection(), "no_found", declined[-1])
+    if not counted:
+        return nothing(Selection())
     mentioned = list(dict.fromkeys(n for ids, _ in counted for n in ids))
     chosen, (concluding, last) = mentioned[:limit], counted[-1]
     if len(mentioned) > limit:
@@ -182,7 +191,7 @@ class Quoted(NamedTuple):
 
 def parse_quotes(text: str) -> list[Quoted]:
     """The first 20 texts in quotation marks, each with the number of the passage that stands after it or before it."""
-    text = QUOTED_LINE.sub(spaced, text[-WINDOW:])
+    text = QUOTED_LINE.sub(lambda line: " " * len(line[0]), text[-WINDOW:])
     spans = list(_SPAN.finditer(text))[:_MOST_QUOTES]
     return [Quoted(span[span.lastgroup or 0].strip(), _passage(text, span)) for span in spans]
 
@@ -250,8 +259,8 @@ def parse_verdict(
     ``[No]``.
     """
     text = reply.outside(reply.text)
-    found = _SAME.marks(text)
-    lines = _SAME.concluded(text, found)
+    found, others = marks(text, _SAME), marks(text, _YES)
+    lines = concluded(text, found, _SAME)
     judged = [(record, verdict) for record in reply.records if (verdict := _judged(record, sides, read))]
     judged = [one for one in judged if one[0].whole] or judged
     decisive = [one for one in judged if one[1].consensus is not None]
@@ -260,7 +269,7 @@ def parse_verdict(
     record, verdict = (decisive or judged)[-1] if judged else (None, Verdict(consensus=None))
     if lines is None and record is not None and decisive:
         return parsed_at(verdict, "record" if record.whole else "cut_record", record.span)
-    decided = lines or _SAME.mentioned(text, found) or _YES.read(text)
+    decided = lines or mentioned(text, found, _SAME) or read_marks(text, others, _YES) or nothing(None)
     if record is not None and decided.value is None:
         return parsed_at(verdict, "record" if record.whole else "cut_record", record.span)
     closes = record is not None and not has_word(text[record.span[1] :])
@@ -296,7 +305,7 @@ def _judged(record: FormRecord, sides: Sequence[str], read: Callable[[str], str 
 @reading()
 def parse_grade(reply: Reply, *, context: ParseContext = NO_CONTEXT) -> Parsed[bool | None]:
     """Whether a grader found an answer right: a line or a marker ``[True]`` or ``[False]``."""
-    return _TRUE.read(reply.text)
+    return read_marks(reply.text, marks(reply.text, _TRUE), _TRUE) or nothing(None)
 
 
 _ADDED = re.compile(r"\b(?:the|side|team|debater|agent|speaker|number)\b", re.IGNORECASE)
@@ -339,8 +348,8 @@ def _core(text: str) -> str:
 def parse_side(reply: Reply, sides: Sequence[str], *, context: ParseContext = NO_CONTEXT) -> Parsed[str | None]:
     """The debater that the line ``Side: NAME`` of an extraction names (rule ``stated``)."""
     names = _Names(sides)
-    found = [mark for mark in names.marks(reply.text) if mark.rule == "stated"]
-    return names.concluded(reply.text, found) or nothing(None)
+    found = [mark for mark in marks(reply.text, names) if mark.rule == "stated"]
+    return concluded(reply.text, found, names) or nothing(None)
 
 
 @reading()
@@ -349,12 +358,11 @@ def parse_pick(reply: Reply, names: Sequence[str], *, context: ParseContext = NO
     text = reply.text
     reader = _Names(names, r"(?:final\s+)?(?:winner|winning\s+\w+|pick|choice|verdict|decision|vote)")
     wins = rf"{reader.mention}\W{{0,3}}(?:side\s+)?(?:wins|won|(?:is|has|gave|makes)\s+the\s+(?:winner|best|better))\b"
-    named = [
-        Mark(value=name, span=win.span("name"), rule="stated", rank="cue")
-        for win in list(re.finditer(wins, text, re.IGNORECASE))[-MOST:]
-        if (name := reader.value(win["name"]))
-    ]
-    return reader.read(text, named)
+    found = marks(text, reader)
+    for win in list(re.finditer(wins, text, re.IGNORECASE))[-MOST:]:
+        if name := reader.value(win["name"]):
+            found.append(Mark(value=name, span=win.span("name"), rule="stated", rank="cue"))
+    return read_marks(text, sorted(found, key=lambda mark: mark.span[1]), reader) or nothing(None)
 
 
 _CONFIDENCE = re.compile(
@@ -371,25 +379,32 @@ _CONFIDENCE = re.compile(
 def parse_confidence(reply: Reply, *, context: ParseContext = NO_CONTEXT) -> Parsed[float | None]:
     """The confidence that a reply states, 0 .. 1: "Confidence: 0.8", "80%", "8/10" and "80% sure" are 0.8."""
     text = reply.text
+    stated = list(_CONFIDENCE.finditer(text))[-MOST:]
+    lines = [one for one in stated if not has_word(line_before(text, one.start()))]
     found: list[Mark[float]] = []
-    for one in list(_CONFIDENCE.finditer(text))[-MOST:]:
+    for one in stated:
         number = float((one["number"] or one["sure"]).replace(",", "."))
         total = float(one["total"] or (100 if one["share"] or one["sure"] else 1))
         value = number / total if total and 0 <= number <= total else None
         found.append(Mark(value=value, span=one.span(), rule="stated"))
     parsed = settle(text, found, eq) or nothing(None)
-    lines = [mark for mark in found if not has_word(line_before(text, mark.span[0]))]
-    return (settle(text, lines, eq) if parsed.status == "contradictory" else None) or parsed
+    if parsed.status == "contradictory" and lines:
+        parsed = settle(text, [one for one in found if one.span in [line.span() for line in lines]], eq) or parsed
+    return nothing(None, "out_of_range") if parsed.value is None and parsed.status == "ok" else parsed
 
 
 # Replies that are bound by a JSON schema.
 
-_RULE = "schema"
+RULE = "schema"
 """The rule of a reading from a bound reply."""
-_LONGEST_REPLY = 20_000
+LONGEST_REPLY = 20_000
 """Characters of the longest reply that is read as one."""
-_NONE = "none"
+NONE = "none"
 """The word for no debater, and for no answer yet."""
+SAME, DIFFERENT = "SAME", "DIFFERENT"
+KEEP, REVISE = "KEEP", "REVISE"
+SETTLED, OPEN = "SETTLED", "OPEN"
+_POSITIVE = (SAME, KEEP, SETTLED)
 _MARKS = {
     ('"', '"'): {*'"\u201c\u201d'},
     ("\u00ab", "\u00bb"): {*"\u00ab\u00bb"},
@@ -420,7 +435,7 @@ class BoundReply:
             lines.append(f"{text.join(marks)} [{quote.passage}].")
         lines.append(self.reasoning.strip())
         if self.selected is not None:
-            lines.append(f"Selected: {' '.join(f'[{n}]' for n in self.selected) or _NONE}")
+            lines.append(f"Selected: {' '.join(f'[{n}]' for n in self.selected) or NONE}")
         lines += [f"Verdict: {self.verdict}"] if self.verdict else []
         lines += [f"Side: {self.side}"] if self.side else []
         if self.answer is not None:
@@ -431,8 +446,13 @@ class BoundReply:
 
 def read_bound(text: str, schema: Schema) -> BoundReply | None:
     """The values of a reply of this schema; None for any other text."""
+    if len(text) > LONGEST_REPLY:
+        return None
     try:
-        value = json.loads(text) if len(text) <= _LONGEST_REPLY else None
+        # A repeated field is no value of its schema.
+        value = json.loads(
+            text, object_pairs_hook=lambda pairs: found if len(found := dict(pairs)) == len(pairs) else 0
+        )
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or value.keys() != {each.name for each in schema.fields}:
@@ -464,22 +484,22 @@ def bound_selection(reply: BoundReply, limit: int) -> Parsed[Selection]:
     """The selected numbers, up to ``limit``; the others are ``dropped``."""
     numbers = reply.selected or ()
     selection = Selection(ids=numbers[:limit], dropped=numbers[limit:])
-    return Parsed(value=selection, status="ok", rule=_RULE if numbers else "no_found")
+    return Parsed(value=selection, status="ok", rule=RULE if numbers else "no_found")
 
 
 def bound_verdict(reply: BoundReply, task: BaseTask, question: Question) -> Parsed[Verdict]:
     """The verdict; with side, answer and reason if the schema has a side."""
-    consensus = reply.verdict in ("SAME", "KEEP", "SETTLED")
+    consensus = reply.verdict in _POSITIVE
     verdict = Verdict(consensus=consensus)
     if reply.answer is not None:
-        answer = _read(reply.answer, task, question) if consensus and reply.answer != _NONE else None
+        answer = _read(reply.answer, task, question) if consensus and reply.answer != NONE else None
         verdict = Verdict(consensus=consensus, side=bound_side(reply), answer=answer, reason=reply.reasoning)
-    return Parsed(value=verdict, status="ok", rule=_RULE)
+    return Parsed(value=verdict, status="ok", rule=RULE)
 
 
 def bound_side(reply: BoundReply) -> str | None:
     """The debater that it names."""
-    return reply.side if reply.side not in ("", _NONE) else None
+    return reply.side if reply.side not in ("", NONE) else None
 
 
 def bound_answer(reply: BoundReply, task: BaseTask, question: Question, context: ParseContext) -> Parsed[str | None]:
@@ -490,7 +510,7 @@ def bound_answer(reply: BoundReply, task: BaseTask, question: Question, context:
         content = unwrap(raw)
         is_given_back = bool(content.strip()) and is_placeholder(content)
         return nothing(None, "declined" if declines(content) else "placeholder" if is_given_back else "none")
-    return nothing(None, "example") if is_example(answer, context) else parsed_at(answer, _RULE, (0, len(raw)))
+    return nothing(None, "example") if is_example(answer, context) else parsed_at(answer, RULE, (0, len(raw)))
 
 
 def _read(raw: str, task: BaseTask, question: Question) -> str | None:
@@ -510,32 +530,41 @@ _LONGEST_ANSWER = 200
 
 def selection_schema(limit: int, shown: Sequence[int]) -> Schema | None:
     """The numbers of at most ``limit`` of the passages shown."""
-    selected = SchemaField(name="selected", numbers=tuple(shown), max_length=limit)
-    return Schema(name="selection", fields=(_REASONING, selected)) if shown else None
+    if not shown:
+        return None
+    return _schema("selection", SchemaField(name="selected", numbers=tuple(shown), max_length=limit))
 
 
 def stance_schema(task: BaseTask, question: Question, shown: Sequence[int]) -> Schema | None:
     """Quotes of the passages shown, then the answer."""
+    if not shown:
+        return None
     quotes = SchemaField(name="quotes", numbers=tuple(shown), with_texts=True, max_length=_QUOTES_OF_STANCE)
-    return Schema(name="stance", fields=(_REASONING, quotes, _answer(task, question))) if shown else None
+    return _schema("stance", quotes, _answer(task, question))
 
 
 def review_schema() -> Schema:
     """Whether to keep or to revise a stance."""
-    return Schema(name="verdict", fields=(_REASONING, SchemaField(name="verdict", words=("KEEP", "REVISE"))))
+    return _schema("verdict", SchemaField(name="verdict", words=(KEEP, REVISE)))
 
 
 def verdict_schema(task: BaseTask, question: Question, sides: Sequence[str]) -> Schema:
     """Whether the debate is settled, the side that the judge supports, and the answer."""
-    verdict = SchemaField(name="verdict", words=("SETTLED", "OPEN"))
-    side = SchemaField(name="side", words=(*sides, _NONE))
-    return Schema(name="verdict", fields=(_REASONING, verdict, side, _answer(task, question, _NONE)))
+    verdict = SchemaField(name="verdict", words=(SETTLED, OPEN))
+    return _schema("verdict", verdict, _side(sides), _answer(task, question, NONE))
 
 
 def answer_schema(task: BaseTask, question: Question, sides: Sequence[str] = ()) -> Schema:
     """The answer, after the side that the judge supports if there are ``sides``."""
-    side = (SchemaField(name="side", words=(*sides, _NONE)),) if sides else ()
-    return Schema(name="answer", fields=(_REASONING, *side, _answer(task, question)))
+    return _schema("answer", *([_side(sides)] if sides else []), _answer(task, question))
+
+
+def _schema(name: str, *fields: SchemaField) -> Schema:
+    return Schema(name=name, fields=(_REASONING, *fields))
+
+
+def _side(sides: Sequence[str]) -> SchemaField:
+    return SchemaField(name="side", words=(*sides, NONE))
 
 
 def _answer(task: BaseTask, question: Question, *more: str) -> SchemaField:

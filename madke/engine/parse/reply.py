@@ -10,7 +10,6 @@ reply is a form of the reply, except a quotation.
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, wraps
 from typing import Concatenate, ParamSpec
@@ -227,7 +226,10 @@ _QUOTING = {"example", "instructions", "knowledge", "notes", "quote", "blockquot
 _DELIMITER = re.compile(
     r"^[ \t]{0,9}(?P<fence>```|~~~)[^\n]*$"
     rf"|<(?P<end_tag>/?)(?!{_PLAIN_TAGS}[\s>/])(?P<tag>[A-Za-z][\w:-]{{0,30}})(?:\s[^<>\n]{{0,200}})?(?<!/)>"
+    r"|(?P<comment><!--)|(?P<end_comment>-->)"
     r"|^[^\w\n]*(?:(?P<begin>begin|start\s+of)|(?P<end_begin>end))(?![a-z])[^\n]{0,60}$"
+    r"|\\(?P<tex>begin|end)\{(?P<env>\w*(?:quot|verbatim)\w*)\}"
+    r"|\[(?P<end_bb>/?)(?P<bb>quote|spoiler|code)\b[^\]\n]*\]"
     r"|(?P<marks>\"\"\"|''')",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -235,13 +237,12 @@ _DELIMITER = re.compile(
 
 def own_words(text: str, context: ParseContext, *, sources: bool = True) -> str:
     """The reply without containers of others' words; what stands in quotation marks stays: see :func:`unquoted`."""
-    text = QUOTED_LINE.sub(spaced, _without_containers(text))
-    outside = _ROW.sub(spaced, text)
+    text = QUOTED_LINE.sub(_spaced, _without_containers(text))
+    outside = _ROW.sub(_spaced, text)
     return _without_led(outside if has_word(outside) else text, context, sources=sources)
 
 
-def spaced(match: re.Match[str]) -> str:
-    """Spaces of the match's length; line breaks stay."""
+def _spaced(match: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", match[0])
 
 
@@ -252,8 +253,10 @@ def _without_containers(text: str) -> str:
     for found in _DELIMITER.finditer(text):
         kind = found.lastgroup or ""
         name, closes = kind.removeprefix("end_"), kind.startswith("end_")
-        if kind == "tag":
-            name, closes = found["tag"].lower(), bool(found["end_tag"])
+        if kind in ("tag", "bb"):
+            name, closes = found[kind].lower(), bool(found[f"end_{kind}"])
+        elif kind == "env":
+            name, closes = found["env"], found["tex"].lower() == "end"
         if opened is not None and name == opened[0] and (closes or name in ("fence", "marks")):
             spans.append((name, *opened[1].span(), *found.span()))
             opened = None
@@ -276,7 +279,7 @@ _ROW = re.compile(r"^(?:[ \t]*\||(?: {4}|\t)[ \t]*(?![\"'{}\]])\S|[^|\n]*\|[^|\n
 _MARKS = re.compile(
     r"(?<!\":)(?<!\": )[\"“](?P<quote>[^\"“”\n]{1,1000})[\"”]|(?<!`)`(?P<code>[^`\n]{1,300})`(?!`)"
     r"|[«「](?P<angle>[^«»「」\n]{1,300})[»」]|(?<![\w\\'])'(?P<single>[^'\n]{1,300})'(?!\w)"
-    r"|^\"(?P<block>[^\"]{1,2000})\"$|“(?P<curly>[^“”]{1,2000})”",
+    r"|^\"(?P<block>[^\"]{1,2000})\"$|“(?P<curly>[^“”]{1,2000})”|~~(?P<struck>[^~\n]{1,300})~~",
     re.MULTILINE,
 )
 _HOLDS_CONCLUSION = re.compile(
@@ -298,10 +301,13 @@ def unquoted(text: str) -> str:
     length = len(text.strip(" \n.*_"))
 
     def own(quote: re.Match[str]) -> str:
-        before = text_before(text, quote.start()).rpartition("\n")[2]
-        states = _STATES_QUOTE.search(before) and not re.search(OTHER_SPEAKER, before, re.IGNORECASE)
-        is_own = states or not _HOLDS_CONCLUSION.search(quote[0]) or len(quote[0]) >= length
-        return quote[0] if is_own else spaced(quote)
+        if quote["struck"] is None:
+            if not _HOLDS_CONCLUSION.search(quote[0]) or len(quote[0]) >= length:
+                return quote[0]
+            before = text_before(text, quote.start()).rpartition("\n")[2]
+            if _STATES_QUOTE.search(before) and not re.search(OTHER_SPEAKER, before, re.IGNORECASE):
+                return quote[0]
+        return _spaced(quote)
 
     return _MARKS.sub(own, text)
 
@@ -353,28 +359,14 @@ def _label(names: tuple[str, ...]) -> re.Pattern[str]:
 def _without_led(text: str, context: ParseContext, *, sources: bool) -> str:
     """Without lines of other speakers and of sources; after an own conclusion, such a speaker ends the reply."""
     for new in _NEW_SPEAKER.finditer(text):
-        restated = context.question and plain(new["asked"]) == plain(context.question)
+        restated = context.question and _plain(new["asked"]) == _plain(context.question)
         if has_word(text[: new.start()]) and not restated:
             text = without(text, [(new.start(), len(text))])
             break
     labels = [*_label(context.speakers).finditer(text), *_INTRODUCTION.finditer(text)]
-    # A name in brackets on a line of its own is a judge's pick.
-    labels = [
-        label
-        for label in sorted(labels, key=lambda label: label.start())
-        if has_word(line_after(text, label.end())) or "[" not in label[0] or label[0].rstrip("*_ ").endswith((":", "-"))
-    ]
+    labels = sorted((label for label in labels if not _is_choice(text, label)), key=lambda label: label.start())
     speakers = [label for label in labels if not label.groupdict().get("source")]
-
-    def is_own(label: re.Match[str]) -> bool:
-        name = label.groupdict().get("name")
-        if name is None or not label[0].rstrip(" *_").endswith(":"):
-            return False
-        begins = len(speakers) == 1 and not has_word(text[: label.start()])
-        is_first = begins and not re.search(_SAID, label[0], re.IGNORECASE)
-        return plain(name) == plain(context.speaker) if context.speaker else is_first
-
-    own = [label for label in speakers if is_own(label)]
+    own = [label for label in speakers if _is_own(text, label, speakers, context.speaker)]
     others = [label for label in speakers if label not in own]
     for label in own:  # What follows the own name begins a line.
         text = f"{text[: label.start()]}{' ' * (len(label[0]) - 1)}\n{text[label.end() :]}"
@@ -397,6 +389,12 @@ def _without_led(text: str, context: ParseContext, *, sources: bool) -> str:
     return left if first is None else without(left, [(first.start(), len(left))])
 
 
+def _is_choice(text: str, label: re.Match[str]) -> bool:
+    """Whether a label is a name in brackets on a line of its own: that is a judge's pick."""
+    is_heading = not has_word(line_after(text, label.end()))
+    return is_heading and "[" in label[0] and not label[0].rstrip("*_ ").endswith((":", "-"))
+
+
 def _led_until(text: str, label: re.Match[str]) -> int | None:
     """The end of its line or, alone on it, of the paragraph after it. A name alone at the end leads nothing."""
     line = line_after(text, label.end())
@@ -408,8 +406,17 @@ def _led_until(text: str, label: re.Match[str]) -> int | None:
     return end if has_word(line) or label[0].rstrip().endswith(":") else None
 
 
-def plain(text: str) -> str:
-    """The words of a text in lower case."""
+def _is_own(text: str, label: re.Match[str], speakers: list[re.Match[str]], speaker: str) -> bool:
+    name = label.groupdict().get("name")
+    if name is None or not label[0].rstrip(" *_").endswith(":"):
+        return False
+    if speaker:
+        return _plain(name) == _plain(speaker)
+    begins = len(speakers) == 1 and not has_word(text[: label.start()])
+    return begins and not re.search(_SAID, label[0], re.IGNORECASE)
+
+
+def _plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.lower().replace("_", " ")))
 
 
@@ -430,8 +437,15 @@ _EXAMPLES = (
 
 def without_copies(text: str, context: ParseContext) -> str:
     """The reply with spaces for its sentences that consist of runs of words of the request's rules and examples."""
-    runs = _runs(_frame(context.request, context.material)) if context.request else frozenset()
-    return without(text, [(start, end) for start, end, copied in _copies(text, runs) if copied] if runs else [])
+    frame = _frame(context.request, context.material) if context.request else ""
+    runs, skeletons = _runs(frame), _folded(frame) if "{" in text else ""
+    # The skeleton of a requested record may be shorter than a run.
+    copied = [
+        (start, end)
+        for start, end, is_copied in (_copies(text, runs) if runs or skeletons else ())
+        if is_copied or (skeletons and "{" in text[start:end] and _folded(text[start:end]) in skeletons)
+    ]
+    return without(text, copied)
 
 
 def gives_back(text: str, context: ParseContext) -> bool:
@@ -461,11 +475,16 @@ def _frame(request: str, material: tuple[str, ...]) -> str:
     """The request without its material: rules and examples."""
     # Once for each time that it is shown, from the end: a stance may equal the line of an example before it.
     for part in sorted(filter(str.strip, material), key=len, reverse=True):
-        shown = [one.span() for one in re.finditer(rf"(?<!\w){re.escape(part)}(?!\w)", request)]
-        if shown:
-            start, end = shown[-1]
-            request = f"{request[:start]}\n{request[end:]}"
+        place = request.rfind(part)
+        while place >= 0 and (_in_word(request, place - 1) or _in_word(request, place + len(part))):
+            place = request.rfind(part, 0, place + len(part) - 1)
+        if place >= 0:
+            request = f"{request[:place]}\n{request[place + len(part) :]}"
     return request
+
+
+def _in_word(text: str, place: int) -> bool:
+    return 0 <= place < len(text) and (text[place].isalnum() or text[place] == "_")
 
 
 def _copies(text: str, runs: frozenset[tuple[str, ...]]) -> list[tuple[int, int, bool]]:
@@ -568,6 +587,13 @@ def without_control_tokens(text: str) -> str:
     return text[start : end.start() if end else len(text)].rstrip() if start or end else text
 
 
+def _is_record(text: str) -> bool:
+    try:
+        return text.startswith("{") and isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def without_reasoning(text: str) -> str:
     """The text without control tokens and hidden reasoning, also that cut off or opened by the server.
 
@@ -577,9 +603,8 @@ def without_reasoning(text: str) -> str:
     text = text.strip()
     after = _BLOCK.split(text, maxsplit=2)[-1].strip() if _BLOCK.match(text) else ""
     for whole in (text, without_control_tokens(text), after, without_control_tokens(after)):
-        with suppress(ValueError, RecursionError):
-            if whole.startswith("{") and isinstance(json.loads(whole), dict):
-                return whole
+        if _is_record(whole):
+            return whole
     blocks = [
         block
         for block in _BLOCK.finditer(text)
@@ -608,5 +633,12 @@ def checked(completion: Completion, max_tokens: int) -> Completion:
     if completion.finish_reason.casefold() in TRUNCATED:
         error += f"; it was cut off at max_tokens = {max_tokens}; raise it with --set max_tokens=N"
     else:
-        error += f" (finish reason {completion.finish_reason!r}); check the server's reasoning parser"
+        error += f" (finish reason {completion.finish_reason!r})"
+        error += _ALL_REASONING if reasoning else ""
     return replace(completion, text="", reasoning=reasoning, outcome="empty", error=error)
+
+
+_ALL_REASONING = (
+    ": either the server took the answer for reasoning, or the model ended before its answer; check the server's "
+    "reasoning parser (vLLM: --reasoning-parser, llama.cpp: --reasoning-format) and the model's chat template"
+)
