@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from madke.core.question import Question
@@ -93,6 +93,57 @@ def test_values_are_of_their_kind(text: str, size: int, limit: int) -> None:
     for query in parse_searches(text, limit=3).value:
         assert 0 < len(query) <= 300
         assert query == " ".join(query.split())
+
+
+SENTENCES = st.sampled_from(
+    [
+        "The answer is [Lake Baikal].",
+        "The answer is [7].",
+        "So the answer is (B).",
+        r"Hence $\boxed{\frac{1}{2}}$.",
+        "The answer is Lake Baikal.",
+        "The answer is 42.",
+        "The answer is A or B.",
+        "The label is [SUPPORTS], not [REFUTES].",
+        "We conclude: [Lake Baikal].",
+        "[Rome] was one, [Milan] another.",
+        "Debater 2 said that the answer is [Rome].",
+        "I do not know what the answer is.",
+        "Is that the answer?",
+        "I cannot give an answer.",
+        "The answer.",
+        "Here the answer is hard to find.",
+        "Its label",
+        "Nothing settles the result!",
+        "Knowledge about rivers does not help.",
+        'It is {"answer": "B"}.',
+        "Final answer: B.",
+        "Paris lies on the Seine.",
+    ]
+)
+CITATIONS = st.sampled_from([" [3]", " [1][2]", "[0]", " [1, 2]", " [4-6]", " [Knowledge 2]", " [10]."])
+
+
+@example([("Final answer: B.", "", False, False), ("The answer is A or B.", " [3]", True, False)])
+@example([("The label is [SUPPORTS], not [REFUTES].", " [3]", True, False)])
+@example([("Its label", " [3]", True, False), ("The answer is [Lake Baikal].", "", False, False)])
+@settings(max_examples=20)
+@given(st.lists(st.tuples(SENTENCES, CITATIONS, st.booleans(), st.booleans()), min_size=1, max_size=5))
+def test_citations_at_the_ends_of_sentences_never_change_the_answer(parts: list[tuple[str, str, bool, bool]]) -> None:
+    plain = " ".join(sentence for sentence, *_ in parts)
+    cited = " ".join(_cited(*part) for part in parts)
+    for task in QUESTIONS:
+        for marker in ("brackets", "parentheses", "boxed"):
+            before, after = (read(text, task, marker, shown=range(12)) for text in (plain, cited))
+            assert (after.value, after.rule) == (before.value, before.rule)
+
+
+def _cited(sentence: str, citation: str, is_cited: bool, inside: bool) -> str:
+    if not is_cited:
+        return sentence
+    if sentence[-1].isalnum():
+        return sentence + citation.rstrip(".")
+    return sentence[:-1] + citation.rstrip(".") + sentence[-1] if inside else sentence + citation
 
 
 ECHOES = [

@@ -1,6 +1,7 @@
 """How each task reads an answer: one table for all of them, and what lists and texts are compared by."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -191,3 +192,17 @@ def test_a_right_list_has_every_gold_and_no_listed_wrong_answer(answer: str, rig
     task = TASKS["answer_list"]
     assert METRICS[metrics_of(task)[0]](answer, LISTED) == right
     assert task.accepts(answer, replace(LISTED, metadata={})) == (answer != "Ian Brown")
+
+
+def test_recorded_translations_score_sanely_and_gpt_4_best(shared_data: Path) -> None:
+    references = (shared_data / "questions" / "commonmt_200.en").read_text(encoding="utf-8").splitlines()
+    questions = [Question(id="t", question="?", answers=(reference,), task="translation") for reference in references]
+    for name, low, high in (("chrf", 0.5, 0.6), ("bleu", 0.25, 0.35)):
+        means = {}
+        for path in (shared_data / "recorded" / "mad_commonmt_outputs").glob("*.txt"):
+            answers = path.read_text(encoding="utf-8").splitlines()
+            scores = [METRICS[name](*pair) for pair in zip(answers, questions, strict=True)]
+            means[path.stem] = sum(scores) / len(scores)
+        assert len(means) == 6
+        assert all(low < mean < high for mean in means.values()), means
+        assert max(means, key=means.get) == "gpt4"

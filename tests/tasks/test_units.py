@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from madke.core.question import Question
 from madke.tasks import TASKS
 
-SHORT = TASKS["short_answer"]
+SHORT, MATH = TASKS["short_answer"], TASKS["math"]
 
 
 def same(one: str, other: str) -> bool:
@@ -56,10 +56,16 @@ UNLIKE = [
     ("310 feet", "310 metres"),
     ("It is 310 feet high", "310 metres"),
     ("5 kg", "5 g"),
+    ("5kg", "5 mg"),
     ("5 inches", "5 feet"),
     ("1500 feet", "1500 metres"),
     ("1500 km tall", "1500 miles tall"),
+    ("five km", "five miles"),
+    ("1.5 million km", "1.5 million miles"),
     ("3 hours", "3 minutes"),
+    ("3 days", "3 weeks"),
+    ("10 ms", "10 s"),
+    ("2 L", "2 ml"),
     ("60 mph", "60 km/h"),
     ("12 square feet", "12 feet"),
     ("12 m2", "12 m3"),
@@ -73,6 +79,7 @@ UNLIKE = [
     ("5 dollars", "5 cents"),
     ("\u00a350m", "$50m"),
     ("A$5", "US$5"),
+    ("5 \u20ac", "5 kg"),
     ("500 BC", "500 AD"),
     ("5th century BC", "5th century AD"),
     ("5 ft 6 in", "6 ft 5 in"),
@@ -119,6 +126,26 @@ def test_a_sentence_is_accepted_if_it_has_the_unit_of_the_gold_or_none(answer: s
 )
 def test_letters_after_a_number_are_not_always_units(one: str, other: str) -> None:
     assert not same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ("\u20ac5", "$5", False),
+        ("\u20ac5", "5 euros", True),
+        ("\\$5", "5 dollars", True),
+        ("\u00a35", "5", True),
+        ("5 kg", "5 g", False),
+        ("5 GB", "5 gigabytes", True),
+        ("60 mph", "60 miles per hour", True),
+        ("60 mph", "60 km/h", False),
+        ("50\\%", "50 percent", True),
+        ("5 yrs", "5 years", True),
+    ],
+)
+def test_mathematics_has_the_same_units(one: str, other: str, equal: bool) -> None:
+    question = Question(id="q", question="?", task="math")
+    assert MATH.same(one, other, question) == MATH.same(other, one, question) == equal
 
 
 NUMBERS = st.sampled_from(["5", "5.5", "1,500", "five", "1.5 million", "-3", "1969", "5:30"])
