@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from eval.benchmarks.measure import Setting, anonymous_memory, duration, generated_corpus, report, size
 from madke.core.chat import ChatRequest, Completion
@@ -47,18 +46,24 @@ class Data:
     count: int
 
 
-class Taken(NamedTuple):
-    """What calls took: calls a second, and CPU seconds of this process for each, all its threads."""
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """What some calls took."""
 
-    rate: float
-    cpu_each: float
+    calls: int
+    seconds: float
+    cpu: float
+    """Seconds of this process, all its threads."""
 
+    @property
+    def rate(self) -> float:
+        """Calls a second."""
+        return self.calls / self.seconds
 
-@contextmanager
-def _taking(calls: int, taken: list[Taken]) -> Iterator[None]:
-    began, cpu = time.perf_counter(), time.process_time()
-    yield
-    taken.append(Taken(calls / (time.perf_counter() - began), (time.process_time() - cpu) / calls))
+    @property
+    def cpu_each(self) -> float:
+        """CPU seconds a call."""
+        return self.cpu / self.calls
 
 
 @contextmanager
@@ -98,17 +103,29 @@ def calls(setting: Setting) -> None:
     runs: list[Taken] = []
     alone: list[Taken] = []
     with server() as url, tempfile.TemporaryDirectory(dir=setting.folder) as folder:
-        _bare(requests[: len(requests) // 5], url, [])  # imports
+        _bare(requests[: len(requests) // 5], url)  # imports
         for number in range(1 if setting.quick else 6):
-            _run(data, url, Path(folder) / str(number), runs)
-            _bare(requests, url, alone)
+            runs.append(_run(data, url, Path(folder) / str(number)))
+            alone.append(_bare(requests, url))
     rate, bare_rate = max(taken.rate for taken in runs), max(taken.rate for taken in alone)
     client = min(taken.cpu_each for taken in alone)
     own = min(taken.cpu_each for taken in runs) - client
-    ratio, bare = rate / bare_rate, f"{bare_rate:,.0f} bare ({len(requests):,} calls, {CONCURRENCY} at once)"
-    report("calls a second", f"{rate:,.0f} in a run", bare, ratio, f"at least {_RATIO}", ratio >= _RATIO)
-    ours, theirs = f"{1000 * own:.2f} ms a call", f"{1000 * client:.2f} ms of the client's"
-    report("our own CPU", ours, theirs, own / client, f"at most {duration(_OWN_CPU)}", own <= _OWN_CPU)
+    report(
+        "calls a second",
+        f"{rate:,.0f} in a run",
+        f"{bare_rate:,.0f} bare ({len(requests):,} calls, {CONCURRENCY} at once)",
+        rate / bare_rate,
+        f"at least {_RATIO}",
+        rate / bare_rate >= _RATIO,
+    )
+    report(
+        "our own CPU",
+        f"{1000 * own:.2f} ms a call",
+        f"{1000 * client:.2f} ms of the client's",
+        own / client,
+        f"at most {duration(_OWN_CPU)}",
+        own <= _OWN_CPU,
+    )
 
 
 def memory(setting: Setting) -> None:
@@ -121,30 +138,47 @@ def memory(setting: Setting) -> None:
         store = sum(file.stat().st_size for file in out.glob("calls.sqlite*"))
         _, resumed = _watched(data, url, out)
         fewer = generated_data(setting, warm)
-        replayed: list[Taken] = []
-        for replay in (False, True):
-            _run(fewer, url, Path(folder) / "replayed", replayed, replay=replay)
+        _run(fewer, url, Path(folder) / "replayed")
+        replayed = _run(fewer, url, Path(folder) / "replayed", replay=True)
     # After the last question, scores and report are made.
     during = [(questions, held) for questions, held in looks if warm <= questions < count]
     (questions, first), most = during[0], max(held for _, held in during)
-    ours, theirs = f"{size(most)} at most up to question {count:,}", f"{size(first)} at question {questions:,}"
-    report("memory", ours, theirs, most / first, f"below {size(_GROWTH)} of growth", most - first < _GROWTH)
+    report(
+        "memory",
+        f"{size(most)} at most up to question {count:,}",
+        f"{size(first)} at question {questions:,}",
+        most / first,
+        f"below {size(_GROWTH)} of growth",
+        most - first < _GROWTH,
+    )
     stored = store / (count * CALLS_EACH)
     report("call store", f"{stored:,.0f} bytes a call", aim=f"at most {_STORED:,} bytes a call", met=stored <= _STORED)
-    name, aim = f"resume of {count:,} finished questions", f"below {_RESUME:.0f} s"
-    report(name, duration(resumed), f"{duration(seconds)} for the run", resumed / seconds, aim, resumed < _RESUME)
-    rate, aim = replayed[-1].rate, f"at least {_REPLAY:,.0f}"
-    report(f"replay of {fewer.count:,} questions", f"{rate:,.0f} calls/s", aim=aim, met=rate >= _REPLAY)
+    report(
+        f"resume of {count:,} finished questions",
+        duration(resumed),
+        f"{duration(seconds)} for the run",
+        resumed / seconds,
+        f"below {_RESUME:.0f} s",
+        resumed < _RESUME,
+    )
+    report(
+        f"replay of {fewer.count:,} questions",
+        f"{replayed.rate:,.0f} calls/s",
+        aim=f"at least {_REPLAY:,.0f}",
+        met=replayed.rate >= _REPLAY,
+    )
 
 
-def _run(data: Data, url: str, folder: Path, taken: list[Taken], *, replay: bool = False) -> None:
+def _run(data: Data, url: str, folder: Path, *, replay: bool = False) -> Taken:
     """What ``madke run`` does with the questions, from its pool file to the transcripts; scores and report left out."""
     spec = resolve(RunRequest(questions=data.questions, model=MODEL, pools=data.pools))
     options = RunOptions(base_url=url, concurrency=CONCURRENCY, replay=replay)
-    with _taking(data.count * CALLS_EACH, taken):
-        meter = asyncio.run(execute(spec, folder, options))
+    began, cpu = time.perf_counter(), time.process_time()
+    meter = asyncio.run(execute(spec, folder, options))
+    taken = Taken(calls=data.count * CALLS_EACH, seconds=time.perf_counter() - began, cpu=time.process_time() - cpu)
     assert (meter.done, meter.failed) == (data.count, 0)
-    assert meter.calls == (0 if replay else data.count * CALLS_EACH)
+    assert meter.calls == (0 if replay else taken.calls)
+    return taken
 
 
 def _requests_of(data: Data) -> list[ChatRequest]:
@@ -179,7 +213,7 @@ class _Recorder:
         return Completion(text=replies.get(request.purpose.stage, "The answer is [Lake Baikal]."))
 
 
-def _bare(requests: Sequence[ChatRequest], url: str, taken: list[Taken]) -> None:
+def _bare(requests: Sequence[ChatRequest], url: str) -> Taken:
     """The requests alone, through the same client."""
     left = iter(requests)
 
@@ -195,8 +229,9 @@ def _bare(requests: Sequence[ChatRequest], url: str, taken: list[Taken]) -> None
                 group.create_task(work())
         await close(model)
 
-    with _taking(len(requests), taken):
-        asyncio.run(loop())
+    began, cpu = time.perf_counter(), time.process_time()
+    asyncio.run(loop())
+    return Taken(calls=len(requests), seconds=time.perf_counter() - began, cpu=time.process_time() - cpu)
 
 
 def _watched(data: Data, url: str, out: Path) -> tuple[list[tuple[int, int]], float]:

@@ -51,15 +51,24 @@ def bm25(setting: Setting) -> None:
     index = corpus.with_name("bm25")
     (seconds, peak) = in_own_process(_build_bm25, corpus, index)
     (ours, bare), _ = in_own_process(_indexing, corpus, index)
-    name, aim = f"BM25 build, {count:,} passages, {_THREADS} threads", f"at least {_AIM}"
-    shown = f"{count / ours:.0f} passages/s; the whole build {duration(seconds)}, RssAnon {size(peak)}"
-    report(name, shown, f"{count / bare:.0f} with IndexCollection", bare / ours, aim, bare / ours >= _AIM)
+    report(
+        f"BM25 build, {count:,} passages, {_THREADS} threads",
+        f"{count / ours:.0f} passages/s; the whole build {duration(seconds)}, RssAnon {size(peak)}",
+        f"{count / bare:.0f} with IndexCollection",
+        bare / ours,
+        f"at least {_AIM}",
+        bare / ours >= _AIM,
+    )
     queries = queries_for(corpus, 50 if setting.quick else 1_000)
     ours, bare = _bm25_searches(corpus, index, queries)
-    name = f"BM25 search, {len(queries):,} queries, k = {_DEPTH}, {_THREADS} threads"
-    shown = f"{len(queries) / ours:.0f} queries/s over {count:,} passages"
-    theirs = f"{len(queries) / bare:.0f} with batch_search and the raw text of each hit"
-    report(name, shown, theirs, bare / ours, aim, bare / ours >= _AIM)
+    report(
+        f"BM25 search, {len(queries):,} queries, k = {_DEPTH}, {_THREADS} threads",
+        f"{len(queries) / ours:.0f} queries/s over {count:,} passages",
+        f"{len(queries) / bare:.0f} with batch_search and the raw text of each hit",
+        bare / ours,
+        f"at least {_AIM}",
+        bare / ours >= _AIM,
+    )
 
 
 def _build_bm25(corpus: Path, index: Path) -> float:
@@ -139,17 +148,27 @@ def dense(setting: Setting) -> None:
         index = setting.folder / f"dense-{count}"
         built[count] = (index, *in_own_process(_build_dense, generated_corpus(setting.folder, count), index))
     (_, _, small), (index, seconds, large) = built.values()
-    shown = f"{size(large)} for {counts[1]:,} vectors, {duration(seconds)} without encoding"
-    theirs, aim = f"{size(small)} for {counts[0]:,}", f"within {size(_MOST_APART)} of each other"
-    report("dense build, anonymous memory", shown, theirs, large / small, aim, abs(large - small) <= _MOST_APART)
+    report(
+        "dense build, anonymous memory",
+        f"{size(large)} for {counts[1]:,} vectors, {duration(seconds)} without encoding",
+        f"{size(small)} for {counts[0]:,}",
+        large / small,
+        f"within {size(_MOST_APART)} of each other",
+        abs(large - small) <= _MOST_APART,
+    )
     vectors = RandomEncoder().encode_queries(["queries"] * (100 if setting.quick else 1_000))
     files = sorted(index.rglob("*.index"))
     mapped, in_memory = FaissShards(files), _in_memory(files)
     assert (mapped.search(vectors[:8], _DEPTH)[1] == in_memory.search(vectors[:8], _DEPTH)[1]).all()
     ours, bare = best_of(3, partial(mapped.search, vectors, _DEPTH), partial(in_memory.search, vectors, _DEPTH))
-    shown = f"{len(vectors) / ours:.0f} queries/s over {len(files)} mapped files of {counts[1]:,} vectors"
-    name, theirs = f"dense search, {len(vectors):,} queries, k = {_DEPTH}", f"{len(vectors) / bare:.0f} with bare FAISS"
-    report(name, shown, f"{theirs} in memory", bare / ours, f"at least {_AIM}", bare / ours >= _AIM)
+    report(
+        f"dense search, {len(vectors):,} queries, k = {_DEPTH}",
+        f"{len(vectors) / ours:.0f} queries/s over {len(files)} mapped files of {counts[1]:,} vectors",
+        f"{len(vectors) / bare:.0f} with bare FAISS in memory",
+        bare / ours,
+        f"at least {_AIM}",
+        bare / ours >= _AIM,
+    )
 
 
 class RandomEncoder:
