@@ -594,6 +594,7 @@ def _is_record(text: str) -> bool:
         return False
 
 
+@lru_cache(maxsize=256)  # each reply is asked about four times on its way into the debate
 def without_reasoning(text: str) -> str:
     """The text without control tokens and hidden reasoning, also that cut off or opened by the server.
 
