@@ -90,6 +90,14 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """(Template, stage, prepare stages) of templates that passed the checks."""
         self._own: dict[str, Names] = {}
         self._all: dict[str, Names] = {}
+        self._safe: dict[tuple[type, str], bool] = {}
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """As Jinja decides it, by the type and the name; kept, since a prompt reads dozens."""
+        key = (type(obj), attr)
+        if key not in self._safe:
+            self._safe[key] = super().is_safe_attribute(obj, attr, value)
+        return self._safe[key]
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """A product of numbers; a SecurityError for powers and for texts and lists that are repeated."""
