@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields, replace
 from heapq import heappop, heappush
 from itertools import count
 
-from madke.core.chat import Prefix
+from madke.core.chat import ChatModel, Prefix
 from madke.core.errors import CallError, UserError
-from madke.models.endpoint import AtEndpoint
+from madke.models.endpoint import AtEndpoint, Endpoint
 from madke.models.prefixes import Prefixes
 from madke.models.timeouts import time_limit
 
@@ -185,6 +185,12 @@ def allow_connections(concurrency: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
+def _endpoint_of(model: object) -> Endpoint | None:
+    """As ``isinstance(model, AtEndpoint)`` tells, which takes ten times as long; this is asked at each call."""
+    found = getattr(model, "endpoint", None)
+    return found if isinstance(found, Endpoint) else None
+
+
 class Limits:
     """The limiters of a run: one for each endpoint, one for all models on this machine, one for services.
 
@@ -207,22 +213,25 @@ class Limits:
 
     def of(self, model: object) -> Limiter:
         """The limiter of a model's calls."""
-        key = model.endpoint.limited_as if isinstance(model, AtEndpoint) else None
+        endpoint = _endpoint_of(model)
+        key = endpoint.limited_as if endpoint else None
         if key not in self._limiters:
-            if isinstance(model, AtEndpoint):
-                own = model.endpoint.entry
+            if endpoint:
+                own = endpoint.entry
                 self._limiters[key] = Limiter(own.concurrency or self._concurrency, own.rpm, own.tpm)
             else:
                 self._limiters[key] = Limiter(self._concurrency, start=self._concurrency)
         return self._limiters[key]
 
-    def prefixes_of(self, model: object) -> Prefixes | None:
+    def prefixes_of(self, model: ChatModel) -> Prefixes | None:
         """The gate of a model's calls; None for models on this machine, which batch their calls themselves."""
-        if not isinstance(model, AtEndpoint):
+        endpoint = _endpoint_of(model)
+        if endpoint is None:
             return None
-        key = (model.endpoint.limited_as, model.name)
+        key = (endpoint.limited_as, model.name)
         if key not in self._prefixes:
-            bound = time_limit(model.endpoint.entry)
+            assert isinstance(model, AtEndpoint)
+            bound = time_limit(endpoint.entry)
             self._prefixes[key] = Prefixes(model, self._prefix, interactive=self._interactive, bound=bound)
         return self._prefixes[key]
 

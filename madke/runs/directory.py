@@ -24,6 +24,7 @@ from madke._util.files import (
     unfinished_parts,
     writing_here,
 )
+from madke.core.chat import ChatModel
 from madke.core.errors import UserError, count_of
 from madke.core.question import Question
 from madke.core.transcript import Transcript, from_json, to_json
@@ -90,6 +91,8 @@ class RunDirectory:
         self._replayed = self._target.with_suffix(".jsonl.replay") if replay else None
         self._file: IO[bytes] | None = None
         self._writes_session = False
+        self._learned: dict[str, object] = {}
+        """Name of a model -> its dialect when it was last noted. Most replies show nothing new."""
         self._held = ExitStack()
 
     def __enter__(self) -> Self:
@@ -130,6 +133,11 @@ class RunDirectory:
         """The outcomes in the transcripts when the directory was opened."""
         return list(read_outcomes(self._target)) if self._target.exists() else []
 
+    @cached_property
+    def _failed(self) -> set[Key]:
+        """The questions whose outcome was that they failed."""
+        return {line.key for line in self._lines if line and line.failed}
+
     def pending(
         self, questions: Sequence[Question], repeats: int, options: RunOptions, *, retry: bool = True
     ) -> list[tuple[Question, int]]:
@@ -161,13 +169,16 @@ class RunDirectory:
         if self._writes_session:
             begin_session(self.path, spec, self._endpoints, files)
 
-    def note_model(self, model: object) -> None:
+    def note_model(self, model: ChatModel) -> None:
         """Record what a reply has shown of the model's endpoint, before the reply is used: a resumed run starts there.
 
         Otherwise it would try again what an endpoint takes, and ask in another form than the run that was not stopped.
         """
-        shown = endpoints_of([model])
-        if self._writes_session and any(self._endpoints.get(name) != endpoint for name, endpoint in shown.items()):
+        learned = getattr(model, "dialect", None)
+        if not self._writes_session or learned is self._learned.get(model.name):
+            return
+        self._learned[model.name], shown = learned, endpoints_of([model])
+        if any(self._endpoints.get(name) != endpoint for name, endpoint in shown.items()):
             self._endpoints |= shown
             self.check_lock()
             note_endpoints(self.path, self._endpoints)
@@ -223,8 +234,7 @@ class RunDirectory:
         assert self._file is not None, "resume() comes first"
         self.check_lock()
         key = (transcript.id, transcript.repeat)
-        failed_before = {line.key for line in self._lines if line and line.failed} if self._replayed else set()
-        if self._replayed and transcript.status == "failed" and key not in failed_before:
+        if self._replayed and transcript.status == "failed" and key not in self._failed:
             return False
         try:
             self._file.write(sealed(to_json(transcript)))
