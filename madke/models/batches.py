@@ -145,24 +145,25 @@ class Batches:
     async def _send(self, waiting: Sequence[_Waiting]) -> None:
         times: dict[str, int] = {}
         futures: dict[str, asyncio.Future[bytes | None]] = {}
-        lines, estimate = b"", Usage()
+        lines, estimate = [], Usage()
         for fingerprint, sent, future in waiting:
             times[fingerprint] = times.get(fingerprint, -1) + 1
             id_ = f"{fingerprint}-{times[fingerprint]}"  # Two calls of equal form are two lines.
             futures[id_] = future
             line = {"custom_id": id_, "method": "POST", "url": _URL, "body": sent}
-            lines += json.dumps(line, ensure_ascii=False).encode() + b"\n"
+            lines.append(json.dumps(line, ensure_ascii=False) + "\n")
             estimate += _estimated(sent)
+        text = "".join(lines).encode()
         batch = _Batch(token=secrets.token_hex(8), ids=[*futures], since=time.time())
         try:
             self._allow(sum(self._out.values(), estimate))
             self._out[batch.token] = estimate
             self._note(token=batch.token, since=batch.since, ids=batch.ids)
             if self._program:
-                await self._run(self._program, batch.token, lines)
+                await self._run(self._program, batch.token, text)
             else:
                 client, token = self._client(), {"madke": batch.token}
-                file = await client.files.create(file=("madke.jsonl", lines), purpose="batch")
+                file = await client.files.create(file=("madke.jsonl", text), purpose="batch")
                 made = await client.batches.create(
                     input_file_id=file.id, endpoint=_URL, completion_window="24h", metadata=token
                 )
