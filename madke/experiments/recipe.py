@@ -11,9 +11,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 
 from madke._util.assets import asset
-from madke._util.yaml_file import read_yaml
-from madke.core.errors import unknown
+from madke._util.yaml_file import line_of, read_yaml
+from madke.core.errors import UserError, unknown
 from madke.data.first_round import Draw
+from madke.data.formats import READERS
+from madke.scoring.metrics import is_share
 
 _Name = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)]
 _Count = Annotated[int, Field(ge=1, strict=True)]
@@ -194,8 +196,18 @@ def recipe_file(name: str) -> Path:
 
 
 def read_recipe(name: str) -> Recipe:
-    """Read a recipe by its name or path; UserError if it is unknown or invalid."""
-    return read_yaml(recipe_file(name), Recipe)
+    """Read a recipe by its name or path; UserError if it is unknown or invalid, or a dataset has no reader."""
+    file = recipe_file(name)
+    recipe = read_yaml(file, Recipe)
+    for number, dataset in enumerate(recipe.datasets):
+        if dataset not in READERS and ":" not in dataset:  # module:object is imported by --data only
+            line = line_of(file, ("datasets", number))
+            raise UserError(f"datasets: {unknown('dataset', dataset, READERS)}", file=file, line=line)
+    for *place, metric, value in recipe.figures():
+        if is_share(metric) and not 0 <= value <= 1:
+            line = line_of(file, ("published", *place, metric))
+            raise UserError(f"published: {metric}: found {value:g}, expected a share from 0 to 1", file=file, line=line)
+    return recipe
 
 
 Place = tuple[str, str, str, str]
