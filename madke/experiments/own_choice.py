@@ -39,9 +39,11 @@ def with_sources(recipe: Recipe, names: Sequence[str]) -> Recipe:
     every = [name for name in sources_of(recipe) if name not in recipe.fixed_sources]
     axes = {name: _over(axis, every, names) for name, axis in recipe.grid.items()}
     arms = _over({arm.name: arm for arm in recipe.arms}, every, names)
-    base = next(iter(_over({"base": recipe.base}, every, names).values()))
+    bases = [*_over({"base": recipe.base}, every, names).values()]
+    if len(bases) != 1:
+        raise UserError("--sources: this recipe's base has one of several sources; use a copy with your sources")
     arms = {name: Arm(name=name, **_set(arm)) for name, arm in arms.items()}
-    drawn = recipe.model_copy(update={"base": base, "grid": axes, "arms": tuple(arms.values())})
+    drawn = recipe.model_copy(update={"base": bases[0], "grid": axes, "arms": tuple(arms.values())})
     before = {arm.name: arm.sources for arm in recipe.all_arms()}
     after = {arm.name: arm.sources for arm in drawn.all_arms()}
     published = {
@@ -49,7 +51,7 @@ def with_sources(recipe: Recipe, names: Sequence[str]) -> Recipe:
         for model, by_arm in recipe.published.items()
     }
     reference = recipe.reference if recipe.reference in after else None
-    changed = {"base": base, "grid": axes, "arms": [*arms.values()], "reference": reference, "published": published}
+    changed = {"base": bases[0], "grid": axes, "arms": [*arms.values()], "reference": reference, "published": published}
     return _changed(recipe, changed, "--sources")
 
 

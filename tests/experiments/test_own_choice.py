@@ -53,6 +53,13 @@ def test_arms_with_all_sources_get_all_of_the_users_and_others_stay() -> None:
     assert (gold["rag-retrieved"], gold["rag-gold"], gold["rag-none"]) == ("docs", "gold", "none")
 
 
+@pytest.mark.parametrize("one", ["wiki", "google"])
+def test_a_base_with_one_of_several_sources_is_refused(one: str) -> None:
+    both = {"name": "both", "sources": "wiki,google"}
+    with pytest.raises(UserError, match="this recipe's base has one of several sources"):
+        with_sources(recipe(base={"sources": one}, arms=[both, {"name": "one"}]), ["docs", "notes"])
+
+
 def test_the_papers_figures_stay_with_arms_that_keep_their_names() -> None:
     by_source = with_sources(read_recipe("madke-figure-4"), ["docs"])
     assert {arm for by_arm in by_source.published.values() for arm in by_arm} == {"madke-none", "madke-reference-none"}
