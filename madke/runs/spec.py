@@ -66,7 +66,7 @@ class RunSpec:
     """The task, and the dataset reader, that were passed as objects."""
 
     def sources(self, listen: Listener = silent) -> Sequence[Source]:
-        """The protocol's sources, each opened once; ``listen`` gets an event before and after each is opened."""
+        """The protocol's sources, each opened once; ``listen`` gets an event after each is opened."""
         for name, spec in list(self.record.source_specs.items())[len(self.opened) :]:
             source = open_source(name, self.own_sources.get(name, spec))
             self.opened.append(source)
