@@ -169,10 +169,12 @@ def open_streams() -> None:
     """Open missing standard streams, and print ``?`` for characters that the encoding lacks.
 
     If the caller closed a stream (``>&-``), the next opened file would get its number and receive printed text.
+    Writing to a closed standard output fails.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+            # The lowest free number, which is this one.
+            os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_RDWR)
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
     with suppress(AttributeError):  # a stream of a test
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]

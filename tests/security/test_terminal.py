@@ -298,11 +298,17 @@ def test_an_output_that_cannot_be_written_is_one_true_line(words: Any) -> None:
     assert "No space left" in said or "disk is full" in said
 
 
+@pytest.mark.parametrize("words", [*OUTPUTS, ("--help",)], ids=" ".join)
+def test_a_closed_output_is_one_true_line(words: Any) -> None:
+    shell = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command(*words)], capture_output=True, text=True)
+    assert (shell.returncode, shell.stderr) == (2, "madke: standard output cannot be written: it is closed\n")
+
+
 def test_no_file_takes_the_number_of_a_closed_stream(stranger: Any, tmp_path: Path) -> None:
     """A run without standard streams writes what one with them writes."""
     words = ("run", stranger / f"data{IN_A_NAME}.jsonl", "--protocol", "standard", "--sources", "none", "--out")
     closed = subprocess.run(["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *command(*words, tmp_path / "closed")])
-    assert closed.returncode == 0
+    assert closed.returncode == 2
     assert madke(*words, tmp_path / "open").returncode == 0
     lines = [json.loads((tmp_path / name / "transcripts.jsonl").read_text()) for name in ("closed", "open")]
     assert [line["answer"] for line in lines[:1]] == [line["answer"] for line in lines[1:]]
