@@ -170,7 +170,7 @@ def _endpoint(base_url: str | None) -> str:
 
     from madke.core.addresses import bare_url, public_url
     from madke.models.endpoint import key_from_environment
-    from madke.models.transport import certificates, failure_of
+    from madke.models.transport import failure_of, open_client
 
     url = base_url or os.environ.get("OPENAI_BASE_URL")
     if not url:
@@ -182,9 +182,9 @@ def _endpoint(base_url: str | None) -> str:
     models = f"{bare_url(url)}/models"
     try:
         # A stream: the body, which may never end, is not read.
-        with httpx2.stream("GET", models, headers=headers, timeout=10, verify=certificates()) as response:
+        with open_client(timeout=10) as client, client.stream("GET", models, headers=headers) as response:
             return f"{shown} answers with status {response.status_code}"
-    except httpx2.HTTPError as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise UserError(f"{shown} does not answer ({failure_of(error)})") from None
 
 

@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Callable
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import httpx2
 
@@ -21,6 +21,7 @@ from madke.core.errors import CallError, UserError
 
 Transport = Literal["aiohttp", "httpx"]
 
+_NO_PROXY = "the environment names a proxy that cannot be used"
 KEEP_IDLE = 3.0
 """Seconds until an idle connection is closed: less than on servers with uvicorn, such as vLLM (5 s)."""
 CONNECT_TIMEOUT = 30.0
@@ -89,6 +90,14 @@ def failure_of(error: Exception) -> str:
     return type(error).__name__
 
 
+def open_client(**settings: Any) -> httpx2.Client:
+    """A client for downloads and searches; UserError if the environment names a proxy that cannot be used."""
+    try:
+        return httpx2.Client(verify=certificates(), **settings)
+    except (ImportError, ValueError) as error:
+        raise UserError(f"{_NO_PROXY}: {error}") from error
+
+
 def open_transport(transport: Transport | None, timeout: float, *, own: bool = False) -> httpx2.AsyncClient:
     """Make the HTTP client for the package, in the event loop that uses it; the package closes it.
 
@@ -129,4 +138,4 @@ def open_transport(transport: Transport | None, timeout: float, *, own: bool = F
             trust_env=not own,
         )
     except (ImportError, ValueError) as error:
-        raise UserError(f"the environment names a proxy that cannot be used: {error}") from error
+        raise UserError(f"{_NO_PROXY}: {error}") from error

@@ -26,7 +26,7 @@ from madke._util.files import file_lock, write_file
 from madke._util.yaml_file import read_yaml
 from madke.core.addresses import retry_after
 from madke.core.errors import UserError, unknown
-from madke.models.transport import certificates, failure_of
+from madke.models.transport import failure_of, open_client
 from madke.retrieval.index_sources import FETCHED, describe, is_faiss, is_lucene
 from madke.retrieval.indexes.build import Progress
 from madke.retrieval.indexes.dense import load_faiss
@@ -178,7 +178,7 @@ def download(
     if _end(part) > size:
         part.truncate(0)
     furthest, failures = _end(part), 0
-    with httpx2.Client(timeout=_TIMEOUT, verify=certificates(), follow_redirects=True) as client:
+    with open_client(timeout=_TIMEOUT, follow_redirects=True) as client:
         while (here := _end(part)) < size:
             wait: float | None = None
             headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={here}-"} if here else {})

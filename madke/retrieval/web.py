@@ -13,6 +13,7 @@ import re
 import sqlite3
 import threading
 import time
+import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -389,19 +390,14 @@ class WebSource:
         self._now = now
         self._refusal = ""
         self._one_at_a_time = threading.Lock()
-        self._search: _Search | None = None
+        self._search = _Search()
+        self._client: httpx2.Client | None = None
         if self._missing and self._cache.is_empty():
             raise UserError(f"source {name!r} ({service.description}) needs a key; set {self._missing}")
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """At most ``k`` passages for each query, in the service's order."""
-        import httpx2
-
-        from madke.models.transport import certificates
-
-        limits = httpx2.Limits(max_connections=self._concurrency)
-        client = httpx2.Client(timeout=_TIMEOUT, limits=limits, verify=certificates())  # follows no redirect with a key
-        search = self._search = _Search(client)
+        search = self._search = _Search()
         if self._refusal:
             search.end(self._refusal)
         pool = ThreadPoolExecutor(self._concurrency)
@@ -414,14 +410,23 @@ class WebSource:
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-            client.close()
         return [found[query].result() for query in queries]
+
+    def _open_client(self) -> httpx2.Client:
+        """The client of all searches, which keeps connections; a new one after :meth:`aclose`."""
+        from madke.models.transport import open_client
+
+        with self._one_at_a_time:
+            if self._client is None or self._client.is_closed:
+                self._client = open_client(timeout=_TIMEOUT)  # it follows no redirect with a key
+                weakref.finalize(self, self._client.close)
+            return self._client
 
     def aclose(self) -> None:
         """End a search that another thread is in, and its connections."""
-        if self._search is not None:
-            self._search.end("stopped")
-            self._search.client.close()
+        self._search.end("stopped")
+        if self._client is not None:
+            self._client.close()
 
     def _find(self, query: str, k: int, search: _Search) -> Hits:
         times = []
@@ -471,7 +476,7 @@ class WebSource:
             with self._one_at_a_time:
                 self.spent.requests += 1
             try:
-                answer = _send(search.client, self._service, request)
+                answer = _send(self._open_client(), self._service, request)
                 search.reached = True
                 return answer
             except TryAgain as error:
@@ -498,7 +503,6 @@ class WebSource:
 class _Search:
     """State that the threads of one search share."""
 
-    client: httpx2.Client
     over: threading.Event = field(default_factory=threading.Event)
     why: str = ""
     reached: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from madke.retrieval import named
 from madke.retrieval.named import HttpSpec, WikipediaSpec, spec_from_yaml
 from madke.retrieval.services import WikipediaOptions, search_presets
 from madke.retrieval.web import SnippetsSource, Spent, WebService, WebSource
+from tests.support.loopback import QuietHandler, serving
 from tests.support.search_server import Reply, SearchServer, Seen, ok, raw_server
 
 KEY = "canary-7f3a9b2c5d"
@@ -370,6 +372,37 @@ def test_many_queries_come_back_in_order_with_bounded_concurrency(
     assert len(found) == 16
     assert all(hits.passages for hits in found)
     assert 1 <= server.most_at_once <= at_once
+
+
+def test_searches_share_connections_until_the_source_is_closed(opened: Open, case: Case) -> None:
+    reply = json.dumps(case.replies[0]).encode()
+    places: list[object] = []
+
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:
+            self.content()
+            places.append(self.client_address)
+            self.answer(200, {}, reply)
+
+        do_POST = do_GET
+
+    with serving(Handler) as url:
+        source = opened(url, cache_days=0)
+        source.search(["a"], 1)
+        source.search(["b"], 1)
+        before = len(set(places))
+        source.aclose()
+        source.search(["c"], 1)
+        assert (before, len(set(places))) == (1, 2)
+        source.aclose()
+
+
+@pytest.mark.parametrize("proxy", ["nonsense://h.example", "socks5://h.example"])
+def test_a_proxy_that_cannot_be_used_is_one_error(opened: Open, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    with pytest.raises(UserError, match="the environment names a proxy that cannot be used"):
+        opened("http://h.example").search(["a"], 1)
 
 
 def options(**settings: Any) -> dict[str, Any]:
