@@ -45,16 +45,19 @@ def exit_status(interrupt: KeyboardInterrupt) -> int:
 @contextmanager
 def listening(*, line: bool = True) -> Iterator[Listener]:
     """A listener that shows each source and the progress of retrieval; with ``line`` also that of debates."""
-    retrieved = counter("retrieved")
+    retrieved, said = _line(), set[str]()
     with run_progress() as progress:
 
         def listen(event: Event) -> None:
             if isinstance(event, SourceOpened):
                 show_source(event.name, event.spec, event.description)
             elif isinstance(event, PoolProgress):
-                retrieved(event.done, event.total)
+                retrieved(f"retrieved: {event.done:,}/{event.total:,}")
             elif isinstance(event, PoolsReady):
-                show_counts(event.found)
+                show_status("")
+                # A study gets pools block by block: only what is new.
+                show_counts({n: each for n, each in event.found.items() if n not in said or each.found < each.asked})
+                said.update(event.found)
             elif line:
                 progress(event)
 

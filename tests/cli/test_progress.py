@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from madke._util.terminal import say
-from madke.cli.progress import counter, run_progress
-from madke.core.events import RoundStarted, RunProgress
+from madke.cli.progress import counter, listening, run_progress
+from madke.core.events import PoolProgress, PoolsReady, RoundStarted, RunProgress
+from madke.core.knowledge import SourceCounts
 
 
 class Terminal(io.StringIO):
@@ -53,6 +54,16 @@ def test_a_run_is_one_plain_line_now_and_then_where_there_is_no_terminal(
         assert capsys.readouterr().err == "questions: 6/10, 10 s left, cost 0.5, 3.0 calls/s, 4 in flight\n"
         listen(RunProgress(done=8, total=10, resumed=2, failed=1, failed_calls=7, at=20.0))
     assert capsys.readouterr() == ("", "questions: 10/10, 1 failed, 7 calls failed\n")
+
+
+def test_pools_of_further_blocks_are_told_only_where_passages_lack(capsys: pytest.CaptureFixture[str]) -> None:
+    with listening() as listen:
+        for found in (20, 20, 19):
+            listen(PoolProgress(done=20, total=20))
+            listen(PoolsReady(found={"wiki": SourceCounts(asked=20, found=found)}))
+    assert capsys.readouterr().err == (
+        "wiki: passages for 20 of 20 questions, 0 failed\nwiki: passages for 19 of 20 questions, 0 failed\n"
+    )
 
 
 BUSY = RunProgress(done=45, total=120, resumed=3, calls=300, at=100.0, cost=0.0123, in_flight=16, failed=2)
