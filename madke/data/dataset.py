@@ -72,12 +72,24 @@ def read_dataset(
         raise UserError("--columns is for files of your own; leave out --dataset")
     if dataset is None:
         found = Columns(given=columns or {})
-        questions = questions_in(own_rows(path, found.is_header), path, found, task=task)
+        try:
+            questions = questions_in(own_rows(path, found.is_header), path, found, task=task)
+        except UserError as error:
+            fits = [] if columns or found.found or path.is_fifo() else [name for name in FORMATS if _fits(name, path)]
+            raise UserError(f"{error}; it can be read with --dataset {' or '.join(fits)}") if fits else error from None
         _warn_unlabelled(questions, path)
     else:
         questions = [entry.question for entry in read_published(path, dataset, task=task)]
         say_once(path, counts(questions))
     return chosen(questions, lambda question: question.id, path, ids=ids, limit=limit, seed=sample_seed)
+
+
+def _fits(dataset: str, path: Path) -> bool:
+    """Whether the first row of a file is a labelled entry of a published dataset."""
+    try:
+        return bool(FORMATS[dataset].item(next(iter(FORMATS[dataset].rows(path)))).answers)
+    except (StopIteration, UserError):
+        return False
 
 
 def read_published(path: Path, dataset: str, *, task: str | None = None) -> list[DatasetEntry]:

@@ -62,6 +62,13 @@ def test_a_broken_entry(tmp_path: Path, dataset: Any, name: Any, content: Any, s
     assert str(path.with_suffix("")) in str(caught.value)
 
 
+@pytest.mark.parametrize("dataset", ["triviaqa", "fever", "mmlu", "commonmt", "math500", "bbh_geometric_shapes"])
+def test_a_published_file_taken_for_ours_is_recognised(tmp_path: Path, dataset: Any) -> None:
+    name, content = FILES[dataset]
+    with pytest.raises(UserError, match=rf"; it can be read with --dataset {dataset}$"):
+        read_dataset(write(tmp_path / name, content))
+
+
 @pytest.mark.parametrize("dataset", FILES)
 def test_no_file_no_text_no_document(tmp_path: Path, dataset: Any) -> None:
     path = tmp_path / FILES[dataset][0]
