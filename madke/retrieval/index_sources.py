@@ -70,6 +70,8 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
     if encoder or texts:
         expected = "expected a FAISS folder in pyserini's format, with the files index and docid"
         raise UserError(f"source {name!r}: encoder and texts do not apply to this folder; {expected}", file=folder)
+    if not folder.is_dir():
+        raise UserError(f"source {name!r}: no such folder; expected an index folder", file=folder)
     if not is_index(folder):
         raise UserError(
             f"this folder holds no index; expected {MANIFEST} (built by `madke index build`), segments_N (Lucene), or "

@@ -74,6 +74,13 @@ def test_a_specification_that_names_nothing_is_refused(
         open_source("wiki", spec)
 
 
+def test_an_entry_of_a_missing_index_says_that_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "s.yaml").write_text("wiki: {index: nowhere}\n")
+    monkeypatch.setenv("MADKE_SOURCES", str(tmp_path / "s.yaml"))
+    with pytest.raises(UserError, match="nowhere: source 'wiki': no such folder"):
+        open_source("wiki")
+
+
 def test_an_encoder_that_has_changed_since_is_refused(tmp_path: Path) -> None:
     class Other(WordEncoder):
         def __init__(self, revision: str) -> None:

@@ -43,6 +43,8 @@ def test_two_files_may_not_hold_a_source_for_the_same_question(tmp_path: Path) -
     files = [pool_file(tmp_path / f"{n}.jsonl", "wiki", ids=ids) for n, ids in enumerate([("a",), ("b", "a")])]
     with pytest.raises(UserError, match=r"1\.jsonl: both this file and .*0\.jsonl hold source 'wiki' for question 'a'"):
         merge_pools(files, QUESTIONS, tmp_path / "out.jsonl")
+    with pytest.raises(UserError, match="leave one file out"):
+        merge_pools([files[1], files[1]], QUESTIONS, tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
 
 

@@ -143,9 +143,10 @@ def merged_pools(
                 continue
             parts.append(record)
             for source in sources_in([record]) if record.sources else all_sources:
-                if (other := holder.setdefault(source, file)) != file:
-                    both = f"both this file and {other} hold source {source!r} for question {question.id!r}"
+                if source in holder:
+                    both = f"both this file and {holder[source]} hold source {source!r} for question {question.id!r}"
                     raise UserError(f"{both}; leave one file out", file=file)
+                holder[source] = file
         for source in sources if parts else [""]:
             if source not in holder:
                 lacking.setdefault(source, []).append(question.id)
@@ -241,8 +242,10 @@ def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] 
             seen = set()
         lists.append([])
         for passage in sorted((each for each in record.passages if each.source == name), key=lambda each: each.rank):
-            if len(lists[-1]) < knowledge.count(name) and not passage.dedup_keys & seen:
-                seen |= passage.dedup_keys
+            if len(lists[-1]) == knowledge.count(name):
+                break
+            if not (keys := passage.dedup_keys) & seen:
+                seen |= keys
                 lists[-1].append(passage)
     passages = [passage for found in lists for passage in found]
     if knowledge.fusion != "none":
