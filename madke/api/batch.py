@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from madke.engine.agreement import ConflictMap
     from madke.report.comparison import Comparison
     from madke.scoring.scores import Scores
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, repr=False)

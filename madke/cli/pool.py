@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,9 +15,6 @@ from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError, count_of
 from madke.runs.directory import question_files
 from madke.runs.request import RunRequest
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 
