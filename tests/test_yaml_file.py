@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from madke._util.yaml_file import line_of, read_mapping, read_yaml
+from madke._util.yaml_file import line_of, read_entries, read_mapping, read_yaml
 from madke.core.errors import UserError
 
 
@@ -80,3 +80,10 @@ def test_the_line_of_a_missing_key_is_that_of_its_parent(tmp_path: Path) -> None
     assert line_of(file, ("list", 1)) == 6
     assert line_of(file, ("other", "colour")) == 3
     assert line_of(tmp_path / "missing.yaml", ("other",)) is None
+
+
+def test_an_entry_whose_name_is_a_number_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "models.yaml"
+    file.write_text("small:\n  model: m\n7:\n  model: n\n")
+    with pytest.raises(UserError, match=r"models\.yaml:3: expected a name, found 7"):
+        read_entries(file)

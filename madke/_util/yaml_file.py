@@ -109,8 +109,8 @@ def read_mapping(path: Path, text: str | None = None) -> dict[str, Any]:
 
 def read_entries(path: Path) -> dict[str, tuple[int, Any]]:
     """Name -> (1-based line, value) of the mapping in a YAML file."""
-    content = read_mapping(path)
-    lines = {key: line_of(path, (key,)) or 1 for key in content}
+    content, top = read_mapping(path), _composed(path)
+    lines = {key: _line(top, (key,)) or 1 for key in content}
     if wrong := [key for key in content if not isinstance(key, str)]:
         raise UserError(f"expected a name, found {wrong[0]!r}", file=path, line=lines[wrong[0]])
     return {key: (lines[key], value) for key, value in content.items()}
@@ -148,18 +148,25 @@ def line_of(file: Path, keys: Sequence[str | int]) -> int | None:
     ``keys`` is the path from the top: keys of mappings and positions in lists. Missing parts are skipped, such as the
     names of union members in pydantic's ``loc``.
     """
+    return _line(_composed(file), keys)
+
+
+def _composed(file: Path) -> yaml.Node | None:
     try:
-        node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        return yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
         return None
+
+
+def _line(node: yaml.Node | None, keys: Sequence[str | int]) -> int | None:
     line = None
     for key in keys:
         if isinstance(node, yaml.SequenceNode):
-            parts: dict[Any, Any] = {n: (value, value) for n, value in enumerate(node.value)}
+            parts: dict[Any, Any] = {str(n): (value, value) for n, value in enumerate(node.value)}
         else:
             mapping = node.value if isinstance(node, yaml.MappingNode) else []
             parts = {name.value: (name, value) for name, value in mapping}
-        if (found := parts.get(key)) is not None:
+        if (found := parts.get(str(key))) is not None:
             line, node = found[0].start_mark.line + 1, found[1]
     return line
 
