@@ -209,6 +209,11 @@ _SCHEMA = Schema(
 )
 
 
+@pytest.mark.parametrize("selected", ['[{"n": 3, "n": 3}]', '[0], "selected": [0]'])
+def test_a_record_with_a_field_that_stands_twice_is_none(selected: str) -> None:
+    assert read_bound(f'{{"reasoning": "x", "verdict": "SAME", "selected": {selected}}}', _SCHEMA) is None
+
+
 @given(
     st.text(),
     st.lists(st.sampled_from([0, 3]) | st.integers() | st.booleans(), max_size=4),

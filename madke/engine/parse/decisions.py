@@ -451,7 +451,7 @@ def read_bound(text: str, schema: Schema) -> BoundReply | None:
     try:
         # A repeated field is no value of its schema.
         value = json.loads(
-            text, object_pairs_hook=lambda pairs: found if len(found := dict(pairs)) == len(pairs) else 0
+            text, object_pairs_hook=lambda pairs: found if len(found := dict(pairs)) == len(pairs) else None
         )
     except (ValueError, RecursionError):
         return None
