@@ -397,6 +397,11 @@ def check_templates(variant: Variant) -> None:
     readers = [stage for stage in protocol.stages if "cite" in STAGE_VALUES.get(stage, ())]
     if protocol.cite and not any("cite" in variant.shows(stage) for stage in readers):
         raise UserError("cite = true: no template of this variant asks for a quote", file=variant.folder)
+    shown = (
+        {each for name in templates for each in variant.environment.names(name).files} if protocol.trace.weighs else ()
+    )
+    if shown and not any("confidence" in variant.environment.text(each).casefold() for each in shown):
+        raise UserError("the votes are weighed, but no template asks for a confidence", file=variant.folder)
 
 
 def _uses(protocol: Protocol) -> list[_Use]:

@@ -79,3 +79,9 @@ def test_a_shipped_variant_passes_the_checks_of_own_variants(name: str, tmp_path
     """The templates of shipped variants are not checked as they are loaded, which would take a second for all."""
     shutil.copytree(asset("prompts", name), tmp_path / name)
     assert load_variant(name, tmp_path).protocol == load_variant(name).protocol
+
+
+def test_votes_are_weighed_only_where_a_template_asks_for_a_confidence() -> None:
+    assert load_variant("reconcile").with_settings({"rounds": 2}).protocol.trace.weighs
+    with pytest.raises(UserError, match="mad: the votes are weighed, but no template asks for a confidence"):
+        load_variant("mad").with_settings({"function": "reconcile"})
