@@ -434,11 +434,11 @@ def _parts(word: Word) -> frozenset[str]:
     return frozenset() if word.key in SMALL_WORDS else stems(word.key) | {word.key}
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _asked(question: str) -> tuple[frozenset[str], tuple[Date, ...]]:
     """The words and dates of a question."""
     text = plain(question)
-    return frozenset(word.key for word in words(text)), phrase_of(text).dates
+    return frozenset(word.key for word in words(text)), split_dates(text)[0]
 
 
 def _repeats(answer: Reading, question: str) -> bool:
