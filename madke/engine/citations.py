@@ -84,21 +84,41 @@ def _has(text: str, part: str) -> bool:
 
 
 def _nearly_has(text: str, quote: str) -> bool:
-    """Whether the text has the words of the quote in other spellings, apart from small words; no number may differ."""
-    own, there = _large_words(quote), _large_words(text)
-    most = max(1, len(own) // 4)
-    return len(own) > 1 and any(
-        all(map(_one_word, own, there[at:])) and sum(map(str.__ne__, own, there[at:])) <= most
-        for at in range(len(there) - len(own) + 1)
-    )
+    """Whether the text has the words of the quote in other spellings.
+
+    Small words may be missing or added, but are no others: not "to" for "from". No number may differ.
+    """
+    (own, own_gaps), (there, gaps) = _large_words(quote), _large_words(text)
+    size, most = len(own), max(1, len(own) // 4)
+
+    def is_near(at: int) -> bool:
+        near = there[at : at + size]
+        # Equal words first: two spellings take long to compare, and these are texts of anybody.
+        is_spelled = sum(map(str.__ne__, own, near)) <= most and all(map(_one_word, own, near))
+        return is_spelled and all(map(_fits, own_gaps[1:], gaps[at + 1 : at + size]))
+
+    return size > 1 and any(map(is_near, range(len(there) - size + 1)))
 
 
 @lru_cache(maxsize=256)
-def _large_words(text: str) -> list[str]:
-    """Without accents, and with Latin letters for those that look alike."""
+def _large_words(text: str) -> tuple[list[str], list[list[str]]]:
+    """The large words, without accents and with Latin letters for look-alikes; and the small ones before each."""
     plain = unicodedata.normalize("NFD", text.translate(_LOOK_ALIKES))
     plain = unicodedata.normalize("NFC", "".join(c for c in plain if not unicodedata.combining(c)))
-    return [word for word in _WORD.findall(plain) if word not in _SMALL]
+    large, gaps = list[str](), [list[str]()]
+    for word in _WORD.findall(plain):
+        if word in _SMALL:
+            gaps[-1].append(word)
+        else:
+            large.append(word)
+            gaps.append([])
+    return large, gaps
+
+
+def _fits(small: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether the small words between two large ones are the same, articles apart, or some are missing."""
+    same = (one == other or {one, other} <= {"a", "an", "the"} for one, other in zip(small, others, strict=False))
+    return len(small) != len(others) or all(same)
 
 
 def _one_word(one: str, other: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +44,7 @@ PLANTED = {
     "over two passages": ("ended with the words of its founder, who never returned", 3, "stitched", (3, 4)),
     "fabricated": ("Lake Baikal froze over completely in 1890", 0, "not_found", ()),
     "another name": ("Lake Victoria is the deepest lake in the world", 0, "not_found", ()),
+    "another small word": ("Lake Baikal was the deepest lake in the world", 0, "not_found", ()),
     "another number": ("the deepest lake in the world, at 1,742 metres", 0, "not_found", ()),
     "a negation more": ("Lake Baikal is not the deepest lake in the world", 0, "not_found", ()),
     "a negation less": ("who returned to the northern shore", 4, "not_found", ()),
@@ -54,6 +57,13 @@ PLANTED = {
 @pytest.mark.parametrize(("quote", "passage", "status", "found_in"), PLANTED.values(), ids=PLANTED)
 def test_a_planted_quote_is_classified(quote: str, passage: int | None, status: str, found_in: tuple[int, ...]) -> None:
     assert look_up(quote, passage, TEXTS) == (status, found_in)
+
+
+def test_a_text_of_nearly_equal_words_is_looked_up_at_once() -> None:
+    quote, text = " ".join(["abcdefgh"] * 200), " ".join(["abcdefgi"] * 2_000)
+    begun = process_time()
+    assert look_up(quote, 0, {0: text}).status == "not_found"
+    assert process_time() - begun < 1
 
 
 @given(st.text(max_size=400), st.integers(0, 300), st.integers(MIN_QUOTE, 80))
