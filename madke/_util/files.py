@@ -348,7 +348,7 @@ def mark_finished(path: Path, inputs: Inputs) -> None:
 
 
 def _record(path: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RecursionError):
         record = json.loads(_record_path(path).read_text(encoding="utf-8"))
         return record if isinstance(record, dict) else {}
     return {}
