@@ -301,6 +301,7 @@ def _phrase(text: str) -> Phrase:
     return replace(found, order=_untitled(found.order), head=head)
 
 
+@lru_cache(maxsize=1024)
 def phrase_of(text: str) -> Phrase:
     """A whole text as one phrase, with its titles."""
     dates, rest = split_dates(text)
