@@ -114,14 +114,16 @@ def _how_far(out: Path) -> str:
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, max_tokens: int) -> None:
     from madke.report.html import write_report
     from madke.report.scores import all_failed, cut_note, scores_on_terminal
-    from madke.scoring.scored import kept_scores, score_run
+    from madke.scoring.arms import open_runs
+    from madke.scoring.scored import kept_scores, score_and_store
 
     page, metrics = out / "report.html", out / "metrics.json"
     current = page.exists() and metrics.exists() and page.stat().st_mtime_ns >= metrics.stat().st_mtime_ns
     scores = kept_scores(out) if current and not (meter.done or prices) else None
     if scores is None:
-        scores = score_run(out, prices=prices)
-        write_report([out], page, scores=[scores])
+        arms = open_runs([out])
+        scores, values = score_and_store(arms[0], prices)
+        write_report(arms, page, scores=[scores], values=[values])
     say(scores_on_terminal({out.name or str(out): scores}, cut_notes=False))
     if (note := shipped_note(prices)) is not None:
         say_wrapped(note)

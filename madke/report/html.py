@@ -52,6 +52,7 @@ def write_report(
     out: Path | str,
     *,
     scores: Sequence[Scores] = (),
+    values: Sequence[ArmValues] = (),
     title: str | None = None,
     source: str | None = None,
     verdict: Sequence[str] = (),
@@ -61,9 +62,9 @@ def write_report(
     """Write the report page of runs, atomically. UserError if a run cannot be read or the page cannot be written.
 
     The page is self-contained: debates and passages are compressed in it, and its security policy allows only its own
-    script and no requests. Data is written in pieces; memory holds a small row per debate and passage. Known ``scores``
-    are not computed again. ``verdict``: the first lines of the page, by default the finding. ``source`` is a line below
-    them; ``tables`` follow the page's own.
+    script and no requests. Data is written in pieces; memory holds a small row per debate and passage. Known
+    ``scores``, and the ``values`` behind them, are not computed again. ``verdict``: the first lines of the page, by default the
+    finding. ``source`` is a line below them; ``tables`` follow the page's own.
     ``tested``: False leaves out all tests, for results that were looked at before they were complete.
 
     Returns:
@@ -71,7 +72,10 @@ def write_report(
         ``datasets`` and ``tests_by_dataset``; its figures; its finding.
     """
     results = open_runs(runs)
-    read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
+    read = [
+        (scores[n], values[n] if values else arm_of(arm)) if scores else scored_arm(arm)
+        for n, arm in enumerate(results)
+    ]
     named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
     tests, within = family(arms) if tested else ([], [])
     further = {

@@ -21,10 +21,8 @@ from madke.report.tables import ORACLE
 from madke.retrieval.pools.pool_file import PoolLines
 from madke.runs.record import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
-from madke.scoring.debate_rows import gold_numbers
-from madke.scoring.metrics import METRICS, metrics_of, question_of
+from madke.scoring.debate_rows import first_score, gold_numbers
 from madke.scoring.scores import is_shortened
-from madke.tasks import get_task
 
 _SIZES = {"debates": 100, "texts": 200, "prompts": 200}
 """Kind -> items of a block."""
@@ -145,7 +143,7 @@ def page_data(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iterator
             figures = (len(t.rounds), used.calls, used.tokens) if used else (None, None, None)
             rows.append((key, (t.repeat, t.answer, outcomes, score, *figures)))
             texts = _texts(t, pools, blocks["texts"])
-            blocks["debates"].add(_body(t, texts, calls.get((t.id, t.repeat), ())))
+            blocks["debates"].add(_body(t, score, texts, calls.get((t.id, t.repeat), ())))
             for each in blocks.values():
                 yield from each.take()
         runs.append({"name": one.name, "first": first, "count": len(rows) - first, "texts": state})
@@ -198,16 +196,19 @@ def _texts(transcript: Transcript, pools: PoolLines | None, texts: Blocks) -> li
     return [texts.number_of((each.text, each.url, each.date)) if each else None for each in passages]
 
 
-def _body(transcript: Transcript, texts: Sequence[int | None], calls: Sequence[PageCall]) -> bytes:
-    """One debate: its transcript without default values; its passages, gold passages, scores of answers, and calls."""
+def _body(transcript: Transcript, known: float | None, texts: Sequence[int | None], calls: Sequence[PageCall]) -> bytes:
+    """One debate: its transcript without default values; its passages, gold passages, scores of answers, and calls.
+
+    ``known``: the score of the final answer; None if it is not known.
+    """
     scores = {}
-    if transcript.answers:
-        metric, question = METRICS[metrics_of(get_task(transcript.task))[0]], question_of(transcript)
+    if (score_of := first_score(transcript)) is not None:
         given = {transcript.answer, *(turn.stance.answer for entry in transcript.rounds for turn in entry.turns)}
-        scores = {answer: metric(answer, question) for answer in sorted(filter(None, given))}
+        for answer in sorted(filter(None, given)):
+            scores[answer] = score_of(answer) if known is None or answer != transcript.answer else known
     own = {"texts": texts, "scores": scores, "gold": gold_numbers(transcript), "calls": calls}
-    known = replace(transcript, agreement=agreement_in(transcript))
-    return transcript_to_json(known, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
+    told = replace(transcript, agreement=agreement_in(transcript))
+    return transcript_to_json(told, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
 
 
 class PageCall(NamedTuple):

@@ -25,6 +25,7 @@ from madke.scoring.debate_rows import (
     NO_EXTERNAL_SCORES,
     DebateRow,
     ExternalScores,
+    first_score,
     of_one_arm,
     over_repeats,
     round_rows,
@@ -143,9 +144,10 @@ def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalSco
         if transcript.status == "deferred":
             continue
         finished.append((key, transcript.repeat))
-        of_rounds = round_rows(transcript)
+        score = first_score(transcript)
+        of_rounds = round_rows(transcript, score)
         rounds.setdefault(key, []).append(of_rounds)
-        rows.append(with_external(row(transcript, of_rounds), transcript, external))
+        rows.append(with_external(row(transcript, of_rounds, score), transcript, external))
     values: dict[str, dict[QuestionKey, dict[int, float]]] = {}
     for (key, repeat), found in zip(finished, of_one_arm(rows), strict=True):
         for value, number in found.items():
@@ -238,7 +240,8 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
         warning = "%s: %d answers do not fit their task (first: %r to question %r); they are compared unchanged. "
         warning += "If they are whole replies, use the key 'output'"
         _log.warning(warning, path, len(odd), odd[0].answer, odd[0].id)
-    if missing := [id_ for id_ in asked if id_ not in {id_ for id_, _ in seen}]:
+    answered = {id_ for id_, _ in seen}
+    if missing := [id_ for id_ in asked if id_ not in answered]:
         warning = "%s: no line for %d of %d questions (first: %r); they count as abstained, and so as wrong"
         _log.warning(warning, path, len(missing), len(asked), missing[0])
     transcripts += [_transcript(_Line(id=id_, answer=None), asked[id_], path.name) for id_ in missing]

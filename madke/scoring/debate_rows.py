@@ -47,8 +47,19 @@ _SHARE, _CHANGED = "share_", "changed_"
 # After each round
 
 
-def round_rows(transcript: Transcript) -> list[DebateRow]:
-    """The values of each round, in order; ``docs/evaluation.md`` explains them.
+Score = Callable[[str], float]
+
+
+def first_score(transcript: Transcript) -> Score | None:
+    """The task's first metric, computed once for each answer of a debate; None without gold answers."""
+    if not transcript.answers:
+        return None
+    metric, question = METRICS[metrics_of(get_task(transcript.task))[0]], question_of(transcript)
+    return cache(lambda answer: metric(answer, question))
+
+
+def round_rows(transcript: Transcript, score: Score | None = None) -> list[DebateRow]:
+    """The values of each round, in order; ``docs/evaluation.md`` explains them. ``score``: see :func:`row`.
 
     ``accuracy`` is of the largest group of answers, in a tie of the earliest debater's group. ``right`` and the
     log-likelihood require a binary metric; agreement, entropy and disagreement more than one debater.
@@ -56,8 +67,8 @@ def round_rows(transcript: Transcript) -> list[DebateRow]:
     """
     task, question = get_task(transcript.task), question_of(transcript)
     same = cache(matcher(task, question))
-    metric = METRICS[metrics_of(task)[0]]
-    score = cache(lambda answer: metric(answer, question)) if transcript.answers else None
+    binary = is_binary(metrics_of(task)[0])
+    score = score or first_score(transcript)
     names = [turn.agent for entry in transcript.rounds[:1] for turn in entry.turns]
     rows: list[DebateRow] = []
     before: dict[str, str | None] = {}
@@ -70,7 +81,7 @@ def round_rows(transcript: Transcript) -> list[DebateRow]:
             # max() returns the first of equals, and groups are in the order of the cast.
             majority = max(groups, key=len)[0].stance.answer if groups else None
             row["accuracy"] = 0.0 if majority is None else score(majority)
-            if metric.binary and spoke:
+            if binary and spoke:
                 right = sum(answer is not None and score(answer) == 1 for answer in answers)
                 row["right"] = right / len(spoke)
                 row |= {"log_likelihood": log_likelihood(right, len(spoke))} if len(spoke) > 1 else {}
@@ -147,19 +158,22 @@ def over_repeats(values: Sequence[Sequence[float]], *, shares: bool = True) -> E
 # Of the whole debate
 
 
-def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> DebateRow:
+def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None, score: Score | None = None) -> DebateRow:
     """All values of one finished transcript; ``docs/evaluation.md`` explains each.
 
-    ``rounds``: the transcript's :func:`round_rows`, if the caller has them already.
+    ``rounds`` and ``score``: its :func:`round_rows` and :func:`first_score`, if the caller has them already.
     """
-    rounds = round_rows(transcript) if rounds is None else rounds
+    score = score or first_score(transcript)
+    rounds = round_rows(transcript, score) if rounds is None else rounds
     task = get_task(transcript.task)
     values: DebateRow = {}
-    if transcript.answers:
-        names = metrics_of(task)
-        names += (ALL_GOLDS,) if transcript.dataset == "ramdocs" and ALL_GOLDS not in names else ()
-        values = dict(zip(names, _metrics(transcript, names), strict=True))
-        values["correct"] = values[names[0]]
+    if score is not None:
+        metric, *others = metrics_of(task)
+        others += [ALL_GOLDS] if transcript.dataset == "ramdocs" and ALL_GOLDS not in (metric, *others) else []
+        answer, question = transcript.answer, question_of(transcript)
+        values[metric] = 0.0 if answer is None else score(answer)
+        values |= {name: 0.0 if answer is None else METRICS[name](answer, question) for name in others}
+        values["correct"] = values[metric]
     last = transcript.rounds[-1]
     consistent = {}
     # A judge that takes the answer itself (judge_extract) was not asked for consensus.
@@ -193,16 +207,10 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
 
 def correct(transcript: Transcript) -> float | None:
     """The task's first metric on the final answer; None for a failed or deferred one, or without gold answers."""
-    if transcript.status in ("failed", "deferred") or not transcript.answers:
+    score = first_score(transcript)
+    if transcript.status in ("failed", "deferred") or score is None:
         return None
-    return _metrics(transcript, metrics_of(get_task(transcript.task))[:1])[0]
-
-
-def _metrics(transcript: Transcript, names: Sequence[str]) -> list[float]:
-    if transcript.answer is None:
-        return [0.0] * len(names)
-    question = question_of(transcript)
-    return [METRICS[name](transcript.answer, question) for name in names]
+    return 0.0 if transcript.answer is None else score(transcript.answer)
 
 
 def with_external(values: DebateRow, transcript: Transcript, external: ExternalScores) -> DebateRow:
@@ -306,14 +314,15 @@ def correct_votes(transcript: Transcript) -> list[float]:
     Empty if the answer was not found by a vote, without gold answers, and for a metric that is not binary. Samples of
     one vote can be drawn in several rounds. In a debate only the last round votes.
     """
-    metric = METRICS[metrics_of(get_task(transcript.task))[0]]
-    if transcript.final.rule not in ("votes", "tie") or not transcript.answers or not metric.binary:
+    score = first_score(transcript)
+    if transcript.final.rule not in ("votes", "tie") or score is None:
+        return []
+    if not is_binary(metrics_of(get_task(transcript.task))[0]):
         return []
     samples = all(turn.stance.stage == "speak" for entry in transcript.rounds for turn in entry.turns)
     turns = [turn for entry in (transcript.rounds if samples else transcript.rounds[-1:]) for turn in entry.turns]
     answers = [turn.stance.answer for turn in turns if turn.stance.status != "failed"]
-    question = question_of(transcript)
-    return [0.0 if answer is None else metric(answer, question) for answer in answers]
+    return [0.0 if answer is None else score(answer) for answer in answers]
 
 
 # What debaters select

@@ -77,13 +77,18 @@ def score_run(
     """
     (arm,) = open_runs([run])
     ask_outside([arm], grader, scorers)
+    return score_and_store(arm, prices)[0]
+
+
+def score_and_store(arm: Results, prices: Prices = MappingProxyType({})) -> tuple[Scores, ArmValues]:
+    """As :func:`score_run` without asking anybody: the scores of an arm, and the values behind them."""
     # Before the transcripts are read, because a run may be appending to them.
     state = _state(arm.path) if arm.path.is_dir() else ""
-    scores, _ = scored_arm(arm, state)
+    scores, values = scored_arm(arm, state)
     if prices and arm.path.is_dir():
         scores = replace(scores, spending=run_spending(arm.path, prices))
     if not arm.path.is_dir() or arm.corrected:
-        return scores
+        return scores, values
     scores = replace(scores, scored=state)
     try:
         write_file(arm.path / _METRICS, scores_to_json(scores))
@@ -91,7 +96,7 @@ def score_run(
         if os.access(arm.path, os.W_OK):
             raise
         _log.warning("%s; the scores are not stored", error)
-    return scores
+    return scores, values
 
 
 def kept_scores(directory: Path, state: str = "") -> Scores | None:

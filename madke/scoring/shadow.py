@@ -15,8 +15,8 @@ from functools import cache
 from madke.core.errors import count_of
 from madke.core.transcript import StageUsage, Transcript, Turn
 from madke.engine.agreement import Same, agreed, answer_groups, matcher
-from madke.scoring.debate_rows import over_repeats
-from madke.scoring.metrics import METRICS, common_metric, correct_by, metrics_of, question_of
+from madke.scoring.debate_rows import first_score, over_repeats
+from madke.scoring.metrics import common_metric, correct_by, metrics_of, question_of
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 
@@ -125,8 +125,10 @@ def gated(transcript: Transcript) -> GatedDebate | None:
     # As in a vote; a tie goes to the earliest debater.
     voted, answer = max(groups, key=len)[0].stance.answer if groups else None, transcript.answer
 
+    score_of = first_score(transcript)
+
     def score(found: str | None) -> float | None:
-        return None if not transcript.answers else 0.0 if found is None else METRICS[measure](found, question)
+        return None if score_of is None else 0.0 if found is None else score_of(found)
 
     kept = voted == answer or (voted is not None and answer is not None and same(voted, answer))
     replied = any(turn.stance.stage == "reply" for entry in transcript.rounds[1:] for turn in entry.turns)
