@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from madke.engine.wording import refuse_unused, shared_wording
 from madke.models.chat_models import close
 from madke.models.endpoint import read_models
 from madke.models.limiter import Limits
-from madke.retrieval.named import open_source
+from madke.retrieval.named import is_sample, open_source
 from madke.retrieval.pools.building import retrieve
 from madke.retrieval.pools.pool_file import pool_of
 from madke.retrieval.source import NamedSource, close_sources
@@ -140,6 +141,14 @@ class Offers:
         asked = [Question(id="search", question=query)]
         (record,) = await asyncio.to_thread(retrieve, asked, [*opened.values()], k)
         return pool_of(record, Knowledge(sources=tuple(opened), per_source=k))
+
+    async def warm(self) -> None:
+        """Search the shipped sample once, if the first protocol uses it: the first question need not wait for it."""
+        name = next(iter(self.variants))
+        sample = [each for each, spec in self.spec(name).source_specs.items() if is_sample(each, spec)]
+        if sample:
+            with suppress(UserError, Refusal):
+                await self.search("lake", sample, 1)
 
     async def close(self) -> None:
         """Close all runs, models and sources; no call may be under way."""

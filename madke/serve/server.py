@@ -27,7 +27,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from madke._util.concurrency import DaemonThreads
+from madke._util.concurrency import DaemonThreads, cancelled
 from madke._util.logs import quieten_servers
 from madke.core.errors import UserError
 from madke.runs.runner import COLLECTING
@@ -276,4 +276,6 @@ async def serve(
     asyncio.get_running_loop().set_default_executor(DaemonThreads())
     async with debates:
         ready()
+        warming = asyncio.create_task(debates.offers.warm())
         await Server(app, debates, grace=grace).serve([listening])
+        await cancelled(warming)

@@ -342,3 +342,13 @@ def test_a_client_that_closes_its_pipe_ends_its_debate(upstream: Upstream, tmp_p
         assert running.wait(20) == 0
     assert len(upstream.began) == 2, "no call starts after the client has gone"
     assert stored(tmp_path / "out") == 2, "calls under way finish and are stored"
+
+
+def test_idle_sessions_end(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp, "MAX_SESSIONS", 1)
+    monkeypatch.setattr(mcp, "IDLE_SECONDS", 0.3)
+    with serving(tmp_path, upstream) as server:
+        _, session = opened(server)
+        wait_for(lambda: opened(server)[0] == 200, seconds=10)
+        gone = httpx2.get(f"{server.url}/mcp", headers={**HEADERS, "mcp-session-id": session})
+        assert gone.status_code == 404

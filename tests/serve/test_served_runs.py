@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import madke
 from madke.core.knowledge import Hits
+from madke.serve.offers import Offers
 from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, serving
 from tests.support import cli as commands
 
@@ -164,3 +166,20 @@ def test_sources_with_which_a_protocol_cannot_run_are_a_mistake_of_the_client(
         http = server.client()._client
         fine = http.post(f"{server.url}/page/debates", json={**page, "sources": ["a"]})
     assert "error" not in fine.text
+
+
+def test_the_sample_is_searched_before_the_first_question(
+    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = []
+
+    async def search(self: Offers, query: str, sources: list[str], k: int) -> None:
+        searched.append(sources)
+
+    monkeypatch.setattr(Offers, "search", search)
+    with serving(tmp_path, upstream, sources=Shelf()) as server:
+        asyncio.run(server.debates.offers.warm())
+        assert searched == []  # it is not the sample
+        monkeypatch.setattr("madke.serve.offers.is_sample", lambda name, spec: True)
+        asyncio.run(server.debates.offers.warm())
+        assert searched == [[*server.debates.offers.spec("madke").source_specs]]

@@ -188,7 +188,8 @@ class Hanging(Shelf):
         raise AssertionError
 
 
-def test_a_signal_ends_the_process_within_the_grace_though_calls_and_a_source_hang(tmp_path: Path) -> None:
+def test_a_signal_ends_the_process_within_the_grace_under_any_load(tmp_path: Path) -> None:
+    """Calls that hang, a source that hangs in a thread, large bodies that keep the event loop busy."""
     grace = 3
     with endpoint(seconds=600) as upstream, ExitStack() as held:
         command = [sys.executable, "-m", "madke", "serve", "--out", str(tmp_path), "--port", "0", "-m", "openai/m"]
@@ -206,7 +207,11 @@ def test_a_signal_ends_the_process_within_the_grace_though_calls_and_a_source_ha
             "/v1/chat/completions": question,
             "/page/debates": {"protocol": "cot", "question": "?", "sources": []},
         }
-        for path, body in bodies.items():
+        large = [{"role": "user", "content": "x" * 100}]
+        busy = [
+            ("/v1/chat/completions", {"model": "madke", "messages": large * count}) for count in [1_800, 20_000] * 6
+        ]
+        for path, body in (*bodies.items(), *busy):
             connection = held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
             connection.sendall(post(body).replace(b"/v1/chat/completions", path.encode(), 1))
         assert process.stdout.readline() == "searching\n"
@@ -216,3 +221,11 @@ def test_a_signal_ends_the_process_within_the_grace_though_calls_and_a_source_ha
         assert process.wait(60) == 0
         assert time.monotonic() - began < grace + 10, "no watchdog had to kill it"
         assert "Traceback" not in process.stderr.read()
+
+
+def test_replies_on_a_kept_connection_do_not_wait(upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream) as server, server.raw(HEALTH) as connection:
+        first_answer(connection)
+        (accepted,) = server.server.server_state.connections
+        kept = accepted.transport.get_extra_info("socket")
+        assert kept.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
