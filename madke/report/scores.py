@@ -400,3 +400,10 @@ def oddities(scores: Mapping[str, Scores]) -> Iterator[str]:
         if lost:
             stages = ", ".join(f"{100 * share:.0f} % of {stage}" for stage, share in lost.items())
             yield f"{name}: more than a tenth of the replies cannot be read ({stages}); look at some of them."
+        elif (unread := sum(each.unread.values())) > _MOST_UNREAD * (each.transcripts - each.failed):
+            counts = f"{unread:,} of {each.transcripts:,}"
+            yield f"{name}: {counts} final answers cannot be read; look at some of them."
+    if len(scores) > 1:
+        first, *others = ({name: mean.value for name, mean in each.metrics.items()} for each in scores.values())
+        if first and all(other == first for other in others):
+            yield "All arms have the same scores by every measure: check that they differ in what you mean to compare."

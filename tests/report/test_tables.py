@@ -336,3 +336,12 @@ def test_details_tell_how_many_completion_tokens_were_reasoning() -> None:
     used = StageUsage(calls=1, paid=1, prompt_tokens=1200, completion_tokens=510, reasoning_tokens=500)
     details = score_details(scores_of([hand_made.debate([BAIKAL], usage={"speak": used})]))
     assert line(details, "speak") == "speak: 1 call, 1,200 prompt + 510 completion (500 reasoning) tokens"
+
+
+def test_arms_whose_scores_are_all_equal_and_answers_that_cannot_be_read_are_warned_of() -> None:
+    one, two = (scores_of(debates(*answers)) for answers in ((BAIKAL, "x"), ("x", "x")))
+    equal = "Warning: All arms have the same scores by every measure"
+    assert any(note.startswith(equal) for note in score_table({"a": one, "b": one}).notes)
+    assert not any(note.startswith(equal) for note in score_table({"a": one, "b": two}).notes)
+    unread = replace(one, unread={"unmarked": 1}, parse_failures={})
+    assert "Warning: a: 1 of 2 final answers cannot be read; look at some of them." in score_table({"a": unread}).notes
