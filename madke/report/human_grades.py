@@ -127,10 +127,10 @@ def write_sheet(
 
 def _shared_ids(results: Sequence[Results], *, deferred: bool) -> list[str]:
     kinds = ("deferred",) if deferred else ("ok", "abstained", "deferred")
-    of_arms = [{t.id for t in result.transcripts() if t.status in kinds} for result in results]
+    of_arms = [{(t.id, t.question) for t in result.transcripts() if t.status in kinds} for result in results]
     if deferred and not any(of_arms):
         raise UserError("no answer is deferred; expected a run with --error-at-most")
-    ids = sorted(set.intersection(*of_arms))
+    ids = sorted(id_ for id_, _ in set.intersection(*of_arms))
     if not ids:
         raise UserError("no question has a result in every arm")
     if left_out := len(set.union(*of_arms)) - len(ids):

@@ -296,3 +296,10 @@ def test_corrections_of_other_questions_are_refused(tmp_path: Path) -> None:
     (tmp_path / "sheet.csv").write_text("question,answer,right,gold\nElsewhere?,x,yes,\n")
     with pytest.raises(UserError, match="no question of the sheet is in these results"):
         with_corrections(arms(tmp_path, ours=OURS), read_corrections(tmp_path / "sheet.csv"))
+
+
+def test_one_id_of_two_questions_is_not_shared(tmp_path: Path) -> None:
+    asked = [Question(id="1", question=text, answers=("x",)) for text in ("Which lake?", "Which river?")]
+    apart = [arms(tmp_path, [each], **{name: {"1": "x"}})[0] for each, name in zip(asked, ("a", "b"), strict=True)]
+    with pytest.raises(UserError, match="no question has a result in every arm"):
+        write_sheet(apart, tmp_path / "sheet.csv")
