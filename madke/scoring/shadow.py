@@ -109,6 +109,8 @@ class GatedDebate:
     """The score of the most frequent answer of round 1."""
     whole: StageUsage
     first: StageUsage
+    metered: bool
+    """Whether ``first`` has the tokens of all turns."""
     skips: Mapping[str, bool]
 
 
@@ -145,6 +147,7 @@ def gated(transcript: Transcript) -> GatedDebate | None:
         voted=score(voted),
         whole=transcript.total,
         first=first,
+        metered=all(turn.usage is not None for turn in turns),
         skips={name: rule(spoke, same) for name, rule in GATES.items()},
     )
 
@@ -168,9 +171,11 @@ def shadow_of(debates: Iterable[Transcript | GatedDebate | None]) -> Shadow | No
         def score(each: GatedDebate) -> float | None:
             return each.voted if each.skips[gate] else each.score
 
+        used = sum((each.first if each.skips[gate] else each.whole for each in held), StageUsage())
+        known = all(each.metered for each in held if each.skips[gate])
         return GateFigures(
             skipped=sum(each.skips[gate] for each in held),
-            spent=sum((each.first if each.skips[gate] else each.whole for each in held), StageUsage()),
+            spent=used if known else StageUsage(calls=used.calls),
             correct=mean(score),
             difference=mean(lambda each: None if each.score is None else (score(each) or 0) - each.score, shares=False),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -105,7 +106,7 @@ def _without_turn_usage(transcript: Transcript) -> Transcript:
 def test_turns_without_usage_count_calls(tmp_path: Path) -> None:
     old = [_without_turn_usage(each) for each in debated(tmp_path).transcripts()]
     shadow = scores_of(old).shadow
-    assert shadow.gates["vote"].spent.tokens == 0
+    assert {each.spent.tokens for each in shadow.gates.values()} == {0}, "a part of the tokens is no figure"
     assert shadow.gates["vote"].spent.calls == 3 * 7
     assert shadow.sentence.endswith("for 50 % of the calls.")
 
@@ -118,3 +119,19 @@ def test_protocols_without_a_debate_have_no_shadow(tmp_path: Path, protocol: str
 
 def test_two_debaters_have_no_majority(tmp_path: Path) -> None:
     assert [*shadow_in(debated(tmp_path, debaters=2)).gates] == ["agreement", "vote"]
+
+
+def test_questions_without_gold_answers_have_costs_only(tmp_path: Path) -> None:
+    held = [replace(each, answers=()) for each in debated(tmp_path).transcripts()]
+    shadow = shadow_of(held)
+    assert shadow.gates["vote"].correct is None
+    assert re.fullmatch(
+        r"Debate changed 4 of 7 answers; voting on round 1 takes \d+ % of the tokens\.", shadow.sentence
+    )
+
+
+def test_the_difference_is_paired(tmp_path: Path) -> None:
+    shadow = shadow_in(debated(tmp_path))
+    found = shadow.gates["agreement"].difference
+    assert (found.value, found.n) == (pytest.approx(1 / 7), 7)
+    assert shadow.gates["agreement"].correct.value == pytest.approx(shadow.correct.value + found.value)
