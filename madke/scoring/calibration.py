@@ -33,12 +33,14 @@ def calibrated(arms: Sequence[Results], signal: str, *, delta: float = 0.1) -> C
     for transcript in (each for arm in arms for each in arm.transcripts()):
         tasks.add(transcript.task)
         answer, key = stated_answer(transcript), (transcript.id, transcript.question)
-        if answer is not None and transcript.answers and transcript.rounds and not transcript.oracle:
+        if answer is None or key in points:
+            continue
+        if transcript.answers and transcript.rounds and not transcript.oracle:
             task = get_task(transcript.task)
             names = metrics_of(task)
             name = "match" if "match" in names else names[0]
             wrong = METRICS[name](answer, question_of(transcript)) < (1 if is_binary(name) else _RIGHT_FROM)
-            points.setdefault(key, (signals(transcript, task).get(signal), wrong))
+            points[key] = signals(transcript, task).get(signal), wrong
     known = tuple(sorted((value, wrong) for value, wrong in points.values() if value is not None))
     if lacking := len(points) - len(known):
         raise UserError(f"signal {signal!r}: {lacking} of {len(points)} debates do not have it")

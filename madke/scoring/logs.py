@@ -124,19 +124,20 @@ def _inspect_samples(path: Path) -> Iterator[dict[str, Any]]:
 def _lines(path: Path) -> Iterator[_Row]:
     chosen: object = None
     for number, item in read_jsonl(path):
-        found = ", ".join(map(repr, item))
         if "doc_id" in item:  # lm-eval's; the other filters read the same reply in another way
             chosen = item.get("filter") if chosen is None else chosen
+            if item.get("filter") != chosen:
+                continue
             # Older versions do not name the metrics.
             known = [item[name] for name in item.get("metrics", _METRICS) if name in item]
             if not known:
                 raise UserError("expected 'metrics', and a value for the first of them", file=path, line=number)
             document = item.get("doc")
             id_ = document.get("id") if isinstance(document, dict) else None
-            if item.get("filter") == chosen:
-                yield str(id_ if isinstance(id_, str | int) else item["doc_id"]), _share(known[0], path, number), {}
+            yield str(id_ if isinstance(id_, str | int) else item["doc_id"]), _share(known[0], path, number), {}
             continue
         if "id" not in item:
+            found = ", ".join(map(repr, item))
             raise UserError(f"expected 'id' or lm-eval's 'doc_id', found {found}", file=path, line=number)
         if "right" in item:
             right = _share(item["right"], path, number)
@@ -148,6 +149,7 @@ def _lines(path: Path) -> Iterator[_Row]:
             )
             right = float(bool(answer.strip()) and get_task("short_answer").accepts(answer, question))
         else:
+            found = ", ".join(map(repr, item))
             hint = "; for predictions, give the questions with --data" if {"answer", "output"} & item.keys() else ""
             raise UserError(f"expected 'right', or 'answer' and 'gold', found {found}{hint}", file=path, line=number)
         yield (

@@ -309,8 +309,12 @@ def ask_outside(
     none = "no answer" if one else f"none of the {len(arms)} runs has an answer"
     if answers and not any(answers):
         raise UserError(f"{none} to score", file=one)
+    if grader is not None and not any(question.answers for held in answers for question, _ in held.values()):
+        raise UserError(f"{none} with a reference, so there is nothing to grade", file=one)
     commands = {name: CommandScorer(each) if isinstance(each, str) else each for name, each in scorers.items()}
     for arm, held in zip(arms, answers, strict=True) if commands else ():
+        if not held:
+            _log.warning("%s: no answer, so no score by %s", arm.path, ", ".join(commands))
         items = [ScorerItem(source=q.question, candidate=text, references=q.answers) for q, text in held.values()]
         found = {name: scorer.scores(items) for name, scorer in commands.items()}
         for name, values in found.items():  # only if all scorers have succeeded
@@ -318,8 +322,6 @@ def ask_outside(
             keep_scores(arm.path, name, held, command=commands[name].command, scores=scored)
     if grader is None:
         return 0
-    if not any(question.answers for held in answers for question, _ in held.values()):
-        raise UserError(f"{none} with a reference, so there is nothing to grade", file=one)
     graders = graders_of(grader) if isinstance(grader, str) else [grader] if isinstance(grader, Grader) else [*grader]
     known: KnownGrades = {}
     for file in (_beside(arm.path, _GRADES) for arm in arms):
@@ -444,6 +446,8 @@ def grade_results(
                 purpose = Purpose(question=question.id, stage="grade", agent="grader", round=1)
                 request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=_MAX_TOKENS)
                 requests.setdefault(prompt, request)
+    if not prompts:
+        _log.warning("%s: no answer with a reference, so the grader is not called", results.path)
     limits = Limits(grader.concurrency)
     meter = Meter(total=len(requests), limits=limits, budget=budget)
     failed: dict[tuple[str, str], str] = {}
