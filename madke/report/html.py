@@ -63,8 +63,8 @@ def write_report(
 
     The page is self-contained: debates and passages are compressed in it, and its security policy allows only its own
     script and no requests. Data is written in pieces; memory holds a small row per debate and passage. Known
-    ``scores``, and the ``values`` behind them, are not computed again. ``verdict``: the first lines of the page, by default the
-    finding. ``source`` is a line below them; ``tables`` follow the page's own.
+    ``scores``, and the ``values`` behind them, are not computed again. ``verdict``: the first lines of the
+    page, by default the finding. ``source`` is a line below them; ``tables`` follow the page's own.
     ``tested``: False leaves out all tests, for results that were looked at before they were complete.
 
     Returns:

@@ -309,3 +309,41 @@ def test_a_click_shows_prompts_and_raw_replies_if_the_store_is_there(opened: Any
     write_report([run], folder / "calls.html")
     page = opened("#run/q1", of="calls")
     expect(page.get_by_text("Prompt and raw reply")).to_have_count(0)
+
+
+def test_on_a_phone_the_pool_is_a_drawer_whose_button_covers_no_text(opened: Any) -> None:
+    page = opened("#alpha/n003", size=PHONE)
+    pool, button = page.locator("#pool"), page.get_by_role("button", name="Pool: 3 passages, 3 chosen, 1 gold")
+    expect(pool).to_be_hidden()
+    assert button.evaluate("(each) => getComputedStyle(each).position") == "static"
+    button.press("Enter")
+    expect(pool.get_by_role("button", name="close")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(pool).to_be_hidden()
+    expect(button).to_be_focused()
+
+
+def contrasts(page: Any) -> list[float]:
+    """Contrast of each text colour with the ground (WCAG 2.2)."""
+    names = ("ink", "soft", "right", "wrong", "partly", "abstained", "failed", "selected", "gold", "accent")
+    grounds = ("paper", "raised")
+    script = """(names) => names.map((name) => {
+      const probe = Object.assign(document.createElement("i"), { style: `color: var(--${name})` });
+      document.body.append(probe);
+      return getComputedStyle(probe).color.match(/\\d+/g).map(Number);
+    })"""
+
+    def luminance(colour: list[int]) -> float:
+        parts = [part / 255 for part in colour[:3]]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    texts, behind = ([luminance(each) for each in page.evaluate(script, [*of])] for of in (names, grounds))
+    return [(max(one, other) + 0.05) / (min(one, other) + 0.05) for one in texts for other in behind]
+
+
+def test_every_colour_is_readable_in_light_and_dark(opened: Any) -> None:
+    page = opened()
+    assert min(contrasts(page)) >= 4.5
+    page.emulate_media(color_scheme="dark")
+    assert min(contrasts(page)) >= 4.5

@@ -4,10 +4,14 @@ from typing import Any
 
 import pytest
 
-from madke.report.verdict import ArmCost, additions, equal_cost_note, scope, verdict_sentence, votes_sentence
+from madke.core.transcript import StageUsage
+from madke.models.prices import Price
+from madke.models.shipped_prices import ShippedPrice
+from madke.report.verdict import ArmCost, additions, arm_cost, equal_cost_note, scope, verdict_sentence, votes_sentence
 from madke.scoring.scores import scores_of
 from madke.scoring.statistics import Estimate, estimate
 from madke.scoring.verdict import verdict_of
+from tests.support.transcripts import transcript
 
 COSTS = {
     "rag": ArmCost(calls=100, tokens=0, money=0.0104, unit="$"),
@@ -111,3 +115,14 @@ def test_how_many_questions_it_rests_on() -> None:
     assert equal_cost_note(cheap) == [
         "The vote made 50 % of the debate's calls: its size was set on the first questions."
     ]
+
+
+def test_money_needs_a_price_for_every_arm_and_has_its_unit() -> None:
+    used = StageUsage(calls=1, prompt_tokens=1000, completion_tokens=100)
+    scores = scores_of([transcript("q0", said=["x"], consensus=None, answer="x", usage={"speak": used})])
+    own, shipped = Price(prompt=1, completion=2), ShippedPrice(prompt=1, completion=2, source="", date="")
+    assert arm_cost(scores, {"a": "openai/m"}, {"openai/m": own}).price() == "0.0012"
+    assert arm_cost(scores, {"a": "openai/m"}, {"openai/m": shipped}).price() == "$0.0012"
+    assert arm_cost(scores, {"a": "openai/m", "b": "openai/n"}, {"openai/m": own}).money is None
+    unpriced = {name: ArmCost(calls=each.calls, tokens=0, money=None, unit="") for name, each in COSTS.items()}
+    assert "100 calls instead of 600 (50 %" in said(HALF, WORSE, HALF, unpriced)

@@ -59,3 +59,8 @@ def test_a_failed_call_is_no_change_of_mind() -> None:
 )
 def test_other_debates_have_no_such_values(changed: dict[str, Any]) -> None:
     assert changes_of_mind(debated([RIGHT, WRONG], [WRONG, WRONG], **changed)) == {}
+
+
+def test_stances_of_one_kind_follow_nobody() -> None:
+    assert changes_of_mind(debated([RIGHT, RIGHT], [WRONG, RIGHT])) == {}
+    assert changes_of_mind(debated([WRONG, None], [RIGHT, RIGHT])) == {}

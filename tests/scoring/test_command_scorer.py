@@ -155,3 +155,16 @@ def test_cancelling_kills_the_command_with_its_children(lingering: tuple[str, in
 
     asyncio.run(cancel_once_it_runs())
     assert all_of(held) == b"x"
+
+
+def test_no_items_start_nothing() -> None:
+    scorer = CommandScorer("no-such-program")
+    assert scorer.scores([]) == []
+    assert asyncio.run(scorer.ascores([])) == []
+
+
+def test_a_large_batch_with_much_said_on_both_sides_does_not_stand_still(scorer: Callable[..., Any]) -> None:
+    chatty = "for line in sys.stdin:\n    print('x' * 1000, file=sys.stderr)\n    print(len(line))"
+    found = scorer(chatty).scores(items(*["y" * 2000] * 3000))
+    assert len(found) == 3000
+    assert len(set(found)) == 1

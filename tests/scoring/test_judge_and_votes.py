@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from madke.core.transcript import Transcript
 from madke.report.scores import judge_notes
@@ -105,3 +107,12 @@ def test_only_votes_for_the_final_answer_are_counted() -> None:
     other = transcript("r", said=["Lake Chad"] * 3, consensus=None, answer="Lake Chad")
     other = replace(other, final=replace(other.final, by="majority", rule="votes"))
     assert scores_of([voted, other]).votes == effective_votes([[1, 0, 0], [0, 0, 0]])
+
+
+@given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=3, max_size=3), min_size=2, max_size=12))
+def test_effective_votes_lie_between_one_and_n_whatever_the_order(votes: list[list[float]]) -> None:
+    found = effective_votes(votes)
+    if found is not None:
+        assert 1 <= found.low <= found.high <= 3
+        assert 1 <= found.value <= 3
+        assert effective_votes([question[::-1] for question in votes]) == found

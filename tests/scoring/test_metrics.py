@@ -112,3 +112,8 @@ def test_each_answer_of_a_debate_is_scored_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(debate_rows, "METRICS", known)
     scores = scores_of([debate([RIGHT], answer=RIGHT)])
     assert (scores.correct.value, scored) == (1, [RIGHT])
+
+
+def test_yes_and_no_score_all_or_nothing_only_in_the_multi_hop_sets() -> None:
+    assert METRICS["f1"]("yes it was", asked("yes", dataset="hotpotqa")) == 0
+    assert METRICS["f1"]("yes it was", asked("yes", dataset="nq_open")) == pytest.approx(0.5)

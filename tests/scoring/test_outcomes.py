@@ -147,3 +147,7 @@ def test_only_ramdocs_has_the_measure_and_no_answer_is_wrong() -> None:
     assert row(debate([RIGHT], metadata=RAMDOCS))["all_golds"] == 1
     assert row(debate([None], answer=None, metadata=RAMDOCS))["all_golds"] == 0
     assert "all_golds" not in row(debate([RIGHT], metadata={"wrong_answers": [WRONG]}))
+
+
+def test_what_is_accepted_as_right_is_no_trap() -> None:
+    assert row(debate([RIGHT, RIGHT], metadata={"wrong_answers": [RIGHT, WRONG]}))["trapped"] == 0

@@ -249,3 +249,15 @@ def test_different_metrics_are_not_pooled_but_are_one_family_over_datasets() -> 
     assert (label.n, label.p, label.p_holm) == (9, pytest.approx(2 / 2**6), pytest.approx(2 / 2**6))
     # Asked for by name, the mixed mean is tested.
     assert [test.metric for test in paired_tests([pair], ["correct"])] == ["correct"]
+
+
+@pytest.mark.parametrize(("n", "p"), [(1, 1.0), (2, 0.5), (5, 0.0625), (40, 1e-4)])
+def test_a_few_questions_that_all_improve_prove_little(n: int, p: float) -> None:
+    found = paired_test(arm("left", [0.25] * n), arm("right", [0.5] * n), "em")
+    assert found.p == pytest.approx(p)
+
+
+def test_arms_that_never_differ() -> None:
+    found = paired_test(*two(5, 0, 0, 5), "em")
+    assert (found.p, found.difference.value) == (1.0, 0.0)
+    assert found.difference.low < 0 < found.difference.high

@@ -146,3 +146,10 @@ def test_names_tell_files_apart(tmp_path: Path) -> None:
             file.write('{"id": "1", "answer": "x"}\n')
     assert [found.name for found in open_results([*paths, paths[0]], [LAKE])] == ["a/x.jsonl", "b/x.jsonl.gz"]
     assert [found.name for found in open_results(paths[:1], [LAKE])] == ["x.jsonl"]
+
+
+def test_a_path_that_is_given_twice_is_taken_once(tmp_path: Path) -> None:
+    path = opened(tmp_path, {"id": "1", "answer": "x"}, questions=[LAKE]).path
+    (tmp_path / "link.jsonl").symlink_to(path)
+    again = [path, tmp_path / ".." / tmp_path.name / path.name, tmp_path / "link.jsonl"]
+    assert [found.path for found in open_results([path, *again], [LAKE])] == [path]

@@ -105,3 +105,9 @@ def test_repeats_are_one_question_in_each_round_and_failed_debates_are_in_none()
     scores = scores_of([failed, debate([RIGHT, RIGHT], id_="2")])
     assert [(value.value, value.n) for value in scores.by_round["accuracy"]] == [(1, 1)]
     assert scores_of([failed]).by_round == {}
+
+
+def test_an_agent_that_is_satisfied_at_once_does_not_disagree_with_itself() -> None:
+    satisfied = [debate([RIGHT], id_=f"satisfied {n}") for n in range(3)]
+    scores = scores_of([*satisfied, debate([WRONG], [OTHER], [WRONG], id_="revising")])
+    assert [value and value.value for value in scores.by_round["self_disagreement"]] == [None, 0.25, 0.25]

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from madke.core.transcript import Transcript
+from madke.core.transcript import Final, StageUsage, Transcript, Truncation
 from madke.scoring.arms import read_arm
 from madke.scoring.scores import Scores, scores_of
 from madke.scoring.statistics import wilson
@@ -169,3 +169,44 @@ def test_shares_of_sources_add_up_over_debates_that_hold_different_ones() -> Non
     assert (found["share_wiki"].n, found["share_google"].n) == (2, 2)
     arm = read_arm("a", [wiki, google, nothing])
     assert sorted(repeats[0] for repeats in arm.values["share_wiki"].values()) == [0, 1]
+
+
+def with_final(said: list[Any], used: str, *, entry: dict[str, Any] | None = None, **fields: Any) -> Transcript:
+    """A transcript of one round whose final answer came from a stage that was used."""
+    finished = transcript("1", said=said, consensus=None, answer=fields.get("answer"))
+    (only,) = finished.rounds
+    rounds = (replace(only, **{"verdict": None, **(entry or {})}),)
+    usage = {"speak": StageUsage(calls=2), used: StageUsage(calls=1)}
+    return replace(finished, rounds=rounds, final=Final(**fields), usage=usage)
+
+
+@pytest.mark.parametrize(
+    ("stage", "fields", "missed"),
+    [
+        ("pick", {"by": "judge", "agent": "Debater 1", "answer": None, "status": "abstained"}, 0),
+        ("pick", {"by": "judge", "answer": None, "status": "abstained"}, 1),
+        ("extract", {"by": "judge", "answer": BAIKAL}, 0),
+        ("extract", {"by": "judge", "answer": None, "status": "abstained"}, 1),
+    ],
+)
+def test_what_could_not_be_read_from_the_judge_counts_under_its_stage(
+    stage: str, fields: dict[str, Any], missed: int
+) -> None:
+    failures = scores_of([with_final([BAIKAL, None], stage, **fields)]).parse_failures
+    assert failures[stage].value == missed
+    assert set(failures) == {"select", "speak", stage}
+
+
+def test_replies_to_one_question_are_one_observation() -> None:
+    entries = [transcript("1", said=[None] * 9, consensus=False, answer=BAIKAL, repeat=n) for n in range(3)]
+    entries.append(transcript("2", said=[BAIKAL], consensus=False, answer=BAIKAL))
+    unread = scores_of(entries).parse_failures["speak"]
+    assert (unread.value, unread.n) == (0.5, 2)
+    assert (unread.low, unread.high) == wilson(1, 2)
+
+
+def test_analyses_and_shortened_prompts_are_counted() -> None:
+    plain = transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL)
+    cut = replace(plain, final=replace(plain.final, truncated=Truncation(stances=1)))
+    scores = scores_of([plain, cut, replace(plain, oracle=True)])
+    assert (scores.read_golds, scores.shortened) == (1, 1)

@@ -83,3 +83,12 @@ def test_without_selections_only_the_pool_is_measured() -> None:
     untouched = debate(BOTH, selected=[[None, None]], pool=POOL, metadata={"gold_titles": ["Lake Baikal"]})
     assert selection_values(untouched) == {"pool_recall": 1}
     assert selection_values(replace(untouched, pool=())) == {}
+
+
+def test_what_could_not_be_read_chose_nothing_and_declined_nothing() -> None:
+    unread = debate(BOTH, selected=[[(), ()]], pool=POOL)
+    (entry,) = unread.rounds
+    selection = replace(entry.turns[0].selection, status="abstained", rule="none")
+    turns = (replace(entry.turns[0], selection=selection), entry.turns[1])
+    found = selection_values(replace(unread, rounds=(replace(entry, turns=turns),)))
+    assert (found["no_found"], found["selected_ids"]) == (0.5, 0)

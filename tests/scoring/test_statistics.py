@@ -43,3 +43,12 @@ def test_tosses_of_a_fair_coin(tosses: int) -> None:
     for heads in {0, 1, tosses // 3, tosses // 2, tosses - 1, tosses}:
         assert fair_coin_p(heads, tosses) == pytest.approx(stats.binomtest(heads, tosses).pvalue, rel=1e-9)
     assert fair_coin_p(0, 0) == 1
+
+
+def test_the_bootstrap_does_not_depend_on_the_order_of_the_values() -> None:
+    assert bootstrap(SEVEN * 30, 500) == bootstrap(sorted(SEVEN * 30), 500)
+
+
+def test_counts_that_happen_to_be_one_are_no_rate() -> None:
+    found = estimate([1.0, 1.0, 1.0], shares=False)
+    assert (found.low, found.high) == (1.0, 1.0)

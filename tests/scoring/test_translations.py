@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from madke.core.transcript import Reflection, Transcript
-from madke.scoring.debate_rows import diversity
+from madke.scoring.debate_rows import diversity, row
 from tests.scoring.hand_made import debate
 
 SHORT, LONG = "a b c d", "a b c d e f"
@@ -45,3 +45,10 @@ def test_a_translation_that_its_author_is_satisfied_with_did_not_move() -> None:
     reviewed = replace(entry, turns=(replace(entry.turns[0], reflection=Reflection(satisfied=True)),))
     assert diversity(alone) == {}
     assert diversity(replace(alone, rounds=(reviewed,))) == {"diversity": 0}
+
+
+@pytest.mark.parametrize(
+    "finished", [translated([None, LONG]), translated([SHORT, None]), debate([SHORT, LONG], answer=SHORT)]
+)
+def test_two_translations_are_needed(finished: Transcript) -> None:
+    assert "diversity" not in row(finished)

@@ -98,3 +98,18 @@ def test_simulated_studies_keep_their_promises() -> None:
     assert level.yes <= 0.05
     assert margin.no <= 0.05
     assert gain.questions <= 0.6 * 200
+
+
+def test_the_interval_is_symmetric_shrinks_and_does_not_depend_on_order() -> None:
+    few, many = [1, 0, 0, -1, 1], [1, 0, 0, -1, 1] * 20
+    one, other = confidence_sequence(few), confidence_sequence([-each for each in reversed(few)])
+    assert (one.low, one.high) == (pytest.approx(-other.high), pytest.approx(-other.low))
+    long = confidence_sequence(many)
+    assert one.low < long.low < long.value < long.high < one.high
+    assert (confidence_sequence([]).low, confidence_sequence([]).high) == (-1, 1)
+    assert confidence_sequence([0.25, 0.5, -0.5] * 30).low > -0.1  # means over repeats
+
+
+def test_questions_that_failed_in_one_arm_are_left_out() -> None:
+    found = verdict_of(outcomes("++--", "+ --", " +++"))
+    assert (found.vote.gain.n, found.call.gain.n, found.adds["vote"].n) == (2, 3, 3)
