@@ -197,7 +197,6 @@ STRANGERS = {
     "score of a broken run": ("score", "BROKEN"),
     "compare": ("compare", "A", "B"),
     "annotate": ("annotate", "sample", "A", "--out", "SHEET"),
-    "index verify": ("index", "verify", "INDEX"),
     "index info": ("index", "info", "INDEX"),
     "index search": ("index", "search", "INDEX", "q"),
     "protocols": ("protocols", "--prompts", "prompts"),
