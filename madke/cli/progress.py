@@ -17,9 +17,10 @@ import typer
 from madke._util.terminal import say, show_status
 from madke.core.errors import count_of
 from madke.core.events import Event, Listener, PoolProgress, PoolsReady, RunProgress, SourceOpened
+from madke.core.knowledge import SourceCounts
 
 if TYPE_CHECKING:
-    from madke.core.knowledge import Source, SourceCounts
+    from madke.core.knowledge import Source
     from madke.runs.meter import Meter
 
 _TERMINAL_SECONDS, _PLAIN_SECONDS = 0.1, 30.0
@@ -44,24 +45,31 @@ def exit_status(interrupt: KeyboardInterrupt) -> int:
 
 @contextmanager
 def listening(*, line: bool = True) -> Iterator[Listener]:
-    """A listener that shows each source and the progress of retrieval; with ``line`` also that of debates."""
-    retrieved, said = _line(), set[str]()
+    """A listener that shows each source and the progress of retrieval; with ``line`` also that of debates.
+
+    A study gets its pools block by block. Those of further blocks are counted, and shown at the end if passages lack.
+    """
+    retrieved, counts, lacking = _line(), dict[str, SourceCounts](), dict[str, None]()
     with run_progress() as progress:
 
         def listen(event: Event) -> None:
             if isinstance(event, SourceOpened):
                 show_source(event.name, event.spec, event.description)
             elif isinstance(event, PoolProgress):
-                retrieved(f"retrieved: {event.done:,}/{event.total:,}")
+                if not counts or sys.stderr.isatty():
+                    retrieved(f"retrieved: {event.done:,}/{event.total:,}")
             elif isinstance(event, PoolsReady):
                 show_status("")
-                # A study gets pools block by block: only what is new.
-                show_counts({n: each for n, each in event.found.items() if n not in said or each.found < each.asked})
-                said.update(event.found)
+                show_counts({name: each for name, each in event.found.items() if name not in counts})
+                lacking.update(dict.fromkeys(n for n, e in event.found.items() if n in counts and e.found < e.asked))
+                counts.update({name: counts.get(name, SourceCounts()) + each for name, each in event.found.items()})
             elif line:
                 progress(event)
 
-        yield listen
+        try:
+            yield listen
+        finally:
+            show_counts({name: counts[name] for name in lacking})
 
 
 def show_source(name: str, spec: str | None, description: str) -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +62,14 @@ class SourceCounts:
     failed: int = 0
     reason: str | None = None
     """Reason of the first failure."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            asked=self.asked + other.asked,
+            found=self.found + other.found,
+            failed=self.failed + other.failed,
+            reason=self.reason or other.reason,
+        )
 
 
 class Source(Protocol):

@@ -56,13 +56,20 @@ def test_a_run_is_one_plain_line_now_and_then_where_there_is_no_terminal(
     assert capsys.readouterr() == ("", "questions: 10/10, 1 failed, 7 calls failed\n")
 
 
-def test_pools_of_further_blocks_are_told_only_where_passages_lack(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_study_names_its_sources_once_and_at_the_end_where_passages_lack(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("madke.cli.progress.time.monotonic", lambda: now[0])
     with listening() as listen:
         for found in (20, 20, 19):
+            now[0] += 60
             listen(PoolProgress(done=20, total=20))
-            listen(PoolsReady(found={"wiki": SourceCounts(asked=20, found=found)}))
+            listen(PoolsReady(found={"wiki": SourceCounts(asked=20, found=found), "web": SourceCounts(asked=20)}))
+        shown = "retrieved: 20/20\nwiki: passages for 20 of 20 questions, 0 failed\n"
+        assert capsys.readouterr().err == f"{shown}web: passages for 0 of 20 questions, 0 failed\n"
     assert capsys.readouterr().err == (
-        "wiki: passages for 20 of 20 questions, 0 failed\nwiki: passages for 19 of 20 questions, 0 failed\n"
+        "web: passages for 0 of 60 questions, 0 failed\nwiki: passages for 59 of 60 questions, 0 failed\n"
     )
 
 

@@ -103,7 +103,12 @@ def retrieve_pools(
                     for question, *of_one in zip(chunk, *of_sources, strict=True):
                         record = merged_record(question, of_one)
                         whole.write(record_to_json(record) + b"\n")
-                        counts = {name: _counted(before, name, record) for name, before in counts.items()}
+                        for name in counts:
+                            found = any(passage.source == name for passage in record.passages)
+                            reason = record.partial.get(name)
+                            counts[name] += SourceCounts(
+                                asked=1, found=found, failed=name in record.partial, reason=reason
+                            )
             shutil.rmtree(folder)
         finally:
             if folder.exists() and not any_finished(folder):
@@ -128,16 +133,6 @@ async def in_search_thread(search: Callable[[Callable[[], bool]], T]) -> T:
 def asking_folder(name: str) -> str:
     """The name of the hidden folder, next to the pool file ``name``, that holds partial results."""
     return f".{name}.asking"
-
-
-def _counted(count: SourceCounts, source: str, record: PoolRecord) -> SourceCounts:
-    reason = record.partial.get(source)
-    return SourceCounts(
-        asked=count.asked + 1,
-        found=count.found + any(passage.source == source for passage in record.passages),
-        failed=count.failed + (reason is not None),
-        reason=count.reason or reason,
-    )
 
 
 def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -> list[PoolRecord]:
