@@ -15,11 +15,20 @@ from pydantic import BaseModel, Field
 
 from madke._util.assets import asset
 from madke._util.yaml_file import read_yaml
-from madke.core.chat import BoundForm, ChatModel, ChatRequest, Completion, Message, Purpose, takes_schemas
+from madke.core.chat import (
+    BoundForm,
+    ChatModel,
+    ChatRequest,
+    Completion,
+    Message,
+    Purpose,
+    Schema,
+    SchemaField,
+    takes_schemas,
+)
 from madke.core.errors import CallError
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
 from madke.core.question import Question
-from madke.core.schema import Schema, SchemaField
 from madke.core.transcript import Final, Round, Stance, Turn
 from madke.engine.parse import TRUNCATED, marked, read_bound
 from madke.engine.reading import View, view

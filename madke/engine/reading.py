@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import pairwise
 
-from madke.core.chat import Message
+from madke.core.chat import Message, Spoken
 from madke.core.question import Question
-from madke.core.stage import Spoken
 from madke.core.transcript import Round, Turn
 from madke.engine.agreement import Same, answer_groups, matcher, same_answers
 from madke.engine.settings import Order, Reads, readable_by

@@ -15,6 +15,10 @@ from madke.core.chat import (
     Completion,
     Message,
     Purpose,
+    Schema,
+    ShownPassage,
+    Spoken,
+    Stage,
     call_seed,
     fields_of,
     shared_length,
@@ -24,8 +28,6 @@ from madke.core.chat import (
 from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Listener, never_raising
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
-from madke.core.schema import Schema
-from madke.core.stage import ShownPassage, Spoken, Stage
 from madke.core.transcript import (
     Called,
     Digest,

@@ -16,9 +16,9 @@ from pydantic import BaseModel, Field
 
 from madke._util.assets import asset
 from madke._util.yaml_file import read_yaml
+from madke.core.chat import Spoken
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.core.stage import Spoken
 from madke.engine.reading import Group
 
 BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {

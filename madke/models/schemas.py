@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from madke.core.chat import Completion
-from madke.core.schema import Schema, SchemaField
+from madke.core.chat import Completion, Schema, SchemaField
 from madke.engine.parse import TRUNCATED, without_reasoning
 
 REFUSED = re.compile(

@@ -28,11 +28,11 @@ from madke.core.chat import (
     Completion,
     Message,
     Purpose,
+    Schema,
     Usage,
     fields_of,
 )
 from madke.core.errors import UserError
-from madke.core.schema import Schema
 from madke.models.prices import plain_name
 
 _log = logging.getLogger(__name__)

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from madke._util.files import drop_torn_line, short_hash
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed, takes_schemas
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, Stage, call_seed, takes_schemas
 from madke.core.errors import CallError, UserError
 from madke.core.events import Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
-from madke.core.stage import Stage
 from madke.core.transcript import Transcript
 from madke.data.questions import id_of
 from madke.engine.debate import hold_debate

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from madke.core.chat import ChatRequest
+from madke.core.chat import ChatRequest, Schema, SchemaField
 from madke.core.errors import UserError
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
 from madke.core.question import Question
-from madke.core.schema import Schema, SchemaField
 from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.parse import read_bound

@@ -12,10 +12,9 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from madke.core.chat import ChatRequest, Message, Purpose
+from madke.core.chat import ChatRequest, Message, Purpose, ShownPassage, Spoken, Stage
 from madke.core.errors import CallError, UserError
 from madke.core.question import Question
-from madke.core.stage import ShownPassage, Spoken, Stage
 from madke.engine import parse
 from madke.engine.parse import (
     parse_confidence,

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from madke.core.chat import BoundForm, ChatRequest, Completion, Message, takes_schemas
-from madke.core.schema import Schema, SchemaField
+from madke.core.chat import BoundForm, ChatRequest, Completion, Message, Schema, SchemaField, takes_schemas
 from madke.models.chat_models import as_chat_model, open_model
 from madke.models.dialect import Dialect
 from madke.models.endpoint import ModelEntry

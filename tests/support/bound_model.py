@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from madke.core.chat import ChatRequest, Completion
-from madke.core.schema import Schema, SchemaField
+from madke.core.chat import ChatRequest, Completion, Schema, SchemaField
 
 Values = Mapping[str, Any]
 

@@ -10,10 +10,9 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from madke.core.chat import ChatRequest, Completion, Message, joined
+from madke.core.chat import ChatRequest, Completion, Message, Spoken, joined
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
-from madke.core.stage import Spoken
 from madke.core.transcript import ParseStatus, Stance, Transcript, Turn
 from madke.engine.debate import hold_debate
 from madke.engine.protocol import Protocol, as_protocol

@@ -13,9 +13,8 @@ from itertools import pairwise
 from operator import eq
 from typing import Any, NamedTuple
 
-from madke.core.chat import writable
+from madke.core.chat import Schema, SchemaField, writable
 from madke.core.question import Question
-from madke.core.schema import Schema, SchemaField
 from madke.core.transcript import Selection, Verdict
 from madke.engine.parse.answer import IDS, AnswerReader, ids_of, numbers_in
 from madke.engine.parse.grammar import (

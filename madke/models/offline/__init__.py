@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 
 from madke._util.assets import cache_dir
 from madke._util.concurrency import DaemonThreads
-from madke.core.chat import ChatRequest, Completion, Usage
+from madke.core.chat import ChatRequest, Completion, ShownPassage, Stage, Usage
 from madke.core.errors import CallError, UserError
-from madke.core.stage import ShownPassage, Stage
 from madke.engine.citations import cited_sentences
 from madke.engine.parse import answer_of, marked
 from madke.models.offline.reader import (

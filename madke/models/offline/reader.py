@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from madke.core.stage import ShownPassage, Stage
+    from madke.core.chat import ShownPassage, Stage
 
     Embed = Callable[[Sequence[str]], NDArray[np.float32]]
     """Texts in, unit vectors out."""
