@@ -176,10 +176,7 @@ async def arun(
         UserError: An input is missing or invalid, or the directory holds another run.
     """
     request = requested(questions, asked)
-    spec = resolve(request)
-    check_sources(spec, chosen=request.sources is not None)
-    if out is not None:
-        refuse_own_files(Path(out), inputs_of(request, spec.record.source_specs, options))
+    spec = checked_spec(request, out, options)
     path = Path(mkdtemp(prefix="madke-run-") if out is None else out)
     try:
         meter = await execute(spec, path, options, listen=listen, signals=signals)
@@ -195,27 +192,29 @@ async def arun(
     return made
 
 
-def inputs_of(request: RunRequest, sources: Mapping[str, str | None], options: RunOptions) -> list[Path]:
-    """The files that a run reads; sources: name -> specification."""
-    data = request.questions if isinstance(request.questions, str | Path) else None
-    given = [Path(path) for path in (request.first_round, request.calibration, options.prices) if path is not None]
-    return [*question_files(None if data is None else Path(data)), *source_paths(sources), *given]
+def checked_spec(request: RunRequest, out: str | Path | None, options: RunOptions) -> RunSpec:
+    """The spec of a run into ``out``.
 
-
-def check_sources(spec: RunSpec, *, chosen: bool) -> None:
-    """Refuse a pool file or source specifications that the run would not use, and the sample for other questions.
-
-    ``chosen``: whether the user chose the sources.
+    Refuses a pool file or source specifications that the run would not use, the sample for other questions, and inputs
+    that it would overwrite.
     """
+    spec = resolve(request)
     knowledge, specs = spec.protocol.knowledge, spec.record.source_specs
     if spec.pools is None:
-        if not chosen:
+        if request.sources is None:
             refuse_sample(spec.questions, specs)
     elif knowledge is None:
         raise UserError("--pools is given, but the protocol has no knowledge; add --sources or remove --pools")
     elif not knowledge.allow_search and (named := [name for name, source in specs.items() if source is not None]):
         name = named[0]
         raise UserError(f"--sources {name}=...: with a pool file no source is searched; write --sources {name}")
+    if out is not None:
+        data = request.questions if isinstance(request.questions, str | Path) else None
+        given = [Path(path) for path in (request.first_round, request.calibration, options.prices) if path is not None]
+        refuse_own_files(
+            Path(out), [*question_files(None if data is None else Path(data)), *source_paths(specs), *given]
+        )
+    return spec
 
 
 def score(run: Run | str | Path, *, grader: str | None = None, scorers: Mapping[str, str] | None = None) -> Scores:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from madke._util.terminal import say_table
+from madke._util.terminal import say, say_table, say_wrapped
 from madke.cli import flags
-from madke.core.errors import UserError
+from madke.core.errors import UserError, count_of
 from madke.runs.directory import question_files, refuse_own_files
 from madke.runs.request import RunOptions, RunRequest
 
 if TYPE_CHECKING:
+    from madke.experiments.experiment import Experiment
     from madke.experiments.experiment_spec import ExperimentSpec
 
 EPILOG = flags.epilog(
@@ -62,7 +63,7 @@ def command(
       madke ablate RECIPE --data questions.jsonl --plan
       madke ablate RECIPE --data questions.jsonl --out experiments/first
     """
-    from madke.cli.plans_and_results import refuse_limits, run_arms, show_experiment_plan
+    from madke.cli.plans import refuse_limits, show_experiment_plan
     from madke.experiments.experiment_spec import read_experiment_spec
     from madke.experiments.recipe import read_recipe, recipe_files
 
@@ -92,7 +93,7 @@ def command(
         return
     if out is None:
         raise UserError("--out is missing: the folder to write the experiment to; only --plan works without it")
-    run_arms(spec, out, options)
+    _run(spec, out, options)
 
 
 def refuse_overwritten(out: Path, data: Sequence[str], spec: ExperimentSpec, options: RunOptions) -> None:
@@ -102,3 +103,80 @@ def refuse_overwritten(out: Path, data: Sequence[str], spec: ExperimentSpec, opt
     files = [file for text in data for file in question_files(Path(text.rpartition("=")[2]))]
     files += [*source_paths(spec.all_specs), *spec.pools]
     refuse_own_files(out, [*files, *filter(None, (options.prices, spec.file))])
+
+
+def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions) -> None:
+    """Run all arms into an experiment's folder, with their progress, and show the results."""
+    from madke.cli.plans import show_plans
+    from madke.cli.progress import listening, resumable, show_spent
+    from madke.experiments.experiment import run_experiment
+    from madke.runs.meter import prices_of
+
+    prices = prices_of(options, experiment_spec.models)
+    with resumable():
+        with listening() as listen:
+            done = run_experiment(
+                experiment_spec,
+                out,
+                options,
+                listen=listen,
+                on_plans=lambda plans: show_plans(plans, prices),
+                on_arm=lambda number, arm: say(f"arm {number} of {len(experiment_spec.arms)}: {arm.name}", err=True),
+                signals=True,
+            )
+        show_spent(done.sources.values())
+        _show_results(done)
+    _show_unfinished(done, options)
+
+
+def _show_results(done: Experiment) -> None:
+    """The finding, the scores, the papers' figures and the spending. All tests are in the report."""
+    from madke.experiments.recipe import read_claims
+    from madke.models.shipped_prices import shipped_note
+    from madke.report.html import write_report
+    from madke.report.reproduction import claims_table, figures, published_table
+    from madke.report.scores import scores_on_terminal
+    from madke.report.tables import plain_table
+    from madke.scoring.arms import open_results
+
+    recipe, folders = done.experiment_spec.recipe, [*done.arms.values()]
+    arms = open_results(folders)
+    named, prices = done.scores, done.account.budget.prices
+    published = figures(recipe, folders)
+    measured = {(each.arm, each.dataset, each.metric) for each in published if each.ours}
+    # A terminal has no room for the others.
+    next_to_ours = [each for each in published if (each.arm, each.dataset, each.metric) in measured]
+    claims = claims_table(read_claims(), published)
+    on_page, on_terminal = (
+        [*filter(None, [published_table(recipe, each), claims])] for each in (published, next_to_ours)
+    )
+    # Tests compare each arm with the first one, so the reference comes first.
+    arms.sort(key=lambda arm: arm.name != recipe.reference)
+    page = done.path / "report.html"
+    scores = [named[arm.path.name] for arm in arms]
+    *_, finding = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=on_page)
+    say_wrapped(finding)
+    say(scores_on_terminal(named))
+    for table in on_terminal:
+        say(plain_table(table))
+    if (note := shipped_note(prices)) is not None:
+        say_wrapped(note)
+    say(f"arms: {done.path / 'arms'}\nreport: {page}")
+
+
+def _show_unfinished(done: Experiment, options: RunOptions) -> None:
+    from madke.cli.progress import why_stopped
+
+    for name, reason in done.unfinished.items():
+        why = why_stopped(done.meters[name]) if name in done.meters else reason
+        say(f"madke: arm {name!r} is not finished: {why}", err=True)
+    if done.waiting:
+        say(f"madke: not started after {[*done.meters][-1]!r}: {count_of(len(done.waiting), 'arm')}", err=True)
+    failed = sum(scores.failed for scores in done.scores.values())
+    if done.unfinished or failed:
+        how = "the command without --replay" if options.replay else "the same command"
+        reached = done.account.budget.reached
+        how = f"the same command with a higher {reached}" if reached else how
+        lost = f"{count_of(failed, 'debate')} failed; " if failed else ""
+        say(f"madke: {lost}{how} resumes", err=True)
+        raise typer.Exit(1)

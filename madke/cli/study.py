@@ -77,7 +77,7 @@ def command(
     """
     from madke.api.study import checked_margin, read_study, studies
     from madke.cli.ablate import refuse_overwritten
-    from madke.cli.plans_and_results import refuse_limits
+    from madke.cli.plans import refuse_limits
     from madke.cli.progress import listening, resumable, run_progress, show_spent
     from madke.runs.meter import account
     from madke.scoring.arms import open_results
@@ -144,7 +144,7 @@ def _ask_to_start() -> None:
 
 
 def _show_plan(spec: ExperimentSpec, options: RunOptions, margin: float, *, as_json: bool) -> None:
-    from madke.cli.plans_and_results import show_experiment_plan
+    from madke.cli.plans import show_experiment_plan
     from madke.scoring.verdict import planned_questions
 
     show_experiment_plan(spec, options, as_json=as_json)
