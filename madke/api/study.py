@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from madke._util.concurrency import outside_loop
 from madke.core.errors import UserError, unknown
-from madke.core.events import Listener, silent
+from madke.core.events import Listener, Watch, silent
 from madke.core.knowledge import Source
 from madke.experiments.experiment import CALLS, Experiment, is_experiment, recorded_questions, run_experiment
 from madke.experiments.experiment_spec import ExperimentSpec, QuestionSets, read_experiment_spec
@@ -28,7 +29,7 @@ from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest,
 from madke.scoring.arms import open_results
 from madke.scoring.debate_rows import correct
 from madke.scoring.metrics import GRADER
-from madke.scoring.scored import ask_outside, external_values, graders_of
+from madke.scoring.scored import Grader, ask_outside, external_values, graders_of
 from madke.scoring.statistics import Estimate, estimate
 from madke.scoring.verdict import MARGIN, Verdict, verdict_of
 
@@ -51,6 +52,8 @@ class Study:
     """Arm -> question -> its share of right answers over repeats; see :func:`right_answers`."""
     given: int
     """The number of questions that were given; the arms have answered the first ``asked`` of them."""
+    ungraded: int = 0
+    """Answers whose grading call failed."""
 
     @property
     def asked(self) -> int:
@@ -161,16 +164,17 @@ def studies(
     *,
     margin: float = MARGIN,
     whole: bool = False,
-    block: int = BLOCK,
+    graders: Sequence[Grader] = (),
     listen: Listener = silent,
-    grade: Callable[[Experiment], None] = lambda experiment: None,
+    watch: Watch = lambda: nullcontext(silent),
     signals: bool = False,
 ) -> Iterator[Study]:
     """Run or resume a study, and yield it after each block of questions.
 
     It ends with a verdict (unless ``whole``), at a limit of the options, or with the last question. The questions come
     in a random order that is the same in every run, so that a file which is sorted by topic or difficulty does not
-    decide; those of an earlier command come first. ``grade`` grades the answers before a verdict.
+    decide; those of an earlier command come first. ``graders`` grade the answers before a verdict; ``watch`` opens a
+    listener for their calls.
     """
     begun = recorded_questions(out) if is_experiment(out) else []
     place = {id_: n for n, id_ in enumerate(begun)}
@@ -180,7 +184,7 @@ def studies(
     sources: dict[str, Source] = {}
     done, given = 0, len(spec.questions)
     while done < given:
-        done = min(given, max(done + block, len(begun)))
+        done = min(given, max(done + BLOCK, len(begun)))
         if options.replay and begun:
             done = given = len(begun)
         experiment = run_experiment(
@@ -192,10 +196,14 @@ def studies(
             listen=listen,
             signals=signals,
         )
-        grade(experiment)
+        ungraded = 0
+        if graders:
+            arms = open_results([*experiment.arms.values()])
+            ungraded = ask_outside(arms, graders, budget=experiment.account.budget, watch=watch)
         answers = right_answers(experiment.arms)
         verdict = verdict_of(answers, margin=margin)
-        yield Study(path=out, experiment=experiment, verdict=verdict, answers=answers, given=given)
+        found: dict[str, Any] = {"verdict": verdict, "answers": answers, "given": given, "ungraded": ungraded}
+        yield Study(path=out, experiment=experiment, **found)
         if experiment.unfinished or experiment.waiting or (verdict.outcome != "open" and not whole):
             return
 
@@ -263,12 +271,7 @@ def study(
     )
     folder = Path(mkdtemp(prefix="madke-study-") if out is None else out)
     graders = graders_of(grader, base_url=options.base_url) if grader else []
-
-    def grade(experiment: Experiment) -> None:
-        if graders:
-            ask_outside(open_results([*experiment.arms.values()]), graders, budget=experiment.account.budget)
-
-    rules: dict[str, Any] = {"margin": checked_margin(margin), "whole": whole, "grade": grade, "listen": listen}
+    rules: dict[str, Any] = {"margin": checked_margin(margin), "whole": whole, "graders": graders, "listen": listen}
     return outside_loop(lambda: [*studies(spec, folder, options, **rules)][-1])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,6 @@ from madke.runs.request import NOTHING, RunOptions, RunRequest
 
 if TYPE_CHECKING:
     from madke.api.study import Study
-    from madke.experiments.experiment import Experiment
     from madke.experiments.experiment_spec import ExperimentSpec
 
 EPILOG = flags.epilog(
@@ -80,8 +80,7 @@ def command(
     from madke.cli.plans import refuse_limits
     from madke.cli.progress import listening, resumable, run_progress, show_spent
     from madke.runs.meter import account
-    from madke.scoring.arms import open_results
-    from madke.scoring.scored import ask_outside, graders_of
+    from madke.scoring.scored import graders_of
 
     share = checked_margin(margin / 100)
     if plan:
@@ -101,20 +100,14 @@ def command(
         _show_plan(spec, options, margin, as_json=as_json)
     if plan:
         return
-    if not (yes or begun) and sys.stdin.isatty() and sys.stderr.isatty():
-        _ask_to_start()
+    if not (yes or begun) and not _is_confirmed():
+        say("madke: not started", err=True)
+        raise typer.Exit(1)
     account(options).budget.check([each.model for each in graders])
-    ungraded = 0
-
-    def grade(experiment: Experiment) -> None:
-        nonlocal ungraded
-        if graders:
-            arms, budget = open_results([*experiment.arms.values()]), experiment.account.budget
-            ungraded = ask_outside(arms, graders, budget=budget, watch=lambda: run_progress("graded answers"))
-
     with resumable(), listening() as listen:
-        rules: dict[str, Any] = {"margin": share, "whole": whole, "grade": grade, "signals": True}
-        for study in studies(spec, folder, options, listen=listen, **rules):
+        rules: dict[str, Any] = {"margin": share, "whole": whole, "graders": graders, "signals": True}
+        watch = partial(run_progress, "graded answers")
+        for study in studies(spec, folder, options, listen=listen, watch=watch, **rules):
             say(f"{study.asked:,} of {study.given:,} questions answered", err=True)
     show_spent(study.experiment.sources.values())
     if as_json:
@@ -122,25 +115,24 @@ def command(
     else:
         say_wrapped(str(study))
     say(f"report: {study.report()}", err=as_json)
-    _end(study, ungraded)
+    _end(study)
 
 
-def _end(study: Study, ungraded: int) -> None:
+def _end(study: Study) -> None:
     """Say what failed; then the exit status is 1."""
     failed = sum(scores.failed for scores in study.scores.values())
     if failed:
         say(f"madke: {count_of(failed, 'debate')} failed; the same command retries them", err=True)
-    if ungraded:
-        lost = count_of(ungraded, "answer has", "answers have")
+    if study.ungraded:
+        lost = count_of(study.ungraded, "answer has", "answers have")
         say(f"madke: {lost} no grade; the same command retries them", err=True)
-    if failed or ungraded or study.limit:
+    if failed or study.ungraded or study.limit:
         raise typer.Exit(1)
 
 
-def _ask_to_start() -> None:
-    if not typer.confirm("Start?", default=True, err=True):
-        say("madke: not started", err=True)
-        raise typer.Exit(1)
+def _is_confirmed() -> bool:
+    on_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    return not on_terminal or typer.confirm("Start?", default=True, err=True)
 
 
 def _show_plan(spec: ExperimentSpec, options: RunOptions, margin: float, *, as_json: bool) -> None:
