@@ -32,7 +32,7 @@ def _list(
             raise UserError(f"--json before {context.invoked_subcommand} applies to the list; put it after the verb")
         return
     from madke.data.dataset import cards
-    from madke.data.formats import FORMATS, READERS
+    from madke.data.formats import FORMATS
 
     known = [(name, FORMATS[name].task, card) for name, card in cards().items()]
     if as_json:
@@ -40,7 +40,6 @@ def _list(
             say_json({"name": name, "title": card.title, "task": task, "licence": card.licence, "splits": card.splits})
         return
     rows = [(name, card.title, task, _sizes(card), card.licence) for name, task, card in known]
-    rows += [(name, f"reader of {READERS.code(name)}", "", "", "") for name in READERS if name not in FORMATS]
     say_table(("name", "dataset", "task", "questions", "licence"), rows)
 
 

@@ -1,12 +1,11 @@
-"""Names for code: built-in ones, those of installed plugins, and ``module:object``."""
+"""Names for code: built-in ones, and ``module:object``."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cached_property, partial
+from functools import partial
 from hashlib import sha256
-from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
@@ -44,28 +43,21 @@ _ACTIVE: ContextVar[tuple[Scope, ...]] = ContextVar("scopes", default=(Scope(),)
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Name -> value of one ``kind``: built-in values, those of plugins (entry points of ``group``), and of scopes.
+    """Name -> value of one ``kind``: built-in values, and those of scopes.
 
-    Plugins are loaded on first use. Looking up a name of the form ``module:object`` imports it. Do so only with names
-    from the user, never with names from data (``in`` imports nothing: it tells whether the name was looked up before).
-    Iterating gives the names that every process knows: built-in ones and plugins.
+    Looking up a name of the form ``module:object`` imports it. Do so only with names from the user, never with names
+    from data (``in`` imports nothing: it tells whether the name was looked up before). Iterating gives the names that
+    every process knows, the built-in ones.
 
     ``adapt`` makes a value from the name and the object of what is not built in, or raises a UserError.
     """
 
     def __init__(
-        self,
-        kind: str,
-        own: Mapping[str, T],
-        group: str,
-        *,
-        adapt: Callable[[str, Any], T] = lambda name, value: value,
+        self, kind: str, own: Mapping[str, T], *, adapt: Callable[[str, Any], T] = lambda name, value: value
     ) -> None:
         self.kind = kind
         self._own = tuple(own)
         self._values: dict[str, T] = dict(own)
-        self._reserved: set[str] = {*own}
-        self._group = group
         self._adapt = adapt
         self._key = object()
 
@@ -75,37 +67,30 @@ class Registry(Mapping[str, T], Generic[T]):
             if name in held:
                 return cast(T, held[name][1])
         if name not in self._values:
-            if name in self._plugins:
-                self._values[name] = self._adapted(name, self._plugins[name].load)
-            elif ":" in name:
-                self._values[name] = self._adapted(name, partial(imported, name))
-            else:
+            if ":" not in name:
                 raise unknown(self.kind, name, self)
+            self._values[name] = self._adapted(name, partial(imported, name))
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter([*self._own, *self._plugins])
+        return iter(self._own)
 
     def __len__(self) -> int:
-        return len(self._own) + len(self._plugins)
+        return len(self._own)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._values or name in self._plugins or any(name in held for held in self._scopes())
+        return name in self._values or any(name in held for held in self._scopes())
 
     def used(self) -> list[str]:
         """The names that every process knows, then those of objects in the active scopes."""
         return list(dict.fromkeys([*self, *(name for held in self._scopes() for name in held)]))
 
     def add(self, name: str, value: T) -> T:
-        """Add a value in the active scope, or replace it; UserError if the name is built in or belongs to a plugin."""
-        if (name in self._own or name in self._plugins) and self[name] is not value:
+        """Add a value in the active scope, or replace it; UserError if the name is built in."""
+        if name in self._own and self[name] is not value:
             raise UserError(f"there is a {self.kind} {name!r} already; choose another name")
         self._scopes()[0][name] = (value, value)
         return value
-
-    def reserve(self, names: Iterable[str]) -> None:
-        """Refuse these names to plugins, because something else has them."""
-        self._reserved.update(names)
 
     def name_of(self, value: object) -> str:
         """The name of a value that is given as a name or as an object; a UserError if it cannot be used.
@@ -123,23 +108,6 @@ class Registry(Mapping[str, T], Generic[T]):
         if name not in held or held[name][0] is not value:
             held[name] = (value, self._adapted(name, lambda: value))
         return name
-
-    def code(self, name: str) -> str | None:
-        """Where the code of a name comes from: ``package 1.0, module:object``; None for a built-in name."""
-        if name in self._plugins:
-            point = self._plugins[name]
-            return f"{point.dist.name} {point.dist.version}, {point.value}" if point.dist else point.value
-        return name if ":" in name else None
-
-    @cached_property
-    def _plugins(self) -> dict[str, EntryPoint]:
-        found: dict[str, EntryPoint] = {}
-        for point in entry_points(group=self._group):
-            if point.name in self._reserved or point.name in found:
-                of = point.dist.name if point.dist else point.value
-                raise UserError(f"the package {of} defines a {self.kind} {point.name!r}, which exists already")
-            found[point.name] = point
-        return found
 
     def _scopes(self) -> list[dict[str, tuple[object, Any]]]:
         return [scope.values.setdefault(self._key, {}) for scope in _ACTIVE.get()]

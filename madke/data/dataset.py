@@ -117,7 +117,7 @@ def _read_by(reader: DatasetReader, name: str, path: Path, task: str | None) -> 
         questions = list(reader(path))
     except UserError:
         raise
-    except Exception as error:  # a plug-in's code
+    except Exception as error:  # the user's code
         raise UserError(f"the reader {name!r} failed: {type(error).__name__}: {error}", file=path) from error
     for number, question in enumerate(questions, start=1):
         row = Row(fields={}, file=path, number=number)

@@ -378,5 +378,5 @@ def _reader(name: str, value: Any) -> DatasetReader:
     return value  # type: ignore[no-any-return]
 
 
-READERS: Registry[Format | DatasetReader] = Registry("dataset", FORMATS, "madke.datasets", adapt=_reader)
-"""The values of ``--dataset``: built-in formats, readers of plug-ins, and ``module:object``."""
+READERS: Registry[Format | DatasetReader] = Registry("dataset", FORMATS, adapt=_reader)
+"""The values of ``--dataset``: built-in formats, and ``module:object``."""

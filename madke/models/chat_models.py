@@ -20,7 +20,7 @@ from madke.models.refusals import RETRYABLE
 from madke.models.scripted import ScriptedChat
 from madke.models.transformers_chat import HFChat
 
-PLUGINS: Registry[Any] = Registry("model", {}, "madke.models")
+_OWN: Registry[Any] = Registry("model", {})
 
 _THREADS = 256
 
@@ -35,7 +35,7 @@ def open_model(
 
     Args:
         name: A form of :data:`MODEL_KINDS`, ``openai/NAME@URL`` or ``azure/DEPLOYMENT@URL``; else an entry of
-            ``models.yaml``, a model of an installed package, or ``module:object``, see :func:`as_chat_model`.
+            ``models.yaml``, or ``module:object``, see :func:`as_chat_model`.
         base_url: Address for ``openai/`` models (default: ``OPENAI_BASE_URL``, else OpenAI's address) and ``azure/``
             models (default: ``AZURE_OPENAI_ENDPOINT``) whose name has no URL.
         replay: The model will not be called: it needs no key, and no weights are loaded.
@@ -74,15 +74,15 @@ def open_model(
 
 
 def _declared(name: str, base_url: str | None, replay: bool, models: ModelEntries) -> ChatModel:
-    """Open a model of ``models.yaml``, of an installed package, or of the user's own module."""
+    """Open a model of ``models.yaml``, or of the user's own module."""
     entry = models.entry(name)
     if entry is not None and entry.python is None:
         served = entry.model or name
         return OpenAIChat(served, base_url=base_url, name=name, entry=entry, named=models.named, needs_key=not replay)
     code = (entry and entry.python) or name
-    if code in PLUGINS or names_code(code):
-        return as_chat_model(PLUGINS[code], name)
-    known = [*MODEL_KINDS, *models.entries, *PLUGINS]
+    if names_code(code):
+        return as_chat_model(_OWN[code], name)
+    known = [*MODEL_KINDS, *models.entries]
     if "/" not in name and nearest(name, known) is None:
         raise UserError(f"unknown model {name!r}; did you mean openai/{name}? known: {', '.join(sorted(known))}")
     raise unknown("model", kind_of(name), known)

@@ -85,7 +85,7 @@ def split_address(name: str) -> tuple[str, str | None]:
 
 
 def has_endpoint(name: str) -> bool:
-    """Whether the model may take a base URL; true also for models from ``models.yaml`` and plugins."""
+    """Whether the model may take a base URL; true also for models from ``models.yaml`` and of the user's own code."""
     kind = MODEL_KINDS.get(kind_of(name))
     return kind is None or kind.has_endpoint
 

@@ -1,6 +1,6 @@
 """Sources: typed specifications, from a command-line word or a ``sources.yaml``, and names for ``--sources``.
 
-A name is built in, in a ``sources.yaml``, fetched, or of an installed package.
+A name is built in, in a ``sources.yaml``, or fetched.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from madke.retrieval.fusion import HybridSource, Method
 from madke.retrieval.index_sources import RankedBy, SampleSource, is_index, open_index
 from madke.retrieval.indexes.index_folder import build_first, is_corpus
 from madke.retrieval.services import HttpOptions, WikipediaOptions, search_presets
-from madke.retrieval.source import SOURCES, NamedSource, own_source
+from madke.retrieval.source import NamedSource, own_source
 from madke.retrieval.web import SnippetsSource, WebService, WebSource
 
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
@@ -97,7 +97,7 @@ class SampleSpec(SourceSpec):
 
 
 class PythonSpec(SourceSpec):
-    """A source defined in code: ``module:object``, or the name of an entry point."""
+    """A source defined in code: ``module:object``."""
 
     python: Annotated[str, Field(min_length=1)]
 
@@ -326,8 +326,6 @@ BUILT_IN_SOURCES: Mapping[str, Callable[[], SourceSpec]] = {
 }
 """Name of a built-in source -> what opens it. A new name of an existing kind is one line here."""
 
-SOURCES.reserve(BUILT_IN_SOURCES)
-
 
 def parse_sources(text: str | None, default: Sequence[str]) -> dict[str, str | None]:
     """Parse ``--sources``: ``"none"`` is no source, None the protocol's ``default``.
@@ -370,13 +368,10 @@ def known_sources() -> dict[str, str]:
     """Name -> origin, for every source that needs no specification.
 
     In order of precedence: the entries of the file that ``MADKE_SOURCES`` names, else of
-    ``./sources.yaml`` if it exists; the indexes that ``madke index fetch`` registered; the built-in sources; and
-    those of installed packages (entry points).
+    ``./sources.yaml`` if it exists; the indexes that ``madke index fetch`` registered; and the built-in sources.
     """
     declared = {name: str(entry.file) for name, entry in _declared().items()}
-    others = dict.fromkeys(BUILT_IN_SOURCES, "built in") | dict.fromkeys(SOURCES, "an installed package")
-    # Listed in order of precedence.
-    return declared | others | declared
+    return declared | {name: "built in" for name in BUILT_IN_SOURCES if name not in declared}
 
 
 def is_sample(name: str, spec: str | None) -> bool:
@@ -421,7 +416,7 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
     """The specification that :func:`open_source` opens, with all names and relative paths resolved.
 
     A part of a hybrid, or a command-line word that is no other specification, is looked up as a declared name (from a
-    file, or fetched), then as a folder, then as a built-in name or one of an installed package.
+    file, or fetched), then as a folder, then as a built-in name.
     """
     declared = _declared()
     if spec:
@@ -429,8 +424,8 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
         return _resolved(spec if isinstance(found, IndexSpec) else found, None, (), declared)
     if name in declared:
         return _resolved(name, None, (), declared)
-    if built_in := _built_in(name):
-        return built_in
+    if name in BUILT_IN_SOURCES:
+        return BUILT_IN_SOURCES[name]()
     remedy = f"define it with {name}=SPEC or an entry in {_FILE}"
     raise UserError(f"{unknown('source', name, known_sources())}; {remedy}")
 
@@ -468,8 +463,8 @@ def _resolved(
         raise _error(build_first(spec), entry)
     if path.is_dir() or (path.is_file() and is_document(path.name)):
         return DocumentsSpec(documents=path)
-    if found := _built_in(spec):
-        return found
+    if spec in BUILT_IN_SOURCES:
+        return BUILT_IN_SOURCES[spec]()
     if path.exists():
         raise _error(f"{spec}: a file of unknown type; expected {DOCUMENT_TYPES}, an index or .jsonl results", entry)
     raise _error(f"no such folder or file {spec!r}, and {unknown('source', spec, known_sources())}", entry)
@@ -486,9 +481,3 @@ def _declared() -> dict[str, SourceEntry]:
     registered = cache_dir() / _FILE
     found = read_sources(own, named=bool(named)) if named or own.exists() else {}
     return found | (read_sources(registered) if registered.exists() else {}) | found
-
-
-def _built_in(name: str) -> SourceSpec | None:
-    if name in BUILT_IN_SOURCES:
-        return BUILT_IN_SOURCES[name]()
-    return PythonSpec(python=name) if name in SOURCES else None

@@ -30,7 +30,7 @@ def ask_source(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
         found = [_with_source(hits, source.name) for hits in search_source(source, queries, k)]
     except UserError:
         raise
-    except Exception as error:  # noqa: BLE001 - a bug in a plug-in loses its passages, not the batch
+    except Exception as error:  # noqa: BLE001 - a bug in a user's source loses its passages, not the batch
         return [Hits(error=f"{type(error).__name__}: {error}")] * len(queries)
     if len(found) != len(queries):
         return [Hits(error=f"search returned {len(found)} results for {len(queries)} queries")] * len(queries)
@@ -72,20 +72,20 @@ class NamedSource:
         close_sources([self._source])
 
 
-SOURCES: Registry[Any] = Registry("source", {}, "madke.sources")
-"""Sources defined in code: entry points and ``module:object``. Each is a source, or a callable without arguments that
+SOURCES: Registry[Any] = Registry("source", {})
+"""Sources defined in code, ``module:object``. Each is a source, or a callable without arguments that
 returns one. Built-in sources, which come before them, are in :mod:`madke.retrieval.named`."""
 
 
 def own_source(code: str, name: str) -> Source:
-    """The source that an entry point or ``module:object`` names; UserError if it is not a source."""
+    """The source that ``module:object`` names; UserError if it is not a source."""
     value = SOURCES[code]
     if callable(value) and not _is_source(value):
         try:
             value = value()
         except UserError:
             raise
-        except Exception as error:  # a plug-in's code
+        except Exception as error:  # the user's code
             raise UserError(f"source {code!r} cannot be created: {type(error).__name__}: {error}") from error
     if not _is_source(value):
         raise UserError(f"source {code!r}: expected an object with name, description and search, found {value!r}")

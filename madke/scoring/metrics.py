@@ -230,8 +230,8 @@ def _metric_of(name: str, value: Any) -> Metric:
     return value if isinstance(value, Metric) else Metric(name, value, binary=getattr(value, "binary", False))
 
 
-METRICS: Registry[Metric] = Registry("metric", BUILT_IN_METRICS, "madke.metrics", adapt=_metric_of)
-"""Every metric by its name in tasks and reports, including plug-ins and ``module:object``."""
+METRICS: Registry[Metric] = Registry("metric", BUILT_IN_METRICS, adapt=_metric_of)
+"""Every metric by its name in tasks and reports, including ``module:object``."""
 
 
 def metrics_of(task: BaseTask) -> tuple[str, ...]:

@@ -1,23 +1,20 @@
-"""Sources that users write: plain or coroutines, by object, by ``module:object``, by entry point, and in files."""
+"""Sources that users write: plain or coroutines, by object, by ``module:object``, and in files."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from collections.abc import Iterator, Sequence
-from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from madke.core import registry
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.core.registry import Registry
-from madke.retrieval import named, source
-from madke.retrieval.named import BUILT_IN_SOURCES, PythonSpec, known_sources, open_source, resolve
+from madke.retrieval import source
+from madke.retrieval.named import open_source
 from madke.retrieval.pools.building import retrieve, retrieve_pools
 from madke.retrieval.pools.pool_file import read_pools
 from madke.retrieval.source import ask_source, close_sources
@@ -86,10 +83,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("MADKE_SOURCES", raising=False)
-    own: Registry[Any] = Registry("source", {}, "madke.sources")
-    own.reserve(BUILT_IN_SOURCES)
-    monkeypatch.setattr(source, "SOURCES", own)
-    monkeypatch.setattr(named, "SOURCES", own)
+    monkeypatch.setattr(source, "SOURCES", Registry("source", {}))
     source._no_fingerprint.cache_clear()
     yield tmp_path
     sys.modules.pop("my_notes", None)
@@ -156,16 +150,6 @@ def test_a_class_or_an_instance_is_named_on_the_command_line(code: str) -> None:
 def test_code_that_makes_no_source_is_told_in_one_line(code: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         open_source("docs", code)
-
-
-def test_an_installed_package_brings_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint(name="notes", value="my_notes:Notes", group="madke.sources")
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
-    monkeypatch.syspath_prepend(".")
-
-    assert known_sources()["notes"] == "an installed package"
-    assert resolve("web", "notes") == resolve("notes") == PythonSpec(python="notes")
-    assert open_source("notes").name == "notes"
 
 
 @pytest.mark.parametrize(

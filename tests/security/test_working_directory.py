@@ -22,11 +22,6 @@ def cloned(tmp_path: Path) -> Any:
     folder.mkdir()
     for name in MODULES:
         (folder / f"{name}.py").write_text(RUN)
-    installed = folder / "evil-1.0.dist-info"
-    installed.mkdir()
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
-    groups = ("models", "sources", "tasks", "metrics", "datasets")
-    (installed / "entry_points.txt").write_text("".join(f"[madke.{group}]\nevil = evil:it\n" for group in groups))
     (folder / "prompts" / "cot").mkdir(parents=True)
     (folder / "prompts" / "cot" / "protocol.yaml").write_text("debaters: 99\n")
     (folder / "script.yaml").write_text('- {reply: "The answer is [Baikal]."}\n')

@@ -100,7 +100,6 @@ def test_a_name_of_code_is_looked_up_only_once_somebody_named_it(named: Callable
     name = named("Colour")  # this module is imported
     assert get_task(name).name == "colour"
     assert get_task(name) is TASKS[name]
-    assert TASKS.code("math") is None
     assert list(code_of(["math", name])) == [name]
     assert code_of([name])[name].startswith(f"{name}#")
 
