@@ -311,11 +311,5 @@ def read_study(
             raise UserError(f"no such file or folder; expected documents{named}", file=Path(text))
     # A folder that is named like a source is a folder here.
     paths = [text if "=" in text or "/" in text else f"./{text}" for text in folders]
-    return read_experiment_spec(
-        recipe,
-        [questions] if isinstance(questions, str | Path) else questions,
-        request,
-        model=model,
-        sources=",".join(paths) if paths else sources,
-        pools=[pools] if isinstance(pools, str | Path) else pools,
-    )
+    sources = ",".join(paths) if paths else sources
+    return read_experiment_spec(recipe, questions, request, model=model, sources=sources, pools=pools)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -76,15 +76,14 @@ def command(
         refuse_limits(options)
     elif as_json:
         raise UserError("--json prints a plan and needs --plan; `madke score --json` prints scores")
-    spec = read_experiment_spec(
-        recipe,
-        data or (),
-        request,
-        model=model,
-        models=() if models is None else [name.strip() for name in models.split(",")],
-        pools=pools or (),
-        sources={} if sources is None else sources,
-    )
+    names = () if models is None else [name.strip() for name in models.split(",")]
+    inputs: dict[str, Any] = {
+        "model": model,
+        "models": names,
+        "pools": pools or (),
+        "sources": {} if sources is None else sources,
+    }
+    spec = read_experiment_spec(recipe, data or (), request, **inputs)
     if out is not None and not plan:
         refuse_overwritten(out, data or (), spec, options)
     spec.check(options)

@@ -392,18 +392,9 @@ def ablate(
     Raises:
         UserError: An input is missing or invalid, or the folder holds another experiment.
     """
-    files = [pools] if isinstance(pools, str | Path) else pools
-    experiment_spec = read_experiment_spec(
-        recipe,
-        [data] if isinstance(data, str | Path) else data,
-        RunRequest(**asked),
-        model=model,
-        models=models,
-        sources=sources,
-        pools=files,
-    )
-    work = partial(run_experiment, experiment_spec, Path(out), options, listen=listen)
-    return outside_loop(work)
+    inputs: dict[str, Any] = {"model": model, "models": models, "sources": sources, "pools": pools}
+    experiment_spec = read_experiment_spec(recipe, data, RunRequest(**asked), **inputs)
+    return outside_loop(partial(run_experiment, experiment_spec, Path(out), options, listen=listen))
 
 
 def run_experiment(

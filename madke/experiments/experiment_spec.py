@@ -227,13 +227,13 @@ class ExperimentSpec:
 
 def read_experiment_spec(
     recipe: str | Path | Recipe,
-    data: QuestionSets,
+    data: str | Path | QuestionSets,
     request: RunRequest | None = None,
     *,
     model: Model | None = None,
     models: Sequence[str] = (),
     sources: str | Mapping[str, Source] = NOTHING,
-    pools: Sequence[str | Path] = (),
+    pools: str | Path | Sequence[str | Path] = (),
 ) -> ExperimentSpec:
     """Combine a recipe with data; for the arguments see :func:`madke.experiments.experiment.ablate`.
 
@@ -245,6 +245,7 @@ def read_experiment_spec(
         UserError: The recipe or the data are invalid.
     """
     request = request or RunRequest()
+    data = [data] if isinstance(data, str | Path) else data
     found = recipe if isinstance(recipe, Recipe) else read_recipe(str(recipe))
     own = None if model is None or isinstance(model, str) else as_chat_model(model)
     if model is not None:
@@ -275,7 +276,7 @@ def read_experiment_spec(
         datasets=tuple(name for name, equals, _ in named if equals),
         questions=_questions(found, data, request),
         request=request,
-        pools=[Path(file) for file in pools],
+        pools=[Path(file) for file in ([pools] if isinstance(pools, str | Path) else pools)],
         own_model=own,
         own_sources={} if isinstance(sources, str) else sources,
         own_specs=own_specs,

@@ -47,8 +47,8 @@ def test_all_five_play_one_run_from_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "own_code.py").write_text(MODULE)
     (tmp_path / "colours.tsv").write_text("What colour is the evening sky?\tred\nWhat colour is the noon sky?\tblue\n")
     own = ("--dataset", "own_code:read", "--task", "own_code:Colour", "--model", "own_code:parrot")
-    own += ("--sources", "almanac=own_code:Almanac")
-    done = madke("run", "colours.tsv", *own, "--protocol", "rag", "--out", "run", cwd=tmp_path)
+    more = ("--sources", "almanac=own_code:Almanac", "--protocol", "rag", "--out", "run")
+    done = madke("run", "colours.tsv", *own, *more, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = (tmp_path / "run" / "transcripts.jsonl").read_text().splitlines()
     answers = [(each["id"], each["answer"], each["pool"][0]["source"]) for each in map(json.loads, lines)]
