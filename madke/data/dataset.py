@@ -95,15 +95,26 @@ def _fits(dataset: str, path: Path) -> bool:
 def read_published(path: Path, dataset: str, *, task: str | None = None) -> list[DatasetEntry]:
     """The entries of a published file; see :func:`read_dataset`."""
     reader = READERS[dataset]
-    if not isinstance(reader, Format):
-        return _checked(_read_by(reader, dataset, path, task), task, path)
-    return entries(reader, reader.rows(path), task=task, file=path)
+    if task is not None:
+        TASKS[task]  # imports the task that the caller named
+    found = _entries(reader, path, task) if isinstance(reader, Format) else _read_by(reader, dataset, path, task)
+    kept: dict[str, tuple[Row, DatasetEntry]] = {}
+    for row, entry in found:
+        question = entry.question
+        if wrong := get_task(question.task).check(question):
+            raise row.error(wrong)
+        if question.id in kept:
+            raise row.error(f"id {question.id!r} was already used on {kept[question.id][0].place}; ids must be unique")
+        kept[question.id] = row, entry
+    if not kept:
+        raise UserError("the file contains no question", file=path)
+    _warn_unlabelled([entry.question for _, entry in kept.values()], path)
+    return [entry for _, entry in kept.values()]
 
 
 def is_sample_data(questions: Iterable[Question]) -> bool:
     """Whether all questions are among those that are shipped as a sample."""
-    shipped = _sample_texts()
-    return all(question.question in shipped for question in questions)
+    return _sample_texts().issuperset(question.question for question in questions)
 
 
 @cache
@@ -127,40 +138,17 @@ def _read_by(reader: DatasetReader, name: str, path: Path, task: str | None) -> 
         yield row, DatasetEntry(question=replace(question, task=task or question.task, metadata=metadata))
 
 
-def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Path | str) -> list[DatasetEntry]:
-    """The entries in the rows of a file."""
-    return _checked(_entries(format_, rows, task or format_.task), task, file)
-
-
-def _entries(format_: Format, rows: Iterable[Row], task: str) -> Iterator[tuple[Row, DatasetEntry]]:
+def _entries(format_: Format, path: Path, task: str | None) -> Iterator[tuple[Row, DatasetEntry]]:
     places: Counter[str | None] = Counter()
-    for row in rows:
+    for row in format_.rows(path):
         item = format_.item(row)
         place = places[item.series]
         counted = f"{item.series}-{place:03}" if item.series else f"{format_.name}-{place + 1:04}"
         places[item.series] += 1
-        yield row, _entry(format_.name, task, item.id if item.id is not None else counted, item)
+        yield row, _entry(format_.name, task or format_.task, item.id if item.id is not None else counted, item)
 
 
-def _checked(found: Iterable[tuple[Row, DatasetEntry]], task: str | None, file: Path | str) -> list[DatasetEntry]:
-    """The entries; UserError if there are none, two share an id, or one is invalid for its task."""
-    if task is not None:
-        TASKS[task]  # imports the task that the caller named
-    kept: dict[str, tuple[Row, DatasetEntry]] = {}
-    for row, entry in found:
-        question = entry.question
-        if wrong := get_task(question.task).check(question):
-            raise row.error(wrong)
-        if question.id in kept:
-            raise row.error(f"id {question.id!r} was already used on {kept[question.id][0].place}; ids must be unique")
-        kept[question.id] = row, entry
-    if not kept:
-        raise UserError("the file contains no question", file=file)
-    _warn_unlabelled([entry.question for _, entry in kept.values()], file)
-    return [entry for _, entry in kept.values()]
-
-
-def _warn_unlabelled(questions: Sequence[Question], file: Path | str) -> None:
+def _warn_unlabelled(questions: Sequence[Question], file: Path) -> None:
     """Warn about questions without gold answers, which cannot be scored: test splits, wrong keys, lost labels."""
     without = [question.id for question in questions if not question.answers]
     if without:
