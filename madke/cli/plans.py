@@ -9,7 +9,7 @@ from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.core.errors import UserError, count_of
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import REPLY_TOKENS, Load, Planned, Planner, planned, planned_range
-from madke.models.model_names import is_unpaid
+from madke.models.model_names import model_kind
 from madke.models.prices import Prices
 from madke.models.shipped_prices import shipped_note
 from madke.runs.meter import planned_prices, prices_of
@@ -88,7 +88,7 @@ def show_plans(plans: Sequence[Planned], prices: Prices) -> None:
     if unpriced and prices:
         notes.append(f"No price for {', '.join(unpriced)}.")
     models = dict.fromkeys(model for plan in plans for model in plan.models)
-    if not prices and not all(map(is_unpaid, models)):
+    if not prices and not all(model_kind(name).is_unpaid for name in models):
         notes.append("The cost is not known: give prices with --prices FILE, or `--prices shipped` for those of madke.")
     notes += filter(None, [shipped_note(prices)])
     say_wrapped("\n".join(notes))

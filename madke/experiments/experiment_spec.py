@@ -25,7 +25,7 @@ from madke.experiments.own_choice import sources_of, with_models, with_sources
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.models.chat_models import as_chat_model, close, open_model
 from madke.models.endpoint import read_models, refuse_two_addresses
-from madke.models.model_names import forms_with_endpoint, has_endpoint, is_loaded
+from madke.models.model_names import forms_with_endpoint, has_endpoint, model_kind
 from madke.retrieval.named import open_source, parse_sources, resolve
 from madke.retrieval.pools.pool_file import read_pools, sources_in
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest
@@ -205,7 +205,7 @@ class ExperimentSpec:
         try:
             for arm, spec in self.specs:
                 for name in {*spec.record.models.values()} - spec.own_models.keys():
-                    asked = arm.name in asking and not is_loaded(name)
+                    asked = arm.name in asking and not model_kind(name).is_loaded
                     if (name, asked) not in opened:
                         at = options.base_url if has_endpoint(name) else None
                         with self._at(arm):

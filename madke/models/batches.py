@@ -17,6 +17,7 @@ import secrets
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -229,10 +230,15 @@ class Batches:
         return self._found(batch, state.status, [(await client.files.content(file)).content for file in files])
 
     def _found(self, batch: _Batch, status: str, files: Sequence[bytes]) -> Mapping[str, bytes]:
-        """Id -> body of each answer of a batch that is over; a warning says how many are missing."""
+        """Id -> body of each answer without an error, with its service tier; a warning says how many are missing."""
         found: dict[str, bytes] = {}
-        for content in files:
-            found |= _bodies(content)
+        for line in b"\n".join(files).splitlines():
+            with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                answer = json.loads(line)
+                response = answer.get("response") or {}
+                if response.get("status_code") == 200 and not answer.get("error"):
+                    body = {**response["body"], "service_tier": BATCH}
+                    found[str(answer["custom_id"])] = json.dumps(body).encode()
         if missing := len(batch.ids) - len(found.keys() & set(batch.ids)):
             left = f"no answer to {missing} of {count_of(len(batch.ids), 'call')}, which are asked one by one"
             _log.warning("batch %s: %s, %s", batch.name or batch.token, status, left)
@@ -331,18 +337,3 @@ def _estimated(sent: Mapping[str, Any]) -> Usage:
     text = "".join(str(message.get("content", "")) for message in sent.get("messages", ()))
     most = sent.get("max_completion_tokens") or sent.get("max_tokens") or 0
     return Usage(prompt_tokens=len(text) // 4, completion_tokens=int(most), estimated=True)
-
-
-def _bodies(answers: bytes) -> dict[str, bytes]:
-    """Id -> response body of each answer, with its service tier; an answer with an error has none."""
-    found: dict[str, bytes] = {}
-    for line in answers.splitlines():
-        try:
-            answer = json.loads(line)
-            response = answer.get("response") or {}
-            if response.get("status_code") == 200 and not answer.get("error"):
-                body = {**response["body"], "service_tier": BATCH}
-                found[str(answer["custom_id"])] = json.dumps(body).encode()
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            continue
-    return found

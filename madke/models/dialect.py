@@ -12,9 +12,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, PositiveInt
 
-from madke.core.chat import ChatRequest
+from madke.core.chat import ChatRequest, Schema, SchemaField
 from madke.models.refusals import ServerError, free_tokens, normalized, stated_window, too_long
-from madke.models.schemas import LIMITS_REFUSED, REFUSED, response_format
+
+LONGEST_QUOTE = 300
+"""Characters of a quote. A small model that copies never ends without a limit."""
 
 
 class Dialect(BaseModel, extra="forbid", frozen=True):
@@ -91,7 +93,7 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
         elif any(message["role"] == "system" for message in sent["messages"]) and _NO_SYSTEM.search(text):
             change = {"system": False}
         elif error.status == _TEMPLATE_FAILED:
-            change = {"json_schema": False} if "response_format" in sent and REFUSED.search(text) else {}
+            change = {"json_schema": False} if "response_format" in sent and _SCHEMA_REFUSED.search(text) else {}
         elif "stream" not in sent and _ONLY_STREAM.search(text):
             change = {"stream": True}
         elif name := _refused_field(text, sent):
@@ -100,13 +102,41 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
         elif bound and _TOO_MANY.search(text):
             most = _largest_below(text, bound)
             change = {"most_tokens": most} if most else {"max_tokens": "none"}
-        elif "response_format" in sent and self.schema_limits and LIMITS_REFUSED.search(text):
+        elif "response_format" in sent and self.schema_limits and _LIMITS_REFUSED.search(text):
             change = {"schema_limits": False}
-        elif "response_format" in sent and (error.status == 422 or REFUSED.search(text)):
+        elif "response_format" in sent and (error.status == 422 or _SCHEMA_REFUSED.search(text)):
             change = {"json_schema": False}
         elif "stream" in sent and _NO_STREAM.search(text):
             change = {"stream": False}
         return self.model_copy(update=change) if change else None
+
+
+def response_format(schema: Schema, *, limits: bool) -> dict[str, Any]:
+    """The field of a request. Without ``limits`` it does not bound the length of texts and lists."""
+    named = {"name": schema.name, "strict": True, "schema": _rendered(schema, limits)}
+    return {"type": "json_schema", "json_schema": named}
+
+
+def _rendered(schema: Schema, limits: bool) -> dict[str, Any]:
+    return _record({each.name: _property(each, limits) for each in schema.fields})
+
+
+def _record(fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+def _property(each: SchemaField, limits: bool) -> dict[str, Any]:
+    limit = each.max_length if limits else None
+    if each.numbers is not None:
+        items: dict[str, Any] = {"type": "integer", "enum": list(each.numbers)}
+        if each.with_texts:
+            text = {"type": "string"} | ({"maxLength": LONGEST_QUOTE} if limits else {})
+            items = _record({"passage": items, "text": text})
+        return {"type": "array", "items": items} | ({} if limit is None else {"maxItems": limit})
+    string: dict[str, Any] = {"type": "string"}
+    if each.words:
+        return string | {"enum": list(each.words)}
+    return string | ({} if limit is None else {"maxLength": limit})
 
 
 def _with_marks(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -160,6 +190,13 @@ _REFUSED = (
     re.compile(r"\b(temperature)\b[^.]{0,40}\bonly (?:be )?(?:set to )?1(?:\.0)?\b(?! ?(?:to|and|or|-))"),
     re.compile(r"\b(temperature)\b[^.]{0,40}\bmust be (?:set to |equal to )?1(?:\.0)?\b(?! ?(?:to|and|or|-))"),
 )
+
+_SCHEMA_REFUSED = re.compile(
+    r"\bresponse_?format\b|\bjson_?schema\b|\b(?:structured|guided)[ _](?:outputs?|decoding|json|generation)\b"
+    r"|\bjson mode\b|\bgrammars?\b|\bschemas?\b"
+)
+"""Words of a refusal that concerns the schema, in lower case."""
+_LIMITS_REFUSED = re.compile(r"\bmax_?(?:length|items)\b")
 
 _NO_SYSTEM = re.compile(
     r"system role (?:is )?not supported|role:? system (?:is |are )?not (?:supported|allowed)"  # templates, Anthropic

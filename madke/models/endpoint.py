@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
-from madke.core.addresses import SECRET, public_url
+from madke.core.addresses import SECRET, public_url, without_path_secrets
 from madke.core.chat import Prefix
 from madke.core.errors import UserError
 from madke.models.dialect import Dialect
@@ -28,6 +28,9 @@ _ANSWER_SECONDS = 0.9
 _FILE = "models.yaml"
 _QUOTES = "\"'`"
 _VARIABLE = "MADKE_MODELS"
+_KEY_SHAPES = re.compile(r"\b(sk-|Bearer\s+)[\w*.-]{4,}")
+"""Keys, whole or masked, that a server may quote in its errors."""
+_REASON_LENGTH = 300
 _LIMITS = {"concurrency", "rpm", "tpm"}
 _RESERVED = {"model", "messages", "stream", "stream_options", "temperature", "seed", "stop", "max_tokens"}
 """Request fields that ``extra_body`` cannot set: the protocol and the dialect set them."""
@@ -61,7 +64,7 @@ class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()
     rpm: PositiveInt | None = None
     tpm: PositiveInt | None = None
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """How many seconds the server may be silent (:mod:`madke.models.timeouts`)."""
+    """How many seconds the server may be silent (:class:`madke.models.limiter.SilenceLimit`)."""
     prefix: Annotated[Prefix | None, _unquoted] = None
     """Whether calls that begin alike wait for one of them (:mod:`madke.models.prefixes`). Default: as the run."""
     prefix_tokens: PositiveInt | None = None
@@ -163,6 +166,14 @@ class Endpoint:
         """Values that no file, log or error may show. Values of fewer than eight characters are placeholders."""
         return tuple(value for value in (self.key, *self.headers.values()) if value and len(value) >= SECRET)
 
+    def redacted(self, reason: str) -> str:
+        """The reason of an error without secrets, on one line, shortened."""
+        for secret in self.secrets:
+            reason = reason.replace(secret, "[key]")
+        reason = without_path_secrets(reason, self.address)
+        reason = " ".join(_KEY_SHAPES.sub("[key]", reason).split())
+        return reason if len(reason) <= _REASON_LENGTH else f"{reason[:_REASON_LENGTH]}..."
+
 
 @runtime_checkable
 class AtEndpoint(Protocol):
@@ -171,14 +182,6 @@ class AtEndpoint(Protocol):
     name: str
     endpoint: Endpoint
     dialect: Dialect
-
-
-@runtime_checkable
-class LearnsDialect(AtEndpoint, Protocol):
-    """A model that finds out while it is called what its endpoint takes."""
-
-    def start_from(self, dialect: Mapping[str, Any]) -> None:
-        """Start from what an earlier process learned. ValueError if ``dialect`` is none."""
 
 
 def openai_endpoint(
@@ -256,11 +259,8 @@ def origin(url: str) -> tuple[str, str, int]:
 
 def endpoints_of(models: Iterable[object]) -> dict[str, dict[str, object]]:
     """Model name -> ``address`` (without secrets), ``dialect`` (other than default)."""
-    return {
-        model.name: {"address": model.endpoint.shown, "dialect": model.dialect.stated()}
-        for model in models
-        if isinstance(model, AtEndpoint)
-    }
+    called = (model for model in models if isinstance(model, AtEndpoint))
+    return {each.name: {"address": each.endpoint.shown, "dialect": each.dialect.stated()} for each in called}
 
 
 def start_from(models: Iterable[object], before: Mapping[str, Mapping[str, Any]]) -> None:
@@ -269,10 +269,11 @@ def start_from(models: Iterable[object], before: Mapping[str, Mapping[str, Any]]
     A model at another address starts anew. ValueError if a record is damaged.
     """
     for model in models:
-        if isinstance(model, LearnsDialect):
+        learn = getattr(model, "start_from", None)
+        if learn is not None and isinstance(model, AtEndpoint):
             known = before.get(model.name, {})
             if known.get("address") == model.endpoint.shown:
-                model.start_from(known.get("dialect", {}))
+                learn(known.get("dialect", {}))
 
 
 def refuse_two_addresses(models: Iterable[object]) -> None:

@@ -17,6 +17,7 @@ import tempfile
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, distribution
+from inspect import getsource
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,9 @@ from madke._util.assets import require
 from madke._util.terminal import environment_without_keys
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError, UserError
-from madke.models import gguf_process
-from madke.models.control_tokens import ControlTokens, looks_like_markup
 from madke.models.endpoint import Endpoint
 from madke.models.openai_client import OpenAIChat
+from madke.models.transformers_chat import ControlTokens, looks_like_markup, number_in_environment
 
 CONTEXT, _SMALLEST_CONTEXT = 8_192, 512
 """Tokens of prompt and reply of one call: by default, and at least."""
@@ -57,8 +57,10 @@ class GGUFChat(OpenAIChat):
             require(f"{name} needs", "local", "xllamacpp", "gguf")
             file = find_file(model).resolve()
             trained, self._control = read_header(file)
-            context = min(_number("CONTEXT", CONTEXT, least=_SMALLEST_CONTEXT), trained or CONTEXT)
-            self._server = _shared_server(file, (context, _number("SLOTS", 1), _number("THREADS", 0)))
+            chosen = number_in_environment("MADKE_GGUF_CONTEXT", CONTEXT, least=_SMALLEST_CONTEXT)
+            slots = number_in_environment("MADKE_GGUF_SLOTS", 1)
+            threads = number_in_environment("MADKE_GGUF_THREADS", 0)
+            self._server = _shared_server(file, (min(chosen, trained or CONTEXT), slots, threads))
             where = replace(where, address=f"{self._server.address}/v1", key=self._server.key)
         super().__init__(model, name=name, endpoint=where, **options)
 
@@ -114,6 +116,45 @@ def read_header(file: Path) -> tuple[int | None, ControlTokens]:
     return context if isinstance(context, int) and context > 0 else None, ControlTokens(control)
 
 
+def _serve_model() -> None:
+    """Serve one model until standard input ends: the program of a server's process.
+
+    It reads its settings as one line of JSON from standard input, answers with one line, its address, when the model is
+    loaded, and ends when standard input does: also if the process that started it was killed. It imports nothing of
+    madke, so that it starts at once.
+    """
+    import json
+    import os
+    import sys
+
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # the library prints: keep that out of the answers
+    settings = json.loads(sys.stdin.buffer.readline())
+    # Threads of llama.cpp wait for each other by spinning. Next to other busy processes that makes them many times
+    # slower. The variable is read when libgomp is loaded.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    import xllamacpp
+
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = settings["file"]
+    parameters.n_parallel = settings["slots"]
+    parameters.n_ctx = settings["slots"] * settings["context"]
+    if settings["threads"]:  # else as many as this machine has physical cores
+        parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = settings["threads"]
+    quarter_of_memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 22
+    parameters.cache_ram_mib = min(8_192, quarter_of_memory)  # for prompts that the server keeps
+    parameters.hostnames = ["127.0.0.1"]
+    parameters.port = 0  # the system chooses a free one
+    parameters.api_keys = [settings["key"]]
+    parameters.ui = parameters.endpoint_slots = parameters.warmup = False
+    parameters.verbosity = 1  # errors
+    server = xllamacpp.Server(parameters)
+    answers.write(f"{server.listening_address}\n")
+    answers.flush()
+    sys.stdin.buffer.read()
+    os._exit(0)  # without the server's own end, which may wait for ever
+
+
 class LlamaServer:
     """A running server. UserError if it cannot load the file; the constructor waits until it has."""
 
@@ -123,7 +164,7 @@ class LlamaServer:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
-            [sys.executable, "-P", gguf_process.__file__],
+            [sys.executable, "-P", "-c", f"{getsource(_serve_model)}\n_serve_model()"],
             stdin=pipe,
             stdout=pipe,
             stderr=self._errors,
@@ -183,11 +224,3 @@ def stop_servers() -> None:
     """End all servers of this process; a forked one leaves those of its parent alone."""
     for key in [key for key in _SERVERS if key[0] == os.getpid()]:
         _SERVERS.pop(key).stop()
-
-
-def _number(setting: str, default: int, *, least: int = 1) -> int:
-    """A number in the environment; UserError if it is not one from ``least``."""
-    text = os.environ.get(f"MADKE_GGUF_{setting}", "").strip()
-    if text and not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= least):
-        raise UserError(f"MADKE_GGUF_{setting} is {text!r}; expected a number from {least}")
-    return int(text or default)

@@ -44,25 +44,20 @@ def _reply(request: ChatRequest) -> str:
     _show(f"\n--- {purpose.agent}, round {purpose.round}: {purpose.stage} ---")
     for message in request.messages:
         _show(f"You said: {message.content}" if message.role == "assistant" else message.content)
-    while not (lines := _lines()):
-        _show("Type at least one line.")
-    return "\n".join(lines)
-
-
-def _lines() -> list[str]:
     lines: list[str] = []
-    while line := _line("" if lines else ASK_REPLY):
-        lines.append(line)
-    return lines
-
-
-def _line(label: str) -> str:
-    say(label, err=True, end="")
-    try:
-        return input().strip()
-    except EOFError:
-        say("", err=True)
-        raise
+    while True:
+        say("" if lines else ASK_REPLY, err=True, end="")
+        try:
+            line = input().strip()
+        except EOFError:
+            say("", err=True)
+            raise
+        if line:
+            lines.append(line)
+        elif lines:
+            return "\n".join(lines)
+        else:
+            _show("Type at least one line.")
 
 
 def _show(text: str) -> None:

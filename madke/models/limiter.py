@@ -1,19 +1,20 @@
-"""Limits on concurrent calls, and on calls and tokens per minute."""
+"""Limits on concurrent calls, on calls and tokens per minute, and on the silence of a server."""
 
 import asyncio
+import math
+import os
 import resource
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from heapq import heappop, heappush
 from itertools import count
 
 from madke.core.chat import ChatModel, Prefix
 from madke.core.errors import CallError, UserError
-from madke.models.endpoint import AtEndpoint, Endpoint
+from madke.models.endpoint import AtEndpoint, Endpoint, ModelEntry
 from madke.models.prefixes import Prefixes
-from madke.models.timeouts import time_limit
 
 SLOW_START = 16
 LONGEST_PAUSE = 120.0
@@ -24,6 +25,9 @@ _SHORTEST = 1e-6
 """Shorter waits, in seconds, are rounding errors."""
 _OTHER_FILES = 256
 """Upper bound on open files other than connections: indexes, the call store, libraries."""
+TIMEOUT = 300.0
+_FIRST = 2
+_WHOLE = 12
 
 
 @dataclass(kw_only=True, slots=True)
@@ -197,13 +201,7 @@ class Limits:
     Arguments as for :class:`Limiter` and :class:`madke.models.prefixes.Prefixes`.
     """
 
-    def __init__(
-        self,
-        concurrency: int,
-        *,
-        prefix: Prefix = "auto",
-        interactive: bool = False,
-    ) -> None:
+    def __init__(self, concurrency: int, *, prefix: Prefix = "auto", interactive: bool = False) -> None:
         self._concurrency = concurrency
         self._prefix, self._interactive = prefix, interactive
         self._limiters: dict[str | None, Limiter] = {}
@@ -216,11 +214,10 @@ class Limits:
         endpoint = _endpoint_of(model)
         key = endpoint.limited_as if endpoint else None
         if key not in self._limiters:
-            if endpoint:
-                own = endpoint.entry
-                self._limiters[key] = Limiter(own.concurrency or self._concurrency, own.rpm, own.tpm)
-            else:
-                self._limiters[key] = Limiter(self._concurrency, start=self._concurrency)
+            own = endpoint.entry if endpoint else ModelEntry()
+            concurrency = own.concurrency or self._concurrency
+            start = SLOW_START if endpoint else concurrency
+            self._limiters[key] = Limiter(concurrency, own.rpm, own.tpm, start=start)
         return self._limiters[key]
 
     def prefixes_of(self, model: ChatModel) -> Prefixes | None:
@@ -283,3 +280,67 @@ class _Bucket:
 
     def take(self, units: int) -> None:
         self._level -= units
+
+
+class SilenceLimit:
+    """Limits on the silence in the calls of one model at one server, in one event loop, not on the length of a reply.
+
+    **One number**, ``timeout`` in seconds, sets three limits. A call is given up after ``timeout`` without a byte in
+    the middle of a streamed reply, after twice as long before the first byte (the server loads the model, reads the
+    prompt, or serves others), and after twelve times as long in all, since a server may drip or send only comments.
+
+    **Queues.** Servers answer calls in the order in which they came. So a call is not silent while an earlier call of
+    the same model gets something: it waits in the server's queue. Calls behind it prove nothing, so a lost call is
+    noticed.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        self.seconds = timeout
+        self.whole = _WHOLE * timeout
+        """Limit on a call in seconds, whatever it receives."""
+        self._last_sign: dict[object, float] = {}
+        """Calls in flight, in the order of their start -> when the server last sent something for it, or before it."""
+
+    @asynccontextmanager
+    async def call(self) -> AsyncIterator[Callable[[], None]]:
+        """Limit the call in the block; TimeoutError at the limit. The block reports each sign of life."""
+        loop, call = asyncio.get_running_loop(), object()
+        began = self._last_sign[call] = loop.time()
+        silence = _FIRST * self.seconds
+        timer: asyncio.TimerHandle
+
+        def alive() -> None:
+            nonlocal silence
+            silence = self.seconds
+            self._last_sign[call] = loop.time()
+
+        def check() -> None:
+            nonlocal timer
+            calls = list(self._last_sign)
+            last = max(self._last_sign[each] for each in calls[: calls.index(call) + 1])
+            due = min(began + self.whole, last + silence)
+            if due <= loop.time():
+                scope.reschedule(due)
+            else:
+                timer = loop.call_at(due, check)
+
+        timer = loop.call_at(began + self.seconds, check)
+        try:
+            async with asyncio.timeout(None) as scope:
+                yield alive
+        finally:
+            timer.cancel()
+            calls = list(self._last_sign)
+            sign, behind = self._last_sign[call], calls[calls.index(call) + 1 :][:1]
+            for each in behind:  # the next call keeps the sign, for itself and those behind it
+                self._last_sign[each] = max(self._last_sign[each], sign)
+            del self._last_sign[call]
+
+
+def time_limit(entry: ModelEntry) -> float:
+    """How many seconds a server may be silent: the entry's ``timeout``, else ``MADKE_TIMEOUT``, else 300."""
+    value = os.environ.get("MADKE_TIMEOUT") or str(TIMEOUT)
+    with suppress(ValueError):
+        if 0 < (seconds := float(value)) < math.inf:
+            return entry.timeout or seconds
+    raise UserError(f"MADKE_TIMEOUT is {value!r}; expected how many seconds a server may be silent, such as 600")

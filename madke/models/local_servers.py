@@ -59,8 +59,9 @@ async def _ask(client: httpx2.AsyncClient, port: int) -> str | None:
     whose = f"{PORTS[port]}'s port" if port in PORTS else "port"
     if response.status_code in (401, 403) and "error" in content:
         return f"a model server is on {whose} {port}; it asks for a key: OPENAI_API_KEY=... --base-url {url}"
-    names = [each["id"] for each in content["data"]] if response.status_code == 200 else []
-    names = [name for name in names if isinstance(name, str) and _NAME.fullmatch(name)]
+    entries = content["data"] if response.status_code == 200 else []
+    found = (each.get("id") for each in entries if isinstance(each, dict))  # other entries hide nothing
+    names = [name for name in found if isinstance(name, str) and _NAME.fullmatch(name)]
     names.sort(key=lambda name: bool(_NOT_CHAT.search(name)))
     if not names:
         return None

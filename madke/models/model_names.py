@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 ADDRESS = re.compile(r"(.+)@(https?://.*)")
 """A name with the address of its server."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelKind:
+class ModelKind(NamedTuple):
     """What help texts, messages, the docs and other packages know of a kind; ``chat_models`` opens it."""
 
     form: str
@@ -25,37 +24,27 @@ class ModelKind:
     """Its calls cost nothing, so that it needs no price."""
 
 
-_KINDS = (
-    ModelKind(
-        form="offline", definitions={"offline": "the built-in reader; no language model, no network"}, is_unpaid=True
-    ),
-    ModelKind(
-        form="openai/NAME",
-        definitions={
-            "openai/NAME": "a model at OpenAI, or at the server of `--base-url`",
-            "openai/NAME@URL": "a model at its own address",
-        },
-        has_endpoint=True,
-    ),
-    ModelKind(form="azure/DEPLOYMENT", definitions={"azure/DEPLOYMENT": "a deployment at Azure"}, has_endpoint=True),
-    ModelKind(
-        form="hf/NAME_OR_PATH",
-        definitions={"hf/NAME_OR_PATH": "a Hugging Face chat model, in this process"},
-        is_loaded=True,
-    ),
-    ModelKind(
-        form="gguf/PATH_OR_PACKAGE",
-        definitions={
-            "gguf/PATH": "a GGUF file on this machine, with llama.cpp",
-            "gguf/PACKAGE": "the GGUF file that an installed package ships",
-        },
-        is_loaded=True,
-    ),
-    ModelKind(
-        form="scripted/FILE", definitions={"scripted/FILE": "fixed replies from a YAML file, for tests"}, is_unpaid=True
-    ),
-    ModelKind(form="human", definitions={"human": "you, at the terminal"}, is_unpaid=True),
-)
+_OPENAI = {
+    "openai/NAME": "a model at OpenAI, or at the server of `--base-url`",
+    "openai/NAME@URL": "a model at its own address",
+}
+_HF = {"hf/NAME_OR_PATH": "a Hugging Face chat model, in this process"}
+_GGUF = {
+    "gguf/PATH": "a GGUF file on this machine, with llama.cpp",
+    "gguf/PACKAGE": "the GGUF file that an installed package ships",
+}
+_SCRIPTED = {"scripted/FILE": "fixed replies from a YAML file, for tests"}
+MODEL_KINDS = {
+    "offline": ModelKind("offline", {"offline": "the built-in reader; no language model, no network"}, is_unpaid=True),
+    "openai": ModelKind("openai/NAME", _OPENAI, has_endpoint=True),
+    "azure": ModelKind("azure/DEPLOYMENT", {"azure/DEPLOYMENT": "a deployment at Azure"}, has_endpoint=True),
+    "hf": ModelKind("hf/NAME_OR_PATH", _HF, is_loaded=True),
+    "gguf": ModelKind("gguf/PATH_OR_PACKAGE", _GGUF, is_loaded=True),
+    "scripted": ModelKind("scripted/FILE", _SCRIPTED, is_unpaid=True),
+    "human": ModelKind("human", {"human": "you, at the terminal"}, is_unpaid=True),
+}
+"""By the kind in a model's name, in the order of help texts."""
+_DECLARED = ModelKind("NAME", {}, has_endpoint=True)
 
 
 def kind_of(name: str) -> str:
@@ -63,13 +52,19 @@ def kind_of(name: str) -> str:
     return name.partition("/")[0]
 
 
-MODEL_KINDS = {kind_of(kind.form): kind for kind in _KINDS}
-"""By the kind in a model's name, in the order of help texts."""
+def model_kind(name: str) -> ModelKind:
+    """What is known of the model. One of ``models.yaml`` or of the user's code may have an endpoint and a price."""
+    return MODEL_KINDS.get(kind_of(name), _DECLARED)
+
+
+def has_endpoint(name: str) -> bool:
+    """Whether the model may take a base URL."""
+    return model_kind(name).has_endpoint
 
 
 def forms_with_endpoint(conjunction: str) -> str:
     """The forms of models that take a base URL, for a message."""
-    return f" {conjunction} ".join(kind.form for kind in _KINDS if kind.has_endpoint)
+    return f" {conjunction} ".join(kind.form for kind in MODEL_KINDS.values() if kind.has_endpoint)
 
 
 def names_code(name: str) -> bool:
@@ -79,24 +74,5 @@ def names_code(name: str) -> bool:
 
 def split_address(name: str) -> tuple[str, str | None]:
     """Split ``openai/NAME@URL`` into ``openai/NAME`` and the URL; the URL is None for a name without one."""
-    kind = MODEL_KINDS.get(kind_of(name))
-    found = ADDRESS.fullmatch(name) if kind and kind.has_endpoint else None
+    found = ADDRESS.fullmatch(name) if kind_of(name) in MODEL_KINDS and has_endpoint(name) else None
     return (found[1], found[2]) if found else (name, None)
-
-
-def has_endpoint(name: str) -> bool:
-    """Whether the model may take a base URL; true also for models from ``models.yaml`` and of the user's own code."""
-    kind = MODEL_KINDS.get(kind_of(name))
-    return kind is None or kind.has_endpoint
-
-
-def is_loaded(name: str) -> bool:
-    """Whether this machine loads the model's weights when it is opened."""
-    kind = MODEL_KINDS.get(kind_of(name))
-    return kind is not None and kind.is_loaded
-
-
-def is_unpaid(name: str) -> bool:
-    """Whether the model's calls cost nothing."""
-    kind = MODEL_KINDS.get(kind_of(name))
-    return kind is not None and kind.is_unpaid

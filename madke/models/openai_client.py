@@ -5,29 +5,29 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from madke.core.addresses import public_url, without_path_secrets
+from madke.core.addresses import public_url
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
 from madke.models.dialect import REFUSALS, Dialect
 from madke.models.endpoint import Endpoint, checked_url, key_from_environment, openai_endpoint, origin
+from madke.models.limiter import SilenceLimit, time_limit
 from madke.models.openai_wire import (
+    SLOT_TIMINGS,
     delta,
     expected_tokens,
-    has_slots,
+    ignores_schema,
     read_broken,
     read_completion,
     read_refusal,
+    readable,
 )
-from madke.models.refusals import ServerError, free_tokens, no_api, unexplained
-from madke.models.schemas import ignores_schema, readable
-from madke.models.timeouts import SilenceLimit, time_limit
+from madke.models.refusals import ServerError, free_tokens, no_api, too_long
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
@@ -36,11 +36,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_KEY_SHAPES = re.compile(r"\b(sk-|Bearer\s+)[\w*.-]{4,}")
-"""Keys, whole or masked, that a server may quote in its errors."""
 _HEADERS = {"Accept-Encoding": "identity"}
 """No compression, which could hide the length of a reply."""
-_REASON_LENGTH = 300
 _ADAPTATIONS = 10
 """Maximum number of dialect changes in one call."""
 _NOWHERE = "https://azure.invalid"
@@ -57,7 +54,7 @@ class OpenAIChat:
         base_url: Address of the API, including ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's address.
         name: Default: ``openai/MODEL``.
         endpoint: The endpoint itself; replaces ``base_url`` and ``where``.
-        timeout: How many seconds the server may be silent. Default: :func:`madke.models.timeouts.time_limit`.
+        timeout: How many seconds the server may be silent. Default: :func:`madke.models.limiter.time_limit`.
         transport: Default: the one that the proxies of the environment need.
         **where: Further arguments of :func:`madke.models.endpoint.openai_endpoint`.
     """
@@ -105,8 +102,9 @@ class OpenAIChat:
             if any(secret in stored for secret in self.endpoint.secrets):
                 raise CallError("the reply contains the API key and is not stored", retryable=False)
         except CallError as error:
-            raise CallError(**{**vars(error), "reason": self._redacted(error.reason)}) from None
-        return completion if completion.error is None else replace(completion, error=self._redacted(completion.error))
+            raise CallError(**{**vars(error), "reason": self.endpoint.redacted(error.reason)}) from None
+        reason = completion.error
+        return completion if reason is None else replace(completion, error=self.endpoint.redacted(reason))
 
     def start_from(self, dialect: Mapping[str, Any]) -> None:
         """Start from what an earlier process learned of the endpoint, unless a call has shown more since.
@@ -178,14 +176,15 @@ class OpenAIChat:
         limit = sent.get(dialect.max_tokens)
         if limit and (free := free_tokens(refusal, limit)):
             return replace(request, max_tokens=free)
-        bound = request.bound if dialect.json_schema else None
-        return request.in_form(bound=False) if bound and unexplained(refusal) else None
+        # A refusal that is neither about the prompt nor about a known field may concern the schema.
+        unexplained = refusal.status == 400 and "content_filter" not in refusal.names and not too_long(refusal)
+        return request.in_form(bound=False) if request.bound and dialect.json_schema and unexplained else None
 
     def _note(self, completion: Completion, body: bytes, sent: Mapping[str, Any], request: ChatRequest) -> None:
         """Note what a reply shows of the server; a prompt that it cut is worth a warning, once."""
         if "stream_options" in sent and completion.usage.estimated:
             self.dialect = self._reported = self.dialect.model_copy(update={"stream_options": False})
-        if not self.dialect.slots and has_slots(body):
+        if not self.dialect.slots and SLOT_TIMINGS.search(body):
             self.dialect = self._reported = self.dialect.model_copy(update={"slots": True})
         if completion.usage.server_cut and not self._has_cut:
             self._has_cut = True
@@ -257,7 +256,9 @@ class OpenAIChat:
         refusal = ServerError.read(error.status_code, body)
         if not self._has_answered and no_api(refusal, self._model):
             where = f"HTTP {refusal.status} from {public_url(str(error.request.url))}"
-            raise UserError(f"{self.name}: {self._redacted(f'{where}: {refusal.message}')}; {self._address_hint}")
+            raise UserError(
+                f"{self.name}: {self.endpoint.redacted(f'{where}: {refusal.message}')}; {self._address_hint}"
+            )
         return refusal
 
     def _report_dialect(self) -> None:
@@ -265,14 +266,6 @@ class OpenAIChat:
             self._reported = self.dialect
             stated = ", ".join(f"{key}: {str(value).lower()}" for key, value in self.dialect.stated().items())
             _log.warning("%s: the server needs requests in another form; detected: {%s}", self.name, stated)
-
-    def _redacted(self, reason: str) -> str:
-        """The reason without secrets, on one line, shortened."""
-        for secret in self.endpoint.secrets:
-            reason = reason.replace(secret, "[key]")
-        reason = without_path_secrets(reason, self.endpoint.address)
-        reason = " ".join(_KEY_SHAPES.sub("[key]", reason).split())
-        return reason if len(reason) <= _REASON_LENGTH else f"{reason[:_REASON_LENGTH]}..."
 
     def _connected(self) -> AsyncOpenAI:
         from openai import AsyncOpenAI

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
@@ -13,7 +13,7 @@ from urllib.parse import urljoin
 from madke.core.addresses import bare_url, retry_after
 from madke.core.chat import ChatRequest, Completion, Message, Outcome, Usage, decoded, writable
 from madke.core.errors import CallError
-from madke.engine.parse import checked
+from madke.engine.parse import TRUNCATED, checked, without_reasoning
 from madke.models.prices import BATCH, estimated_usage
 from madke.models.refusals import ServerError, field, refused_completion, text_of
 
@@ -28,13 +28,12 @@ _MAX_COUNT = 10**9
 """A higher token count of one call is invalid, and would use up a run's token budget."""
 _SHORTEST_CUT = 2000
 """Characters of a prompt that can be cut. In shorter ones, the chat template is a large part of the tokens."""
-_TIMINGS = re.compile(rb'"timings"\s*:\s*\{[^{}]{0,200}?"prompt_n"')
-"""What llama.cpp adds to its replies. Quotes inside of a text have a backslash before them."""
-
-
-def has_slots(body: bytes) -> bool:
-    """Whether a response is from llama.cpp, whose calls at the same time share nothing that it has read."""
-    return _TIMINGS.search(body) is not None
+_READ = 4000
+"""Characters of a reply in which its reasoning is looked for."""
+_REASONING = re.compile(r'\s*\{\s*"reasoning"\s*:\s*"((?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*)("?)', re.DOTALL)
+SLOT_TIMINGS = re.compile(rb'"timings"\s*:\s*\{[^{}]{0,200}?"prompt_n"')
+"""What llama.cpp adds to its replies; calls to it at the same time share nothing that it has read. Quotes inside of a
+text have a backslash before them."""
 
 
 def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
@@ -82,6 +81,13 @@ def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attemp
         tier=BATCH if text_of(response, "service_tier") == BATCH else "",
     )
     return checked(completion, request.max_tokens)
+
+
+def ignores_schema(completion: Completion) -> bool:
+    """Whether a complete reply to a request with a schema is not a JSON object: the server ignored the schema."""
+    if completion.outcome != "ok" or completion.finish_reason.casefold() in TRUNCATED:
+        return False
+    return not without_reasoning(completion.text).startswith("{")
 
 
 def _assembled(body: bytes) -> bytes:
@@ -245,3 +251,34 @@ def _count(value: Any, *names: str) -> int | None:
 
 def _first(value: Any) -> Any:
     return value[0] if isinstance(value, list) and value else None
+
+
+def readable(on_delta: Callable[[str], None]) -> Callable[[str], None]:
+    """A listener for the parts of a bound reply, which passes on the text of its reasoning.
+
+    Nothing of a reply that ignores the schema: the request is sent again, without it.
+    """
+    said, passed_on, done = "", 0, False
+
+    def hear(text: str) -> None:
+        nonlocal said, passed_on, done
+        if done:
+            return
+        said += text
+        if found := _REASONING.match(said):
+            reasoning = _decoded(found[1])
+            if new := reasoning[passed_on:]:
+                on_delta(new)
+            passed_on, done = len(reasoning), bool(found[2])
+        done = done or len(said) > _READ
+
+    return hear
+
+
+def _decoded(escaped: str) -> str:
+    """The text of a JSON string that may still grow: without the first half of a surrogate pair at its end."""
+    try:
+        text: str = json.loads(f'"{escaped}"', strict=False)
+    except ValueError:
+        return ""
+    return text[:-1] if "\ud800" <= text[-1:] <= "\udbff" else text

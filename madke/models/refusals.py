@@ -92,8 +92,9 @@ class ServerError:
         body = body[0] if isinstance(body, list) and len(body) == 1 else body
         inner = field(body, "error") or body
         stated = [field(inner, name) for name in ("code", "type", "status")]
-        if status == 200:
-            status = next((number for value in stated if (number := _status(value))), 200)
+        if status == 200:  # the error's own, as a number or as its digits
+            numbers = (int(value) for value in stated if re.fullmatch(r"[45]\d\d", str(value), re.ASCII))
+            status = next(numbers, 200)
         return cls(
             status=status,
             names=frozenset(value.lower() for value in stated if isinstance(value, str)),
@@ -119,11 +120,6 @@ def free_tokens(error: ServerError, bound: int) -> int | None:
     if window is None or prompt is None or not too_long(error):
         return None
     return free if MIN_FREE <= (free := window - prompt) < bound else None
-
-
-def unexplained(error: ServerError) -> bool:
-    """Whether a refusal may concern any field of the request: it is neither about the prompt nor a dialect's."""
-    return error.status == 400 and "content_filter" not in error.names and not too_long(error)
 
 
 def no_api(error: ServerError, model: str) -> bool:
@@ -168,12 +164,6 @@ def text_of(value: Any, *names: str) -> str:
     """A string field of nested mappings; the empty string if it is missing or of another type."""
     found = field(value, *names)
     return writable(found) if isinstance(found, str) else ""
-
-
-def _status(value: Any) -> int | None:
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) == 3:
-        value = int(value)
-    return value if isinstance(value, int) and 400 <= value < 600 else None
 
 
 def _message(body: Any) -> str:

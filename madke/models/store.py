@@ -12,7 +12,7 @@ import os
 import sqlite3
 import zlib
 from collections import ChainMap
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -22,16 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from madke._util.files import disk_full
-from madke.core.chat import (
-    LISTENERS,
-    ChatRequest,
-    Completion,
-    Message,
-    Purpose,
-    Schema,
-    Usage,
-    fields_of,
-)
+from madke.core.chat import LISTENERS, ChatRequest, Completion, Message, Purpose, Schema, Usage, fields_of
 from madke.core.errors import UserError
 from madke.models.prices import plain_name
 
@@ -183,18 +174,17 @@ class CallStore(AbstractContextManager["CallStore"]):
                     key = bytes.fromhex(entry["key"])
                     self._db.execute(_INSERT, _row(key, entry["payer"], entry["model"], entry["call"]))
 
-    def paid(self, *, without: Collection[str] = ()) -> dict[tuple[str, str], Paid]:
-        """(Payer, model name) -> all calls made, including failed ones, except those of the stages in ``without``.
+    def paid(self) -> dict[tuple[str, str], Paid]:
+        """(Payer, model name) -> all calls made, including failed ones.
 
         Calls at a service tier are apart, under the name of :func:`madke.models.prices.billed_as`.
         """
         sums = ", ".join(f"sum({name})" for name in _COUNTS)
-        which = f"stage NOT IN ({', '.join('?' * len(without))})"
-        query = f"SELECT payer, model, count(*), {sums} FROM calls WHERE {which} GROUP BY 1, 2 ORDER BY min(id)"
+        query = f"SELECT payer, model, count(*), {sums} FROM calls GROUP BY 1, 2 ORDER BY min(id)"
         with self._errors():
             return {
                 (payer, model): Paid(calls, Usage(**dict(zip(_COUNTS, counts, strict=True))))
-                for payer, model, calls, *counts in self._db.execute(query, tuple(without))
+                for payer, model, calls, *counts in self._db.execute(query)
             }
 
     def close(self) -> None:
@@ -211,10 +201,16 @@ class CallStore(AbstractContextManager["CallStore"]):
 
     def _commit_waiting(self) -> None:
         group, self._waiting = self._waiting, []
+        if not group:
+            return
         failure = None
         try:
-            if group:
-                self._commit([row for row, _, _ in group], ChainMap(*(texts for _, texts, _ in group)))
+            if not self._is_there():  # SQLite would keep writing to a deleted file, and the calls would be lost
+                why = "was removed or replaced while it was in use; run the command again to continue with the new file"
+                raise UserError(why, file=self.path)
+            with self._errors(), self._db:
+                self._db.executemany(_INSERT_TEXT, ChainMap(*(texts for _, texts, _ in group)).items())
+                self._db.executemany(_INSERT, [row for row, _, _ in group])
         except UserError as error:
             failure = error
         for written in (each for _, _, each in group if not each.done()):  # done ones were cancelled
@@ -222,14 +218,6 @@ class CallStore(AbstractContextManager["CallStore"]):
                 written.set_result(None)
             else:
                 written.set_exception(failure)
-
-    def _commit(self, rows: Sequence[tuple[Any, ...]], texts: Mapping[bytes, bytes]) -> None:
-        if not self._is_there():  # SQLite would keep writing to a deleted file, and the calls would be lost
-            why = "was removed or replaced while it was in use; run the command again to continue with the present file"
-            raise UserError(why, file=self.path)
-        with self._errors(), self._db:
-            self._db.executemany(_INSERT_TEXT, texts.items())
-            self._db.executemany(_INSERT, rows)
 
     def _text(self, name: str) -> str:
         found = self._db.execute("SELECT body FROM texts WHERE hash = ?", (bytes.fromhex(name),)).fetchone()
@@ -249,9 +237,8 @@ class CallStore(AbstractContextManager["CallStore"]):
         except _FAILURES as error:
             if (code := _code(error)) in _DAMAGED:
                 self._is_damaged = True
-                why = (
-                    f"is damaged ({error}); run the command again: the file is set aside, and its calls are made again"
-                )
+                todo = "run the command again: the file is set aside, and its calls are made again"
+                why = f"is damaged ({error}); {todo}"
             elif code == sqlite3.SQLITE_FULL:
                 raise disk_full(self.path) from error
             else:

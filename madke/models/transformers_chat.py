@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pickle import UnpicklingError
 from typing import Any
@@ -14,9 +15,8 @@ from madke._util.assets import require
 from madke._util.terminal import printed_once
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
-from madke.models.batching import Batching
-from madke.models.control_tokens import ControlTokens, looks_like_markup
 from madke.models.dialect import without_system
+from madke.models.services import Batching
 
 DEFAULT_BATCH_SIZE = 16
 _SYSTEM_PROBE = "madke-system-probe"
@@ -36,10 +36,8 @@ class HFChat(Batching):
     """
 
     def __init__(self, model: str, *, device: str | None = None, batch_size: int | None = None) -> None:
-        text = os.environ.get("MADKE_HF_BATCH_SIZE", "").strip() or str(DEFAULT_BATCH_SIZE)
-        if not (text.isascii() and text.isdigit() and int(text)):
-            raise UserError(f"MADKE_HF_BATCH_SIZE is {text!r}; expected a batch size, a number from 1")
-        super().__init__(f"hf/{model}", batch_size or int(text))
+        chosen = number_in_environment("MADKE_HF_BATCH_SIZE", DEFAULT_BATCH_SIZE)
+        super().__init__(f"hf/{model}", batch_size or chosen)
         self._path, self._device = model, device
         self._model: Any = None
         self._closed = threading.Event()
@@ -97,19 +95,17 @@ class HFChat(Batching):
     def _answers(self, requests: Sequence[ChatRequest]) -> list[Completion | Exception]:
         """The completion of each request; ``too_long`` if prompt and ``max_tokens`` exceed the model's context."""
         self.load()
+        batch = [(self._tokens(request), request) for request in requests]
+        fitting = [(tokens, each) for tokens, each in batch if len(tokens) + each.max_tokens <= self._context]
+        generated = iter(self._generate(fitting) if fitting else ())
         results: list[Completion | Exception] = []
-        batch: list[tuple[list[int], ChatRequest]] = []
-        places: list[int] = []
-        for n, request in enumerate(requests):
-            tokens = self._tokens(request)
-            limits = f"max_tokens is {request.max_tokens}, the context {self._context}"
-            error = f"the prompt has {len(tokens)} tokens, {limits}"
-            results.append(Completion(outcome="too_long", error=error, finish_reason="error"))
+        for tokens, request in batch:
             if len(tokens) + request.max_tokens <= self._context:
-                batch.append((tokens, request))
-                places.append(n)
-        for n, result in zip(places, self._generate(batch) if batch else [], strict=True):
-            results[n] = result
+                results.append(next(generated))
+            else:
+                limits = f"max_tokens is {request.max_tokens}, the context {self._context}"
+                error = f"the prompt has {len(tokens)} tokens, {limits}"
+                results.append(Completion(outcome="too_long", error=error, finish_reason="error"))
         return results
 
     def _tokens(self, request: ChatRequest) -> list[int]:
@@ -192,3 +188,35 @@ def _keeps_system_message(render: Any) -> bool:
 
 def _token_ids(value: int | list[int] | None) -> set[int]:
     return set() if value is None else {value} if isinstance(value, int) else set(value)
+
+
+def number_in_environment(variable: str, default: int, *, least: int = 1) -> int:
+    """The number in a variable, or the default; UserError if it is set to anything but a number from ``least``."""
+    text = os.environ.get(variable, "").strip()
+    if text and not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= least):
+        raise UserError(f"{variable} is {text!r}; expected a number from {least}")
+    return int(text or default)
+
+
+def looks_like_markup(token: str) -> bool:
+    """Whether a token that is not declared as special may still be one (``<think>``, ``[INST]``)."""
+    return re.fullmatch(r"<\S+>|\[\S+\]", token) is not None
+
+
+class ControlTokens:
+    """The control tokens of a model (``<|im_end|>``). Text that spells one is made plain before a template is used.
+
+    Messages contain text from the web and from other models. A control token in it would end the message.
+    """
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        # Spaces around a token do not matter once the rest is split. A single character cannot be split.
+        found = sorted({bare for t in tokens if len(bare := t.strip()) > 1}, key=lambda t: (-len(t), t))
+        self._pattern = re.compile("|".join(map(re.escape, found))) if found else None
+
+    def escaped(self, text: str) -> str:
+        """The text with a space after the first character of each control token."""
+        # Repeat, since escaping one token can expose another.
+        while self._pattern is not None and self._pattern.search(text):
+            text = self._pattern.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+        return text

@@ -18,8 +18,7 @@ from madke._util.assets import asset
 from madke._util.files import open_unpacked
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Source
-from madke.models.embeddings import open_encoder
-from madke.models.encoders import Encoder, titled_text
+from madke.models.encoders import Encoder, load_encoder, titled_text
 from madke.retrieval.documents.word_index import WordIndex, best
 from madke.retrieval.indexes.dense import FaissShards
 from madke.retrieval.indexes.index_folder import (
@@ -187,7 +186,7 @@ class DenseSource:
             as_built: dict[str, Any] = (
                 {} if built is None else {"dtype": built.dtype, "encoding": built.encoding, "use_card": False}
             )
-            encoder = open_encoder(encoder, **as_built)
+            encoder = load_encoder(encoder, **as_built)
         why = ""
         if encoder.dimension != self._index.dimension:
             found = f"the index has vectors of {self._index.dimension} dimensions"
@@ -242,7 +241,7 @@ class SampleSource:
         if self._ranking == "bm25":
             found = [self._words.search(query, k) for query in queries]
         else:
-            found = [best(row, k) for row in open_encoder("minilm").encode_queries(queries) @ self._vectors.T]
+            found = [best(row, k) for row in load_encoder("minilm").encode_queries(queries) @ self._vectors.T]
         return [hits_of(self.name, ((self.passages[number], score) for number, score in each)) for each in found]
 
     @cached_property
@@ -254,7 +253,7 @@ class SampleSource:
         """The vectors of the passages, float32, in their order."""
         import numpy as np
 
-        shipped = vectors_file(self._folder, open_encoder("minilm"))
+        shipped = vectors_file(self._folder, load_encoder("minilm"))
         if shipped.exists():
             return np.load(shipped).astype(np.float32)
         _log.warning("encoding the sample: its vectors are not from this version of minilm (%s)", shipped.name)
@@ -265,7 +264,7 @@ class SampleSource:
         import numpy as np
 
         _, titles, texts = zip(*self.passages, strict=True)
-        return open_encoder("minilm").encode_passages(titles, texts).astype(np.float16)
+        return load_encoder("minilm").encode_passages(titles, texts).astype(np.float16)
 
 
 VECTORS = "index"

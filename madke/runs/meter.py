@@ -17,7 +17,7 @@ from madke.core.events import Listener, RunProgress
 from madke.engine.parse import TRUNCATED
 from madke.models.endpoint import read_models
 from madke.models.limiter import Limits
-from madke.models.model_names import is_unpaid
+from madke.models.model_names import model_kind
 from madke.models.prices import BATCH, Prices, billed_as, cost, price_of, read_prices
 from madke.models.shipped_prices import SHIPPED, shipped_prices
 from madke.models.store import CallStore
@@ -59,7 +59,7 @@ class Budget:
         if self.shipped is not None:
             self.prices = {**self.prices, **self.shipped(models)}
         for name in models:
-            if self.max_cost is not None and price_of(name, self.prices) is None and not is_unpaid(name):
+            if self.max_cost is not None and price_of(name, self.prices) is None and not model_kind(name).is_unpaid:
                 known = f"holds prices for {', '.join(self.prices)}" if self.prices else "is not given"
                 raise UserError(f"--max-cost needs the price of {name!r}; --prices {known}")
 

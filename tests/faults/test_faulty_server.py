@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -20,20 +20,12 @@ from madke.runs.directory import read_transcripts
 from madke.runs.request import RunOptions, RunRequest
 from madke.runs.runner import execute
 from madke.runs.spec import resolve
+from tests.faults.test_faults import hang, reset
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import Reply, chat, error, openai_server
 
 QUESTIONS = 40
 FAULTS = 0.3
-
-
-def reset(server: Any) -> NoReturn:
-    raise ConnectionResetError
-
-
-def hang(server: Any) -> Any:
-    server.stopping.wait(30)
-    return chat()
 
 
 WAYS: tuple[Callable[[Any], Reply], ...] = (

@@ -12,7 +12,7 @@ from madke.core.chat import Completion, Outcome, Usage
 from madke.core.errors import UserError
 from madke.models.scripted import ScriptedChat
 from madke.models.store import CallStore, call_key
-from tests.support.chat_requests import chat_request, purpose
+from tests.support.chat_requests import chat_request, purpose, said_by
 from tests.support.pipelines import stored
 
 GOOD = Completion(text="1,642 m", usage=Usage(prompt_tokens=9, completion_tokens=4), seconds=0.5, attempts=2)
@@ -25,23 +25,16 @@ def store(tmp_path: Path) -> Iterator[Any]:
         yield opened
 
 
-def ask(model: Any, *requests: Any) -> Any:
-    async def one_after_another() -> Any:
-        return [await model.complete(request) for request in requests]
-
-    return asyncio.run(one_after_another())
-
-
 def test_a_call_stays_paid_for_the_run_that_made_it_and_for_no_other(store: Any) -> None:
-    ask(stored(ScriptedChat([GOOD]), store, payer="one"), chat_request())
-    again = ask(stored(ScriptedChat([]), store, payer="one"), chat_request())
-    other = ask(stored(ScriptedChat([]), store, payer="two"), chat_request())
+    said_by(stored(ScriptedChat([GOOD]), store, payer="one"), chat_request())
+    again = said_by(stored(ScriptedChat([]), store, payer="one"), chat_request())
+    other = said_by(stored(ScriptedChat([]), store, payer="two"), chat_request())
     assert (again, other) == ([GOOD], [replace(GOOD, paid=False)])
 
 
 def test_the_same_call_is_paid_once_and_answered_from_the_store_after(store: Any) -> None:
     model = ScriptedChat([GOOD])
-    first, second = ask(stored(model, store), chat_request(), chat_request())
+    first, second = said_by(stored(model, store), chat_request(), chat_request())
     assert first == GOOD
     assert second == GOOD
     assert model.calls == 1
@@ -67,7 +60,7 @@ def test_the_same_call_is_paid_once_and_answered_from_the_store_after(store: Any
 )
 def test_calls_that_differ_in_anything_are_two(store: Any, other: Any) -> None:
     model = ScriptedChat(["one", "two"])
-    said = ask(stored(model, store), chat_request(), other)
+    said = said_by(stored(model, store), chat_request(), other)
     assert [completion.text for completion in said] == ["one", "two"]
     assert all(completion.paid for completion in said)
 
@@ -75,23 +68,23 @@ def test_calls_that_differ_in_anything_are_two(store: Any, other: Any) -> None:
 @pytest.mark.parametrize("outcome", ["failed", "refused", "filtered", "empty", "too_long"])
 def test_only_a_good_outcome_answers_a_live_look_up(store: Any, outcome: Outcome) -> None:
     model = ScriptedChat([Completion(outcome=outcome, error="no"), "better"])
-    said = ask(stored(model, store), chat_request(), chat_request(), chat_request())
+    said = said_by(stored(model, store), chat_request(), chat_request(), chat_request())
     assert [completion.text for completion in said] == ["", "better", "better"]
     assert model.calls == 2
 
 
 def test_replay_returns_the_last_stored_reply_without_a_call(store: Any) -> None:
     refused = Completion(text="I'd rather not.", outcome="refused", error="the model refused")
-    ask(stored(ScriptedChat([BAD, refused]), store), chat_request(), chat_request())
+    said_by(stored(ScriptedChat([BAD, refused]), store), chat_request(), chat_request())
     model = ScriptedChat([])
-    (said,) = ask(stored(model, store, replay=True), chat_request())
+    (said,) = said_by(stored(model, store, replay=True), chat_request())
     assert said == refused
     assert model.calls == 0
 
 
 def test_what_replay_misses_is_a_failed_completion(store: Any) -> None:
     model = ScriptedChat(["never"])
-    (said,) = ask(stored(model, store, replay=True), chat_request())
+    (said,) = said_by(stored(model, store, replay=True), chat_request())
     assert (said.outcome, said.error, said.paid) == ("failed", "not in the call store", False)
     assert model.calls == 0
     assert list(store.recorded()) == []
@@ -99,7 +92,7 @@ def test_what_replay_misses_is_a_failed_completion(store: Any) -> None:
 
 def test_everything_is_recorded_in_order_whatever_its_outcome(store: Any) -> None:
     odd = chat_request("lone \ud83d surrogate, Zürich\n", about=purpose(agent="B"))
-    ask(stored(ScriptedChat([GOOD, BAD]), store), chat_request(), odd)
+    said_by(stored(ScriptedChat([GOOD, BAD]), store), chat_request(), odd)
     first, second = store.recorded()
     assert first == (chat_request().purpose, chat_request().messages, GOOD, "scripted")
     assert second == (odd.purpose, odd.messages, BAD, "scripted")
@@ -113,13 +106,13 @@ def stored_texts(store: Any) -> Any:
 
 def test_a_text_that_many_prompts_share_is_stored_once(store: Any) -> None:
     pool = "A long pool of passages. " * 400
-    ask(stored(ScriptedChat(["yes"] * 20), store), *[chat_request(str(i), system=pool) for i in range(20)])
+    said_by(stored(ScriptedChat(["yes"] * 20), store), *[chat_request(str(i), system=pool) for i in range(20)])
     assert stored_texts(store) == 20 + 1
 
 
 @pytest.mark.parametrize("text", ["", "\n", "\n\n\n", "a" * 60 + "\n", "x\r\ny\u2028z\n" * 9, "\0"])
 def test_a_text_comes_back_as_it_was_whatever_its_lines(store: Any, text: str) -> None:
-    ask(stored(ScriptedChat([replace(GOOD, text=text)]), store), chat_request(text))
+    said_by(stored(ScriptedChat([replace(GOOD, text=text)]), store), chat_request(text))
     (call,) = store.recorded()
     assert (call.messages[-1].content, call.completion.text) == (text, text)
 
@@ -222,16 +215,15 @@ def test_a_call_that_is_cancelled_while_it_is_written_is_not_lost(store: Any) ->
             await asyncio.create_task(stored(ScriptedChat(answer), store).complete(chat_request()))
 
     asyncio.run(cancel())
-    assert ask(stored(ScriptedChat([]), store), chat_request()) == [GOOD]
+    assert said_by(stored(ScriptedChat([]), store), chat_request()) == [GOOD]
 
 
-def test_what_was_paid_is_added_up_by_payer_and_model_without_some_stages(store: Any) -> None:
+def test_what_was_paid_is_added_up_by_payer_and_model(store: Any) -> None:
     for payer, model in (("one", "m"), ("two", "m"), ("one", "n"), ("one", "m")):
-        ask(stored(ScriptedChat([GOOD, BAD], name=model), store, payer=payer), chat_request(payer + model))
-        ask(stored(ScriptedChat([GOOD], name=model), store, payer=payer), chat_request(about=purpose(stage="search")))
-    assert store.paid(without={"search"}) == {
-        ("one", "m"): (1, GOOD.usage),
+        said_by(stored(ScriptedChat([GOOD, BAD], name=model), store, payer=payer), chat_request(payer + model))
+    said_by(stored(ScriptedChat([GOOD], name="m"), store, payer="one"), chat_request(about=purpose(stage="search")))
+    assert store.paid() == {
+        ("one", "m"): (2, GOOD.usage + GOOD.usage),
         ("two", "m"): (1, GOOD.usage),
         ("one", "n"): (1, GOOD.usage),
     }
-    assert sum(paid.calls for paid in store.paid().values()) == 3 + 2

@@ -14,7 +14,7 @@ from madke.models.dialect import Dialect
 from madke.models.endpoint import ModelEntry, endpoints_of
 from madke.models.openai_client import OpenAIChat
 from madke.models.refusals import ServerError
-from tests.support.chat_requests import chat_request
+from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, error, openai_server
 
 BIG = 100_000
@@ -195,13 +195,6 @@ def test_other_refusals_change_nothing(status: int, body: Any) -> None:
     assert found is None or found == Dialect() or found.stated() == NO_BOUND
 
 
-async def asked(model: Any, *requests: Any) -> Any:
-    try:
-        return await asyncio.gather(*(model.complete(request) for request in requests))
-    finally:
-        await close(model)
-
-
 def strict(body: Any, n: Any) -> Any:
     """A server with five peculiarities at once."""
     if "max_tokens" in body:
@@ -246,7 +239,7 @@ def test_a_dialect_of_models_yaml_is_spoken_from_the_first_call(caplog: pytest.L
         {"dialect": {"max_tokens": "max_completion_tokens", "temperature": False, "seed": False, "system": False}}
     )
     with openai_server(strict) as server:
-        (said,) = asyncio.run(asked(OpenAIChat("o", base_url=server.url, entry=entry), chat_request(seed=3)))
+        (said,) = said_by(OpenAIChat("o", base_url=server.url, entry=entry), chat_request(seed=3))
     assert (said.text, said.attempts, caplog.records) == ("fine END of it", 1, [])
 
 
@@ -255,14 +248,14 @@ def test_a_refusal_that_never_ends_is_given_up() -> None:
         return error(400, f"max_tokens is too large: it must be at most {2000 - n}")
 
     with openai_server(moody) as server, pytest.raises(CallError, match="too large"):
-        asyncio.run(asked(OpenAIChat("o", base_url=server.url), chat_request(max_tokens=4000)))
+        said_by(OpenAIChat("o", base_url=server.url), chat_request(max_tokens=4000))
     assert len(server.requests) == 11
 
 
 def test_extra_body_is_sent_with_every_request() -> None:
     entry = ModelEntry(extra_body={"chat_template_kwargs": {"enable_thinking": False}})
     with openai_server(chat()) as server:
-        asyncio.run(asked(OpenAIChat("o", base_url=server.url, entry=entry), chat_request()))
+        said_by(OpenAIChat("o", base_url=server.url, entry=entry), chat_request())
         assert server.requests[0].body["chat_template_kwargs"] == {"enable_thinking": False}
 
 
@@ -288,7 +281,7 @@ def streaming(reply: Any) -> Any:
 
 def test_a_server_that_only_streams_is_streamed_from_and_assembled() -> None:
     with openai_server(streaming(events(CHUNKS))) as server:
-        (said,) = asyncio.run(asked(OpenAIChat("o", base_url=server.url), chat_request()))
+        (said,) = said_by(OpenAIChat("o", base_url=server.url), chat_request())
         assert server.requests[-1].body["stream_options"] == {"include_usage": True}
     assert (said.text, said.reasoning, said.finish_reason) == ("Lake Baïkal", "It is deep.", "stop")
     assert said.usage == Usage(prompt_tokens=20, completion_tokens=5)

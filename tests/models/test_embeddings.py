@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from madke.core.errors import UserError
-from madke.models.embeddings import open_encoder
-from madke.models.encoders import Encoding
+from madke.models.encoders import Encoding, load_encoder
 from madke.retrieval.index_sources import open_index
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.index_folder import DenseSettings, read_manifest
@@ -64,7 +63,7 @@ def at(server: OpenAIServer, name: str = "some-model") -> str:
 )
 def test_each_family_gets_the_texts_of_its_card(name: str, query: str, passage: str) -> None:
     with openai_server(vectors) as server:
-        encoder = open_encoder(at(server, name))
+        encoder = load_encoder(at(server, name))
         encoder.encode_queries(["river"])
         encoder.encode_passages(["mouth", ""], ["delta", "alone"])
 
@@ -75,7 +74,7 @@ def test_each_family_gets_the_texts_of_its_card(name: str, query: str, passage: 
 def test_texts_are_sent_in_batches_and_keep_their_rows() -> None:
     texts = [f"text {n} {PASSAGES[n % 50]['text']}" for n in range(100)]
     with openai_server(vectors) as server:
-        encoder = open_encoder(at(server))
+        encoder = load_encoder(at(server))
         found = encoder.encode_queries(texts)
         again = pickle.loads(pickle.dumps(encoder)).encode_queries(texts[:2])
 
@@ -89,7 +88,7 @@ def test_texts_are_sent_in_batches_and_keep_their_rows() -> None:
 
 def test_lengths_are_kept_where_the_user_asks_for_it() -> None:
     with openai_server(vectors) as server:
-        encoder = open_encoder(at(server), encoding=Encoding(normalize=False))
+        encoder = load_encoder(at(server), encoding=Encoding(normalize=False))
 
         assert encoder.similarity == "inner_product"
         assert np.linalg.norm(encoder.encode_queries(["river"])) == pytest.approx(3)
@@ -114,7 +113,7 @@ def test_a_lasting_fault_is_one_line_without_the_key(
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         with pytest.raises(UserError, match=message) as raised:
-            open_encoder(at(server))
+            load_encoder(at(server))
 
     assert KEY not in str(raised.value)
 
@@ -130,7 +129,7 @@ def test_the_key_goes_to_its_own_address_only(tmp_path: Path, monkeypatch: pytes
         monkeypatch.setenv("MADKE_MODELS", str(file))
 
         for name in ("openai/some-model", at(other), "mine"):
-            open_encoder(name).encode_queries(["river"])
+            load_encoder(name).encode_queries(["river"])
 
         assert {seen.headers["authorization"] for seen in own.requests} == {f"Bearer {KEY}"}
         keys = [seen.headers["authorization"] for seen in other.requests]
@@ -147,22 +146,22 @@ def test_strangers_files_cannot_send_questions_elsewhere(tmp_path: Path, monkeyp
 
     for name in ("openai/e5@http://stranger.example/v1", "mine", "openai/e5@http://localhost:1/0123456789abcdef/v1"):
         with pytest.raises(UserError, match="must be on this machine, or that of OPENAI_BASE_URL") as raised:
-            open_encoder(name)
+            load_encoder(name)
         assert "0123456789abcdef" not in str(raised.value)
     with pytest.raises(UserError, match="'the base URL' is not an endpoint for openai/e5"):
-        open_encoder("openai/e5@http://[0123456789abcdef")
+        load_encoder("openai/e5@http://[0123456789abcdef")
 
 
 def test_what_the_server_decides_cannot_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with openai_server(vectors) as server:
         for options in ({"encoding": Encoding(pooling="cls")}, {"dtype": "bfloat16"}):
             with pytest.raises(UserError, match="its server decides pooling and dtype"):
-                open_encoder(at(server), **options)
+                load_encoder(at(server), **options)
         assert not server.requests
     (tmp_path / "models.yaml").write_text('{"mine": {"python": "module:object"}}')
     monkeypatch.setenv("MADKE_MODELS", str(tmp_path / "models.yaml"))
     with pytest.raises(UserError, match="'mine' is Python code"):
-        open_encoder("mine")
+        load_encoder("mine")
 
 
 def test_an_index_is_built_and_searched_through_a_server_and_a_fault_fails_its_queries(tmp_path: Path) -> None:

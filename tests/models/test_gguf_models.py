@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -15,9 +14,9 @@ import pytest
 
 from madke._util.files import read_jsonl
 from madke.core.errors import UserError
-from madke.models.chat_models import close, open_model
+from madke.models.chat_models import open_model
 from madke.models.gguf import find_file
-from tests.support.chat_requests import chat_request
+from tests.support.chat_requests import chat_request, said_by
 from tests.support.dataset import write_dataset
 from tests.support.installed import needs
 
@@ -31,14 +30,7 @@ except PackageNotFoundError:
 
 
 def ask(name: str, *requests: Any) -> Any:
-    async def one_after_another() -> Any:
-        model = open_model(name)
-        try:
-            return [await model.complete(request) for request in requests]
-        finally:
-            await close(model)
-
-    return asyncio.run(one_after_another())
+    return said_by(open_model(name), *requests)
 
 
 def test_a_debate_ends_without_a_failure_and_without_consensus_on_an_echo(tmp_path: Path) -> None:

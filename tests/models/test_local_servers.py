@@ -86,7 +86,9 @@ def test_a_server_that_asks_for_a_key(found: Any) -> None:
     ],
 )  # fmt: skip
 def test_a_name_that_a_command_line_could_read_as_something_else_is_left_out(name: Any, found: Any) -> None:
-    with listening(models(name, "good")) as (port, _):
+    content = models(name, "good")
+    content["data"] += [name, {}]  # one malformed entry hides no server
+    with listening(content) as (port, _):
         (line,) = found(port)
     assert f"{port}: good; to use it: --model openai/good " in line
 

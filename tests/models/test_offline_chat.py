@@ -168,58 +168,33 @@ def test_declines_a_pool_beside_the_point(model: Any) -> None:
 # --- speaking ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("question", "number", "expected"),
-    [
-        ("Who climbed Mount Etna?", 0, "Lucy Harper"),
-        ("When was Mount Etna climbed by Lucy Harper?", 0, "1912"),
-        ("On which island is the volcano Mount Etna?", 0, "Sicily"),
-        ("How many players has a cricket team?", 4, "eleven"),
-    ],
-)
-def test_answers_from_the_chosen_knowledge(model: Any, question: str, number: int, expected: str) -> None:
-    text = ask(model, speak(question, [number])).text
-
-    assert answer_of(text) == expected
-    assert f"Passage {number}" in text
-
-
-def test_the_last_sentence_states_the_answer(model: Any) -> None:
-    for question in ("Who climbed Mount Etna?", "How high is the summit of Mount Etna?", "Which metal is soft?"):
-        text = ask(model, speak(question, [0, 2, 3])).text
-
-        assert text.endswith(f"\nThe answer is {answer_of(text)}.")
+PLACES: Any = {"task": "choice", "choices": ("Sicily", "Malta", "Cornwall")}
+CLAIM: Any = {"task": "claim"}
 
 
 @pytest.mark.parametrize(
-    ("question", "expected"),
+    ("question", "numbers", "form", "expected"),
     [
-        ("Which was climbed first, Mount Etna or Stromboli?", "Stromboli"),
-        ("Which was climbed later, Mount Etna or Stromboli?", "Mount Etna"),
-        ("Is tin a metal?", "yes"),
-        ("Are Tin and Stromboli both islands?", "no"),
+        ("Who climbed Mount Etna?", [0], {}, "Lucy Harper"),
+        ("When was Mount Etna climbed by Lucy Harper?", [0], {}, "1912"),
+        ("On which island is the volcano Mount Etna?", [0], {}, "Sicily"),
+        ("How many players has a cricket team?", [4], {}, "eleven"),
+        ("Which was climbed first, Mount Etna or Stromboli?", [0, 1, 2], {}, "Stromboli"),
+        ("Which was climbed later, Mount Etna or Stromboli?", [0, 1, 2], {}, "Mount Etna"),
+        ("Is tin a metal?", [0, 1, 2], {}, "yes"),
+        ("Are Tin and Stromboli both islands?", [0, 1, 2], {}, "no"),
+        ("Mount Etna was climbed by Lucy Harper in 1912.", [0], CLAIM, "SUPPORTS"),
+        ("Mount Etna was climbed by Lucy Harper in 1955.", [0], CLAIM, "REFUTES"),
+        ("Lucy Harper preferred chocolate to tea at breakfast.", [0], CLAIM, "NOT ENOUGH INFO"),
+        ("Where has tin been mined?", [0, 2], PLACES, "C"),
     ],
 )
-def test_comparisons_and_yes_or_no(model: Any, question: str, expected: str) -> None:
-    assert answer_of(ask(model, speak(question, [0, 1, 2])).text) == expected
+def test_answers_from_the_chosen_knowledge(model: Any, question: str, numbers: Any, form: Any, expected: str) -> None:
+    text = ask(model, speak(question, numbers, **form)).text
 
-
-@pytest.mark.parametrize(
-    ("claim", "expected"),
-    [
-        ("Mount Etna was climbed by Lucy Harper in 1912.", "SUPPORTS"),
-        ("Mount Etna was climbed by Lucy Harper in 1955.", "REFUTES"),
-        ("Lucy Harper preferred chocolate to tea at breakfast.", "NOT ENOUGH INFO"),
-    ],
-)
-def test_claims(model: Any, claim: str, expected: str) -> None:
-    assert answer_of(ask(model, speak(claim, [0], task="claim")).text, "claim") == expected
-
-
-def test_choices(model: Any) -> None:
-    options: Any = {"task": "choice", "choices": ("Sicily", "Malta", "Cornwall")}
-
-    assert answer_of(ask(model, speak("Where has tin been mined?", [0, 2], **options)).text, **options) == "C"
+    assert answer_of(text, **form) == expected
+    assert any(f"Passage {number}" in text for number in numbers)
+    assert text.endswith(f"\nThe answer is {expected}.")
 
 
 def test_without_knowledge_it_knows_nothing(model: Any) -> None:
@@ -241,29 +216,35 @@ def test_brackets_in_a_passage_never_become_markers(model: Any) -> None:
 # --- debate ------------------------------------------------------------------------------------------------------
 
 
-def test_keeps_an_answer_that_its_knowledge_supports(model: Any) -> None:
-    text = ask(
-        model, speak("Who climbed Mount Etna?", [0], own="It is [Lucy Harper].", others=["It is [Ann Low]."])
-    ).text
-
-    assert answer_of(text) == "Lucy Harper"
-    assert "keep" in text
-
-
-def test_gives_way_to_a_peer_whose_answer_its_knowledge_supports(model: Any) -> None:
-    text = ask(
-        model, speak("Who climbed Mount Etna?", [0], own="It is [Ann Low].", others=["It is [Lucy Harper]."])
-    ).text
-
-    assert answer_of(text) == "Lucy Harper"
-    assert "agree with Debater 2" in text
+HARPER = 'Passage 0 says: "It was climbed by Lucy Harper in 1912."\nThe answer is [Lucy Harper].'
+GRANT = 'Passage 1 says: "Its volcano was climbed by Peter Grant in 1907."\nThe answer is [Peter Grant].'
+HIGH = "Passage 3 says that Etna is 3,357 metres high. The answer is [Etna]."
+CONVINCED = f"I agree with Debater 2: that answer is better supported than mine. {GRANT}"
+CLIMBER, HIGHER, IN_1912 = (
+    "Who climbed the volcano of Sicily?", "Which is higher, Etna or Stromboli?", "Who climbed Mount Etna in 1912?",
+)  # fmt: skip
 
 
-def test_without_knowledge_it_follows_a_peer_who_quotes_some(model: Any) -> None:
-    question = "Which is higher, Etna or Stromboli?"
-    peer = "Passage 3 says that Etna is 3,357 metres high. The answer is [Etna]."
+@pytest.mark.parametrize(
+    ("question", "numbers", "own", "peer", "expected", "words"),
+    [
+        ("Who climbed Mount Etna?", [0], "It is [Lucy Harper].", "It is [Ann Low].", "Lucy Harper", "keep"),
+        ("Who climbed Mount Etna?", [0], "It is [Ann Low].", "It is [Lucy Harper].", "Lucy Harper", "with Debater 2"),
+        # Without knowledge it follows a peer who quotes some.
+        (HIGHER, [], "It is [Stromboli].", HIGH, "Etna", "agree with Debater 2"),
+        # A debater that has changed to the other answer keeps it, unless there is new evidence.
+        (IN_1912, [0, 1], GRANT, HARPER, "Lucy Harper", "agree with Debater 2"),
+        (IN_1912, [0, 1], CONVINCED, HARPER, "Peter Grant", "keep"),
+        (IN_1912, [0, 1], CONVINCED, GRANT.replace("[Peter Grant]", "[Stromboli]"), "Lucy Harper", "another answer"),
+    ],
+)
+def test_keeps_or_changes_its_answer_by_what_supports_it(
+    model: Any, question: str, numbers: Any, own: str, peer: str, expected: str, words: str
+) -> None:
+    text = ask(model, speak(question, numbers, own=own, others=[peer])).text
 
-    assert answer_of(ask(model, speak(question, own="It is [Stromboli].", others=[peer])).text) == "Etna"
+    assert answer_of(text) == expected
+    assert words in text
 
 
 def test_temperature_zero_depends_on_the_prompt_alone(model: Any) -> None:
@@ -283,11 +264,6 @@ def test_debaters_and_samples_can_differ_at_a_temperature_and_are_repeatable(mod
     assert by_agent == [ask(model, prompt, temperature=0.5, agent=f"Debater {n}").text for n in range(12)]
 
 
-HARPER = 'Passage 0 says: "It was climbed by Lucy Harper in 1912."\nThe answer is [Lucy Harper].'
-GRANT = 'Passage 1 says: "Its volcano was climbed by Peter Grant in 1907."\nThe answer is [Peter Grant].'
-CLIMBER = "Who climbed the volcano of Sicily?"
-
-
 @pytest.mark.parametrize("chosen", [(0, 1), (1, 0)])
 def test_two_debaters_do_not_swap_their_answers(model: Any, chosen: tuple[int, ...]) -> None:
     swapped = set()
@@ -301,23 +277,6 @@ def test_two_debaters_do_not_swap_their_answers(model: Any, chosen: tuple[int, .
         swapped.add([answer_of(text) for text in texts] == ["Peter Grant", "Lucy Harper"])
 
     assert swapped == {False}
-
-
-def test_a_debater_that_has_changed_to_the_other_answer_keeps_it(model: Any) -> None:
-    own = f"I agree with Debater 2: that answer is better supported than mine. {GRANT}"
-    question = "Who climbed Mount Etna in 1912?"
-
-    assert answer_of(ask(model, speak(question, (0, 1), own=GRANT, others=[HARPER])).text) == "Lucy Harper"
-    assert answer_of(ask(model, speak(question, (0, 1), own=own, others=[HARPER])).text) == "Peter Grant"
-
-
-def test_a_debater_that_has_changed_its_answer_changes_again_for_new_evidence(model: Any) -> None:
-    own = f"I agree with Debater 2: that answer is better supported than mine. {GRANT}"
-    peer = GRANT.replace("[Peter Grant]", "[Stromboli]")
-
-    found = ask(model, speak("Who climbed Mount Etna in 1912?", (0, 1), own=own, others=[peer]))
-
-    assert answer_of(found.text) == "Lucy Harper"
 
 
 # --- judge and summarizer ----------------------------------------------------------------------------------------

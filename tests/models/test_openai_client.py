@@ -1,4 +1,3 @@
-import asyncio
 from typing import Any
 
 import pytest
@@ -6,10 +5,10 @@ import pytest
 from madke.core.addresses import retry_after
 from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
-from madke.models.chat_models import close
 from madke.models.endpoint import endpoints_of
 from madke.models.openai_client import AzureChat, OpenAIChat
-from tests.support.chat_requests import chat_request
+from tests.models.test_replies import ask
+from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, error, openai_server
 
 CANARY = "canary-7f3a9c"
@@ -21,29 +20,6 @@ def azure_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_OPENAI_API_VERSION", raising=False)
 
 
-def ask(model: Any, *requests: Any) -> Any:
-    """The completions of concurrent requests; connections are closed."""
-
-    async def all_of_them() -> Any:
-        try:
-            return await asyncio.gather(*(model.complete(request) for request in requests))
-        finally:
-            await close(model)
-
-    return asyncio.run(all_of_them())
-
-
-def ask_server(reply: Any, request: Any = None, *, timeout: float = 5.0) -> Any:
-    with openai_server(reply) as server:
-        return ask(OpenAIChat("m", base_url=server.url, timeout=timeout), request or chat_request())[0]
-
-
-def failure(reply: Any, *, timeout: float = 5.0) -> Any:
-    with pytest.raises(CallError) as caught:
-        ask_server(reply, timeout=timeout)
-    return caught.value
-
-
 def test_a_good_reply_carries_text_reasoning_and_the_servers_usage() -> None:
     usage = {
         "prompt_tokens": 1200,
@@ -51,7 +27,7 @@ def test_a_good_reply_carries_text_reasoning_and_the_servers_usage() -> None:
         "prompt_tokens_details": {"cached_tokens": 1024},
         "completion_tokens_details": {"reasoning_tokens": 30},
     }
-    said = ask_server(chat("1,642 m", usage=usage, reasoning_content="It is in Siberia."))
+    said = ask(chat("1,642 m", usage=usage, reasoning_content="It is in Siberia."))
     assert (said.text, said.reasoning, said.outcome, said.error) == ("1,642 m", "It is in Siberia.", "ok", None)
     assert said.usage == Usage(prompt_tokens=1200, cached_tokens=1024, completion_tokens=40, reasoning_tokens=30)
     assert said.seconds > 0
@@ -61,13 +37,13 @@ def test_a_good_reply_carries_text_reasoning_and_the_servers_usage() -> None:
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None, "completion_tokens": 3}, "none"])
 def test_missing_usage_is_estimated_from_the_lengths_and_marked(usage: dict[str, Any] | str | None) -> None:
     request = chat_request("x" * 41, system=None)
-    said = ask_server(chat("y" * 8, usage=usage), request)
+    said = ask(chat("y" * 8, usage=usage), request)
     assert said.usage == Usage(prompt_tokens=11, completion_tokens=2, estimated=True)
 
 
 def test_the_request_holds_what_was_asked_and_nothing_that_was_not() -> None:
     with openai_server(chat()) as server:
-        ask(OpenAIChat("m", base_url=server.url), chat_request("Hi"))
+        said_by(OpenAIChat("m", base_url=server.url), chat_request("Hi"))
         (seen,) = server.requests
     assert seen.path == "/v1/chat/completions"
     assert seen.body == {
@@ -80,7 +56,7 @@ def test_the_request_holds_what_was_asked_and_nothing_that_was_not() -> None:
 
 def test_seed_and_stop_are_sent_where_they_are_set() -> None:
     with openai_server(chat()) as server:
-        ask(OpenAIChat("m", base_url=server.url), chat_request(seed=0, stop=("END",)))
+        said_by(OpenAIChat("m", base_url=server.url), chat_request(seed=0, stop=("END",)))
         (seen,) = server.requests
     assert (seen.body["seed"], seen.body["stop"]) == (0, ["END"])
 
@@ -96,7 +72,7 @@ def test_seed_and_stop_are_sent_where_they_are_set() -> None:
     ],
 )
 def test_a_reply_that_is_no_answer_has_its_outcome_and_a_reason(reply: Any, outcome: str, text: str) -> None:
-    said = ask_server(reply)
+    said = ask(reply)
     assert (said.outcome, said.text) == (outcome, text)
     assert said.error
 
@@ -134,7 +110,7 @@ def test_no_key_gets_into_any_reason_or_reply(monkeypatch: pytest.MonkeyPatch) -
     ]
     for reply in replies:
         try:
-            said = ask_server(reply)
+            said = ask(reply)
         except CallError as failed:
             told = f"{failed.reason} {failed!r} {failed.__cause__}"
         else:
@@ -169,7 +145,7 @@ def test_azure_is_asked_at_its_deployment_with_its_version(monkeypatch: pytest.M
         endpoint = server.url.removesuffix("/v1")
         monkeypatch.setenv("AZURE_OPENAI_API_VERSION", "2025-01-01-preview")
         model = AzureChat("my-gpt", endpoint=endpoint)
-        (said,) = ask(model, chat_request())
+        (said,) = said_by(model, chat_request())
         (seen,) = server.requests
     assert said.text == "from Azure"
     assert seen.path == "/openai/deployments/my-gpt/chat/completions?api-version=2025-01-01-preview"
@@ -183,5 +159,5 @@ def test_azure_takes_endpoint_and_version_from_the_environment(monkeypatch: pyte
     with openai_server(chat()) as server:
         monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", server.url.removesuffix("/v1"))
         monkeypatch.setenv("AZURE_OPENAI_API_VERSION", "2024-06-01")
-        ask(AzureChat("d"), chat_request())
+        said_by(AzureChat("d"), chat_request())
         assert server.requests[0].path.endswith("api-version=2024-06-01")

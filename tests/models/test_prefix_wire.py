@@ -1,11 +1,10 @@
-"""Leaders over HTTP: the first token of a stream, servers with slots, and which endpoints are local."""
+"""Leaders over HTTP: servers with slots, and what providers want to know of a beginning."""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
-import threading
 from typing import Any
 
 import pytest
@@ -18,30 +17,6 @@ from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, openai_server
 
 TIMINGS = {"cache_n": 12, "prompt_n": 8, "prompt_ms": 80.5, "predicted_n": 5}
-
-
-@pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
-def test_the_first_token_is_heard_once_and_before_the_reply_ends(transport: Any) -> None:
-    heard: list[str] = []
-    first_heard = threading.Event()
-
-    def hear() -> None:
-        heard.append("token")
-        first_heard.set()
-
-    status, headers, body = events(CHUNKS)
-    first = body.index("\n", body.index("It is deep.")) + 1  # hidden reasoning is a token too
-
-    def pieces() -> Any:
-        yield body[:first].encode()
-        assert first_heard.wait(10)
-        yield body[first:].encode()
-
-    with openai_server(lambda asked, n: (status, headers, pieces())) as server:
-        model = OpenAIChat("o", base_url=server.url, transport=transport)
-        (said,) = said_by(model, chat_request(on_token=hear))
-    assert heard == ["token"]
-    assert said.text == "Lake Baïkal"
 
 
 def with_timings(text: str, *, stream: bool) -> Any:

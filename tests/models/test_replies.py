@@ -1,6 +1,5 @@
 """Replies as servers really send them: errors inside a 200, lists of parts, keys, usage that cannot be true."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -9,28 +8,21 @@ import pytest
 
 from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
-from madke.models.chat_models import close
 from madke.models.endpoint import endpoints_of
 from madke.models.openai_client import AzureChat, OpenAIChat
 from madke.models.prices import Price, cost
 from madke.models.refusals import stated_wait
 from tests.models.test_dialects import events
-from tests.support.chat_requests import chat_request
+from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import Reply, chat, error, openai_server
 
 
 def ask(reply: Any, request: Any = None, *, path: str = "/v1") -> Any:
     """The completion of one request."""
 
-    async def once(url: Any) -> Any:
-        model = OpenAIChat("m", base_url=url, timeout=5.0)
-        try:
-            return await model.complete(request or chat_request())
-        finally:
-            await close(model)
-
     with openai_server(reply) as server:
-        return asyncio.run(once(server.url.removesuffix("/v1") + path))
+        model = OpenAIChat("m", base_url=server.url.removesuffix("/v1") + path, timeout=5.0)
+        return said_by(model, request or chat_request())[0]
 
 
 def failure(reply: Any, **where: Any) -> Any:

@@ -11,14 +11,13 @@ import pytest
 
 from madke.core.chat import BoundForm, ChatRequest, Completion, Message, Schema, SchemaField, takes_schemas
 from madke.models.chat_models import as_chat_model, open_model
-from madke.models.dialect import Dialect
+from madke.models.dialect import Dialect, response_format
 from madke.models.endpoint import ModelEntry
 from madke.models.limiter import Limits
 from madke.models.openai_client import OpenAIChat
 from madke.models.pipeline import CallPipeline
-from madke.models.schemas import response_format
 from madke.models.store import CallStore
-from tests.support.chat_requests import chat_request
+from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import USAGE, OpenAIServer, Reply, chat, error, openai_server
 
 SCHEMA = Schema(
@@ -52,18 +51,6 @@ def model(server: OpenAIServer, **dialect: Any) -> OpenAIChat:
     return OpenAIChat("m", entry=entry)
 
 
-def ask(chat_model: OpenAIChat, *requests: ChatRequest) -> list[Completion]:
-    """The completions, one after the other."""
-
-    async def all_of_them() -> list[Completion]:
-        try:
-            return [await chat_model.complete(each) for each in requests]
-        finally:
-            await chat_model.aclose()
-
-    return asyncio.run(all_of_them())
-
-
 def test_quotes_are_a_list_of_records_with_the_passages_that_were_shown() -> None:
     field = SchemaField(name="quotes", numbers=(3, 5), with_texts=True, max_length=2)
     form = response_format(Schema(name="stance", fields=(field,)), limits=True)
@@ -85,7 +72,7 @@ def last(body: Any) -> str:
 
 def test_a_server_that_takes_schemas_gets_the_bound_form() -> None:
     with openai_server(chat(WHOLE)) as server:
-        (said,) = ask(model(server), request())
+        (said,) = said_by(model(server), request())
         (seen,) = server.requests
     assert (said.text, said.bound, said.attempts) == (WHOLE, True, 1)
     assert [each["content"] for each in seen.body["messages"]] == ["Be brief.", "Which? As JSON."]
@@ -108,7 +95,7 @@ def test_a_server_that_takes_schemas_gets_the_bound_form() -> None:
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: str(refusal[2])[:50])
 def test_a_refusal_is_learned_once_for_the_endpoint(refusal: Reply, caplog: pytest.LogCaptureFixture) -> None:
     with openai_server(lambda body, n: refusal if bound(body) else chat("Selected: [2]")) as server:
-        first, second = ask(model(server), request("One?"), request("Two?"))
+        first, second = said_by(model(server), request("One?"), request("Two?"))
     asked = [(bound(seen.body), last(seen.body)) for seen in server.requests]
     assert asked == [(True, "One? As JSON."), (False, "One?"), (False, "Two?")]
     assert (first.bound, second.bound) == (False, False)
@@ -118,7 +105,7 @@ def test_a_refusal_is_learned_once_for_the_endpoint(refusal: Reply, caplog: pyte
 
 def test_a_refusal_without_a_reason_is_learned_if_the_free_form_succeeds() -> None:
     with openai_server(lambda body, n: error(400, "Bad request") if bound(body) else chat()) as server:
-        first, second = ask(model(server), request("One?"), request("Two?"))
+        first, second = said_by(model(server), request("One?"), request("Two?"))
     assert [bound(seen.body) for seen in server.requests] == [True, False, False]
     assert (first.bound, second.bound) == (False, False)
 
@@ -130,7 +117,7 @@ def test_a_server_that_refuses_lengths_gets_a_schema_without_them() -> None:
         return chat(WHOLE)
 
     with openai_server(reply) as server:
-        first, second = ask(model(server), request(), request())
+        first, second = said_by(model(server), request(), request())
     assert [bound(seen.body) for seen in server.requests] == [True, True, True]
     assert "maxItems" not in json.dumps(server.requests[2].body)
     assert (first.bound, second.bound) == (True, True)
@@ -138,7 +125,7 @@ def test_a_server_that_refuses_lengths_gets_a_schema_without_them() -> None:
 
 def test_a_server_that_ignores_the_schema_is_asked_in_the_free_form_afterwards() -> None:
     with openai_server(lambda body, n: chat("I choose [2].\nSelected: [2]")) as server:
-        first, second = ask(model(server), request("One?"), request("Two?"))
+        first, second = said_by(model(server), request("One?"), request("Two?"))
     assert [(bound(seen.body), last(seen.body)) for seen in server.requests] == [
         (True, "One? As JSON."),
         (False, "One?"),
@@ -207,7 +194,7 @@ def streamed(text: str) -> Reply:
 def test_a_listener_hears_the_reasoning_and_no_json(text: str, heard: str) -> None:
     parts: list[str] = []
     with openai_server(streamed(text)) as server:
-        (said,) = ask(model(server), request(on_delta=parts.append))
+        (said,) = said_by(model(server), request(on_delta=parts.append))
     assert ("".join(parts), said.text) == (heard, text)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,28 +23,35 @@ def parts_of(said: Any) -> Any:
 
 
 @pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
-def test_a_part_of_a_reply_is_heard_before_the_reply_ends(transport: Any) -> None:
-    heard: list[str] = []
+@pytest.mark.parametrize(
+    ("listener", "part", "expected"),
+    # Hidden reasoning is a token too; only the first token is told.
+    [("on_delta", "Ba", [("Lake ",), ("Baïkal",)]), ("on_token", 'It is deep."}}]}\n', [()])],
+)
+def test_a_part_of_a_reply_is_heard_before_the_reply_ends(
+    transport: Any, listener: str, part: str, expected: list[tuple[str, ...]]
+) -> None:
+    heard: list[tuple[str, ...]] = []
     first_heard = threading.Event()
 
-    def hear(text: str) -> None:
+    def hear(*text: Any) -> None:
         heard.append(text)
         first_heard.set()
 
     status, headers, body = events(CHUNKS)
-    cut = body.index("Ba\u00efkal")
+    cut = body.index(part) + len(part)
 
     def pieces() -> Any:
-        yield body[: cut + 2].encode()
+        yield body[:cut].encode()
         # The rest is sent only once the first part has been heard.
         assert first_heard.wait(10)
-        yield body[cut + 2 :].encode()
+        yield body[cut:].encode()
 
     with openai_server(lambda asked, n: (status, headers, pieces())) as server:
         model = OpenAIChat("o", base_url=server.url, transport=transport)
-        (said,) = said_by(model, chat_request(on_delta=hear))
+        (said,) = said_by(model, replace(chat_request(), **{listener: hear}))
         asked = server.requests[0].body
-    assert heard == ["Lake ", "Baïkal"]
+    assert heard == expected
     assert parts_of(said) == WHOLE
     assert (asked["stream"], asked["stream_options"]) == (True, {"include_usage": True})
 

@@ -8,8 +8,8 @@ import pytest
 from eval.benchmarks.jumping_loop import at_once
 from madke.core.errors import UserError
 from madke.models.endpoint import ModelEntry
+from madke.models.limiter import SilenceLimit, time_limit
 from madke.models.openai_client import OpenAIChat
-from madke.models.timeouts import SilenceLimit, time_limit
 
 NEVER = 10**6
 

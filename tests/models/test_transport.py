@@ -1,4 +1,3 @@
-import asyncio
 import datetime
 import gzip
 import ipaddress
@@ -10,10 +9,9 @@ from typing import Any
 import pytest
 
 from madke.core.errors import CallError
-from madke.models.chat_models import close
 from madke.models.openai_client import AzureChat, OpenAIChat
 from madke.models.transport import MAX_PACKED_REPLY, MAX_REPLY, chosen_transport
-from tests.support.chat_requests import chat_request
+from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, openai_server
 
 TRANSPORTS = ["aiohttp", "httpx"]
@@ -29,22 +27,7 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(url: Any, transport: Any, *, timeout: float = 5.0) -> Any:
-    """The completion of one request; connections are closed."""
-
-    async def once() -> Any:
-        model = OpenAIChat("m", base_url=url, transport=transport, timeout=timeout)
-        try:
-            return await model.complete(chat_request())
-        finally:
-            await close(model)
-
-    return asyncio.run(once())
-
-
-def failure(reply: Any, transport: Any, *, timeout: float = 5.0) -> Any:
-    with openai_server(reply) as server, pytest.raises(CallError) as caught:
-        ask(server.url, transport, timeout=timeout)
-    return caught.value
+    return said_by(OpenAIChat("m", base_url=url, transport=transport, timeout=timeout), chat_request())[0]
 
 
 @pytest.mark.parametrize(
@@ -148,20 +131,18 @@ def test_a_reply_that_unpacks_to_far_more_is_refused(transport: Any) -> None:
     packer = zlib.compressobj(9)
     bomb = b"".join([packer.compress(b" " * (1 << 20)) for _ in range(64)]) + packer.flush()
     assert len(bomb) > MAX_PACKED_REPLY
-    assert "longer than" in failure((200, {"Content-Encoding": "deflate"}, bomb), transport).reason
-    assert "expected no compression" in failure((200, {"Content-Encoding": "zstd"}, b"x"), transport).reason
+    for packing, content, words in (("deflate", bomb, "longer than"), ("zstd", b"x", "expected no compression")):
+        with openai_server((200, {"Content-Encoding": packing}, content)) as server, pytest.raises(CallError) as caught:
+            ask(server.url, transport)
+        assert words in caught.value.reason
 
 
 def test_a_key_for_administration_is_sent_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ADMIN_KEY", "canary")
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "another")
 
-    async def both_kinds(url: Any) -> None:
-        for model in (OpenAIChat("m", base_url=url), AzureChat("m", endpoint=url)):
-            await model.complete(chat_request())
-            await close(model)
-
     with openai_server(chat()) as server:
-        asyncio.run(both_kinds(server.url))
+        for model in (OpenAIChat("m", base_url=server.url), AzureChat("m", endpoint=server.url)):
+            said_by(model, chat_request())
     assert len(server.requests) == 2
     assert not any("canary" in str(seen.headers) for seen in server.requests)

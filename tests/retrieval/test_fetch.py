@@ -259,7 +259,7 @@ def test_vectors_need_the_index_with_their_texts(
 
     texts = fetch("tiny", recipes=file)[0]
     folder = fetch("tiny.words", recipes=file)[0]
-    monkeypatch.setattr("madke.models.encoders.load_encoder", lambda name, **_: WordEncoder())
+    monkeypatch.setattr("madke.retrieval.index_sources.load_encoder", lambda name, **_: WordEncoder())
 
     assert folder == cache / "tiny.words"
     expected = DenseSource(vectors, name="tiny.words", encoder=WordEncoder(), texts=lucene).search(QUERIES, 3)

@@ -137,7 +137,7 @@ def test_google_without_a_key_is_the_sample_and_says_so(sample: Path, caplog: py
 def test_wiki_is_the_fusion_of_both_rankings_of_the_sample(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("madke.retrieval.index_sources.asset", lambda *parts: sample.joinpath(*parts))
     monkeypatch.setattr("madke.retrieval.named.find_spec", lambda _: True)
-    monkeypatch.setattr("madke.models.encoders.load_encoder", lambda *_, **__: WordEncoder())
+    monkeypatch.setattr("madke.retrieval.index_sources.load_encoder", lambda *_, **__: WordEncoder())
 
     source = open_source("wiki")
     (hits,) = search_source(source, ["drawbridge of Elstow"], 3)

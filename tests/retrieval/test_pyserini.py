@@ -70,7 +70,7 @@ def test_a_faiss_folder_opens_with_an_encoder_and_texts(
     vectors: Path, lucene: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("madke.models.encoders.load_encoder", lambda name, **_: asked.append(name) or WORDS)
+    monkeypatch.setattr("madke.retrieval.index_sources.load_encoder", lambda name, **_: asked.append(name) or WORDS)
 
     source = open_index("wiki", vectors, encoder="words", texts=lucene)
     found = search_source(source, [f"{passage['title']} {passage['text']}" for passage in PASSAGES], 2)

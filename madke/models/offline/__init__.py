@@ -9,7 +9,8 @@ import random
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -134,12 +135,10 @@ class Embeddings:
     def __init__(self, encoder: Encoder, path: Path) -> None:
         self._encoder, self._path = encoder, path
         self._disk = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
+        self.close = self._disk.close
         table = "CREATE TABLE IF NOT EXISTS vector (key BLOB PRIMARY KEY, half BLOB NOT NULL) WITHOUT ROWID"
-        try:
+        with self._errors():
             self._disk.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; {table}")
-        except sqlite3.Error as error:
-            self._disk.close()
-            raise self._unusable(error) from error
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of ``texts``, shape (n, d), float32."""
@@ -147,28 +146,26 @@ class Embeddings:
 
         weights = f"{self._encoder.name}\0{self._encoder.revision}"
         keys = [hashlib.blake2b(f"{weights}\0{text}".encode(), digest_size=16).digest() for text in texts]
-        try:
+        with self._errors():
             found = (self._disk.execute("SELECT * FROM vector WHERE key = ?", (key,)).fetchone() for key in keys)
             known: dict[bytes, bytes] = dict(filter(None, found))
-            missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-            if missing:
+            if missing := {key: text for key, text in zip(keys, texts, strict=True) if key not in known}:
                 fresh = self._encoder.encode_queries(list(missing.values())).astype(np.float16)
                 rows = [(key, row.tobytes()) for key, row in zip(missing, fresh, strict=True)]
                 self._disk.execute("BEGIN IMMEDIATE")
                 self._disk.executemany("INSERT OR IGNORE INTO vector VALUES (?, ?)", rows)
                 self._disk.execute("COMMIT")
                 known.update(rows)
-        except sqlite3.Error as error:
-            raise self._unusable(error) from error
         return np.stack([np.frombuffer(known[key], dtype=np.float16) for key in keys]).astype(np.float32)
 
-    def close(self) -> None:
-        """Close the file."""
-        self._disk.close()
-
-    def _unusable(self, error: sqlite3.Error) -> UserError:
-        why = f"cannot be used as the cache of sentence vectors: {error}; delete it, or set MADKE_CACHE"
-        return UserError(why, file=self._path)
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            self.close()
+            why = f"cannot be used as the cache of sentence vectors: {error}; delete it, or set MADKE_CACHE"
+            raise UserError(why, file=self._path) from error
 
 
 def _reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -> str:
@@ -176,6 +173,8 @@ def _reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) 
     if prompt.task is not None and prompt.task.is_prose:
         return _prose(replace(prompt, task=_SHORT), embed, temperature, rng)
     question = " ".join(prompt.question.question.split())
+    stated = _stated_answers(prompt)
+    account = " ".join(f'{who} answers "{answer}".' if answer else f"{who} gives no answer." for who, answer in stated)
     match prompt.name:
         case "select":
             return _selection(prompt, question, embed, lambda: _PASSAGE_NOISE * temperature * rng.gauss(0, 1))
@@ -184,11 +183,11 @@ def _reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) 
         case "reflect":
             return _review(prompt, embed)
         case "judge":
-            return _verdict(prompt)
+            return _verdict(prompt, account)
         case "pick" | "summarize" | "extract":
             return _summary(prompt)
         case "digest":
-            return _account(prompt)
+            return account
         case "condense":
             return question
         case "json":
@@ -277,8 +276,8 @@ def _grounds(best: Candidate, prompt: Stage) -> str:
     words = _without_brackets(best.line.text).split()
     quoted = " ".join(words[:_QUOTED_WORDS]) + (" ..." if len(words) > _QUOTED_WORDS else "")
     about = f", about {_without_brackets(best.line.title)}," if best.line.title else ""
-    grounds = "Of the passages that I chose, one sentence is closest to the question. "
-    grounds += f'Passage {best.line.number}{about} says: "{quoted}"'
+    closest = "Of the passages that I chose, one sentence is closest to the question."
+    grounds = f'{closest} Passage {best.line.number}{about} says: "{quoted}"'
     if best.answer == "NOT ENOUGH INFO":
         return f"{grounds} This does not settle the claim."
     if prompt.form == "choice":
@@ -297,22 +296,17 @@ def _review(prompt: Stage, embed: Embed) -> str:
     return f'The passages support "{_without_brackets(best.answer)}" rather than "{own}".\nVerdict: REVISE'
 
 
-def _verdict(prompt: Stage) -> str:
+def _verdict(prompt: Stage, account: str) -> str:
     stated = [answer for _, answer in _stated_answers(prompt)]
     agreed = len(stated) > 1 and all(answer and roughly_same(stated[0] or "", answer) for answer in stated)
     why = "These answers are the same, perhaps in other words." if agreed else "These are different answers."
     if None in stated or len(stated) < 2:
         why = "There is no agreement unless every debater gives an answer."
-    why = f"{_account(prompt)} {why}"
+    why = f"{account} {why}"
     if prompt.decides:
         side, answer = (_leader(prompt) or ("", "")) if agreed else ("", "")
         return json.dumps({"reason": why, "settled": agreed, "side": side, "answer": answer}, ensure_ascii=False)
     return f"{why}\nVerdict: {'SAME' if agreed else 'DIFFERENT'}"
-
-
-def _account(prompt: Stage) -> str:
-    stated = _stated_answers(prompt)
-    return " ".join(f'{who} answers "{answer}".' if answer else f"{who} gives no answer." for who, answer in stated)
 
 
 def _summary(prompt: Stage) -> str:

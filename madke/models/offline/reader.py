@@ -105,9 +105,6 @@ def _plain_title(title: str) -> str:
     return plain if len(plain) > 3 else ""
 
 
-# --- the question -----------------------------------------------------------------------------------------------------
-
-
 class Query(NamedTuple):
     """An analysed question."""
 
@@ -183,8 +180,6 @@ def _head(after: str) -> str:
     """The noun phrase after a question word, up to the verb: "government position" in "... position was held by"."""
     return " ".join(_HEAD_ENDS.split(after, maxsplit=1)[0].split()[:5])
 
-
-# --- sentences and passages -------------------------------------------------------------------------------------------
 
 _COMPARED, _UNRELATED = 12, 0.25
 """Sentences that are compared with the query by their vectors, and the similarity that is assumed of the others."""
@@ -271,15 +266,11 @@ class WordVectors:
         return found
 
 
-# --- spans ------------------------------------------------------------------------------------------------------------
-
-
 class Span(NamedTuple):
-    """A span of a sentence that could be an answer."""
+    """A span of a sentence that could be an answer; ``kind`` is ``name date year number quoted phrase``."""
 
     text: str
     kind: str
-    """``name date year number quoted phrase``"""
     start: int
     end: int
 
@@ -311,18 +302,16 @@ _NO_NAME = re.compile(rf"(?!April|May|June){_MONTH}|(?:Sun|Mon|Tues|Wednes|Thurs
 
 def _spans(sentence: str) -> list[Span]:
     """All spans of the sentence that could be an answer, each once."""
-    found: dict[tuple[int, int], Span] = {}
-    for span in (*_shaped(sentence), *_names(sentence), *_phrases(sentence)):
-        found.setdefault((span.start, span.end), span)
-    return [*found.values()]
-
-
-def _shaped(sentence: str) -> Iterator[Span]:
+    shaped = []
     for kind, form in _FORMS:
         for match in form.finditer(sentence):
             group = match.lastindex or 0
             if kind != "number" or match.group().lower().split()[-1] not in _STOPWORDS:
-                yield Span(match.group(group), kind, *match.span(group))
+                shaped.append(Span(match.group(group), kind, *match.span(group)))
+    found: dict[tuple[int, int], Span] = {}
+    for span in (*shaped, *_names(sentence), *_phrases(sentence)):
+        found.setdefault((span.start, span.end), span)
+    return [*found.values()]
 
 
 def _names(sentence: str) -> Iterator[Span]:
@@ -356,9 +345,6 @@ def _cut(sentence: str, start: int, end: int, kind: str) -> Span:
     ends_in_dot = re.search(r"\b[^\W\d_]\.$|\b(?:Jr|Sr|Inc|Co|Ltd)\.$", text)
     trimmed = re.sub(r"['’]s$", "", text if ends_in_dot else text.rstrip("."))  # noqa: RUF001
     return Span(trimmed, kind, start, start + len(trimmed))
-
-
-# --- candidates -------------------------------------------------------------------------------------------------------
 
 
 class Candidate(NamedTuple):
@@ -502,14 +488,10 @@ def _one_of_two(query: Query, lines: Sequence[Line]) -> list[Candidate]:
         titled = [line for line in lines if name in _spaced(line.title) or _spaced(line.title) in name]
         named = [*titled, *(line for line in lines if line not in titled and name in _spaced(line.text))]
         about.append(named)
+        spans = [(line.text, span) for line in named for span in _spans(line.text) if span.kind == "year"]
         # The year closest to words of the question or to "born"; 0 if there is none.
-        found = [
-            (len(wanted & set(content(line.text[max(0, span.start - 40) : span.end + 30]))), int(span.text))
-            for line in named
-            for span in _spans(line.text)
-            if span.kind == "year"
-        ]
-        years.append(max(found, key=lambda each: each[0], default=(0, 0))[1])
+        near = [len(wanted & set(content(text[max(0, span.start - 40) : span.end + 30]))) for text, span in spans]
+        years.append(int(spans[near.index(max(near))][1].text) if spans else 0)
     early, late = bool(_EARLY.search(query.text)), bool(_LATE.search(query.text))
     ahead = float(years[1] - years[0]) * (early - late) if all(years) else 0.0
     return [

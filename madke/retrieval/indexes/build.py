@@ -17,8 +17,7 @@ from madke._util.assets import versions
 from madke._util.files import dir_lock, fingerprint, write_file
 from madke._util.workers import Engine, Workers, open_workers
 from madke.core.errors import UserError, count_of
-from madke.models.embeddings import open_encoder
-from madke.models.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling
+from madke.models.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling, load_encoder
 from madke.retrieval.indexes import dense
 from madke.retrieval.indexes.corpus import read_unique
 from madke.retrieval.indexes.index_folder import (
@@ -84,7 +83,7 @@ def build_index(
         kind: ``bm25`` or ``dense``.
         k1: bm25: term saturation; default 0.9.
         b: bm25: length normalisation; default 0.4.
-        encoder: dense: a name for :func:`madke.models.embeddings.open_encoder`, or an encoder; default ``minilm``.
+        encoder: dense: a name for :func:`madke.models.encoders.load_encoder`, or an encoder; default ``minilm``.
         dtype: dense: arithmetic of a named encoder; default ``float32``.
         query_prefix: dense: text in front of each query. Default: stored with the model, else by its card; so are the
             next three.
@@ -122,7 +121,7 @@ def build_index(
         encoding = Encoding(
             query_prefix=query_prefix, passage_prefix=passage_prefix, pooling=pooling, normalize=normalize
         )
-        encoder = open_encoder(encoder or "minilm", dtype=dtype or "float32", encoding=encoding)
+        encoder = load_encoder(encoder or "minilm", dtype=dtype or "float32", encoding=encoding)
     used = encoder
 
     def dense_settings(count: int) -> DenseSettings:

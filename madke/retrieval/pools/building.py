@@ -24,8 +24,7 @@ from madke.core.knowledge import Hits, Source, SourceCounts
 from madke.core.question import Question
 from madke.engine.scene import Retrieve
 from madke.engine.settings import Knowledge
-from madke.models.batching import Batching
-from madke.models.services import failed_call, service_request
+from madke.models.services import Batching, failed_call, service_request
 from madke.retrieval.pools.pool_file import (
     PoolRecord,
     merged_record,
