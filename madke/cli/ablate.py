@@ -131,7 +131,7 @@ def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions) -> Non
 def _show_results(done: Experiment) -> None:
     """The finding, the scores, the papers' figures and the spending. All tests are in the report."""
     from madke.experiments.recipe import read_claims
-    from madke.models.shipped_prices import shipped_note
+    from madke.models.prices import shipped_note
     from madke.report.html import write_report
     from madke.report.reproduction import claims_table, figures, published_table
     from madke.report.scores import scores_on_terminal

@@ -10,8 +10,7 @@ from madke.core.errors import UserError, count_of
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import REPLY_TOKENS, Load, Planned, Planner, planned, planned_range
 from madke.models.model_names import model_kind
-from madke.models.prices import Prices
-from madke.models.shipped_prices import shipped_note
+from madke.models.prices import Prices, shipped_note
 from madke.runs.meter import planned_prices, prices_of
 from madke.runs.request import RunOptions
 

@@ -93,7 +93,7 @@ def _show_results(done: Run, options: RunOptions) -> None:
     """Write the scores and the page, unless they are there and nothing is new; show them, and what failed."""
     # Imported when the debates are over, so that the first call does not wait for them.
     from madke.cli.progress import why_stopped
-    from madke.models.shipped_prices import shipped_note
+    from madke.models.prices import shipped_note
     from madke.report.html import write_report
     from madke.report.scores import all_failed, cut_note, scores_on_terminal
     from madke.runs.meter import prices_of

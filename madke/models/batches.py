@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -66,23 +65,20 @@ class _Batch:
     """Its answers, for a batch of an earlier process; None if it has never arrived."""
 
 
-class Batches:
-    """The batches of one run, through OpenAI's files and batches, which other providers offer, too, or a program.
+class BatchClient(OpenAIChat):
+    """A model at an endpoint whose calls go through batches; arguments as for :func:`in_batches` and its base class.
 
-    Args:
-        how: ``api``, or the command of a program that answers the file ``{input}`` in the file ``{output}``, such as
-            ``vllm run-batch -i {input} -o {output} --model NAME``.
-        connect: Gives the client of the API.
-        folder: The run's directory, for ``batches.jsonl``.
-        allow: Is told the estimated usage of a batch, and of those that are out, before it is sent; UserError stops the
-            run.
+    The batches are OpenAI's files and batches, which other providers offer, too, or go through a program. With ``api``,
+    the first call is an ordinary one, from which the client learns what the endpoint takes, unless an earlier process
+    sent it in a batch.
     """
 
-    def __init__(
-        self, how: str, connect: Callable[[], AsyncOpenAI], folder: Path, allow: Callable[[Usage], None]
-    ) -> None:
-        self._connect, self._file, self._allow = connect, folder / STATE, allow
+    def __init__(self, model: str, how: str, folder: Path, allow: Callable[[str, Usage], None], **options: Any) -> None:
+        super().__init__(model, **options)
+        self._file, self._allow = folder / STATE, allow
         self._program = None if how == API else shlex.split(how)
+        self._first = asyncio.Lock()
+        self._is_known = how != API
         self._runs = asyncio.Lock()  # one program at a time: each loads the model
         self._waiting: list[_Waiting] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -102,13 +98,33 @@ class Batches:
             for id_ in batch.ids:
                 self._earlier.setdefault(id_.rpartition("-")[0], []).append((batch, id_))
 
-    def has(self, sent: Mapping[str, Any]) -> bool:
-        """Whether an earlier process sent this request, and nobody has asked for its answer since."""
-        return bool(self._earlier.get(_fingerprint(sent)))
+    async def complete(self, request: ChatRequest) -> Completion:
+        """See :meth:`OpenAIChat.complete`."""
+        request = replace(request, on_delta=None, on_token=None)
+        if not self._is_known:
+            async with self._first:
+                if not self._is_known:
+                    completion = await super().complete(request)
+                    self._is_known = True
+                    return completion
+        return await super().complete(request)
 
-    async def answer(self, sent: Mapping[str, Any]) -> bytes | None:
+    async def _post(self, sent: Mapping[str, Any], request: ChatRequest) -> bytes:
+        whole = {name: value for name, value in sent.items() if not name.startswith("stream")}
+        fingerprint = sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:24]
+        body = None
+        if self._is_known or self._earlier.get(fingerprint):
+            import openai
+
+            try:
+                body = await self._answer(fingerprint, whole)
+            except (openai.OpenAIError, OSError) as error:
+                raise UserError(f"--batch: calls could not be sent or collected: {error}") from error
+        return await super()._post(sent, request) if body is None else body
+
+    async def _answer(self, fingerprint: str, sent: Mapping[str, Any]) -> bytes | None:
         """The body of the response to a request; None if its batch gave none, so that it must be asked alone."""
-        loop, fingerprint = asyncio.get_running_loop(), _fingerprint(sent)
+        loop = asyncio.get_running_loop()
         if places := self._earlier.get(fingerprint):
             batch, id_ = places.pop(0)
             if batch.found is None:
@@ -124,12 +140,13 @@ class Batches:
         return await future
 
     async def aclose(self) -> None:
-        """Look no longer for answers. What is out stays out, and the same command collects it."""
+        """Close the connections. Batches that are out stay out, and the same command collects them."""
         if self._timer is not None:
             self._timer.cancel()
         for task in [*self._tasks]:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await super().aclose()
 
     def _keep(self, task: asyncio.Task[Any]) -> asyncio.Task[Any]:
         self._tasks.add(task)
@@ -157,19 +174,19 @@ class Batches:
         text = "".join(lines).encode()
         batch = _Batch(token=secrets.token_hex(8), ids=[*futures], since=time.time())
         try:
-            self._allow(sum(self._out.values(), estimate))
+            self._allow(self.name, sum(self._out.values(), estimate))
             self._out[batch.token] = estimate
-            self._note(token=batch.token, since=batch.since, ids=batch.ids)
+            self._record(token=batch.token, since=batch.since, ids=batch.ids)
             if self._program:
                 await self._run(self._program, batch.token, text)
             else:
-                client, token = self._client(), {"madke": batch.token}
+                client, token = self._patient_client(), {"madke": batch.token}
                 file = await client.files.create(file=("madke.jsonl", text), purpose="batch")
                 made = await client.batches.create(
                     input_file_id=file.id, endpoint=_URL, completion_window="24h", metadata=token
                 )
                 batch.name = made.id
-                self._note(token=batch.token, batch=batch.name)
+                self._record(token=batch.token, batch=batch.name)
             found = await self._collect(batch) or {}
         except Exception as error:  # noqa: BLE001 - each call must learn that its batch is lost
             for future in (each for each in futures.values() if not each.done()):
@@ -205,7 +222,7 @@ class Batches:
         if self._program:
             answers = self._file_of(batch.token, "answers")
             return self._found(batch, "completed", [answers.read_bytes()]) if answers.exists() else None
-        client, shown = self._client(), ""
+        client, shown = self._patient_client(), ""
         seconds, most = POLL_SECONDS
         if batch.name is None:
             async for each in client.batches.list(limit=100):
@@ -244,54 +261,12 @@ class Batches:
             _log.warning("batch %s: %s, %s", batch.name or batch.token, status, left)
         return found
 
-    def _client(self) -> AsyncOpenAI:
-        return self._connect().with_options(max_retries=5)
+    def _patient_client(self) -> AsyncOpenAI:
+        return self._connected().with_options(max_retries=5)
 
-    def _note(self, **record: Any) -> None:
+    def _record(self, **record: Any) -> None:
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
-
-
-class BatchClient(OpenAIChat):
-    """A model at an endpoint whose calls go through batches; arguments as for :func:`in_batches`.
-
-    With ``api``, the first call is an ordinary one, from which the client learns what the endpoint takes, unless an
-    earlier process sent it in a batch.
-    """
-
-    def __init__(self, model: str, how: str, folder: Path, allow: Callable[[str, Usage], None], **options: Any) -> None:
-        super().__init__(model, **options)
-        self._batches = Batches(how, self._connected, folder, partial(allow, self.name))
-        self._first = asyncio.Lock()
-        self._is_known = how != API
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        """See :meth:`OpenAIChat.complete`."""
-        request = replace(request, on_delta=None, on_token=None)
-        if not self._is_known:
-            async with self._first:
-                if not self._is_known:
-                    completion = await super().complete(request)
-                    self._is_known = True
-                    return completion
-        return await super().complete(request)
-
-    async def aclose(self) -> None:
-        """Close the connections; batches that are out stay out."""
-        await self._batches.aclose()
-        await super().aclose()
-
-    async def _post(self, sent: Mapping[str, Any], request: ChatRequest) -> bytes:
-        whole = {name: value for name, value in sent.items() if not name.startswith("stream")}
-        body = None
-        if self._is_known or self._batches.has(whole):
-            import openai
-
-            try:
-                body = await self._batches.answer(whole)
-            except (openai.OpenAIError, OSError) as error:
-                raise UserError(f"--batch: calls could not be sent or collected: {error}") from error
-        return await super()._post(sent, request) if body is None else body
 
 
 class BatchedChat:
@@ -310,9 +285,11 @@ def in_batches(
 
     Args:
         models: Role -> model.
-        how: ``api``, or the command of a program, as for :class:`Batches`.
-        folder: The run's directory.
-        allow: As for :class:`Batches`, with the model's name in front.
+        how: ``api``, or the command of a program that answers the file ``{input}`` in the file ``{output}``, such as
+            ``vllm run-batch -i {input} -o {output} --model NAME``.
+        folder: The run's directory, for ``batches.jsonl``.
+        allow: Is told the model's name and the estimated usage of a batch, and of those that are out, before it is
+            sent; UserError stops the run.
 
     Raises:
         UserError: A model is not called at an OpenAI-compatible endpoint.
@@ -326,10 +303,6 @@ def in_batches(
             client.dialect = model.dialect  # as far as an earlier process learned it
             made[model] = BatchedChat(client)
     return {role: made[model] for role, model in models.items()}
-
-
-def _fingerprint(sent: Mapping[str, Any]) -> str:
-    return sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()[:24]
 
 
 def _estimated(sent: Mapping[str, Any]) -> Usage:

@@ -19,13 +19,15 @@ from madke.core.addresses import SECRET, public_url, without_path_secrets
 from madke.core.chat import Prefix
 from madke.core.errors import UserError
 from madke.models.dialect import Dialect
-from madke.models.prices import Price
+from madke.models.model_names import ADDRESS, kind_of
+from madke.models.prices import Price, ShippedPrice, providers
 
 OPENAI_URL = "https://api.openai.com/v1"
 PROBE_SECONDS = 4.0
 """Connection timeout, after which an endpoint counts as unreachable."""
 _ANSWER_SECONDS = 0.9
 _FILE = "models.yaml"
+_HOST = re.compile(r"https?://([^/:?#]+)")
 _QUOTES = "\"'`"
 _VARIABLE = "MADKE_MODELS"
 _KEY_SHAPES = re.compile(r"\b(sk-|Bearer\s+)[\w*.-]{4,}")
@@ -320,3 +322,31 @@ def refuse_unreachable(models: Iterable[object]) -> None:
         for address, reason in zip(names, threads.map(unreachable, names), strict=True):
             if reason is not None:
                 raise UserError(f"the endpoint of {names[address]}, {public_url(address)}, cannot be reached: {reason}")
+
+
+def shipped_prices(
+    models: Iterable[str], entries: ModelEntries, base_url: str | None, *, anywhere: bool = False
+) -> dict[str, ShippedPrice]:
+    """Model -> its shipped price, for models that are called at a known host under a known name.
+
+    Args:
+        models: Names as in ``--model``, or entries of ``models.yaml``.
+        entries: Those entries.
+        base_url: The address of ``openai/`` models. Default: ``OPENAI_BASE_URL``, else OpenAI's.
+        anywhere: Whether the name alone decides, for servers that pass calls on to a provider; of providers that share
+            a name, the first counts.
+    """
+    found: dict[str, ShippedPrice] = {}
+    default = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
+    for model in models:
+        if (entry := entries.entries.get(model)) is not None:
+            address, name = entry.base_url or default, "" if entry.python else entry.model or model
+        else:
+            plain, address = split.groups() if (split := ADDRESS.fullmatch(model)) else (model, default)
+            name = plain.partition("/")[2] if kind_of(plain) == "openai" else ""
+        here = matched[1] if (matched := _HOST.match(address)) else ""
+        for host, provider in providers().items():
+            if name in provider.models and (host == here or anywhere):
+                stated = provider.models[name].model_dump(exclude_unset=True)
+                found.setdefault(model, ShippedPrice(**stated, source=provider.source, date=provider.date))
+    return found

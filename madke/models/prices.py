@@ -1,10 +1,11 @@
-"""Prices of tokens, and estimates of token counts where the provider sent none."""
+"""Prices of tokens, those that ship with madke too, and estimates of token counts where the provider sent none."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -110,3 +111,44 @@ def estimated_usage(messages: Iterable[Message], text: str) -> Usage:
     """Usage at four characters per token: close for English prose, too low for other scripts and for numbers."""
     prompt = sum(len(message.content) for message in messages)
     return Usage(prompt_tokens=math.ceil(prompt / 4), completion_tokens=math.ceil(len(text) / 4), estimated=True)
+
+
+SHIPPED = "shipped"
+"""``--prices shipped``: the shipped prices count by the model's name, at whatever address it is called."""
+
+
+class ShippedPrice(Price):
+    """A price that nobody gave for this run: in US dollars, as its provider published it on a date."""
+
+    source: str
+    date: str
+    one_place = True
+
+
+class Provider(BaseModel, extra="forbid", frozen=True):
+    """The shipped prices of a provider, with their source and date."""
+
+    source: str
+    date: str
+    models: dict[str, Price]
+
+
+@cache
+def providers() -> dict[str, Provider]:
+    """Host -> its prices."""
+    from madke._util.yaml_file import read_mapping, validated
+
+    file = Path(__file__).with_name("shipped_prices.yaml")
+    return {host: validated(each, Provider, file=file, within=(host,)) for host, each in read_mapping(file).items()}
+
+
+def shipped_note(prices: Prices) -> str | None:
+    """The sentence that names the shipped prices among some prices, with sources and dates; None without any."""
+    shipped: dict[str, list[str]] = {}
+    for name, price in prices.items():
+        if isinstance(price, ShippedPrice):
+            shipped.setdefault(f"{price.source}, {price.date}", []).append(name)
+    if not shipped:
+        return None
+    where = "; ".join(f"{', '.join(names)} ({source})" for source, names in shipped.items())
+    return f"Prices that ship with madke, in US dollars: {where}. --prices FILE replaces them."

@@ -8,8 +8,7 @@ from statistics import fmean
 
 from madke.core.chat import Usage
 from madke.core.errors import count_of
-from madke.models.prices import Prices, cost, price_of
-from madke.models.shipped_prices import ShippedPrice
+from madke.models.prices import Prices, ShippedPrice, cost, price_of
 from madke.report.scores import all_failed, readable_difference
 from madke.report.tables import (
     NO_FIGURE,

@@ -15,11 +15,10 @@ from madke.core.chat import Completion, Usage
 from madke.core.errors import UserError
 from madke.core.events import Listener, RunProgress
 from madke.engine.parse import TRUNCATED
-from madke.models.endpoint import read_models
+from madke.models.endpoint import read_models, shipped_prices
 from madke.models.limiter import Limits
 from madke.models.model_names import model_kind
-from madke.models.prices import BATCH, Prices, billed_as, cost, price_of, read_prices
-from madke.models.shipped_prices import SHIPPED, shipped_prices
+from madke.models.prices import BATCH, SHIPPED, Prices, billed_as, cost, price_of, read_prices
 from madke.models.store import CallStore
 from madke.runs.request import RunOptions
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
-from madke.models.endpoint import ModelEntries, ModelEntry
-from madke.models.prices import price_of
-from madke.models.shipped_prices import providers, shipped_prices
+from madke.models.endpoint import ModelEntries, ModelEntry, shipped_prices
+from madke.models.prices import price_of, providers
 from madke.runs.meter import account, prices_of
 from madke.runs.request import RunOptions
 from tests.support.cli import madke

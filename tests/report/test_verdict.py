@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from madke.core.transcript import StageUsage
-from madke.models.prices import Price
-from madke.models.shipped_prices import ShippedPrice
+from madke.models.prices import Price, ShippedPrice
 from madke.report.verdict import ArmCost, additions, arm_cost, equal_cost_note, scope, verdict_sentence, votes_sentence
 from madke.scoring.scores import scores_of
 from madke.scoring.statistics import Estimate, estimate

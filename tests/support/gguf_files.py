@@ -49,7 +49,7 @@ def gguf(*, version: int = 3, context: int | None = 4_096, template: str | None 
 
 
 def save_model(path: Path, behaviour: str = "", **header: Any) -> Path:
-    """A file that the stand-in serves. ``behaviour``: ``refuse``, ``die`` while loading, or ``wait`` for PATH.go."""
+    """A file that the stand-in serves. ``behaviour``: ``refuse``, or ``die`` while loading."""
     path.write_bytes(gguf(**header) + behaviour.encode())
     return path
 
@@ -70,7 +70,7 @@ def save_package(folder: Path, name: str, *files: Path) -> None:
 STAND_IN = '''
 """xllamacpp's CommonParams and Server, as far as madke uses them. A reply holds the settings and the request."""
 
-import json, os, pathlib, signal, sys, threading, time
+import json, os, pathlib, signal, sys, threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
@@ -82,16 +82,13 @@ class CommonParams(SimpleNamespace):
 
 class Server:
     def __init__(self, parameters):
-        path = pathlib.Path(parameters.model.path)
-        behaviour = path.read_bytes()[-6:]
+        behaviour = pathlib.Path(parameters.model.path).read_bytes()[-6:]
         print("noise on standard output", flush=True)
         if behaviour == b"refuse":
             print("0.1 E llama_model_load: error loading model: tensor 'x' is not within the file", file=sys.stderr)
             raise RuntimeError("Failed to init server, please check the input params.")
         if behaviour.endswith(b"die"):
             os.kill(os.getpid(), signal.SIGABRT)
-        while behaviour.endswith(b"wait") and not path.with_suffix(".go").exists():
-            time.sleep(0.01)
         settings = {
             "context": parameters.n_ctx, "slots": parameters.n_parallel,
             "threads": getattr(parameters.cpuparams, "n_threads", None),
