@@ -322,7 +322,13 @@ class _PackagedEncoder(_PickledByName):
         self.revision = revision_of(str(_packaged()))
 
     @cached_property
-    def _torch(self) -> Encoder:
+    def _on_gpu(self) -> Encoder | None:
+        if find_spec("sentence_transformers") is None:
+            return None
+        import torch
+
+        if not torch.cuda.is_available():
+            return None
         with loading("encoder 'minilm'", "the packaged model"):
             return _SentenceEncoder(self.name, str(_packaged()), self.dtype, AS_STORED, True)
 
@@ -330,18 +336,9 @@ class _PackagedEncoder(_PickledByName):
         return self._model(texts)
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        if len(texts) >= _FOR_GPU and _has_gpu():
-            return self._torch.encode_passages(titles, texts)
+        if len(texts) >= _FOR_GPU and self._on_gpu is not None:
+            return self._on_gpu.encode_passages(titles, texts)
         return self.encode_queries(list(map(titled_text, titles, texts)))
-
-
-@cache
-def _has_gpu() -> bool:
-    if not find_spec("sentence_transformers"):
-        return False
-    import torch
-
-    return bool(torch.cuda.is_available())
 
 
 class _SentenceEncoder(_PickledByName):

@@ -118,11 +118,8 @@ def open_transport(transport: Transport | None, timeout: float, *, own: bool = F
         # JSON is UTF-8. The header's charset may name a codec that is not for text, which crashes the package.
         response.encoding = "utf-8"
 
-    client = (
-        openai.DefaultAioHttpClient
-        if (transport or chosen_transport()) == "aiohttp"
-        else openai.DefaultAsyncHttpxClient
-    )
+    is_aiohttp = (transport or chosen_transport()) == "aiohttp"
+    client = openai.DefaultAioHttpClient if is_aiohttp else openai.DefaultAsyncHttpxClient
     try:
         return client(
             verify=certificates(),

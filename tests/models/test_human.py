@@ -5,14 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
-import pty
-import select
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +13,7 @@ import pytest
 
 from madke.models.human import ASK_REPLY, HumanChat
 from tests.support.chat_requests import chat_request
+from tests.support.terminal import typed_at_terminal
 
 QUESTIONS = "Query,answer\nWhich river leaves Lake Baikal?,Angara\nWhich lake is deep?,Baikal\n"
 PEER = """
@@ -69,46 +63,17 @@ def test_the_loop_goes_on_while_the_person_thinks_and_questions_come_one_at_a_ti
     assert asyncio.run(two()) == 1
 
 
-def at_terminal(arguments: Sequence[str], steps: Sequence[tuple[str, str]], folder: Path) -> tuple[str, int]:
-    """Run madke in a terminal: wait for each text, type the other. Returns all output and the exit status."""
-    ours, theirs = pty.openpty()
-    program = subprocess.Popen(
-        [sys.executable, "-m", "madke", *arguments],
-        cwd=folder,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    )
-    os.close(theirs)
-    seen, place, until = "", 0, time.monotonic() + 120
-    for wanted, typed in [*steps, ("", "")]:
-        while (wanted not in seen[place:] if wanted else True) and time.monotonic() < until:
-            if select.select([ours], [], [], 1)[0]:
-                try:
-                    seen += os.read(ours, 65536).decode()
-                except OSError:  # the program has ended
-                    break
-        place = seen.index(wanted, place) + len(wanted)
-        if typed:
-            os.write(ours, typed.encode())
-    os.close(ours)
-    return seen.replace("\r\n", "\n"), program.wait(10)
-
-
 @pytest.mark.slow
 def test_a_person_leaves_with_ctrl_d_and_comes_back(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_text(QUESTIONS, encoding="utf-8")
     (tmp_path / "peer.yaml").write_text(PEER, encoding="utf-8")
     command = "run q.csv --sources none --model scripted/peer.yaml --cast debater-2=human --set rounds=1 --out run"
-    steps = [(ASK_REPLY, "Seen.\nThe answer is [Angara].\n\n"), (ASK_REPLY, "\x04")]
-    seen, status = at_terminal(command.split(), steps, tmp_path)
+    seen, status = typed_at_terminal("Seen.\nThe answer is [Angara].\n\n\x04", *command.split(), cwd=tmp_path)
     assert status == 130
-    assert "interrupted after 1 of 2 questions; the same command resumes" in " ".join(seen.split())
-    seen, status = at_terminal(command.split(), [(ASK_REPLY, "The answer is [Baikal].\n\n")], tmp_path)
+    assert "interrupted after 1 of 2 questions; the same command resumes" in " ".join(seen)
+    seen, status = typed_at_terminal("The answer is [Baikal].\n\n", *command.split(), cwd=tmp_path)
     assert status == 0
-    assert "Which river" not in seen
+    assert "Which river" not in " ".join(seen)
     first = json.loads((tmp_path / "run" / "transcripts.jsonl").read_text(encoding="utf-8").splitlines()[0])
     stance = first["rounds"][0]["turns"][1]["stance"]
     assert (stance["text"], stance["answer"]) == ("Seen.\nThe answer is [Angara].", "Angara")
