@@ -12,13 +12,13 @@ import json
 import logging
 import re
 import zlib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from io import SEEK_END
-from itertools import count, groupby, islice, takewhile
-from operator import attrgetter
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 from xml.etree.ElementTree import ParseError
@@ -54,37 +54,6 @@ class RawPage(NamedTuple):
     """0 for articles."""
     redirect: bool
     """Whether the dump marks it as a redirect; old dumps have no such marks."""
-
-
-class RawPassage(NamedTuple):
-    """A passage without its id, which depends on all passages before it."""
-
-    title: str
-    text: str
-    page_id: str
-    revision: str
-
-
-class Batch(NamedTuple):
-    """Pages that one worker processes together; their passages go to one shard."""
-
-    shard: int
-    words: int
-    hidden: frozenset[str]
-    """See :func:`madke.retrieval.wikitext.strip_markup`."""
-    pages: tuple[RawPage, ...]
-    seen: CorpusCounts
-    """Counts of skipped pages between the previous batch and the end of this one."""
-
-
-class BatchResult(NamedTuple):
-    """The result of a batch."""
-
-    shard: int
-    passages: list[RawPassage]
-    counts: CorpusCounts
-    unparsable: list[str]
-    """Title and error of each page that could not be parsed."""
 
 
 _BATCH_CHARACTERS = 1_000_000
@@ -152,79 +121,75 @@ def _build(
 ) -> PassagesManifest:
     """Add the missing shards to the finished ones."""
 
-    def counts() -> CorpusCounts:
-        return sum((shard.counts for shard in shards), CorpusCounts())
-
-    def save(*, finished: bool) -> PassagesManifest:
+    def saved(name: str, other: str) -> PassagesManifest:
         """Write the manifest; the finished one replaces the unfinished one."""
         manifest = PassagesManifest(settings=settings, shards=tuple(shards), versions=versions())
-        name, other = (FINISHED, UNFINISHED) if finished else (UNFINISHED, FINISHED)
         write_file(out / name, manifest.model_dump_json(indent=2).encode() + b"\n")
         (out / other).unlink(missing_ok=True)
         return manifest
 
-    save(finished=False)
+    done = saved(UNFINISHED, FINISHED).counts
     names = {shard_name(number) for number in range(len(shards) + 1)} | {FINISHED, UNFINISHED}
     for left in unfinished_parts(out, names):
         left.unlink()
-    batches = _batches(sources, settings.words, done=counts().pages, finished=len(shards))
-    for number, made in groupby(workers.map(make_passages, batches), key=attrgetter("shard")):
-        done, own, path = counts(), CorpusCounts(), out / shard_name(number)
+    hidden = HIDDEN.union(*map(_silent_namespaces, sources))
+    batches = workers.map(partial(_make_passages, settings.words, hidden), _batches(sources, skip=done.pages))
+    for batch in batches:
+        own, path = CorpusCounts(), out / shard_name(len(shards))
         # No name and no time in the gzip header: equal passages give equal bytes.
         with atomic_write(path) as file, gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as lines:
-            for batch in made:
-                for id_, passage in enumerate(batch.passages, start=done.passages + own.passages + 1):
-                    fields = {"id": str(id_)} | passage._asdict()
-                    lines.write(json.dumps(fields, ensure_ascii=False).encode() + b"\n")
-                own += batch.counts
-                for complaint in batch.unparsable:
+            for passages, counts, unparsable in chain([batch], islice(batches, _SHARD_BATCHES - 1)):
+                for id_, passage in enumerate(passages, start=done.passages + own.passages + 1):
+                    lines.write(json.dumps({"id": str(id_)} | passage, ensure_ascii=False).encode() + b"\n")
+                own += counts
+                for complaint in unparsable:
                     _log.warning("skipped, cannot be parsed: %s", complaint)
                 progress(done + own)
-        shards.append(Shard(number=number, sha256=fingerprint(path), counts=own))
-        save(finished=False)
-    if not counts().passages:
+        shards.append(Shard(number=len(shards), sha256=fingerprint(path), counts=own))
+        done = saved(UNFINISHED, FINISHED).counts
+    if not done.passages:
         while shards:
             (out / shard_name(shards.pop().number)).unlink()
         raise UserError("this source has no passages", file=sources[0])
-    return save(finished=True)
+    return saved(FINISHED, UNFINISHED)
 
 
-def _batches(sources: Sequence[Path], words: int, *, done: int, finished: int) -> Iterator[Batch]:
-    """Batches of raw pages, without the ``done`` pages of ``finished`` shards."""
-    pages, hidden = _pages(sources), HIDDEN.union(*map(_silent_namespaces, sources))
-    deque(islice(pages, done), maxlen=0)
-    for number in count():
-        raw: list[RawPage] = []
-        seen: Counter[str] = Counter()
-        characters = 0
-        for page in pages:
-            if isinstance(page, str):
-                seen.update(("pages", page))
-                continue
-            raw.append(page)
-            characters += len(page.text)
-            if characters >= _BATCH_CHARACTERS:
-                break
-        if not raw and not seen:
-            return
-        yield Batch(finished + number // _SHARD_BATCHES, words, hidden, tuple(raw), CorpusCounts(**seen))
+_Page = RawPage | Literal["redirect", "other_namespace"]
+"""A page, or why it is skipped."""
 
 
-def make_passages(batch: Batch) -> BatchResult:
-    """Make the passages of a batch, in order; ``words`` words each (100 in Karpukhin et al. 2020, section 4.1).
+def _batches(sources: Sequence[Path], *, skip: int) -> Iterator[list[_Page]]:
+    """The pages of dumps after the first ``skip``, in the lists that a worker processes at once."""
+    batch: list[_Page] = []
+    characters = 0
+    for page in islice(chain.from_iterable(map(read_dump, sources)), skip, None):
+        batch.append("other_namespace" if page.namespace != 0 else "redirect" if page.redirect else page)
+        characters += len(page.text) if page is batch[-1] else 0
+        if characters >= _BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
 
-    The last one of a page may be shorter. A page that cannot be parsed is reported and skipped.
+
+def _make_passages(
+    size: int, hidden: frozenset[str], pages: Sequence[_Page]
+) -> tuple[list[dict[str, str]], CorpusCounts, list[str]]:
+    """Make the passages of a batch, in order; ``size`` words each (100 in Karpukhin et al. 2020, section 4.1).
+
+    The last one of a page may be shorter. They have no ids, which depend on all passages before them. A page that
+    cannot be parsed is skipped, and its title and error are returned last.
     """
-    passages: list[RawPassage] = []
-    counts: Counter[str] = Counter(pages=len(batch.pages))
+    passages: list[dict[str, str]] = []
+    counts: Counter[str] = Counter(pages=len(pages))
     unparsable = []
-    for page in batch.pages:
-        kind = page_kind(page.title, page.text)
-        if kind != "article":
+    for page in pages:
+        kind = page if isinstance(page, str) else page_kind(page.title, page.text)
+        if isinstance(page, str) or kind != "article":
             counts[f"{kind}s"] += 1
             continue
         try:
-            words = plain_text(page.text, hidden=batch.hidden).split()
+            words = plain_text(page.text, hidden=hidden).split()
         except ImportError as error:  # on a node of a cluster
             raise UserError(f"a worker lacks {error.name}: {install('wiki')} on its node") from error
         except Exception as error:  # noqa: BLE001 - one page of millions may raise anything in a parser
@@ -232,10 +197,11 @@ def make_passages(batch: Batch) -> BatchResult:
             unparsable.append(f"{page.title}: {type(error).__name__}: {error}")
             continue
         counts["articles" if words else "empty"] += 1
-        texts = [" ".join(words[start : start + batch.words]) for start in range(0, len(words), batch.words)]
-        passages += [RawPassage(page.title, text, page.page_id, page.revision) for text in texts]
+        for start in range(0, len(words), size):
+            text = " ".join(words[start : start + size])
+            passages.append({"title": page.title, "text": text, "page_id": page.page_id, "revision": page.revision})
     counts["passages"] = len(passages)
-    return BatchResult(batch.shard, passages, batch.seen + CorpusCounts(**counts), unparsable)
+    return passages, CorpusCounts(**counts), unparsable
 
 
 _REDIRECT = re.compile(
@@ -275,18 +241,6 @@ _SILENT_NAMESPACES = (-2, 6, 14)
 """Media, File and Category (MediaWiki's fixed numbers): their links show no text."""
 _FORGET_AFTER = 1_000
 """Number of pages after which the parser's finished elements are removed from memory."""
-
-
-def _pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
-    """The pages of dumps; for a skipped page, its field of Counts."""
-    for source in sources:
-        for page in read_dump(source):
-            if page.namespace != 0:
-                yield "other_namespaces"
-            elif page.redirect:
-                yield "redirects"
-            else:
-                yield page
 
 
 def _described(sources: Sequence[Path]) -> tuple[SourceFile, ...]:
