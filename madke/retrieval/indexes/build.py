@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -45,10 +45,6 @@ SHARD_ROWS = 10_000
 _SHOWN = 10
 _VECTORS = "vectors"
 _FAISS = "faiss"
-
-_Settings = Bm25Settings | DenseSettings
-_Fill = Callable[[_Settings, PassageStore, Path, CorpusInfo], None]
-"""Builds the index of a store in a folder."""
 
 
 def build_index(
@@ -106,80 +102,63 @@ def build_index(
     if stray := sorted(given - {"k1", "b"} if kind == "bm25" else given & {"k1", "b"}):
         other = "dense" if kind == "bm25" else "bm25"
         raise UserError(f"--{stray[0].replace('_', '-')} requires --kind {other}")
-    corpus, out = Path(corpus), Path(out)
+    corpus, out = Path(corpus), Path(out).absolute()
     if kind == "bm25":
-        settings = Bm25Settings(k1=0.9 if k1 is None else k1, b=0.4 if b is None else b)
         start_jvm()
-        return _build(
-            corpus,
-            out,
-            lambda count: settings,
-            lambda settings, store, index, source: index_passages(store, index / LUCENE, progress),
-            progress,
-        )
-    if encoder is None or isinstance(encoder, str):
+    elif encoder is None or isinstance(encoder, str):
         encoding = Encoding(
             query_prefix=query_prefix, passage_prefix=passage_prefix, pooling=pooling, normalize=normalize
         )
         encoder = load_encoder(encoder or "minilm", dtype=dtype or "float32", encoding=encoding)
-    used = encoder
 
-    def dense_settings(count: int) -> DenseSettings:
+    def settings_of(count: int) -> Bm25Settings | DenseSettings:
+        """The settings of an index of ``count`` passages."""
+        if encoder is None or isinstance(encoder, str):
+            return Bm25Settings(k1=0.9 if k1 is None else k1, b=0.4 if b is None else b)
         own = {} if file_mb is None else {"file_mb": file_mb}
         return DenseSettings(
-            encoder=used.name,
-            dtype=used.dtype,
-            dimension=used.dimension,
-            similarity=used.similarity,
+            encoder=encoder.name,
+            dtype=encoder.dtype,
+            dimension=encoder.dimension,
+            similarity=encoder.similarity,
             shard_rows=shard_rows or SHARD_ROWS,
-            revision=used.revision,
+            revision=encoder.revision,
             batching=BATCHING,
-            **dense.faiss_settings(faiss or "flat", count, used.dimension) | own,
-            **asdict(getattr(used, "encoding", AS_STORED)),
+            **dense.faiss_settings(faiss or "flat", count, encoder.dimension) | own,
+            **asdict(getattr(encoder, "encoding", AS_STORED)),
         )
 
-    with nullcontext(workers) if workers else open_workers(engine, gpus=True) as opened:
-
-        def fill(settings: _Settings, store: PassageStore, index: Path, source: CorpusInfo) -> None:
-            assert isinstance(settings, DenseSettings)
-            shards = dense.encode_shards(
-                store,
-                used,
-                settings,
-                corpus=source.identity,
-                folder=index.parent / _VECTORS,
-                workers=opened,
-                progress=progress,
-            )
-            files = dense.write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.identity)
-            (index / _FAISS).mkdir()
-            for file in files:
-                file.rename(index / _FAISS / file.name)
-
-        return _build(corpus, out, dense_settings, fill, progress)
-
-
-def _build(
-    corpus: Path, out: Path, settings_of: Callable[[int], _Settings], fill: _Fill, progress: Progress
-) -> Manifest:
-    """Build an index; ``settings_of`` gives its settings for a number of passages."""
-    out = out.absolute()
     if out.exists() and not out.is_dir():
         raise UserError("found a file, expected a folder for the index", file=out)
     source = describe_corpus(corpus)
     out.parent.mkdir(parents=True, exist_ok=True)
     work = out.with_name(f".{out.name}.building")
-    with dir_lock(work):
+    index = work / "index"
+    opening: AbstractContextManager[Workers | None] = (
+        open_workers(engine, gpus=True) if kind == "dense" and workers is None else nullcontext(workers)
+    )
+    with opening as opened, dir_lock(work):
         try:
             if out.is_dir() and any(out.iterdir()):
                 return _same_index(out, source, settings_of)
             _discard_unfinished(work)
-            index = work / "index"
             index.mkdir()
             store, skipped = _store_passages(corpus, index / PASSAGES_FILE, progress)
             source = source.model_copy(update={"skipped": source.skipped + skipped})
             settings = settings_of(len(store))
-            fill(settings, store, index, source)
+            if isinstance(settings, Bm25Settings):
+                index_passages(store, index / LUCENE, progress)
+            else:
+                assert opened is not None
+                assert not isinstance(encoder, str | None)
+                identity, vectors = source.identity, work / _VECTORS
+                shards = dense.encode_shards(
+                    store, encoder, settings, corpus=identity, folder=vectors, workers=opened, progress=progress
+                )
+                files = dense.write_faiss_files(shards, settings, work / _FAISS, corpus=identity)
+                (index / _FAISS).mkdir()
+                for file in files:
+                    file.rename(index / _FAISS / file.name)
             manifest = Manifest(
                 corpus=source,
                 passages=len(store),
@@ -222,7 +201,7 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> tuple[Passa
     return PassageStore(path), len(skipped)
 
 
-def _same_index(out: Path, source: CorpusInfo, settings_of: Callable[[int], _Settings]) -> Manifest:
+def _same_index(out: Path, source: CorpusInfo, settings_of: Callable[[int], Bm25Settings | DenseSettings]) -> Manifest:
     if not (out / MANIFEST).exists():
         raise UserError("this folder is not empty and holds no index; choose another folder", file=out)
     manifest = read_manifest(out)
