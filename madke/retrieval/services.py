@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 from urllib.parse import quote
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
@@ -26,7 +26,6 @@ from madke.retrieval.web import (
     NoAnswer,
     Request,
     Terms,
-    TryAgain,
     WebResult,
     WebService,
 )
@@ -96,6 +95,9 @@ def _with_keys(texts: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+_PER_SITE = 2
+"""Google usually lists at most two results of one site; so many more are requested if domains are excluded."""
+
 _Value = str | int | float | bool
 
 
@@ -104,7 +106,7 @@ def search_presets() -> dict[str, Any]:
     return read_mapping(asset("indexes", "search_services.yaml"))
 
 
-class HttpOptions(WebService):
+class HttpOptions(WebService, Terms):
     """How to ask a search service over HTTP. A preset sets all but the address; further settings change the preset.
 
     In ``params`` and ``body``, ``{query}`` and ``{k}`` stand for the query and the number of results. In ``headers``
@@ -115,7 +117,6 @@ class HttpOptions(WebService):
     """A name in ``indexes/search_services.yaml``."""
     url: Address
     """The address, without user and query. With a preset, its own path may be left out."""
-    method: Literal["GET", "POST"] = "GET"
     params: dict[str, _Value] = Field(default_factory=dict)
     """The query of the address."""
     body: dict[str, Any] | None = None
@@ -129,11 +130,6 @@ class HttpOptions(WebService):
     """The most results that the service gives; ``{k}`` is at most this."""
     credits: Annotated[int, Field(ge=0)] | JsonPath = 0
     """Price of a reply, or its path in the reply, for the count of spent credits."""
-    concurrency: Annotated[int, Field(ge=1, le=64)] = 8
-    refused: str = ""
-    """Why the service may reject access although it needs no key, for messages."""
-    no_credits: dict[int, str] = Field(default_factory=dict)
-    """Status -> text (lower case) of replies that mean that the quota is used up. An empty text is in every reply."""
 
     @model_validator(mode="before")
     @classmethod
@@ -192,7 +188,7 @@ class HttpOptions(WebService):
     @property
     def terms(self) -> Terms:
         """As configured."""
-        return Terms(self.method, self.concurrency, self.refused, self.no_credits)
+        return self
 
     def parts(self, request: Request) -> dict[str, Any]:
         """With the keys."""
@@ -214,7 +210,8 @@ class HttpOptions(WebService):
 
     def find(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The service's results."""
-        count = min(self.request_size(k), self.max_results or self.request_size(k))
+        wanted = k + (_PER_SITE if self.exclude else 0)
+        count = min(wanted, self.max_results or wanted)
         public = {name: value for name, value in self.params.items() if name not in self._secret_params}
         request = {"params": fill_template(public, query, count), "body": fill_template(self.body, query, count)}
         return self._read(fetch(request))
@@ -315,7 +312,7 @@ class WikipediaOptions(WebService):
             return 0
         code = error.get("code") if isinstance(error, dict) else None
         if isinstance(code, str) and _BUSY.fullmatch(code):
-            raise TryAgain(f"the wiki is busy ({code})")
+            raise NoAnswer(f"the wiki is busy ({code})", retry=True)
         known = isinstance(code, str) and re.fullmatch(r"[\w-]{1,40}", code)
         raise NoAnswer(f"the wiki refuses the request ({code})" if known else "the reply is not of the MediaWiki API")
 

@@ -18,12 +18,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, Field, field_validator
@@ -39,8 +38,6 @@ from madke.core.knowledge import Hits, Passage
 if TYPE_CHECKING:
     import httpx2
 
-_PER_SITE = 2
-"""Google usually lists at most two results of one site."""
 _HOST = re.compile(r"[\w-]+(\.[\w-]+)+", re.ASCII)
 
 
@@ -144,30 +141,26 @@ _MAX_REPLY_BYTES = 5_000_000
 
 
 class NoAnswer(Exception):
-    """A request failed, and a retry cannot help. ``refused``: the service will refuse other requests too."""
+    """A request failed.
 
-    def __init__(self, reason: str, *, refused: bool = False) -> None:
+    ``retry``: another attempt may help, after ``wait`` seconds if the service asked for a wait. ``refused``: the
+    service will refuse other requests too. ``reached``: whether it replied at all.
+    """
+
+    def __init__(self, reason: str, *, retry: bool = False, refused: bool = False, reached: bool = True) -> None:
         super().__init__(reason)
-        self.refused = refused
+        self.retry, self.refused, self.reached = retry, refused, reached
+        self.wait: float | None = None
 
 
-class TryAgain(Exception):
-    """A request failed and may be retried, after ``wait`` seconds if the service asked for a wait."""
-
-    def __init__(self, reason: str, *, wait: float | None = None, reached: bool = True) -> None:
-        super().__init__(reason)
-        self.wait = wait
-        self.reached = reached
-
-
-class Terms(NamedTuple):
+class Terms(BaseModel, frozen=True, extra="forbid"):
     """How a service takes requests, and what its refusals mean."""
 
-    method: str = "GET"
-    concurrency: int = 8
+    method: Literal["GET", "POST"] = "GET"
+    concurrency: Annotated[int, Field(ge=1, le=64)] = 8
     refused: str = ""
-    """Why it may reject access although it needs no key, for messages."""
-    no_credits: Mapping[int, str] = MappingProxyType({})
+    """Why the service may reject access although it needs no key, for messages."""
+    no_credits: dict[int, str] = Field(default_factory=dict)
     """Status -> text (lower case) of replies that mean that the quota is used up. An empty text is in every reply."""
 
 
@@ -217,15 +210,11 @@ class WebService(BaseModel, frozen=True, extra="forbid"):
 
     @abstractmethod
     def check(self, reply: Any, request: Request) -> int:
-        """The price of a reply, in credits. NoAnswer or TryAgain for a reply of another form."""
+        """The price of a reply, in credits. NoAnswer for a reply of another form."""
 
     @abstractmethod
     def find(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The results for a query, best first; it may fetch several replies."""
-
-    def request_size(self, k: int) -> int:
-        """Results to request for ``k`` passages: some more if domains are excluded."""
-        return k + (_PER_SITE if self.exclude else 0)
 
     def allows(self, link: str) -> bool:
         """Whether a text with this link may be used; if domains are excluded, it needs a valid link."""
@@ -252,7 +241,7 @@ def _host(link: str) -> str | None:
 
 
 def _send(client: httpx2.Client, service: WebService, request: Request) -> tuple[Any, int]:
-    """Send a request once; the reply as a JSON value, and its price. Raises NoAnswer or TryAgain."""
+    """Send a request once; the reply as a JSON value, and its price. Raises NoAnswer."""
     import httpx2
 
     terms, parts = service.terms, service.parts(request)
@@ -268,24 +257,23 @@ def _send(client: httpx2.Client, service: WebService, request: Request) -> tuple
     except (httpx2.TransportError, RuntimeError) as error:  # RuntimeError: another thread has closed the client
         from madke.models.transport import failure_of
 
-        raise TryAgain(failure_of(error), reached=False) from None
-    if status == 200:
-        value = parse_json(content)
-        try:
+        raise NoAnswer(failure_of(error), retry=True, reached=False) from None
+    try:
+        if status == 200:
+            value = parse_json(content)
             return value, service.check(value, request)
-        except TryAgain as error:
-            raise TryAgain(str(error), wait=wait) from None
-    # In our words, because the body may contain the key.
-    reason = f"HTTP {status}"
-    if status in (401, 403):
-        hint = f" ({terms.refused})" if terms.refused else ""
-        raise NoAnswer(f"{reason}, {' or '.join(service.keys) or 'access'} was rejected{hint}", refused=True)
-    mark = terms.no_credits.get(status)
-    if status == 402 or (mark is not None and mark in content.decode(errors="replace").lower()):
-        raise NoAnswer(f"{reason}, no credits are left", refused=True)
-    if status == 429 or status >= 500:
-        raise TryAgain(reason, wait=wait)
-    raise NoAnswer(reason)
+        # In our words, because the body may contain the key.
+        reason = f"HTTP {status}"
+        if status in (401, 403):
+            hint = f" ({terms.refused})" if terms.refused else ""
+            raise NoAnswer(f"{reason}, {' or '.join(service.keys) or 'access'} was rejected{hint}", refused=True)
+        mark = terms.no_credits.get(status)
+        if status == 402 or (mark is not None and mark in content.decode(errors="replace").lower()):
+            raise NoAnswer(f"{reason}, no credits are left", refused=True)
+        raise NoAnswer(reason, retry=status == 429 or status >= 500)
+    except NoAnswer as error:
+        error.wait = wait
+        raise
 
 
 def _body(reply: httpx2.Response) -> bytes:
@@ -389,20 +377,25 @@ class WebSource:
         self._sleep = sleep
         self._now = now
         self._refusal = ""
+        """Why the service will refuse all further requests."""
+        self._over = threading.Event()
+        """Ends the current search, for the reason ``_why``."""
+        self._why = ""
+        self._reached = False
+        """Whether the service has replied to any request of the current search."""
         self._one_at_a_time = threading.Lock()
-        self._search = _Search()
         self._client: httpx2.Client | None = None
         if self._missing and self._cache.is_empty():
             raise UserError(f"source {name!r} ({service.description}) needs a key; set {self._missing}")
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """At most ``k`` passages for each query, in the service's order."""
-        search = self._search = _Search()
+        self._over, self._why, self._reached = threading.Event(), "", False
         if self._refusal:
-            search.end(self._refusal)
+            self._end(self._refusal)
         pool = ThreadPoolExecutor(self._concurrency)
         try:
-            found = {query: pool.submit(self._find, query, k, search) for query in dict.fromkeys(queries)}
+            found = {query: pool.submit(self._find, query, k) for query in dict.fromkeys(queries)}
             for done in as_completed(found.values()):
                 done.result()
         except BaseException:  # also Ctrl-C: threads that wait for a retry end at once
@@ -424,15 +417,19 @@ class WebSource:
 
     def aclose(self) -> None:
         """End a search that another thread is in, and its connections."""
-        self._search.end("stopped")
+        self._end("stopped")
         if self._client is not None:
             self._client.close()
 
-    def _find(self, query: str, k: int, search: _Search) -> Hits:
+    def _end(self, reason: str) -> None:
+        self._why = self._why or reason
+        self._over.set()
+
+    def _find(self, query: str, k: int) -> Hits:
         times = []
 
         def fetch(request: Request) -> Any:
-            value, retrieved_at = self._fetch(request, search)
+            value, retrieved_at = self._fetch(request)
             times.append(retrieved_at)
             return value
 
@@ -443,7 +440,7 @@ class WebSource:
         oldest = min(times).isoformat(timespec="seconds") if times else None
         return web_hits(results, k, source=self.name, retrieved_at=oldest)
 
-    def _fetch(self, request: Request, search: _Search) -> _Kept:
+    def _fetch(self, request: Request) -> _Kept:
         days = self._service.cache_days
         kept = None if days == 0 else self._cache.read(request)
         if kept is not None and (days is None or (self._now() - kept[1]) / timedelta(days=1) < days):
@@ -453,7 +450,7 @@ class WebSource:
         try:
             if self._missing:
                 raise NoAnswer(f"no usable answer in the cache, and {self._missing} is not set")
-            value, credits = self._ask(request, search)
+            value, credits = self._ask(request)
         except NoAnswer as error:
             if kept is None:
                 raise
@@ -465,49 +462,34 @@ class WebSource:
             self.spent.credits += credits
         return new
 
-    def _ask(self, request: Request, search: _Search) -> tuple[Any, int]:
+    def _ask(self, request: Request) -> tuple[Any, int]:
         """The reply and price of one request, with retries; NoAnswer if there is none."""
-        reason, wait = "", 0.0
-        for sent in range(_ATTEMPTS):
-            if sent:
-                (self._sleep or search.over.wait)(wait)
-            if search.over.is_set():
-                raise NoAnswer(f"not sent{' again' if sent else ''}: {search.why}")
+        wait = 0.0
+        for sent in range(1, _ATTEMPTS + 1):
+            if sent > 1:
+                (self._sleep or self._over.wait)(wait)
+            if self._over.is_set():
+                raise NoAnswer(f"not sent{' again' if sent > 1 else ''}: {self._why}")
             with self._one_at_a_time:
                 self.spent.requests += 1
             try:
                 answer = _send(self._open_client(), self._service, request)
-                search.reached = True
+                self._reached = True
                 return answer
-            except TryAgain as error:
-                search.reached |= error.reached
-                reason = str(error)
-                if (error.wait or 0) > _LONGEST_WAIT:
-                    search.end(reason := f"{reason}, and the server asks to wait {error.wait:.0f} s")
-                    raise NoAnswer(reason) from None
-                own = min(2.0**sent, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
-                wait = own if error.wait is None else error.wait
             except NoAnswer as error:
-                search.reached = True
+                self._reached |= error.reached
+                reason = str(error)
                 if error.refused:
-                    self._refusal = str(error)
-                    search.end(self._refusal)
-                raise
+                    self._refusal = reason
+                    self._end(reason)
+                if not error.retry:
+                    raise
+                if (error.wait or 0) > _LONGEST_WAIT:
+                    self._end(reason := f"{reason}, and the server asks to wait {error.wait:.0f} s")
+                    raise NoAnswer(reason) from None
+                own = min(2.0 ** (sent - 1), _LONGEST_WAIT) * random.uniform(0.5, 1.0)
+                wait = own if error.wait is None else error.wait
         reason = f"{reason} after {_ATTEMPTS} attempts"
-        if not search.reached:
-            search.end(reason)
+        if not self._reached:
+            self._end(reason)
         raise NoAnswer(reason)
-
-
-@dataclass
-class _Search:
-    """State that the threads of one search share."""
-
-    over: threading.Event = field(default_factory=threading.Event)
-    why: str = ""
-    reached: bool = False
-    """Whether the service has replied to any request."""
-
-    def end(self, reason: str) -> None:
-        self.why = self.why or reason
-        self.over.set()
