@@ -130,14 +130,14 @@ def _sources() -> Iterator[tuple[str, Callable[[], str]]]:
 
 def _source(name: str) -> str:
     from madke.core.question import Question
-    from madke.retrieval.named import asks_service, keys_of, open_source, resolve
+    from madke.retrieval.named import open_source, resolve, services_of
     from madke.retrieval.pools.building import retrieve
 
-    spec = resolve(name)
-    if missing := [key for key in keys_of(spec) if not os.environ.get(key, "").strip()]:
+    services = services_of(resolve(name))
+    if missing := [key for service in services for key in service.keys if not os.environ.get(key, "").strip()]:
         return f"not usable: {missing[0]} is not set"
     source = open_source(name)
-    if asks_service(spec):
+    if services:
         return f"{source.description}; not searched, because it asks a service"
     (record,) = retrieve([Question(id="doctor", question=_QUESTION)], [source], 1)
     for reason in record.partial.values():

@@ -32,6 +32,8 @@ from madke.retrieval.services import HttpOptions, WikipediaOptions, search_prese
 from madke.retrieval.source import NamedSource, own_source
 from madke.retrieval.web import SnippetsSource, WebService, WebSource
 
+_log = logging.getLogger(__name__)
+
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B`` with an optional weight."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -117,12 +119,6 @@ class WikipediaSpec(SourceSpec):
     wikipedia: Annotated[WikipediaOptions, _Default] = WikipediaOptions()
 
 
-def service_of(spec: SourceSpec | str) -> WebService | None:
-    """The search service of a specification, which may be elsewhere, slow or cost money; None if it has none."""
-    values = () if isinstance(spec, str) else (value for _, value in spec)
-    return next((value for value in values if isinstance(value, WebService)), None)
-
-
 def open_spec(spec: SourceSpec | str, name: str) -> Source:
     """Open a source under this name; all names and relative paths of the specification are resolved."""
     match spec:
@@ -139,8 +135,7 @@ def open_spec(spec: SourceSpec | str, name: str) -> Source:
             return SampleSource(spec.sample, name=name)
         case PythonSpec():
             return own_source(spec.python, name)
-    service = service_of(spec)
-    assert service is not None
+    (service,) = services_of(spec)
     return WebSource(service, name=name)
 
 
@@ -188,12 +183,11 @@ else:
 HybridSpec.model_rebuild()
 
 
-def parse_spec(text: str) -> SourceSpec:
-    """Parse a command-line word to a specification.
+def parse_spec(text: str) -> SourceSpec | str:
+    """Parse a command-line word to a specification, or to a name, a folder, a document or ``module:object``.
 
     Forms: ``serper``; a ``.jsonl`` file of results; ``A+B`` or ``0.5*A+B`` (names or folders) for the weighted
-    sum (default weight 1); ``module:object``; otherwise a folder (index or documents). An existing folder with ``+`` or
-    ``:`` in its name is taken as a folder.
+    sum (default weight 1). An existing folder with ``+`` or ``:`` in its name is taken as a folder.
     """
     if text == "serper":
         return _serper()
@@ -206,24 +200,18 @@ def parse_spec(text: str) -> SourceSpec:
         if any(weight for weight, _ in found):
             content["weights"] = [float(weight or 1) for weight, _ in found]
         return validated(content, HybridSpec, file=f"source {text!r}")
-    if is_code(text):
-        return PythonSpec(python=text)
-    return ResultsSpec(results=Path(text)) if text.endswith(".jsonl") else IndexSpec(index=Path(text))
+    return ResultsSpec(results=Path(text)) if text.endswith(".jsonl") and not _is_code(text) else text
 
 
-def is_code(text: str) -> bool:
+def _is_code(text: str) -> bool:
     """Whether a word is ``module:object`` and not the name of an existing file or folder."""
     return bool(_CODE.fullmatch(text)) and not Path(text).exists()
 
 
-def keys_of(spec: SourceSpec | str) -> list[str]:
-    """The environment variables with keys that the source needs. A search with a key may cost money."""
-    return [key for service in map(service_of, parts_of(spec)) if service is not None for key in service.keys]
-
-
-def asks_service(spec: SourceSpec) -> bool:
-    """Whether a search asks a service, which may be elsewhere, slow or cost money."""
-    return any(map(service_of, parts_of(spec)))
+def services_of(spec: SourceSpec | str) -> list[WebService]:
+    """The search services that the source asks, which may be elsewhere or slow; with a key they may cost money."""
+    values = (value for part in parts_of(spec) if isinstance(part, SourceSpec) for _, value in part)
+    return [value for value in values if isinstance(value, WebService)]
 
 
 def parts_of(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
@@ -276,19 +264,6 @@ def read_sources(path: Path, *, named: bool = False) -> dict[str, SourceEntry]:
         entries[name] = SourceEntry(spec=spec, file=path, line=line)
     return entries
 
-
-def add_source(path: Path, name: str, spec: SourceSpec) -> None:
-    """Add a source to a file, or replace the one of the same name; concurrent calls wait for each other."""
-    import yaml
-
-    with dir_lock(path.parent):
-        entries = {name: entry.spec for name, entry in read_sources(path).items()} if path.exists() else {}
-        entries[name] = spec
-        content = {name: entry.model_dump(mode="json", exclude_none=True) for name, entry in entries.items()}
-        write_file(path, yaml.safe_dump(content, allow_unicode=True, sort_keys=False).encode())
-
-
-_log = logging.getLogger(__name__)
 
 _FILE = "sources.yaml"
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
@@ -349,12 +324,9 @@ def parse_sources(text: str | None, default: Sequence[str]) -> dict[str, str | N
 
 def _is_path(word: str) -> bool:
     """Whether a word without ``NAME=`` is a folder or file; one named like a source needs ``./``."""
-    return _looks_like_path(word) or (word != "" and at_home(Path(word)).exists() and word not in known_sources())
-
-
-def _looks_like_path(word: str) -> bool:
-    """Whether a word can only be a path: it has a slash, or the ending of a document."""
-    return "/" in word or word in (".", "..") or (is_document(word) and word not in known_sources())
+    if "/" in word or word in (".", ".."):
+        return True
+    return word != "" and (is_document(word) or at_home(Path(word)).exists()) and word not in known_sources()
 
 
 def _name_of(path: str) -> str:
@@ -382,10 +354,19 @@ def is_sample(name: str, spec: str | None) -> bool:
     return all(isinstance(part, SampleSpec) or part == _snippets() for part in parts)
 
 
-def register(name: str, spec: IndexSpec) -> Path:
-    """Name an index for this user, in every working folder; returns the file that now lists it."""
+def register(name: str, spec: SourceSpec) -> Path:
+    """Name an index for this user, in every working folder; returns the file that now lists it.
+
+    A source of the same name is replaced. Concurrent calls wait for each other.
+    """
+    import yaml
+
     file = cache_dir() / _FILE
-    add_source(file, name, spec.under(Path.cwd()))
+    with dir_lock(file.parent):
+        entries = {name: entry.spec for name, entry in read_sources(file).items()} if file.exists() else {}
+        entries[name] = spec.under(Path.cwd())
+        content = {name: entry.model_dump(mode="json", exclude_none=True) for name, entry in entries.items()}
+        write_file(file, yaml.safe_dump(content, allow_unicode=True, sort_keys=False).encode())
     return file
 
 
@@ -419,11 +400,8 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
     file, or fetched), then as a folder, then as a built-in name.
     """
     declared = _declared()
-    if spec:
-        found = parse_spec(spec)
-        return _resolved(spec if isinstance(found, IndexSpec) else found, None, (), declared)
-    if name in declared:
-        return _resolved(name, None, (), declared)
+    if spec or name in declared:
+        return _resolved(parse_spec(spec) if spec else name, None, (), declared)
     if name in BUILT_IN_SOURCES:
         return BUILT_IN_SOURCES[name]()
     remedy = f"define it with {name}=SPEC or an entry in {_FILE}"
@@ -450,7 +428,7 @@ def _resolved(
         return spec.model_copy(update={"hybrid": parts})
     if not isinstance(spec, str):
         return spec.under(folder)
-    if is_code(spec):
+    if _is_code(spec):
         return PythonSpec(python=spec)
     if own := declared.get(spec):
         if spec in above:

@@ -7,7 +7,7 @@ from pathlib import Path
 from madke._util.assets import asset
 from madke.models.endpoint import read_models
 from madke.models.prices import price_of, read_prices
-from madke.retrieval.named import HttpSpec, keys_of, read_sources
+from madke.retrieval.named import HttpSpec, read_sources, services_of
 
 
 def example(name: str) -> Path:
@@ -37,5 +37,5 @@ def test_search_services() -> None:
     news = entries["news"].spec
     assert isinstance(news, HttpSpec)
     assert news.http.url == "http://localhost:9200/news/_search"
-    assert keys_of(news) == ["NEWS_API_KEY"]
-    assert keys_of(entries["tavily"].spec) == ["TAVILY_API_KEY"]
+    assert news.http.keys == ["NEWS_API_KEY"]
+    assert [service.keys for service in services_of(entries["tavily"].spec)] == [["TAVILY_API_KEY"]]

@@ -192,9 +192,7 @@ Open = Callable[..., WebSource]
 
 def service_of(case: Case, settings: dict[str, Any]) -> WebService:
     kind = "wikipedia" if case is CASES["wikipedia"] else "http"
-    spec = spec_from_yaml({kind: settings}, file="f")
-    service = named.service_of(spec)
-    assert service is not None
+    (service,) = named.services_of(spec_from_yaml({kind: settings}, file="f"))
     return service
 
 

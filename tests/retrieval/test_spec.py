@@ -14,9 +14,9 @@ from madke.retrieval.named import (
     ResultsSpec,
     SourceSpec,
     WikipediaSpec,
-    add_source,
     parse_spec,
     read_sources,
+    register,
     spec_from_yaml,
 )
 
@@ -24,7 +24,7 @@ from madke.retrieval.named import (
 @pytest.mark.parametrize(
     ("text", "spec"),
     [
-        ("my/index", IndexSpec(index=Path("my/index"))),
+        ("my/index", "my/index"),
         ("web.jsonl", ResultsSpec(results=Path("web.jsonl"))),
         ("a+b", HybridSpec(hybrid=("a", "b"), fusion="weighted")),
         (" a + ~/b +c", HybridSpec(hybrid=("a", "~/b", "c"))),
@@ -32,7 +32,7 @@ from madke.retrieval.named import (
         ("a + .5 * b+ 2*c", HybridSpec(hybrid=("a", "b", "c"), fusion="weighted", weights=(1, 0.5, 2))),
     ],
 )
-def test_a_word_of_the_command_line_is_a_specification(text: str, spec: SourceSpec) -> None:
+def test_a_word_of_the_command_line_is_a_specification(text: str, spec: SourceSpec | str) -> None:
     assert parse_spec(text) == spec
 
 
@@ -109,13 +109,15 @@ def test_a_broken_file_is_named_with_its_line(text: str, message: str, tmp_path:
         read_sources(tmp_path / "sources.yaml")
 
 
-def test_a_source_is_added_beside_the_others_or_in_place_of_one(tmp_path: Path) -> None:
-    file = tmp_path / "sources.yaml"
+def test_a_source_is_registered_beside_the_others_or_in_place_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MADKE_CACHE", str(tmp_path))
     kept = HybridSpec(hybrid=("a", IndexSpec(index=Path("/b"))), fusion="weighted", weights=(1, 0.5))
 
-    add_source(file, "mix", kept)
-    add_source(file, "wiki", IndexSpec(index=Path("/old")))
-    add_source(file, "wiki", IndexSpec(index=Path("/new"), encoder="minilm"))
+    register("mix", kept)
+    register("wiki", IndexSpec(index=Path("/old")))
+    file = register("wiki", IndexSpec(index=Path("/new"), encoder="minilm"))
 
     found = {name: entry.spec for name, entry in read_sources(file).items()}
     assert found == {"mix": kept, "wiki": IndexSpec(index=Path("/new"), encoder="minilm")}
