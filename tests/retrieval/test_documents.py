@@ -77,7 +77,7 @@ def test_a_sheet_is_read_row_by_row_and_a_talk_slide_by_slide(tmp_path: Path) ->
 def test_a_file_whose_reader_is_missing_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("madke.retrieval.documents.reading.find_spec", lambda name: None)
     (tmp_path / "a.pptx").write_bytes(b"")
-    (found,) = files_in(tmp_path)
+    ((_, found),) = files_in(tmp_path)
     assert found.problem.startswith("needs pptx: pip install")
 
 

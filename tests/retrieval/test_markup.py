@@ -1,6 +1,6 @@
 """Markdown and HTML are divided at headings."""
 
-from madke.retrieval.documents.markup import sections
+from madke.retrieval.documents.reading import sections
 
 HTML = """<!DOCTYPE html><html><head><title>Book of
  Lakes</title><style>p {}</style></head><body><nav>Contents</nav><h1>Book of Lakes</h1><p>Before <b>all</b>.</p>
@@ -28,7 +28,7 @@ See [the site](https://x.example) & <script>no()</script> `code`.
 
 
 def found(form: str, content: str) -> list[tuple[str, str]]:
-    return [(section.heading, " ".join(section.text.split())) for section in sections(form, content)]
+    return [(heading, " ".join(text.split())) for heading, text in sections(form, content)]
 
 
 def test_html_is_divided_at_headings_and_loses_what_is_no_prose() -> None:

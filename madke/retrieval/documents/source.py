@@ -1,23 +1,22 @@
 """Folders of documents as sources: ranked by BM25, and by vectors where an encoder is installed.
 
 The cache has a folder for each folder of documents, with a file of passages and one of vectors for each document, by
-its name and content. A document whose size and time are unchanged is not opened; one with other times and the same
-content is not parsed. Each file is written at once, so an interrupted refresh continues where it stopped. A source
+its name. A document whose size and time are unchanged is not opened; one with other times and the same content is not
+parsed. Each file is written at once, so an interrupted refresh continues where it stopped. A source
 holds all passages in memory and is not affected by a refresh of another process.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -36,41 +35,30 @@ _log = logging.getLogger(__name__)
 
 READING_RULES = 3
 """Version of the rules of reading, which is a part of fingerprints."""
-_FILES = "files.json"
-"""Name of a document -> its size, time and SHA-256 when it was read."""
 _ENCODED_AT_ONCE = 512
 """Passages; those of one document are encoded together."""
 
 
-class FoundFile(NamedTuple):
-    """A file of the folder."""
+class _Document(BaseModel, frozen=True):
+    """A file of the folder, and what the cache holds of it."""
 
-    path: Path
     name: str
     """Relative to the folder, with ``/``; printable."""
     problem: str = ""
-    """Why it is not read; empty for a document."""
+    """Why it has no passages."""
     size: int = 0
     mtime_ns: int = 0
-
-
-class _Document(BaseModel, frozen=True):
-    """What the cache holds of a document."""
-
-    name: str
-    content: str
+    content: str = ""
     """SHA-256 of the file."""
-    problem: str = ""
-    """Why it has no passages."""
     pages: int = 0
     note: str = ""
-    passages: tuple[tuple[str, str], ...] = ()
+    passages: list[tuple[str, str]] = []
 
     def path(self, cache: Path) -> Path:
-        return cache / f"{sha256(f'{self.content} {self.name}'.encode()).hexdigest()}.json"
+        return cache / f"{sha256(self.name.encode()).hexdigest()}.json"
 
     def cached(self, cache: Path) -> _Document | None:
-        """What the cache holds under this name and content."""
+        """What the cache holds under this name."""
         try:
             return _Document.model_validate_json(self.path(cache).read_bytes())
         except (OSError, ValueError):
@@ -97,12 +85,10 @@ class DocumentSource:
         self._vectors: Any = None
         cache = cache_dir("documents") / f"{sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}-files"
         with dir_lock(cache):
-            found = list(files_in(folder))
-            documents = _refreshed(folder, [file for file in found if not file.problem], cache)
-            left_out = {file.name: file.problem for file in found if file.problem}
-            left_out |= {each.name: each.problem or each.note for each in documents if each.problem or each.note}
-            for file, reason in sorted(left_out.items()):
-                _log.warning("%s: left out %s: %s", name, file, reason)
+            documents = _refreshed(folder, cache)
+            for document in documents:
+                if reason := document.problem or document.note:
+                    _log.warning("%s: left out %s: %s", name, document.name, reason)
             documents = [document for document in documents if document.passages]
             if not documents:
                 expected = f"expected {DOCUMENT_TYPES} files with text, or an index"
@@ -150,46 +136,41 @@ def _name(encoder: Encoder) -> str:
     return f"{encoder.name} {encoder.revision} {encoder.dtype}"
 
 
-def _refreshed(folder: Path, files: Sequence[FoundFile], cache: Path) -> list[_Document]:
-    """The documents of these files, in order of their names; reads new and changed ones, and forgets those gone."""
-    known: dict[str, list[Any]] = {}
-    with suppress(OSError, ValueError):
-        known = json.loads((cache / _FILES).read_bytes())
+def _refreshed(folder: Path, cache: Path) -> list[_Document]:
+    """The documents of a folder by name; reads new and changed ones, and forgets those gone."""
     documents: dict[str, _Document] = {}
-    changed: list[FoundFile] = []
-    for file in files:
-        size, mtime_ns, content = known.get(file.name, (0, 0, ""))
-        unchanged = (size, mtime_ns) == (file.size, file.mtime_ns)
-        if unchanged and (cached := _Document(name=file.name, content=content).cached(cache)):
-            documents[file.name] = cached
+    changed: list[tuple[Path, _Document, _Document | None]] = []
+    for path, found in files_in(folder):
+        cached = found if found.problem else found.cached(cache)
+        if cached and (cached.size, cached.mtime_ns) == (found.size, found.mtime_ns):
+            documents[found.name] = cached
         else:
-            changed.append(file)
+            changed.append((path, found, cached))
     if changed:
-        _log.warning("reading %d new or changed of %d documents in %s", len(changed), len(files), folder)
+        count = len(changed) + sum(not each.problem for each in documents.values())
+        _log.warning("reading %d new or changed of %d documents in %s", len(changed), count, folder)
     with closing(BoundedReader()) as reader:
-        for file in changed:
+        for path, found, cached in changed:
             try:
-                document = _Document(name=file.name, content=fingerprint(file.path))
+                new = found.model_copy(update={"content": fingerprint(path)})
             except UserError as error:  # the next refresh tries again, also if only its permissions change
-                problem = str(error).removeprefix(f"{file.path}: ")
-                documents[file.name] = _Document(name=file.name, content="", problem=problem)
+                problem = str(error).removeprefix(f"{path}: ")
+                documents[found.name] = found.model_copy(update={"problem": problem})
                 continue
-            cached = document.cached(cache)
-            if cached is None or cached.problem:
+            if cached and cached.content == new.content and not cached.problem:
+                new = cached.model_copy(update={"size": new.size, "mtime_ns": new.mtime_ns})
+            else:
+                for vectors in cache.glob(f"{new.path(cache).stem}.*.npy"):
+                    vectors.unlink()
                 try:
-                    found = reader.read(file.path, file.name)
-                    read = {"pages": found.pages, "note": found.note, "passages": tuple(found.passages)}
+                    new = new.model_copy(update=reader.read(path, new.name)._asdict())
                 except Unreadable as error:
-                    read = {"problem": str(error)}
-                cached = document.model_copy(update=read)
-                write_file(cached.path(cache), cached.model_dump_json().encode())
-            documents[file.name] = cached
-            known[file.name] = [file.size, file.mtime_ns, document.content]
-    kept = {name: known[name] for name in documents if name in known}
-    write_file(cache / _FILES, json.dumps(kept).encode())
-    paths = {document.path(cache).stem for document in documents.values()}
+                    new = new.model_copy(update={"problem": str(error)})
+            write_file(new.path(cache), new.model_dump_json().encode())
+            documents[new.name] = new
+    known = {document.path(cache).stem for document in documents.values()}
     for path in cache.glob("*.*"):
-        if path.name != _FILES and path.is_file() and path.name.partition(".")[0] not in paths:
+        if path.is_file() and path.name.partition(".")[0] not in known:
             path.unlink()
     return [documents[name] for name in sorted(documents)]
 
@@ -204,30 +185,23 @@ def _vectors(folder: Path, documents: Sequence[_Document], encoder: Encoder, cac
         titles, texts = zip(*(passage for document in missing for passage in document.passages), strict=True)
         takes = f", {time_estimate(encoder, titles, texts, len(texts))}" if len(texts) > LONG_ENCODING else ""
         _log.warning("encoding %d passages of %s, once%s; an interruption loses little", len(texts), folder, takes)
-    for chunk in _chunks(missing):
-        titles, texts = zip(*(passage for document in chunk for passage in document.passages), strict=True)
+    chunk: list[_Document] = []
+    for document in missing:
+        chunk.append(document)
+        titles, texts = zip(*(passage for each in chunk for passage in each.passages), strict=True)
+        if len(texts) < _ENCODED_AT_ONCE and document is not missing[-1]:
+            continue
         vectors = encoder.encode_passages(titles, texts).astype(np.float16)
-        ends = np.cumsum([len(document.passages) for document in chunk])
-        for document, part in zip(chunk, np.split(vectors, ends[:-1]), strict=True):
-            with atomic_write(document.path(cache).with_suffix(suffix)) as file:
+        ends = np.cumsum([len(each.passages) for each in chunk])
+        for each, part in zip(chunk, np.split(vectors, ends[:-1]), strict=True):
+            with atomic_write(each.path(cache).with_suffix(suffix)) as file:
                 np.save(file, part)
+        chunk = []
     parts = [np.load(document.path(cache).with_suffix(suffix)) for document in documents]
     return np.concatenate(parts).astype(np.float32)
 
 
-def _chunks(documents: Iterable[_Document]) -> Iterator[list[_Document]]:
-    """Documents with together at least so many passages as are encoded at once."""
-    chunk: list[_Document] = []
-    for document in documents:
-        chunk.append(document)
-        if sum(len(each.passages) for each in chunk) >= _ENCODED_AT_ONCE:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
-
-
-def files_in(folder: Path) -> Iterator[FoundFile]:
+def files_in(folder: Path) -> Iterator[tuple[Path, _Document]]:
     """Every file below a folder, sorted by name; or the one file that the user named, also through a link.
 
     Hidden files and folders (``.git``) and the lock files of office programs (``~$report.docx``) are passed over.
@@ -246,16 +220,15 @@ def files_in(folder: Path) -> Iterator[FoundFile]:
             with suppress(FileNotFoundError):  # a temporary file of another program
                 yield _found(path, _name_in(path, folder), path.lstat())
     for error in closed:
-        yield FoundFile(
-            Path(error.filename), _name_in(Path(error.filename), folder), f"cannot be read: {error.strerror}"
-        )
+        path = Path(error.filename)
+        yield path, _Document(name=_name_in(path, folder), problem=f"cannot be read: {error.strerror}")
 
 
 def _name_in(path: Path, folder: Path) -> str:
     return os.fsencode(path.relative_to(folder).as_posix()).decode(errors="replace")
 
 
-def _found(path: Path, name: str, status: os.stat_result) -> FoundFile:
+def _found(path: Path, name: str, status: os.stat_result) -> tuple[Path, _Document]:
     if stat.S_ISLNK(status.st_mode):
         problem = "a symbolic link"
     elif not stat.S_ISREG(status.st_mode):
@@ -264,4 +237,4 @@ def _found(path: Path, name: str, status: os.stat_result) -> FoundFile:
         problem = f"unknown type {path.suffix or 'without an ending'}"
     else:
         problem = missing_reader(path.name)
-    return FoundFile(path, name, problem, status.st_size, status.st_mtime_ns)
+    return path, _Document(name=name, problem=problem, size=status.st_size, mtime_ns=status.st_mtime_ns)
