@@ -155,8 +155,8 @@ def text_form(name: str) -> str | None:
 def sections(form: str, content: str) -> list[tuple[str, str]]:
     """Heading and text of each section in order; the heading is empty before the first one.
 
-    ``form`` is ``text``, ``markdown`` or ``html``. Plain text is one section. Markdown and HTML are divided at headings of the first three levels. Forms, scripts and
-    navigation are left out. Headings inside of a text end like sentences.
+    ``form`` is ``text``, ``markdown`` or ``html``. Plain text is one section. Markdown and HTML are divided at headings
+    of the first three levels. Forms, scripts and navigation are left out. Headings inside of a text end like sentences.
     """
     if form == "text":
         paragraphs = re.split(r"\n[ \t]*\n", content)
