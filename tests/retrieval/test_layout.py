@@ -1,7 +1,8 @@
-"""PDF pages with columns whose lines were drawn across the page, and tables, which look alike."""
+"""PDF pages with columns, also such whose lines were drawn across the page, and tables, which look alike."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -60,3 +61,27 @@ def test_a_table_is_read_by_rows(tmp_path: Path) -> None:
     rows = [("Lake Baikal in Russia", "Depth of 1642 metres"), ("Lake Geneva in the Alps", "Depth of 310 metres")] * 3
     items = [piece for n, (a, b) in enumerate(rows) for piece in ((60, 780 - 14 * n, a), (320, 780 - 14 * n, b))]
     assert read(tmp_path, items) == (" ".join(f"{a} {b}" for a, b in rows), "")
+
+
+OFFICE = Path(__file__).parent / "office"
+"""PDF files that LibreOffice 7.4 made, justified and hyphenated: two columns of long words, and a table."""
+LONG_WORDS = """international representatives administration considered infrastructure telecommunication extraordinary
+responsibilities nevertheless characteristics hydroelectric installations incomprehensible specialists"""
+
+
+def test_columns_of_an_office_program_are_read_one_after_the_other_and_divided_words_are_joined() -> None:
+    chosen = random.Random(0)
+    prose = [chosen.choice(LONG_WORDS.split()) for _ in range(500)]
+
+    *found, last = read_document(OFFICE / "columns.pdf", "columns.pdf").passages
+
+    # On paper many words are divided, and the text begins a second column in the middle.
+    assert " ".join(text for _, text in found).split() == ["begin", *prose, "finish"]
+    assert {title for title, _ in found} <= {"columns.pdf, p. 1", "columns.pdf, p. 2"}
+    assert last[1] == "Last."
+
+
+def test_a_row_of_a_table_of_an_office_program_stays_together() -> None:
+    assert read_document(OFFICE / "table.pdf", "table.pdf").passages == [
+        ("table.pdf, p. 1", "Depths of lakes Lake Depth Baikal 1,642 m Geneva 310 m")
+    ]

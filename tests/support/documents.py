@@ -1,17 +1,12 @@
-"""Documents of every kind, good and bad: small ones written here, real ones made by LibreOffice."""
+"""Small documents of every kind, good and bad."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import textwrap
 from collections.abc import Mapping, Sequence
 from html import escape
 from io import BytesIO
-from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
-
-import pytest
 
 
 def pdf(pages: Sequence[str | None]) -> bytes:
@@ -144,55 +139,3 @@ def archive(members: Mapping[str, bytes]) -> bytes:
         for name, content in members.items():
             archive.writestr(name, content)
     return whole.getvalue()
-
-
-_OASIS = "urn:oasis:names:tc:opendocument:xmlns"
-_FLAT = f"""<?xml version="1.0" encoding="UTF-8"?>
-<office:document xmlns:office="{_OASIS}:office:1.0" xmlns:style="{_OASIS}:style:1.0" xmlns:text="{_OASIS}:text:1.0"
- xmlns:table="{_OASIS}:table:1.0" xmlns:fo="{_OASIS}:xsl-fo-compatible:1.0"
- xmlns:svg="{_OASIS}:svg-compatible:1.0" office:version="1.3"
- office:mimetype="application/vnd.oasis.opendocument.text">
-<office:font-face-decls><style:font-face style:name="F" svg:font-family="'DejaVu Sans'"/></office:font-face-decls>
-<office:styles><style:default-style style:family="paragraph">
-<style:text-properties style:font-name="F" fo:font-size="11pt"
- fo:language="en" fo:country="US" fo:hyphenate="true" fo:hyphenation-remain-char-count="2"
- fo:hyphenation-push-char-count="2"/></style:default-style></office:styles>
-<office:automatic-styles><style:page-layout style:name="L"><style:page-layout-properties fo:page-width="21cm"
- fo:page-height="29.7cm" fo:margin="2cm"><style:columns fo:column-count="COLUMNS" fo:column-gap="0.5cm"/>
-</style:page-layout-properties></style:page-layout>
-<style:style style:name="P" style:family="paragraph"><style:paragraph-properties fo:text-align="justify"/></style:style>
-<style:style style:name="B" style:family="paragraph"><style:paragraph-properties fo:text-align="justify"
- fo:break-before="page"/></style:style></office:automatic-styles>
-<office:master-styles><style:master-page style:name="Standard" style:page-layout-name="L"/></office:master-styles>
-<office:body><office:text>BODY</office:text></office:body></office:document>"""
-
-
-def flat(body: str, *, columns: int) -> str:
-    """A flat OpenDocument text, for :func:`convert`."""
-    return _FLAT.replace("COLUMNS", str(columns)).replace("BODY", body)
-
-
-def paragraph(text: str, *, new_page: bool = False) -> str:
-    return f'<text:p text:style-name="{"B" if new_page else "P"}">{escape(text)}</text:p>'
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    cells = [[f"<table:table-cell>{paragraph(cell)}</table:table-cell>" for cell in row] for row in rows]
-    lines = "".join(f"<table:table-row>{''.join(row)}</table:table-row>" for row in cells)
-    columns = f'<table:table-column table:number-columns-repeated="{len(rows[0])}"/>'
-    return f'<table:table table:name="T">{columns}{lines}</table:table>'
-
-
-def convert(sources: Mapping[str, str], out: Path) -> None:
-    """Let LibreOffice convert flat texts (name -> content) to PDF files in ``out``; skips the test without it."""
-    office = shutil.which("soffice")
-    if office is None:
-        pytest.skip("LibreOffice is not installed (apt-get install libreoffice-writer)")
-    work = out.parent / "office"
-    work.mkdir(exist_ok=True)
-    files = [work / f"{name}.fodt" for name in sources]
-    for file, content in zip(files, sources.values(), strict=True):
-        file.write_text(content, encoding="utf-8")
-    profile = f"-env:UserInstallation=file://{work}/profile"
-    command = [office, profile, "--headless", "--convert-to", "pdf", "--outdir", str(out), *map(str, files)]
-    subprocess.run(command, check=True, capture_output=True, timeout=240)
