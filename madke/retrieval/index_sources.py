@@ -90,8 +90,7 @@ class Bm25Source:
         self._passage: Callable[[Any], StoredPassage]
         if (folder / MANIFEST).exists():
             manifest = open_manifest(folder)
-            if not isinstance(manifest.index, Bm25Settings):
-                raise UserError(f"found a {manifest.index.kind} index, expected bm25", file=folder)
+            assert isinstance(manifest.index, Bm25Settings)
             store = PassageStore(folder / PASSAGES_FILE)
             self._searcher = open_lucene(folder / LUCENE, k1=manifest.index.k1, b=manifest.index.b)
             self._passage = lambda document: store[int(document.docid)]
@@ -147,15 +146,25 @@ class DenseSource:
         """From a row to its passage; LookupError for a row without one."""
         if texts is not None and encoder is not None:
             self._encoded_by: Encoder | str = encoder
-            self._passage, self._rows = open_passages(folder, texts)
+            if not is_lucene(texts):
+                raise UserError("this folder holds no texts; expected a Lucene index in pyserini's format", file=texts)
+            ids, searcher = Lines(folder / DOCIDS), open_searcher(texts)
+
+            def passage(row: int) -> StoredPassage:
+                with java_thread():
+                    document = searcher.doc(ids[row])
+                    if document is None:
+                        raise LookupError(f"document {ids[row]!r} of {folder} has no text in {texts}")
+                    return stored_passage(ids[row], document)
+
+            self._passage, self._rows = passage, len(ids)
             self._files = [folder / VECTORS]
             encoded_by = encoder if isinstance(encoder, str) else encoder.name
             where = f"({folder}, {fingerprint_of(folder)}), texts from {texts} ({fingerprint_of(texts)})"
             described = f"{encoded_by} vectors of {self._rows:,} documents {where}"
         else:
             manifest = open_manifest(folder)
-            if not isinstance(manifest.index, DenseSettings):
-                raise UserError(f"found a {manifest.index.kind} index, expected dense", file=folder)
+            assert isinstance(manifest.index, DenseSettings)
             self._built = manifest.index
             self._encoded_by = encoder or manifest.index.encoder
             store = PassageStore(folder / PASSAGES_FILE)
@@ -182,20 +191,16 @@ class DenseSource:
     @cached_property
     def _encoder(self) -> Encoder:
         encoder, built = self._encoded_by, self._built
-        if isinstance(encoder, str):
-            as_built: dict[str, Any] = (
-                {} if built is None else {"dtype": built.dtype, "encoding": built.encoding, "use_card": False}
-            )
-            encoder = load_encoder(encoder, **as_built)
-        why = ""
+        if isinstance(encoder, str) and built is not None:
+            encoder = load_encoder(encoder, dtype=built.dtype, encoding=built.encoding, use_card=False)
+        elif isinstance(encoder, str):
+            encoder = load_encoder(encoder)
         if encoder.dimension != self._index.dimension:
             found = f"the index has vectors of {self._index.dimension} dimensions"
-            why = f"{found}, but encoder {encoder.name!r} produces {encoder.dimension}"
-        elif built is not None and encoder.revision != built.revision and encoder.revision and built.revision:
-            revisions = f"found revision {encoder.revision}, expected {built.revision}"
-            why = f"encoder {encoder.name!r} changed after the index was built ({revisions}); build the index again"
-        if why:
-            raise UserError(why, file=self._folder)
+            raise UserError(f"{found}, but encoder {encoder.name!r} produces {encoder.dimension}", file=self._folder)
+        if built is not None and encoder.revision != built.revision and encoder.revision and built.revision:
+            changed = f"(found revision {encoder.revision}, expected {built.revision}); build the index again"
+            raise UserError(f"encoder {encoder.name!r} changed after the index was built {changed}", file=self._folder)
         return encoder
 
     @cached_property
@@ -325,26 +330,6 @@ def stored_passage(docid: str, document: Any) -> StoredPassage:
     if not title and newline and len(head) > 1 and head[0] == head[-1] == '"':
         title, text = head[1:-1], body
     return StoredPassage(docid, title, text)
-
-
-def open_passages(folder: Path, texts: Path) -> tuple[Callable[[int], StoredPassage], int]:
-    """A function from a row of a FAISS folder to its passage, and the number of rows.
-
-    The passages are in ``texts``, a Lucene folder in pyserini's format. The function raises LookupError for a row
-    without one.
-    """
-    if not is_lucene(texts):
-        raise UserError("this folder holds no texts; expected a Lucene index in pyserini's format", file=texts)
-    ids, searcher = Lines(folder / DOCIDS), open_searcher(texts)
-
-    def passage(row: int) -> StoredPassage:
-        with java_thread():
-            document = searcher.doc(ids[row])
-            if document is None:
-                raise LookupError(f"document {ids[row]!r} of {folder} has no text in {texts}")
-            return stored_passage(ids[row], document)
-
-    return passage, len(ids)
 
 
 FETCHED = "fetched.json"
