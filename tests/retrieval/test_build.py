@@ -1,7 +1,11 @@
-"""Building, resuming, refusing and verifying index folders."""
+"""Building and refusing index folders; a build that is killed, or finds no room, loses nothing that was finished."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,26 +23,17 @@ from madke.retrieval.indexes.index_folder import (
 )
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 from tests.support.installed import needs
+from tests.support.small_disk import fill_up
 
 needs("faiss", "dense")
 needs("jnius_config", "wiki")
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    return write_corpus(tmp_path / "passages.jsonl")
-
-
-def dense(corpus: Path, encoder: WordEncoder | None = None, *, faiss: FaissType = "flat") -> Manifest:
-    return build_index(
-        corpus,
-        corpus.parent / "index",
-        encoder=encoder or WordEncoder(),
-        faiss=faiss,
-        shard_rows=20,
-        file_mb=0.001,
-        kind="dense",
-    )
+def dense(
+    corpus: Path, encoder: WordEncoder | None = None, *, out: str = "index", faiss: FaissType = "flat"
+) -> Manifest:
+    out_folder, encoder = corpus.parent / out, encoder or WordEncoder()
+    return build_index(corpus, out_folder, "dense", encoder=encoder, faiss=faiss, shard_rows=20, file_mb=0.001)
 
 
 def names(folder: Path) -> list[str]:
@@ -97,23 +92,6 @@ def test_k1_and_b_of_the_build_act_when_searching(corpus: Path, tmp_path: Path) 
     assert scores[0] != pytest.approx(scores[1])
 
 
-def test_a_build_that_was_stopped_goes_on_at_its_shard(corpus: Path, tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="power cut"):
-        dense(corpus, WordEncoder(raise_at=1))
-    assert not (tmp_path / "index").exists()
-
-    second = WordEncoder()
-    resumed = dense(corpus, second)
-
-    texts = [passage["text"] for passage in PASSAGES]
-    assert second.passage_calls == [texts[20:40], texts[40:]]
-    assert names(tmp_path) == ["index", "passages.jsonl"]
-    undisturbed = build_index(
-        corpus, tmp_path / "other", encoder=WordEncoder(), faiss="flat", shard_rows=20, file_mb=0.001, kind="dense"
-    )
-    assert resumed.files == undisturbed.files
-
-
 def test_a_shard_that_was_damaged_meanwhile_is_encoded_again(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         dense(corpus, WordEncoder(raise_at=2))
@@ -156,3 +134,106 @@ def test_bad_input_leaves_nothing_behind(corpus: Path, tmp_path: Path) -> None:
         build_index(tmp_path / "empty.jsonl", tmp_path / "index")
 
     assert names(tmp_path) == ["empty.jsonl", "passages.jsonl"]
+
+
+def killed(script: str, *arguments: Path) -> None:
+    """Run a script that prints ``ready`` and waits; kill it there."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_kill_while_encoding_leaves_finished_shards_and_the_same_bytes_at_the_end(corpus: Path, tmp_path: Path) -> None:
+    killed(
+        """
+        import sys
+        from pathlib import Path
+        from madke.retrieval.indexes.build import build_index
+        from tests.support.corpus import WordEncoder
+
+        class Waiting(WordEncoder):
+            def encode_passages(self, titles, texts):
+                if len(self.passage_calls) == 1:
+                    print("ready", flush=True)
+                    sys.stdin.read()
+                return super().encode_passages(titles, texts)
+
+        corpus, out = map(Path, sys.argv[1:])
+        build_index(corpus, out, "dense", encoder=Waiting(), shard_rows=20, file_mb=0.001)
+        """,
+        corpus,
+        tmp_path / "index",
+    )
+    assert not (tmp_path / "index").exists()
+    again, undisturbed = WordEncoder(), WordEncoder()
+
+    dense(corpus, again)
+    dense(corpus, undisturbed, out="other")
+
+    texts = [passage["text"] for passage in PASSAGES]
+    assert again.passage_calls == [texts[20:40], texts[40:]]
+    assert undisturbed.passage_calls == [texts[:20], texts[20:40], texts[40:]]
+    assert contents(tmp_path / "index") == contents(tmp_path / "other")
+
+
+@pytest.mark.slow
+def test_kill_while_lucene_writes_gives_the_same_results_from_the_same_command(corpus: Path, tmp_path: Path) -> None:
+    killed(
+        """
+        import sys
+        from pathlib import Path
+        from madke.retrieval.indexes.build import build_index
+
+        def progress(done, total):
+            if total is not None:
+                print("ready", flush=True)
+                sys.stdin.read()
+
+        build_index(Path(sys.argv[1]), Path(sys.argv[2]), progress=progress)
+        """,
+        corpus,
+        tmp_path / "index",
+    )
+    assert not (tmp_path / "index").exists()
+
+    build_index(corpus, tmp_path / "index")
+    build_index(corpus, tmp_path / "other")
+
+    queries = [passage["text"] for passage in PASSAGES]
+    again, undisturbed = (Bm25Source(tmp_path / name, name="w").search(queries, 5) for name in ("index", "other"))
+    assert again == undisturbed
+    assert all(hits.passages for hits in again)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "other", "passages.jsonl"]
+
+
+def test_a_full_disk_while_encoding_is_one_line_and_loses_no_finished_shard(small_disk: Path) -> None:
+    corpus = write_corpus(small_disk / "passages.jsonl")
+    encoder = WordEncoder()
+
+    def small(encoder: WordEncoder) -> None:
+        build_index(corpus, small_disk / "index", "dense", encoder=encoder, faiss="sq8", shard_rows=10, file_mb=0.001)
+
+    filler = fill_up(small_disk, leave=32_768)
+
+    with pytest.raises(UserError, match="the disk is full; free some space, then resume with the same command"):
+        small(encoder)
+    filler.unlink()
+    finished = len(list(small_disk.glob(".index.building/vectors/*.npy.made.json")))
+    again = WordEncoder()
+    small(again)
+
+    assert len(again.passage_calls) == 5 - finished

@@ -1,21 +1,25 @@
-"""One document at a time: its passages, and the bounds on time and memory."""
+"""One document at a time: its passages, sections, columns and tables, and the bounds on time and memory."""
 
 from __future__ import annotations
 
 import gzip
 import math
-import os
-import subprocess
+import random
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from madke.retrieval.documents.reading import BoundedReader, Unreadable, passages_of, read_document
+from madke.retrieval.documents.reading import BoundedReader, Unreadable, passages_of, read_document, sections
 from madke.retrieval.documents.source import files_in
 from madke.retrieval.documents.word_index import WordIndex, words_of
 from tests.support import documents
+from tests.support.installed import needs
+
+needs("pypdfium2", "docs")
 
 
 def passages(folder: Path, name: str, content: bytes | str) -> list[tuple[str, str]]:
@@ -164,29 +168,16 @@ def test_a_document_that_hangs_or_needs_too_much_memory_does_not_stop_the_others
     }
 
 
-def children() -> list[int]:
-    listed = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=True
-    )
-    return [int(pid) for pid in listed.stdout.split()]
-
-
-def _is_reader(pid: int) -> bool:
-    try:
-        return b"madke.retrieval.documents.reading" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except FileNotFoundError:
-        return False
-
-
 def test_the_reader_has_no_key_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-of-the-reader")
     (tmp_path / "a.txt").write_text("Text.")
     with closing(BoundedReader()) as reader:
         reader.read(tmp_path / "a.txt", "a.txt")
-        (process,) = filter(_is_reader, children())
-        environment = Path(f"/proc/{process}/environ").read_bytes()
-    assert b"PYTHONPATH" in environment
-    assert b"canary" not in environment
+        children = psutil.Process().children()
+        (process,) = (child for child in children if "madke.retrieval.documents.reading" in child.cmdline())
+        environment = process.environ()
+    assert "PYTHONPATH" in environment
+    assert "canary" not in str(environment)
 
 
 @pytest.mark.parametrize(
@@ -217,3 +208,124 @@ def test_scores_are_those_of_lucenes_formula() -> None:
     ((number, score),) = index.search("owl", 5)
     idf, length = math.log(1 + (3 - 1 + 0.5) / (1 + 0.5)), 3 / (8 / 3)
     assert (number, score) == (0, pytest.approx(idf * 2 / (2 + 0.9 * (1 - 0.4 + 0.4 * length)), rel=1e-5))
+
+
+HTML = """<!DOCTYPE html><html><head><title>Book of
+ Lakes</title><style>p {}</style></head><body><nav>Contents</nav><h1>Book of Lakes</h1><p>Before <b>all</b>.</p>
+<h2>Deep <i>lakes</i></h2><p>H<sub>2</sub>O here.</p><ul><li>one</li><li>two</li></ul>after<script>no()</script>
+<!-- hidden --><table><tr><td>cell<table><tr><td>inner</td></tr></table></td></tr></table>
+<h4>Small heading</h4><p>More.</p><h3></h3><p>Unnamed.</p></body></html>"""
+MARKDOWN = """---
+title: ignored
+---
+# Book of Lakes
+
+Before *all*.
+
+## Deep lakes
+
+- one
+- two
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+See [the site](https://x.example) & <script>no()</script> `code`.
+"""
+
+
+def divided(form: str, content: str) -> list[tuple[str, str]]:
+    return [(heading, " ".join(text.split())) for heading, text in sections(form, content)]
+
+
+def test_html_is_divided_at_headings_and_loses_what_is_no_prose() -> None:
+    assert divided("html", HTML) == [
+        ("", ""),
+        ("Book of Lakes", "Before all."),
+        ("Deep lakes", "H2O here. one two after cell inner Small heading. More."),
+        ("", "Unnamed."),
+    ]
+
+
+def test_markdown_is_read_as_the_html_it_stands_for() -> None:
+    assert divided("markdown", MARKDOWN) == [
+        ("", ""),
+        ("Book of Lakes", "Before all."),
+        ("Deep lakes", "one two a b 1 2 See the site & code."),
+    ]
+
+
+KESTREL = ["The kestrel nests in", "old towers. Its eggs", "hatch after twenty-", "eight days in spring."]
+HERON = ["The heron nests in", "tall trees. Its eggs", "hatch after twenty-", "six days in summer."]
+READ = (
+    "The kestrel nests in old towers. Its eggs hatch after twentyeight days in spring. "
+    "The heron nests in tall trees. Its eggs hatch after twentysix days in summer."
+)
+ACROSS = [piece for n in range(4) for piece in ((60, 780 - 14 * n, KESTREL[n]), (320, 780 - 14 * n, HERON[n]))]
+
+
+def read(tmp_path: Path, items: Sequence[tuple[int, int, str]]) -> tuple[str, str]:
+    """Text and note of a page with these texts."""
+    (tmp_path / "birds.pdf").write_bytes(documents.drawn_pdf(items))
+    found = read_document(tmp_path / "birds.pdf", "birds.pdf")
+    return " ".join(text for _, text in found.passages), found.note
+
+
+def word_by_word(items: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """The same page with each word drawn for itself, as programs for text recognition do; Courier is 6.6 wide."""
+    found = []
+    for x, y, text in items:
+        at = 0
+        for word in text.split():
+            found.append((round(x + 6.6 * text.index(word, at)), y, word))
+            at = text.index(word, at) + len(word)
+    return found
+
+
+def test_columns_drawn_across_the_page_are_read_one_after_the_other(tmp_path: Path) -> None:
+    assert read(tmp_path, ACROSS) == (READ, "")
+
+
+def test_columns_of_single_words_are_read_one_after_the_other(tmp_path: Path) -> None:
+    assert read(tmp_path, word_by_word(ACROSS)) == (READ, "")
+
+
+def test_a_headline_and_a_footer_stay_in_place(tmp_path: Path) -> None:
+    headline = "Birds of the old towns and of the rivers: where they nest and breed"
+    items = [(60, 810, headline), *ACROSS, (60, 100, "Page 3")]
+    assert read(tmp_path, items) == (f"{headline} {READ} Page 3", "")
+
+
+def test_columns_drawn_one_after_the_other_stay_so(tmp_path: Path) -> None:
+    assert read(tmp_path, ACROSS[::2] + ACROSS[1::2]) == (READ, "")
+
+
+def test_a_table_is_read_by_rows(tmp_path: Path) -> None:
+    rows = [("Lake Baikal in Russia", "Depth of 1642 metres"), ("Lake Geneva in the Alps", "Depth of 310 metres")] * 3
+    items = [piece for n, (a, b) in enumerate(rows) for piece in ((60, 780 - 14 * n, a), (320, 780 - 14 * n, b))]
+    assert read(tmp_path, items) == (" ".join(f"{a} {b}" for a, b in rows), "")
+
+
+OFFICE = Path(__file__).parent / "office"
+"""PDF files that LibreOffice 7.4 made, justified and hyphenated: two columns of long words, and a table."""
+LONG_WORDS = """international representatives administration considered infrastructure telecommunication extraordinary
+responsibilities nevertheless characteristics hydroelectric installations incomprehensible specialists"""
+
+
+def test_columns_of_an_office_program_are_read_one_after_the_other_and_divided_words_are_joined() -> None:
+    chosen = random.Random(0)
+    prose = [chosen.choice(LONG_WORDS.split()) for _ in range(500)]
+
+    *found, last = read_document(OFFICE / "columns.pdf", "columns.pdf").passages
+
+    # On paper many words are divided, and the text begins a second column in the middle.
+    assert " ".join(text for _, text in found).split() == ["begin", *prose, "finish"]
+    assert {title for title, _ in found} <= {"columns.pdf, p. 1", "columns.pdf, p. 2"}
+    assert last[1] == "Last."
+
+
+def test_a_row_of_a_table_of_an_office_program_stays_together() -> None:
+    assert read_document(OFFICE / "table.pdf", "table.pdf").passages == [
+        ("table.pdf, p. 1", "Depths of lakes Lake Depth Baikal 1,642 m Geneva 310 m")
+    ]

@@ -26,7 +26,6 @@ from tests.retrieval.published_server import Behaviour, PublishedServer, publish
 from tests.support.cli import madke
 from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.installed import needs
-from tests.support.pyserini_format import faiss_folder, lucene_folder
 
 needs("jnius_config", "wiki")
 needs("faiss", "wiki")
@@ -35,21 +34,16 @@ QUERIES = [passage["title"] for passage in PASSAGES]
 
 
 @pytest.fixture(scope="module")
-def lucene(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def big(lucene: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Larger than what is read from a connection at a time, and not compressible."""
-    folder = lucene_folder(tmp_path_factory.mktemp("published") / "lucene-index.tiny.20210120.d1b9e6")
+    folder = Path(shutil.copytree(lucene, tmp_path_factory.mktemp("big") / lucene.name))
     (folder / "readme.txt").write_bytes(random.Random(0).randbytes(1_000_000))
     return folder
 
 
 @pytest.fixture(scope="module")
-def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return faiss_folder(tmp_path_factory.mktemp("published") / "faiss.tiny.20200127.f403c3")
-
-
-@pytest.fixture(scope="module")
-def archive(lucene: Path) -> bytes:
-    return packed(lucene)
+def archive(big: Path) -> bytes:
+    return packed(big)
 
 
 @pytest.fixture(autouse=True)
@@ -109,24 +103,24 @@ def brought(server: PublishedServer, tmp_path: Path) -> Callable[..., Path]:
     return bring
 
 
-def assert_is_whole(folder: Path, lucene: Path) -> None:
+def assert_is_whole(folder: Path, big: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == sorted(
-        ["fetched.json", *(path.name for path in lucene.iterdir())]
+        ["fetched.json", *(path.name for path in big.iterdir())]
     )
-    assert all((folder / path.name).read_bytes() == path.read_bytes() for path in lucene.iterdir())
+    assert all((folder / path.name).read_bytes() == path.read_bytes() for path in big.iterdir())
     assert [path for path in folder.parent.iterdir() if folder.name in path.name] == [folder]
 
 
 def test_an_index_is_fetched_and_has_a_name(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path, lucene: Path
+    server: PublishedServer, brought: Callable[..., Path], cache: Path, big: Path
 ) -> None:
     folder = brought()
 
     assert folder == cache / "tiny"
-    assert_is_whole(folder, lucene)
+    assert_is_whole(folder, big)
     assert brought() == folder
     assert server.ranges == [None]
-    expected = Bm25Source(lucene, name="tiny").search(QUERIES, 3)
+    expected = Bm25Source(big, name="tiny").search(QUERIES, 3)
     assert open_source("tiny").search(QUERIES, 3) == expected
 
 
@@ -150,12 +144,12 @@ def test_a_download_goes_on_where_it_was(
     waited: list[float],
     server: PublishedServer,
     brought: Callable[..., Path],
-    lucene: Path,
+    big: Path,
 ) -> None:
     server.behave = lambda n: answers.get(n, Behaviour())
     waits = Waits()
 
-    assert_is_whole(brought(waits=waits), lucene)
+    assert_is_whole(brought(waits=waits), big)
     assert server.ranges == ranges
     assert waits == waited
 
@@ -172,7 +166,7 @@ def test_a_file_that_is_not_there_is_asked_for_once(
 
 
 def test_a_wrong_checksum_removes_the_file_and_says_both(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path, archive: bytes, lucene: Path
+    server: PublishedServer, brought: Callable[..., Path], cache: Path, archive: bytes, big: Path
 ) -> None:
     right = hashlib.md5(archive).hexdigest()
     server.files["tiny.tar.gz"] = archive[:-1] + b"?"
@@ -185,7 +179,7 @@ def test_a_wrong_checksum_removes_the_file_and_says_both(
         open_source("tiny")
 
     server.files["tiny.tar.gz"] = archive
-    assert_is_whole(brought(), lucene)
+    assert_is_whole(brought(), big)
 
 
 def test_too_little_space_is_said_before_anything_is_asked(
@@ -231,10 +225,10 @@ def test_an_archive_without_an_index_that_can_be_searched_leaves_nothing(
     server: PublishedServer,
     brought: Callable[..., Path],
     cache: Path,
-    lucene: Path,
+    big: Path,
     tmp_path: Path,
 ) -> None:
-    server.files["tiny.tar.gz"] = make(Path(shutil.copytree(lucene, tmp_path / "broken")))
+    server.files["tiny.tar.gz"] = make(Path(shutil.copytree(big, tmp_path / "broken")))
 
     with pytest.raises(UserError, match=rf"the checksum is right, but .*{message}.*; nothing is kept or registered"):
         brought()
@@ -245,7 +239,7 @@ def test_an_archive_without_an_index_that_can_be_searched_leaves_nothing(
 
 
 def test_vectors_need_the_index_with_their_texts(
-    server: PublishedServer, tmp_path: Path, cache: Path, lucene: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
+    server: PublishedServer, tmp_path: Path, cache: Path, big: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.files["vectors.tar.gz"] = packed(vectors)
     file = recipes(
@@ -262,7 +256,7 @@ def test_vectors_need_the_index_with_their_texts(
     monkeypatch.setattr("madke.retrieval.index_sources.load_encoder", lambda name, **_: WordEncoder())
 
     assert folder == cache / "tiny.words"
-    expected = DenseSource(vectors, name="tiny.words", encoder=WordEncoder(), texts=lucene).search(QUERIES, 3)
+    expected = DenseSource(vectors, name="tiny.words", encoder=WordEncoder(), texts=big).search(QUERIES, 3)
     source = open_source("tiny.words")
     assert source.search(QUERIES, 3) == expected
     assert f"texts from {texts} (" in source.description
@@ -281,7 +275,7 @@ def killed(server: PublishedServer, file: Path, part: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_fetch_that_was_killed_goes_on(server: PublishedServer, tmp_path: Path, cache: Path, lucene: Path) -> None:
+def test_a_fetch_that_was_killed_goes_on(server: PublishedServer, tmp_path: Path, cache: Path, big: Path) -> None:
     part = cache / "tiny.tar.gz.part"
     file = recipes(tmp_path, tiny=recipe(server))
 
@@ -291,7 +285,7 @@ def test_a_fetch_that_was_killed_goes_on(server: PublishedServer, tmp_path: Path
 
     assert (done.returncode, done.stdout) == (0, f"tiny: {cache / 'tiny'}\n"), done.stderr
     assert server.ranges == [None, f"bytes={size}-"]
-    assert_is_whole(cache / "tiny", lucene)
+    assert_is_whole(cache / "tiny", big)
     again = madke("index", "fetch", "tiny", "--recipes", file)
     assert again.stdout == f"tiny: already here, {cache / 'tiny'}\n"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,12 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.retrieval.index_sources import Bm25Source, DenseSource
 from madke.retrieval.indexes.build import build_index
-from madke.retrieval.indexes.index_folder import PassageStore
+from madke.retrieval.indexes.index_folder import PassageStore, StoredPassage, write_passages
 from madke.retrieval.named import open_source
-from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
+from tests.support.corpus import PASSAGES, WordEncoder
+from tests.support.installed import needs
+
+needs("pyarrow", "wiki")
 
 
 def test_bm25_finds_the_passage_of_each_query_in_order(bm25_index: Path) -> None:
@@ -81,13 +83,12 @@ def test_an_entry_of_a_missing_index_says_that_it_is_missing(tmp_path: Path, mon
         open_source("wiki")
 
 
-def test_an_encoder_that_has_changed_since_is_refused(tmp_path: Path) -> None:
+def test_an_encoder_that_has_changed_since_is_refused(corpus: Path, tmp_path: Path) -> None:
     class Other(WordEncoder):
         def __init__(self, revision: str) -> None:
             super().__init__()
             self.revision = revision
 
-    corpus = write_corpus(tmp_path / "passages.jsonl")
     build_index(corpus, tmp_path / "index", encoder=Other("one"), kind="dense")
 
     assert DenseSource(tmp_path / "index", name="w", encoder=Other("one")).search(["volcano"], 1)[0].passages
@@ -95,20 +96,28 @@ def test_an_encoder_that_has_changed_since_is_refused(tmp_path: Path) -> None:
         DenseSource(tmp_path / "index", name="w", encoder=Other("two")).search(["volcano"], 1)
 
 
-@pytest.fixture
-def bm25(bm25_index: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(bm25_index, tmp_path / "bm25"))
+@pytest.mark.parametrize("count", [1, 1_000, 2_500])
+def test_every_row_comes_back(count: int, tmp_path: Path) -> None:
+    passages = [StoredPassage(f"id{n}", f"Ünïcode {n}", f"text\n\t{n}") for n in range(count)]
+
+    written = write_passages(tmp_path / "p.arrow", passages)
+    store = PassageStore(tmp_path / "p.arrow")
+
+    assert written == len(store) == count
+    assert [store[row] for row in range(count)] == passages
 
 
-@pytest.fixture
-def dense(dense_index: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(dense_index, tmp_path / "dense"))
+def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "p.arrow").write_text("not arrow")
+
+    with pytest.raises(UserError, match=r"p\.arrow: cannot be read as a passage store"):
+        PassageStore(tmp_path / "p.arrow")
 
 
-def test_passages_with_flipped_bits(bm25: Path) -> None:
-    store = bm25 / "passages.arrow"
-    content = store.read_bytes()
-    store.write_bytes(content.replace(b"In Arlen the volcano", b"\xff\xff Arlen the volcano", 1))
+def test_a_store_with_flipped_bits_is_refused(tmp_path: Path) -> None:
+    write_passages(tmp_path / "p.arrow", [StoredPassage("1", "T", "In Arlen the volcano")])
+    content = (tmp_path / "p.arrow").read_bytes()
+    (tmp_path / "p.arrow").write_bytes(content.replace(b"In Arlen", b"\xff\xff Arlen", 1))
 
-    with pytest.raises(UserError, match=r"passages\.arrow: damaged at row 0 "):
-        PassageStore(store)[0]
+    with pytest.raises(UserError, match=r"p\.arrow: damaged at row 0 "):
+        PassageStore(tmp_path / "p.arrow")[0]

@@ -1,4 +1,4 @@
-"""From a dump to a folder of passages, in one process and in several, and again after something went wrong."""
+"""From a dump to a folder of passages, also by ``madke index passages``, and again after something went wrong."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner, Result
 
-from madke._util.workers import InProcess, open_workers
+from madke._util.workers import InProcess
+from madke.cli import index
 from madke.core.errors import UserError
 from madke.retrieval import passages
 from madke.retrieval.indexes.corpus import CorpusCounts, PassagesManifest, read_corpus
@@ -73,15 +76,6 @@ def test_articles_become_passages_of_a_hundred_words_and_every_page_is_counted(t
     assert manifest.counts == CorpusCounts(
         pages=8, articles=2, redirects=2, disambiguations=1, lists=1, other_namespaces=1, empty=1, passages=4
     )
-
-
-@pytest.mark.usefixtures("small_shards")
-def test_two_processes_write_the_bytes_of_one(dump: Path, tmp_path: Path) -> None:
-    build(dump, tmp_path / "one")
-    with open_workers("local", processes=2) as workers:
-        build_passages([dump], tmp_path / "two", workers=workers)
-
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
 class Failing(InProcess):
@@ -239,3 +233,41 @@ def test_what_is_no_dump_is_said(content: bytes, message: str, tmp_path: Path) -
 )
 def test_what_is_no_article(title: str, text: str, kind: str) -> None:
     assert page_kind(title, text) == kind
+
+
+def typed(*arguments: object) -> Result:
+    app = typer.Typer()
+    app.command()(index.passages)
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def test_the_counts_are_shown_and_the_same_command_finds_nothing_to_do(tmp_path: Path) -> None:
+    dump = write_dump(tmp_path / "d.xml.bz2", articles(14, paragraphs=2))
+
+    first = typed(dump, "--out", tmp_path / "out", "--processes", 1)
+    again = typed(dump, "--out", tmp_path / "out", "--processes", 1)
+
+    assert (first.exit_code, again.exit_code) == (0, 0)
+    count = len(list(read_corpus(tmp_path / "out")))
+    for words in (["pages", "14"], ["articles", "12"], ["redirects", "2"], ["passages", str(count)]):
+        assert words in [line.split() for line in first.stdout.splitlines()]
+    assert f"{count} passages in 1 file" in first.stdout
+    assert "already finished" not in first.stdout
+    assert again.stdout.startswith(f"{tmp_path / 'out'}: already finished\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--engine", "ray", "--processes", "2"], "--processes needs --engine local"),
+        ([], r"none\.xml: no such dump file"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_made(options: list[str], message: str, tmp_path: Path) -> None:
+    result = typed(tmp_path / "none.xml", "--out", tmp_path / "out", *options)
+
+    assert isinstance(result.exception, UserError)
+    assert result.exception.args
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(UserError, match=message):
+        raise result.exception

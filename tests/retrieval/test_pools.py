@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from madke.core.errors import UserError
-from madke.core.knowledge import Hits, Passage, SourceCounts
+from madke.core.knowledge import Hits, KnowledgePool, Passage, SourceCounts
 from madke.core.question import Question
+from madke.engine.settings import Knowledge
 from madke.retrieval.fusion import Method
 from madke.retrieval.pools.building import retrieve_pools
-from madke.retrieval.pools.pool_file import PoolRecord, read_pools
-from tests.support.pools import load_pool
+from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, pool_of, read_pools, write_pools
 
 
 class FakeSource:
@@ -46,6 +46,11 @@ def passage(source: str, text: str, *, rank: int = 0, url: str | None = None, sc
 
 def record(*passages: Passage, partial: dict[str, str] | None = None) -> PoolRecord:
     return PoolRecord(id="q", question="?", passages=passages, partial=partial or {}, sources={})
+
+
+def load_pool(record: PoolRecord, *, sources: Sequence[str], **settings: Any) -> KnowledgePool:
+    """The pool under these settings of ``knowledge``."""
+    return pool_of(record, Knowledge.model_validate({"sources": tuple(sources), **settings}))
 
 
 QUESTIONS = [Question(id=f"id{n}", question=f"q{n}") for n in range(3)]
@@ -256,3 +261,62 @@ def test_one_frozen_file_gives_every_fusion_and_a_passage_found_twice_is_the_fir
     weighted = [("C", "bm25"), ("D", "dense"), ("A", "bm25"), ("B", "bm25")]
     assert fused("weighted", weights={"bm25": 0.5}) == weighted
     assert fused("weighted", weights={"bm25": 1, "dense": 2}) == weighted
+
+
+TWO = [Question(id="a", question="A?"), Question(id="b", question="B?")]
+
+
+def pool_file(path: Any, source: Any, ids: Any = ("a", "b"), **more: Any) -> Any:
+    lines = [
+        {
+            "id": id_,
+            "question": f"{id_.upper()}?",
+            "passages": [{"source": source, "key": f"{source}-{id_}", "title": "T", "text": f"{source} says {id_}."}],
+            **more,
+        }
+        for id_ in ids
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def merge_pools(files: list[Path], questions: list[Question], out: Path, **sources: Any) -> None:
+    write_pools(out, merged_pools(files, questions, **sources))
+
+
+def test_every_question_has_what_each_file_holds(tmp_path: Path) -> None:
+    files = [pool_file(tmp_path / f"{s}.jsonl", s, ids=("b", "a", "c")) for s in ("wiki", "gold")]
+    merge_pools(files, TWO, tmp_path / "out.jsonl")
+    merged = read_pools(tmp_path / "out.jsonl")
+    assert list(merged) == ["a", "b"]
+    assert [passage.key for passage in merged["a"].passages] == ["wiki-a", "gold-a"]
+
+
+def test_two_files_may_not_hold_a_source_for_the_same_question(tmp_path: Path) -> None:
+    files = [pool_file(tmp_path / f"{n}.jsonl", "wiki", ids=ids) for n, ids in enumerate([("a",), ("b", "a")])]
+    with pytest.raises(UserError, match=r"1\.jsonl: both this file and .*0\.jsonl hold source 'wiki' for question 'a'"):
+        merge_pools(files, TWO, tmp_path / "out.jsonl")
+    with pytest.raises(UserError, match="leave one file out"):
+        merge_pools([files[1], files[1]], TWO, tmp_path / "out.jsonl")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_ids_that_two_datasets_share_are_told_apart_by_their_texts(tmp_path: Path) -> None:
+    questions = [Question(id="nq/7", question="A?"), Question(id="trivia/7", question="B?")]
+    files = [
+        pool_file(tmp_path / f"{source}.jsonl", source, ids=("7",), question=text)
+        for source, text in (("one", "A?"), ("two", "B?"))
+    ]
+    merge_pools(files, questions, tmp_path / "out.jsonl")
+    merged = read_pools(tmp_path / "out.jsonl")
+    assert {id_: (r.question, [p.key for p in r.passages]) for id_, r in merged.items()} == {
+        "nq/7": ("A?", ["one-7"]),
+        "trivia/7": ("B?", ["two-7"]),
+    }
+
+
+def test_a_source_that_is_needed_must_have_been_asked_for_every_question(tmp_path: Path) -> None:
+    files = [pool_file(tmp_path / "one.jsonl", "wiki"), pool_file(tmp_path / "two.jsonl", "gold", ids=("a",))]
+    merge_pools(files, TWO, tmp_path / "out.jsonl", sources=["wiki"])
+    with pytest.raises(UserError, match="nothing from source 'gold' for 1 question: 'b'"):
+        merge_pools(files, TWO, tmp_path / "out.jsonl", sources=["wiki", "gold"])

@@ -1,4 +1,4 @@
-"""Folders in pyserini's formats, made by Anserini and FAISS themselves."""
+"""Folders in pyserini's formats, made by Anserini and FAISS themselves; and the Java that opens them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,11 @@ from madke.retrieval.index_sources import DenseSource, fingerprint_of, open_inde
 from madke.retrieval.source import search_source
 from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.installed import needs
-from tests.support.pyserini_format import faiss_folder, lucene_folder
 
 needs("jnius_config", "wiki")
 needs("faiss", "wiki")
 
 QUERIES = [passage["title"] for passage in PASSAGES]
-
-
-@pytest.fixture(scope="module")
-def lucene(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return lucene_folder(tmp_path_factory.mktemp("pyserini") / "lucene")
-
-
-@pytest.fixture(scope="module")
-def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return faiss_folder(tmp_path_factory.mktemp("pyserini") / "faiss")
 
 
 def test_a_lucene_folder_opens_as_it_is(lucene: Path) -> None:
@@ -126,3 +115,38 @@ def test_the_results_are_pyserinis_own(lucene: Path) -> None:
     ours = [[[p.key, p.score] for p in hits.passages] for hits in search_source(open_index("w", lucene), QUERIES, 10)]
     theirs = json.loads(done.stdout.splitlines()[-1])
     assert ours == [[[key, pytest.approx(score, rel=1e-5)] for key, score in hits] for hits in theirs]
+
+
+@pytest.mark.slow
+def test_building_and_searching_write_nothing_and_load_no_torch(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from tests.support.corpus import write_corpus\n"
+        "from madke.retrieval.indexes.build import build_index\n"
+        "from madke.retrieval.index_sources import Bm25Source\n"
+        "folder = Path(sys.argv[1])\n"
+        "build_index(write_corpus(folder / 'c.jsonl'), folder / 'index')\n"
+        "assert Bm25Source(folder / 'index', name='wiki').search(['lava'], 1)[0].passages\n"
+        "assert 'torch' not in sys.modules and 'pyserini' not in sys.modules\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=120)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_java_that_does_not_start_is_said_in_one_line(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; os.environ['MADKE_JAVA_HEAP'] = 'plenty'\n"
+        "from madke.core.errors import UserError\n"
+        "from madke.retrieval.indexes.lucene import start_jvm\n"
+        "try: start_jvm()\n"
+        "except UserError as error: sys.exit(str(error))\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+
+    assert done.returncode != 0
+    assert "does not start" in done.stderr
+    assert "Xmxplenty" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -15,7 +15,7 @@ from madke._util.workers import InProcess, Workers, open_workers
 from madke.models.encoders import Encoder
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.index_folder import Manifest
-from tests.support.corpus import WordEncoder, write_corpus
+from tests.support.corpus import WordEncoder
 from tests.support.installed import needs
 from tests.support.ray_nodes import another_node, kill, running_cluster
 from tests.support.rendezvous import arrive, meet, prepare, release
@@ -43,11 +43,6 @@ class WaitingEncoder(WordEncoder):
 def cluster() -> Iterator[Any]:
     with running_cluster() as cluster:
         yield cluster
-
-
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    return write_corpus(tmp_path / "passages.jsonl")
 
 
 def built(corpus: Path, out: Path, encoder: Encoder, workers: Workers) -> Manifest:
