@@ -27,7 +27,7 @@ from madke.retrieval.documents.reading import DOCUMENT_TYPES, is_document
 from madke.retrieval.documents.source import DocumentSource
 from madke.retrieval.fusion import HybridSource, Method
 from madke.retrieval.index_sources import RankedBy, SampleSource, is_index, open_index
-from madke.retrieval.indexes.index_folder import build_first, is_corpus
+from madke.retrieval.indexes.corpus import build_first, is_corpus
 from madke.retrieval.services import HttpOptions, WikipediaOptions, search_presets
 from madke.retrieval.source import NamedSource, own_source
 from madke.retrieval.web import SnippetsSource, WebService, WebSource
@@ -437,7 +437,7 @@ def _resolved(
     path = folder / at_home(Path(spec))
     if is_index(path):
         return IndexSpec(index=path)
-    if path.name.endswith((".tsv", ".tsv.gz")) or is_corpus(path):
+    if is_corpus(path):
         raise _error(build_first(spec), entry)
     if path.is_dir() or (path.is_file() and is_document(path.name)):
         return DocumentsSpec(documents=path)

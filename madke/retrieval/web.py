@@ -103,8 +103,7 @@ class SnippetsSource:
     """
 
     def __init__(self, path: Path, *, name: str) -> None:
-        from madke.retrieval.indexes.corpus import passage_of
-        from madke.retrieval.indexes.index_folder import build_first
+        from madke.retrieval.indexes.corpus import build_first, passage_of
 
         self.name = name
         self._results: dict[str, tuple[WebResult, ...]] = {}

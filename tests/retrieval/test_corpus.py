@@ -9,8 +9,8 @@ import pytest
 from madke._util.files import fingerprint
 from madke._util.workers import InProcess
 from madke.core.errors import UserError
-from madke.retrieval.indexes.corpus import read_corpus, read_unique
-from madke.retrieval.indexes.index_folder import StoredPassage, describe_corpus
+from madke.retrieval.indexes.corpus import describe_corpus, read_corpus, read_unique
+from madke.retrieval.indexes.index_folder import StoredPassage
 from madke.retrieval.passages import build_passages
 from tests.support.dump import articles, write_dump
 

@@ -19,7 +19,7 @@ from madke._util.workers import Engine, Workers, open_workers
 from madke.core.errors import UserError, count_of
 from madke.models.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling, load_encoder
 from madke.retrieval.indexes import dense
-from madke.retrieval.indexes.corpus import read_unique
+from madke.retrieval.indexes.corpus import describe_corpus, read_unique
 from madke.retrieval.indexes.index_folder import (
     LUCENE,
     MANIFEST,
@@ -29,7 +29,6 @@ from madke.retrieval.indexes.index_folder import (
     DenseSettings,
     Manifest,
     PassageStore,
-    describe_corpus,
     describe_files,
     read_manifest,
     write_passages,

@@ -14,13 +14,14 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal
 
-from madke._util.files import cells_of, is_intact, read_jsonl
+from madke._util.files import cells_of, fingerprint, is_intact, read_jsonl
 from madke._util.yaml_file import read_json
 from madke.core.errors import UserError
+from madke.retrieval.indexes.index_folder import MANIFEST, CorpusInfo, ManifestPart, StoredPassage, read_manifest
 from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST as FINISHED
-from madke.retrieval.indexes.index_folder import ManifestPart, StoredPassage, beir_corpus
 
 UNFINISHED = "unfinished.json"
 """The manifest of an unfinished folder; it lists the finished shards."""
@@ -78,10 +79,39 @@ def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
 
 
 def _files(path: Path) -> Iterable[Path]:
-    if not path.is_dir():
-        return [path]
-    beir = beir_corpus(path)
-    return finished_shards(path) if beir is None else [beir]
+    file = _content(path)
+    return finished_shards(path) if file.parent == path and file.name == FINISHED else [file]
+
+
+def _content(path: Path) -> Path:
+    """What a corpus consists of: a file, that of a folder of BEIR's, or the manifest of a folder of passages."""
+    beir = path / "corpus.jsonl"
+    if path.is_dir():
+        return beir if beir.is_file() and not (path / FINISHED).exists() else path / FINISHED
+    return path
+
+
+def is_corpus(path: Path) -> bool:
+    """Whether a path is a table or folder of passages, which need an index."""
+    return path.name.endswith((".tsv", ".tsv.gz")) or (path.is_dir() and _content(path).is_file())
+
+
+def build_first(corpus: str) -> str:
+    """What to do with passages that were given as a source."""
+    out = f"{Path(corpus).resolve().name.partition('.')[0]}-index"
+    command = f"madke index build {quote(corpus)} --out {quote(out)}"
+    return f"{corpus}: passages need an index: run {command}, then use --sources ./{quote(out)}"
+
+
+def describe_corpus(path: Path) -> CorpusInfo:
+    """Path and fingerprint of a corpus: a file (read once), a folder of passages, or an index (its corpus)."""
+    if (path / MANIFEST).is_file():
+        return read_manifest(path).corpus
+    content = _content(path)
+    if not content.is_file():
+        raise UserError("no such corpus; expected a file, a finished folder of passages, or an index folder", file=path)
+    # The manifest of a folder contains the SHA-256 of every shard.
+    return CorpusInfo(path=str(path.resolve()), sha256=fingerprint(content))
 
 
 def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:

@@ -5,7 +5,6 @@ from dataclasses import fields
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from shlex import quote
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, Field
@@ -186,35 +185,6 @@ class Manifest(ManifestPart):
     def size(self) -> int:
         """Bytes of all files of the index."""
         return sum(file.size for file in self.files)
-
-
-def is_corpus(folder: Path) -> bool:
-    """Whether a folder holds passages for ``madke index build``: of BEIR, or of ``madke index passages``."""
-    return (folder / PASSAGES_MANIFEST).is_file() or (folder.is_dir() and beir_corpus(folder) is not None)
-
-
-def build_first(corpus: str) -> str:
-    """What to do with passages that were given as a source."""
-    out = f"{Path(corpus).resolve().name.partition('.')[0]}-index"
-    command = f"madke index build {quote(corpus)} --out {quote(out)}"
-    return f"{corpus}: passages need an index: run {command}, then use --sources ./{quote(out)}"
-
-
-def beir_corpus(folder: Path) -> Path | None:
-    """The corpus in a folder of BEIR's; None in a folder of `madke index passages` or any other."""
-    file = folder / "corpus.jsonl"
-    return file if file.is_file() and not (folder / PASSAGES_MANIFEST).exists() else None
-
-
-def describe_corpus(path: Path) -> CorpusInfo:
-    """Path and fingerprint of a corpus: a file (read once), a folder of passages, or an index (its corpus)."""
-    if (path / MANIFEST).is_file():
-        return read_manifest(path).corpus
-    # The manifest of a folder contains the SHA-256 of every shard.
-    content = (beir_corpus(path) or path / PASSAGES_MANIFEST) if path.is_dir() else path
-    if not content.is_file():
-        raise UserError("no such corpus; expected a file, a finished folder of passages, or an index folder", file=path)
-    return CorpusInfo(path=str(path.resolve()), sha256=fingerprint(content))
 
 
 def describe_files(folder: Path) -> tuple[FileInfo, ...]:
