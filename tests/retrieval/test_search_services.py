@@ -16,7 +16,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.retrieval import named
-from madke.retrieval.named import HttpSpec, WikipediaSpec, spec_from_yaml
+from madke.retrieval.named import HttpSpec, spec_from_yaml
 from madke.retrieval.services import WikipediaOptions, search_presets
 from madke.retrieval.web import SnippetsSource, Spent, WebService, WebSource
 from tests.support.loopback import QuietHandler, serving
@@ -42,62 +42,44 @@ class Case:
 
 
 A, B = "https://a.example/1", "https://b.example/2"
+FOUND = [(A, "One", "first", A)]
+SCORED = {"title": "One", "content": "first", "url": A, "score": 0.9}
+MARKED = {"title": "One &amp; <b>two</b>", "description": "It&#x27;s <strong>1 < 2</strong>", "url": A}
 HIT = {"_id": "7", "_score": 2.5, "_source": {"title": "One", "text": "first", "url": A}}
+MATCH = {"multi_match": {"query": QUERY, "fields": ["title", "text"]}}
+DOCUMENT = {"document": {"id": "9", "contents": '"One"\nfirst\nline'}, "score": 0.8}
+OWN_PARAMS = {"token": "${MY_TOKEN}", "text": "about {query}", "n": "{k}", "deep": True}
+OWN_ITEM = {"meta": {"name": "One"}, "parts": ["first", "second"], "href": B}
 CASES = {
     "searxng": Case(
         settings={"preset": "searxng", "url": "{url}/"},
         sent={"method": "GET", "path": "/search", "params": {"q": QUERY, "format": "json"}, "body": None},
-        replies=[
-            {"query": "q", "results": [{"title": "One", "content": "first", "url": A, "score": 1.5, "engine": "x"}]}
-        ],
-        found=[(A, "One", "first", A)],
+        replies=[{"query": "q", "results": [{**SCORED, "engine": "x"}]}],
+        found=FOUND,
         empty={"results": []},
     ),
     "tavily": Case(
         settings={"preset": "tavily", "url": "{url}/search"},
-        sent={
-            "method": "POST",
-            "path": "/search",
-            "params": {},
-            "body": {"query": QUERY, "max_results": 3, "search_depth": "basic"},
-        },
-        replies=[{"results": [{"title": "One", "content": "first", "url": A, "score": 0.9}], "response_time": 1.2}],
-        found=[(A, "One", "first", A)],
+        sent={"method": "POST", "path": "/search", "params": {}}
+        | {"body": {"query": QUERY, "max_results": 3, "search_depth": "basic"}},
+        replies=[{"results": [SCORED], "response_time": 1.2}],
+        found=FOUND,
         empty={"results": []},
         keys={"TAVILY_API_KEY": "authorization"},
     ),
     "brave": Case(
         settings={"preset": "brave", "url": "{url}/res/v1/web/search"},
-        sent={
-            "method": "GET",
-            "path": "/res/v1/web/search",
-            "params": {"q": QUERY, "count": "3", "text_decorations": "false"},
-        },
-        replies=[
-            {
-                "web": {
-                    "results": [
-                        {"title": "One &amp; <b>two</b>", "description": "It&#x27;s <strong>1 < 2</strong>", "url": A}
-                    ]
-                }
-            }
-        ],
+        sent={"method": "GET", "path": "/res/v1/web/search"}
+        | {"params": {"q": QUERY, "count": "3", "text_decorations": "false"}},
+        replies=[{"web": {"results": [MARKED]}}],
         found=[(A, "One & two", "It's 1 < 2", A)],
         empty={"type": "search"},
         keys={"BRAVE_API_KEY": "x-subscription-token"},
     ),
     "elasticsearch": Case(
-        settings={
-            "preset": "elasticsearch",
-            "url": "{url}/news",
-            "headers": {"Authorization": "ApiKey ${MY_ES}"},
-            "fields": {"date": "_source.day"},
-        },
-        sent={
-            "method": "POST",
-            "path": "/news/_search",
-            "body": {"query": {"multi_match": {"query": QUERY, "fields": ["title", "text"]}}, "size": 3},
-        },
+        settings={"preset": "elasticsearch", "url": "{url}/news", "headers": {"Authorization": "ApiKey ${MY_ES}"}}
+        | {"fields": {"date": "_source.day"}},
+        sent={"method": "POST", "path": "/news/_search", "body": {"query": MATCH, "size": 3}},
         replies=[{"hits": {"total": {"value": 1}, "hits": [HIT]}}],
         found=[("7", "One", "first", A)],
         empty={"hits": {"hits": []}},
@@ -113,7 +95,7 @@ CASES = {
     "search-r1": Case(
         settings={"preset": "search-r1", "url": "{url}"},
         sent={"method": "POST", "path": "/retrieve", "body": {"queries": [QUERY], "topk": 3, "return_scores": True}},
-        replies=[{"result": [[{"document": {"id": "9", "contents": '"One"\nfirst\nline'}, "score": 0.8}]]}],
+        replies=[{"result": [[DOCUMENT]]}],
         found=[("9", "One", "first\nline", None)],
         empty={"result": [[]]},
     ),
@@ -128,25 +110,16 @@ CASES = {
         settings={"preset": "serper", "url": "{url}"},
         sent={"method": "POST", "path": "/search", "params": {}, "body": {"q": QUERY, "num": 3}},
         replies=[{"organic": [{"title": "One", "snippet": "first", "link": A}], "credits": 1}],
-        found=[(A, "One", "first", A)],
+        found=FOUND,
         empty={"organic": []},
         keys={"SERPER_API_KEY": "x-api-key"},
     ),
     "own": Case(
-        settings={
-            "url": "{url}/find",
-            "params": {"token": "${MY_TOKEN}", "text": "about {query}", "n": "{k}", "deep": True},
-            "results": "data.0.items",
-            "fields": {"title": "meta.name", "text": "parts", "url": "href"},
-        },
-        sent={
-            "method": "GET",
-            "path": "/find",
-            "params": {"token": KEY, "text": f"about {QUERY}", "n": "3", "deep": "true"},
-        },
-        replies=[
-            {"data": [{"items": [{"meta": {"name": "One"}, "parts": ["first", "second"], "href": B}, {"id": 2}]}]}
-        ],
+        settings={"url": "{url}/find", "params": OWN_PARAMS, "results": "data.0.items"}
+        | {"fields": {"title": "meta.name", "text": "parts", "url": "href"}},
+        sent={"method": "GET", "path": "/find"}
+        | {"params": {"token": KEY, "text": f"about {QUERY}", "n": "3", "deep": "true"}},
+        replies=[{"data": [{"items": [OWN_ITEM, {"id": 2}]}]}],
         found=[(B, "One", "first second", B)],
         empty={"data": [{"items": []}]},
         keys={"MY_TOKEN": ""},
@@ -225,6 +198,8 @@ def test_each_service_is_asked_and_read_in_its_own_form(case: Case, server: Sear
     assert {each: getattr(server.requests[0], each) for each in case.sent} == case.sent
     for header in filter(None, case.keys.values()):
         assert KEY in server.requests[0].headers[header]
+    server.reply = lambda seen, before: ok(case.empty)
+    assert source.search(["of which nothing is known"], 3) == [Hits()]
 
 
 def test_a_repeated_search_costs_nothing_and_needs_no_key(
@@ -341,20 +316,24 @@ def test_a_hanging_service_and_half_a_body_are_retried(opened: Open, monkeypatch
     assert hung.error.endswith(" after 5 attempts")
 
 
-@pytest.mark.parametrize("packing", [b"", b"Content-Encoding: gzip\r\n"])
-def test_an_endless_reply_is_not_read_to_its_end(packing: bytes, tmp_path: Path) -> None:
-    with raw_server(b"HTTP/1.1 200 OK\r\n" + packing + b"\r\n", bytes(1 << 16)) as url:
+@pytest.mark.parametrize(
+    ("first", "again", "error"),
+    [
+        (b"\r\n", bytes(1 << 16), "HTTP 200, but the reply exceeds 5,000,000 bytes"),
+        (b"Content-Encoding: gzip\r\n\r\n", bytes(1 << 16), "HTTP 200, but the reply exceeds 5,000,000 bytes"),
+        (b"\r\n", b"0", "no complete reply within 0.3 s"),
+    ],
+    ids=["endless", "endless and packed", "trickling"],
+)
+def test_a_reply_without_end_is_given_up(
+    first: bytes, again: bytes, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if len(again) == 1:
+        monkeypatch.setattr("madke.retrieval.web._DEADLINE", 0.3)
+    with raw_server(b"HTTP/1.1 200 OK\r\n" + first, again, 0.05 if len(again) == 1 else 0.0) as url:
         (hits,) = open_http(url, tmp_path, preset="searxng").search(["a"], 3)
 
-    assert hits.error == "HTTP 200, but the reply exceeds 5,000,000 bytes"
-
-
-def test_a_reply_that_trickles_in_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.retrieval.web._DEADLINE", 0.3)
-    with raw_server(b"HTTP/1.1 200 OK\r\n\r\n", b"0", 0.05) as url:
-        (hits,) = open_http(url, tmp_path, preset="searxng").search(["a"], 3)
-
-    assert hits.error == "no complete reply within 0.3 s"
+    assert hits.error == error
 
 
 def test_many_queries_come_back_in_order_with_bounded_concurrency(
@@ -550,60 +529,47 @@ def test_a_broken_line_of_a_file_of_results_is_named(line: object, message: str,
         SnippetsSource(results_file(tmp_path, {"query": "a", "results": []}, line), name="google")
 
 
-class TestWikipedia:
-    @pytest.fixture
-    def wiki(self, tmp_path: Path) -> Iterator[tuple[SearchServer, WebSource]]:
-        long = " ".join(f"filler{n}" for n in range(150)) + " Baikal is 1,642 metres deep."
-        pages: dict[str, Any] = {
-            "1": {"title": "Lake Baikal", "extract": f"{long}\n\n\n== See also ==\nBaikal deep links", "fullurl": A},
-            "2": {
-                "title": "Baikal",
-                "extract": "Baikal deep deep may refer to",
-                "fullurl": B,
-                "pageprops": {"disambiguation": ""},
-            },
-        }
+@pytest.fixture
+def wiki(tmp_path: Path) -> Iterator[tuple[SearchServer, WebSource]]:
+    long = " ".join(f"filler{n}" for n in range(150)) + " Baikal is 1,642 metres deep."
+    pages: dict[str, Any] = {
+        "1": {"title": "Lake Baikal", "extract": f"{long}\n\n\n== See also ==\nBaikal deep links", "fullurl": A},
+        "2": {"title": "Baikal", "extract": "Baikal deep deep may refer to", "fullurl": B}
+        | {"pageprops": {"disambiguation": ""}},
+    }
 
-        def reply(seen: Seen, before: int) -> Reply:
-            if page := seen.params.get("pageids"):
-                return ok({"query": {"pages": [{"pageid": int(page), **pages[page]}]}})
-            return ok({"query": {"search": [{"pageid": 1}, {"pageid": 2}, {"pageid": "x"}, {}]}})
+    def reply(seen: Seen, before: int) -> Reply:
+        if page := seen.params.get("pageids"):
+            return ok({"query": {"pages": [{"pageid": int(page), **pages[page]}]}})
+        return ok({"query": {"search": [{"pageid": 1}, {"pageid": 2}, {"pageid": "x"}, {}]}})
 
-        spec = spec_from_yaml({"wikipedia": {"contact": "me@example.org"}}, file="f")
-        assert isinstance(spec, WikipediaSpec)
-        with SearchServer(reply).running() as server:
-            options = spec.wikipedia.model_copy(update={"url": f"{server.url}/w/api.php"})
-            yield (
-                server,
-                WebSource(options, name="wiki", cache=tmp_path / "c.sqlite", sleep=lambda _: None),
-            )
+    with SearchServer(reply).running() as server:
+        options = WikipediaOptions(contact="me@example.org", url=f"{server.url}/w/api.php")
+        yield server, WebSource(options, name="wiki", cache=tmp_path / "c.sqlite", sleep=lambda _: None)
 
-    def test_articles_become_passages_and_the_best_come_first(self, wiki: tuple[SearchServer, WebSource]) -> None:
-        server, source = wiki
 
-        (hits,) = source.search(["How deep is Baikal?"], 5)
+def test_articles_become_passages_and_the_best_come_first(wiki: tuple[SearchServer, WebSource]) -> None:
+    server, source = wiki
 
-        assert [(p.key, len(p.text.split())) for p in hits.passages] == [("1-1", 55), ("1-0", 100)]
-        assert hits.passages[0].text.endswith("Baikal is 1,642 metres deep.")
-        assert (
-            hits.passages[0].url == f"{A}#:~:text=filler100%20filler101%20filler102%20filler103%20filler104%20filler105"
-        )
-        assert hits.passages[0].dedup_keys.isdisjoint(hits.passages[1].dedup_keys)
-        assert [seen.params["maxlag"] for seen in server.requests] == ["5"] * 3
-        agents = {seen.headers["user-agent"] for seen in server.requests}
-        assert len(agents) == 1
-        assert agents.pop().startswith("madke/")
-        assert "me@example.org" in server.requests[0].headers["user-agent"]
+    (hits,) = source.search(["How deep is Baikal?"], 5)
 
-    @pytest.mark.parametrize("code", ["maxlag", "ratelimited", "readonly"])
-    def test_a_busy_wiki_is_asked_again(self, code: str, wiki: tuple[SearchServer, WebSource]) -> None:
-        server, source = wiki
-        answer = server.reply
-        error = {"error": {"code": code, "info": "Waiting for a database server"}}
-        server.reply = lambda seen, before: (
-            answer(seen, before) if before else (200, {"Retry-After": "5"}, ok(error)[2])
-        )
+    assert [(p.key, len(p.text.split())) for p in hits.passages] == [("1-1", 55), ("1-0", 100)]
+    assert hits.passages[0].text.endswith("Baikal is 1,642 metres deep.")
+    assert hits.passages[0].url == f"{A}#:~:text=" + "%20".join(f"filler{n}" for n in range(100, 106))
+    assert hits.passages[0].dedup_keys.isdisjoint(hits.passages[1].dedup_keys)
+    assert [seen.params["maxlag"] for seen in server.requests] == ["5"] * 3
+    (agent,) = {seen.headers["user-agent"] for seen in server.requests}
+    assert agent.startswith("madke/")
+    assert "me@example.org" in agent
 
-        (hits,) = source.search(["How deep is Baikal?"], 5)
 
-        assert len(hits.passages) == 2
+@pytest.mark.parametrize("code", ["maxlag", "ratelimited", "readonly"])
+def test_a_busy_wiki_is_asked_again(code: str, wiki: tuple[SearchServer, WebSource]) -> None:
+    server, source = wiki
+    answer = server.reply
+    error = {"error": {"code": code, "info": "Waiting for a database server"}}
+    server.reply = lambda seen, before: answer(seen, before) if before else (200, {"Retry-After": "5"}, ok(error)[2])
+
+    (hits,) = source.search(["How deep is Baikal?"], 5)
+
+    assert len(hits.passages) == 2
