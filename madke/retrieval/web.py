@@ -295,41 +295,6 @@ def parse_json(content: bytes) -> Any:
         raise NoAnswer("the reply is not JSON") from None
 
 
-_Kept = tuple[Any, datetime]
-"""A reply as a JSON value, and when it was retrieved."""
-
-
-class _Cache:
-    """Replies and their retrieval times by address and request, in an SQLite file that processes share."""
-
-    def __init__(self, path: Path, address: str) -> None:
-        self._path = path
-        self._address = address
-        columns = "base_url TEXT, parameters TEXT, retrieved_at TEXT, reply TEXT, PRIMARY KEY (base_url, parameters)"
-        self._execute(f"CREATE TABLE IF NOT EXISTS replies ({columns})")
-
-    def is_empty(self) -> bool:
-        return self._execute("SELECT 1 FROM replies WHERE base_url = ?", self._address) is None
-
-    def read(self, request: Request) -> _Kept | None:
-        """The cached reply, of any age."""
-        select = "SELECT retrieved_at, reply FROM replies WHERE base_url = ? AND parameters = ?"
-        row = self._execute(select, self._address, json.dumps(request, sort_keys=True))
-        return None if row is None else (json.loads(row[1]), datetime.fromisoformat(row[0]))
-
-    def write(self, request: Request, kept: _Kept) -> None:
-        row = (json.dumps(request, sort_keys=True), kept[1].isoformat(), json.dumps(kept[0]))
-        self._execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", self._address, *row)
-
-    def _execute(self, statement: str, *values: str) -> Any:
-        """The first row of the result; None if there is none."""
-        try:
-            with closing(sqlite3.connect(self._path, timeout=30)) as database, database:
-                return database.execute(statement, values).fetchone()
-        except sqlite3.Error as error:
-            raise UserError(f"the cache of web searches cannot be used: {error}", file=self._path) from None
-
-
 @dataclass(kw_only=True, slots=True)
 class Spent:
     """The cost of a source's searches since it was opened."""
@@ -371,7 +336,7 @@ class WebSource:
         self.spent = Spent(source=name)
         self._service = service
         self._concurrency = service.terms.concurrency
-        self._cache = _Cache(cache or cache_dir("searches") / "answers.sqlite", service.address)
+        self._cache = cache or cache_dir("searches") / "answers.sqlite"
         self._missing = " and ".join(key for key in service.keys if not os.environ.get(key, "").strip())
         self._sleep = sleep
         self._now = now
@@ -384,7 +349,9 @@ class WebSource:
         """Whether the service has replied to any request of the current search."""
         self._one_at_a_time = threading.Lock()
         self._client: httpx2.Client | None = None
-        if self._missing and self._cache.is_empty():
+        columns = "base_url TEXT, parameters TEXT, retrieved_at TEXT, reply TEXT, PRIMARY KEY (base_url, parameters)"
+        self._execute(f"CREATE TABLE IF NOT EXISTS replies ({columns})")
+        if self._missing and not self._execute("SELECT 1 FROM replies WHERE base_url = ?", service.address):
             raise UserError(f"source {name!r} ({service.description}) needs a key; set {self._missing}")
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
@@ -439,27 +406,39 @@ class WebSource:
         oldest = min(times).isoformat(timespec="seconds") if times else None
         return web_hits(results, k, source=self.name, retrieved_at=oldest)
 
-    def _fetch(self, request: Request) -> _Kept:
+    def _fetch(self, request: Request) -> tuple[Any, datetime]:
+        """The reply to a request, from the cache or the service, and when it was retrieved."""
         days = self._service.cache_days
-        kept = None if days == 0 else self._cache.read(request)
-        if kept is not None and (days is None or (self._now() - kept[1]) / timedelta(days=1) < days):
-            with self._one_at_a_time:
-                self.spent.cached += 1
-            return kept
+        key = self._service.address, json.dumps(request, sort_keys=True)
+        select = "SELECT reply, retrieved_at FROM replies WHERE base_url = ? AND parameters = ?"
+        expired = ""
+        if days != 0 and (kept := self._execute(select, *key)):
+            retrieved_at = datetime.fromisoformat(kept[1])
+            if days is None or (self._now() - retrieved_at) / timedelta(days=1) < days:
+                with self._one_at_a_time:
+                    self.spent.cached += 1
+                return json.loads(kept[0]), retrieved_at
+            expired = f"; the answer in the cache expired on {retrieved_at + timedelta(days=days):%Y-%m-%d}"
         try:
             if self._missing:
                 raise NoAnswer(f"no usable answer in the cache, and {self._missing} is not set")
             value, credits = self._ask(request)
         except NoAnswer as error:
-            if kept is None:
-                raise
-            expired = kept[1] + timedelta(days=days or 0)
-            raise NoAnswer(f"{error}; the answer in the cache expired on {expired:%Y-%m-%d}") from None
-        new = value, self._now().astimezone(UTC)
-        self._cache.write(request, new)  # before this thread sends another request: the reply is paid for
+            raise NoAnswer(f"{error}{expired}") from None
+        now = self._now().astimezone(UTC)
+        # Before this thread sends another request: the reply is paid for.
+        self._execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", *key, now.isoformat(), json.dumps(value))
         with self._one_at_a_time:
             self.spent.credits += credits
-        return new
+        return value, now
+
+    def _execute(self, statement: str, *values: str) -> Any:
+        """The first row of the result of a statement on the cache, which processes share; None if there is none."""
+        try:
+            with closing(sqlite3.connect(self._cache, timeout=30)) as database, database:
+                return database.execute(statement, values).fetchone()
+        except sqlite3.Error as error:
+            raise UserError(f"the cache of web searches cannot be used: {error}", file=self._cache) from None
 
     def _ask(self, request: Request) -> tuple[Any, int]:
         """The reply and price of one request, with retries; NoAnswer if there is none."""
