@@ -11,9 +11,10 @@ from eval.studies.kept import KeptStudy
 from madke.core.transcript import ParseStatus, StageUsage, Transcript, Turn
 from madke.engine.agreement import answer_groups, matcher
 from madke.scoring.arms import ArmValues, read_arm
+from madke.scoring.debate_rows import DebateMeasures
 from madke.scoring.metrics import question_of
 from madke.scoring.paired import PairedTest, paired_tests
-from madke.scoring.shadow import Shadow, shadow_of
+from madke.scoring.shadow import Shadow, gated, shadow_of
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 
@@ -126,7 +127,8 @@ class Results:
     @cached_property
     def shadows(self) -> Mapping[str, Shadow]:
         """Debate -> what gates would have made of it."""
-        found = {name: shadow_of(arm.transcripts) for name, arm in self.arms.items() if name in DEBATES}
+        held = {name: map(DebateMeasures, arm.transcripts) for name, arm in self.arms.items() if name in DEBATES}
+        found = {name: shadow_of(map(gated, debates)) for name, debates in held.items()}
         return {name: shadow for name, shadow in found.items() if shadow is not None}
 
 

@@ -17,7 +17,7 @@ from madke.models.model_names import split_address
 from madke.models.store import CallStore, Recorded
 from madke.runs.record import run_files, sessions_of
 from madke.scoring.arms import Results
-from madke.scoring.debate_rows import row
+from madke.scoring.debate_rows import DebateMeasures
 from madke.scoring.metrics import metrics_of
 from madke.tasks import get_task
 
@@ -109,7 +109,7 @@ def _sample(t: Transcript, calls: Sequence[Recorded], began: datetime) -> Any:
     from inspect_ai.scorer import Score
 
     output = ModelOutput.from_content(model="madke", content=t.answer or "")
-    values = row(t) if t.answers and t.status not in ("failed", "deferred") else {}
+    values = DebateMeasures(t).row if t.answers and t.status not in ("failed", "deferred") else {}
     metrics = metrics_of(get_task(t.task))
     failed = t.final.error or "all calls of a round failed"
     events, now = [], began  # runs record no times: calls follow each other

@@ -21,7 +21,7 @@ from madke.report.tables import ORACLE
 from madke.retrieval.pools.pool_file import PoolLines
 from madke.runs.record import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
-from madke.scoring.debate_rows import first_score, gold_numbers
+from madke.scoring.debate_rows import DebateMeasures, gold_numbers
 from madke.scoring.scores import is_shortened
 
 _SIZES = {"debates": 100, "texts": 200, "prompts": 200}
@@ -202,10 +202,11 @@ def _body(transcript: Transcript, known: float | None, texts: Sequence[int | Non
     ``known``: the score of the final answer; None if it is not known.
     """
     scores = {}
-    if (score_of := first_score(transcript)) is not None:
+    if transcript.answers:
+        debate = DebateMeasures(transcript)
         given = {transcript.answer, *(turn.stance.answer for entry in transcript.rounds for turn in entry.turns)}
         for answer in sorted(filter(None, given)):
-            scores[answer] = score_of(answer) if known is None or answer != transcript.answer else known
+            scores[answer] = debate.score(answer) if known is None or answer != transcript.answer else known
     own = {"texts": texts, "scores": scores, "gold": gold_numbers(transcript), "calls": calls}
     told = replace(transcript, agreement=agreement_in(transcript))
     return transcript_to_json(told, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]

@@ -23,16 +23,14 @@ from madke.runs.directory import read_transcripts
 from madke.runs.record import RunRecord, read_run
 from madke.scoring.debate_rows import (
     NO_EXTERNAL_SCORES,
+    DebateMeasures,
     DebateRow,
     ExternalScores,
-    first_score,
     of_one_arm,
     over_repeats,
-    round_rows,
-    row,
     with_external,
 )
-from madke.scoring.metrics import METRICS, common_metric, may_be_rate, metrics_of
+from madke.scoring.metrics import METRICS, common_metric, may_be_rate
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 
@@ -106,7 +104,7 @@ class ArmValues:
 
     name: str
     values: Mapping[str, Values]
-    """By name: the values of :func:`madke.scoring.debate_rows.row`, and those of graders and external scorers."""
+    """By name: the values of debates (``debate_rows.DebateMeasures.row``), and those of graders and external scorers."""
     questions: Mapping[QuestionKey, str | None]
     """Every question, including failed ones -> the name of its dataset, if any."""
     first_metric: str
@@ -118,7 +116,7 @@ class ArmValues:
     failed: frozenset[QuestionKey] = field(default_factory=frozenset)
     """The questions with a failed debate."""
     rounds: Mapping[QuestionKey, Sequence[Sequence[DebateRow]]] = field(default_factory=dict)
-    """The :func:`~madke.scoring.debate_rows.round_rows` of each finished debate."""
+    """The :attr:`~madke.scoring.debate_rows.DebateMeasures.rounds` of each finished debate."""
 
     def mean(self, name: str) -> Estimate | None:
         """The mean of a value over questions (repeats are averaged first); None if no question has it."""
@@ -126,8 +124,16 @@ class ArmValues:
         return over_repeats(held, shares=may_be_rate(name))
 
 
-def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalScores = NO_EXTERNAL_SCORES) -> ArmValues:
-    """Compute the values of all transcripts of an arm in one pass; UserError for an unknown task."""
+def read_arm(
+    name: str,
+    transcripts: Iterable[Transcript],
+    external: ExternalScores = NO_EXTERNAL_SCORES,
+    seen: Callable[[DebateMeasures], object] = lambda debate: None,
+) -> ArmValues:
+    """Compute the values of all transcripts of an arm in one pass, and show each to ``seen``.
+
+    UserError for an unknown task.
+    """
     finished: list[tuple[QuestionKey, int]] = []
     rows = []
     rounds: dict[QuestionKey, list[Sequence[DebateRow]]] = {}
@@ -135,19 +141,19 @@ def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalSco
     firsts: dict[str | None, set[str]] = {}
     failed = set()
     for transcript in transcripts:
+        debate = DebateMeasures(transcript)
         key = (transcript.id, transcript.question)
         questions[key] = transcript.dataset
-        firsts.setdefault(transcript.dataset, set()).add(metrics_of(get_task(transcript.task))[0])
+        firsts.setdefault(transcript.dataset, set()).add(debate.metrics[0])
+        seen(debate)
         if transcript.status == "failed":
             failed.add(key)
             continue
         if transcript.status == "deferred":
             continue
         finished.append((key, transcript.repeat))
-        score = first_score(transcript)
-        of_rounds = round_rows(transcript, score)
-        rounds.setdefault(key, []).append(of_rounds)
-        rows.append(with_external(row(transcript, of_rounds, score), transcript, external))
+        rounds.setdefault(key, []).append(debate.rounds)
+        rows.append(with_external(debate.row, transcript, external))
     values: dict[str, dict[QuestionKey, dict[int, float]]] = {}
     for (key, repeat), found in zip(finished, of_one_arm(rows), strict=True):
         for value, number in found.items():

@@ -9,12 +9,12 @@ debater.
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from math import log2
 from statistics import fmean
 from types import MappingProxyType
 
-from madke.core.transcript import PoolEntry, Transcript, Turn
+from madke.core.transcript import PoolEntry, Round, Transcript, Turn
 from madke.engine.agreement import Same, agreed, answer_groups, matcher, same_answers
 from madke.engine.reading import by_cast
 from madke.scoring.metrics import (
@@ -44,72 +44,221 @@ _BY_JUDGE = ("cons_judge", "co2_judge", "co2_judge_grader")
 _SHARE, _CHANGED = "share_", "changed_"
 
 
-# After each round
+class DebateMeasures:
+    """One debate with its task, matcher and first metric: two answers are compared once, and each is scored once.
 
-
-Score = Callable[[str], float]
-
-
-def first_score(transcript: Transcript) -> Score | None:
-    """The task's first metric, computed once for each answer of a debate; None without gold answers."""
-    if not transcript.answers:
-        return None
-    metric, question = METRICS[metrics_of(get_task(transcript.task))[0]], question_of(transcript)
-    return cache(lambda answer: metric(answer, question))
-
-
-def round_rows(transcript: Transcript, score: Score | None = None) -> list[DebateRow]:
-    """The values of each round, in order; ``docs/evaluation.md`` explains them. ``score``: see :func:`row`.
-
-    ``accuracy`` is of the largest group of answers, in a tie of the earliest debater's group. ``right`` and the
-    log-likelihood require a binary metric; agreement, entropy and disagreement more than one debater.
-    ``self_disagreement`` and ``changed_<debater>`` are about debaters with an answer in this round and the one before.
+    ``docs/evaluation.md`` explains the values.
     """
-    task, question = get_task(transcript.task), question_of(transcript)
-    same = cache(matcher(task, question))
-    binary = is_binary(metrics_of(task)[0])
-    score = score or first_score(transcript)
-    names = [turn.agent for entry in transcript.rounds[:1] for turn in entry.turns]
-    rows: list[DebateRow] = []
-    before: dict[str, str | None] = {}
-    for entry in transcript.rounds:
-        spoke = by_cast([turn for turn in entry.turns if turn.stance.status != "failed"], names)
-        answers = [turn.stance.answer for turn in spoke]
-        groups = answer_groups(spoke, same)
-        row: DebateRow = {}
-        if score is not None:
-            # max() returns the first of equals, and groups are in the order of the cast.
-            majority = max(groups, key=len)[0].stance.answer if groups else None
-            row["accuracy"] = 0.0 if majority is None else score(majority)
-            if binary and spoke:
-                right = sum(answer is not None and score(answer) == 1 for answer in answers)
-                row["right"] = right / len(spoke)
-                row |= {"log_likelihood": log_likelihood(right, len(spoke))} if len(spoke) > 1 else {}
-        if len(entry.turns) > 1:
-            row |= _agreement(groups, spoke, same, row)
-        changed = {
-            turn.agent: float(not same(old, new))
-            for turn in entry.turns
-            if (old := before.get(turn.agent)) is not None and (new := turn.stance.answer) is not None
-        }
-        row |= {"self_disagreement": sum(changed.values()) / len(changed)} if changed else {}
-        row |= {f"{_CHANGED}{agent}": value for agent, value in changed.items()}
-        before = {turn.agent: turn.stance.answer for turn in entry.turns}
-        rows.append(row)
-    return rows
+
+    def __init__(self, transcript: Transcript) -> None:
+        self.transcript = transcript
+        self.question = question = question_of(transcript)
+        self.task = get_task(transcript.task)
+        self.metrics = metrics_of(self.task)
+        self.binary = is_binary(self.metrics[0])
+        self.same: Same = cache(matcher(self.task, question))
+        metric = METRICS[self.metrics[0]]
+        self._metric = cache(lambda answer: metric(answer, question))
+
+    def score(self, answer: str | None) -> float | None:
+        """The task's first metric; a missing answer is wrong. None without gold answers."""
+        if not self.transcript.answers:
+            return None
+        return 0.0 if answer is None else self._metric(answer)
+
+    @cached_property
+    def rounds(self) -> list[DebateRow]:
+        """The values of each round, in order.
+
+        ``accuracy`` is of the largest group of answers, in a tie of the earliest debater's group. ``right`` and the
+        log-likelihood require a binary metric; agreement, entropy and disagreement more than one debater.
+        ``self_disagreement`` and ``changed_<debater>`` are about debaters with an answer in this round and the one
+        before.
+        """
+        names = [turn.agent for entry in self.transcript.rounds[:1] for turn in entry.turns]
+        rows: list[DebateRow] = []
+        before: dict[str, str | None] = {}
+        for entry in self.transcript.rounds:
+            spoke = by_cast(heard(entry), names)
+            groups = answer_groups(spoke, self.same)
+            row: DebateRow = {}
+            if (accuracy := self.score(majority(groups))) is not None:
+                row["accuracy"] = accuracy
+                if self.binary and spoke:
+                    right = sum(self.score(turn.stance.answer) == 1 for turn in spoke)
+                    row["right"] = right / len(spoke)
+                    row |= {"log_likelihood": log_likelihood(right, len(spoke))} if len(spoke) > 1 else {}
+            if len(entry.turns) > 1:
+                row["cons"] = float(agreed(spoke, self.same))
+                row |= {} if accuracy is None else {"co2": row["cons"] * accuracy}
+                row |= {"entropy": entropy([len(group) for group in groups])} if groups else {}
+                if (answered := sum(map(len, groups))) > 1:
+                    alike = sum(same_answers(spoke, self.same).values())
+                    row["disagreement"] = 1 - alike / (answered * (answered - 1))
+            changed = {
+                turn.agent: float(not self.same(old, new))
+                for turn in entry.turns
+                if (old := before.get(turn.agent)) is not None and (new := turn.stance.answer) is not None
+            }
+            row |= {"self_disagreement": sum(changed.values()) / len(changed)} if changed else {}
+            row |= {f"{_CHANGED}{agent}": value for agent, value in changed.items()}
+            before = {turn.agent: turn.stance.answer for turn in entry.turns}
+            rows.append(row)
+        return rows
+
+    @cached_property
+    def row(self) -> DebateRow:
+        """All values of the whole debate, which has finished."""
+        transcript, rounds = self.transcript, self.rounds
+        answer, last = transcript.answer, transcript.rounds[-1]
+        values: DebateRow = {}
+        if (correct := self.score(answer)) is not None:
+            metric, *others = self.metrics
+            others += [ALL_GOLDS] if transcript.dataset == "ramdocs" and ALL_GOLDS not in self.metrics else []
+            values[metric] = correct
+            values |= {name: 0.0 if answer is None else METRICS[name](answer, self.question) for name in others}
+            values["correct"] = correct
+        consistent = {}
+        # A judge that takes the answer itself (judge_extract) was not asked for consensus.
+        if last.verdict is not None and transcript.final.by != "judge":
+            consistent["judge"] = float(bool(last.verdict.consensus))
+        if "cons" in rounds[-1]:
+            consistent["matcher"] = rounds[-1]["cons"]
+        for by, value in consistent.items():
+            values[f"cons_{by}"] = value
+            if correct is not None:
+                values[f"co2_{by}"] = value * correct
+        if transcript.usage:
+            values["rounds"] = float(len(transcript.rounds))
+        kept = ("entropy", "log_likelihood", "disagreement")
+        values |= {name: rounds[-1][name] for name in kept if name in rounds[-1]}
+        if correct is not None and self.binary and sum(len(entry.turns) for entry in transcript.rounds) > 1:
+            # The majority of round 1 against the final answer; whether any debater was right in round 1.
+            first = rounds[0]["accuracy"]
+            values |= {"corrected": float(first == 0 and correct == 1), "collapsed": float(first == 1 and correct == 0)}
+            values["oracle"] = float(rounds[0].get("right", 0.0) > 0)
+        if wrong := listed(transcript.metadata, "wrong_answers"):
+            # The trap rate of CIAR, and the adoption of misinformation in RAMDocs.
+            stated = answer is not None and not self.task.accepts(answer, self.question)
+            values["trapped"] = float(stated and any(self.same(answer or "", each) for each in wrong))
+        replies = [turn.stance for entry in transcript.rounds for turn in entry.turns if turn.stance.stage == "reply"]
+        if copied := [stance.copied for stance in replies if stance.status != "failed"]:
+            values["copied"] = fmean(copied)
+        values |= sides(transcript) | self.changes_of_mind() | self.judge_values()
+        return values | selection_values(transcript) | self.diversity()
+
+    @property
+    def votes(self) -> list[float]:
+        """1 or 0 for each vote for the final answer, by the task's first metric; a missing answer is 0.
+
+        Empty if the answer was not found by a vote, without gold answers, and for a metric that is not binary. Samples
+        of one vote can be drawn in several rounds. In a debate only the last round votes.
+        """
+        rounds = self.transcript.rounds
+        if self.transcript.final.rule not in ("votes", "tie") or not self.binary:
+            return []
+        samples = all(turn.stance.stage == "speak" for entry in rounds for turn in entry.turns)
+        spoke = [turn for entry in (rounds if samples else rounds[-1:]) for turn in heard(entry)]
+        return [vote for turn in spoke if (vote := self.score(turn.stance.answer)) is not None]
+
+    def changes_of_mind(self) -> DebateRow:
+        """Who follows whom from a given first round in which some are right and some are wrong; else empty.
+
+        ``right_to_none``: of the debaters that were given a right stance, the share whose next answer cannot be read.
+        """
+        transcript = self.transcript
+        if not transcript.first_round_given or not transcript.answers or len(transcript.rounds) < 2:
+            return {}
+
+        def kind(answer: str | None) -> str:
+            return "none" if answer is None else "right" if self.task.accepts(answer, self.question) else "wrong"
+
+        given, after = (
+            {turn.agent: kind(turn.stance.answer) for turn in heard(entry)} for entry in transcript.rounds[:2]
+        )
+        if not {"right", "wrong"} <= {*given.values()}:
+            return {}
+        values = {}
+        for was, now in (("right", "wrong"), ("right", "none"), ("wrong", "right")):
+            if next_kinds := [after[agent] for agent, kind in given.items() if kind == was and agent in after]:
+                values[f"{was}_to_{now}"] = fmean(kind == now for kind in next_kinds)
+        return values
+
+    def judge_values(self) -> DebateRow:
+        """How often the word of the judge and the summarizer differs from what the task's matcher finds.
+
+        Verdicts without a call, and texts, which no matcher compares, are left out.
+        """
+        transcript = self.transcript
+        if self.task.is_prose:
+            return {}
+        wrong: dict[str, list[bool]] = {"false_same": [], "false_different": [], "new_summary": []}
+        # A judge that takes the answer itself was not asked for consensus.
+        for entry in transcript.rounds if transcript.final.by != "judge" else ():
+            verdict = entry.verdict
+            if verdict is not None and verdict.consensus is not None and verdict.text:
+                alike = agreed(heard(entry), self.same)
+                if verdict.consensus or verdict.rule == "no_answer":
+                    wrong["false_same"].append(not alike)
+                else:
+                    wrong["false_different"].append(alike)
+        if transcript.final.by == "summarizer" and (summary := transcript.final.answer) is not None:
+            answers = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns}
+            wrong["new_summary"].append(not any(self.same(summary, answer) for answer in answers if answer))
+        return {name: fmean(found) for name, found in wrong.items() if found}
+
+    def diversity(self) -> DebateRow:
+        """``diversity``: 1 minus the Self-BLEU of two translations (Liang et al., EMNLP 2024, Table 4).
+
+        From 0 to 1; the paper prints it times 100. The base is the first translation of the debate, the current one the
+        last. The Self-BLEU of two texts is the mean of the BLEU of each against the other (Zhu et al., 2018, Texygen).
+        Empty for other tasks, if one of the two translations is missing, and if the last one does not follow from the
+        first: it was made without reading or reviewing another (one turn, samples, votes).
+        """
+        rounds = self.transcript.rounds
+        last = rounds[-1].turns[-1]
+        base, current = rounds[0].turns[0].stance.answer, last.stance.answer
+        follows = len(rounds) > 1 or last.reads or last.reflection is not None
+        if not follows or base is None or current is None or "bleu" not in self.metrics:
+            return {}
+        if base == current:
+            return {"diversity": 0.0}
+        return {"diversity": 1 - (sentence_bleu(base, [current]) + sentence_bleu(current, [base])) / 2}
 
 
-def _agreement(groups: Sequence[Sequence[Turn]], spoke: Sequence[Turn], same: Same, row: DebateRow) -> DebateRow:
-    found = {"cons": float(agreed(spoke, same))}
-    if "accuracy" in row:
-        found["co2"] = found["cons"] * row["accuracy"]
-    if groups:
-        found["entropy"] = entropy([len(group) for group in groups])
-    parsed = [turn for turn in spoke if turn.stance.answer is not None]
-    if len(parsed) > 1:
-        pairs = len(parsed) * (len(parsed) - 1)
-        found["disagreement"] = 1 - sum(same_answers(parsed, same).values()) / pairs
-    return found
+def correct(transcript: Transcript) -> float | None:
+    """The task's first metric on the final answer; None for a failed or deferred one, or without gold answers."""
+    if transcript.status in ("failed", "deferred"):
+        return None
+    return DebateMeasures(transcript).score(transcript.answer)
+
+
+def majority(groups: Sequence[Sequence[Turn]]) -> str | None:
+    """The answer of the largest group, in a tie of the first one; None without groups."""
+    return max(groups, key=len)[0].stance.answer if groups else None
+
+
+def heard(entry: Round) -> list[Turn]:
+    """The turns of a round whose calls did not fail."""
+    return [turn for turn in entry.turns if turn.stance.status != "failed"]
+
+
+def sides(transcript: Transcript) -> DebateRow:
+    """The debater that a judge sided with (Liang et al., Table 7): ``sided_with_<debater>`` or ``judge_tie``.
+
+    Only for a judge that takes the answer; exactly one value is 1. It is a tie if the judge took an answer but named no
+    debater. If its reply could not be parsed, the result is empty.
+    """
+    final, verdict = transcript.final, transcript.rounds[-1].verdict
+    if final.by != "judge":
+        return {}
+    side = final.agent
+    if side is None and verdict is not None and verdict.consensus:
+        side = verdict.side
+    if side is None and final.answer is None:
+        return {}
+    names = dict.fromkeys(turn.agent for entry in transcript.rounds for turn in entry.turns)
+    return {f"sided_with_{name}": float(name == side) for name in names} | {"judge_tie": float(side is None)}
 
 
 def entropy(sizes: Sequence[int]) -> float:
@@ -155,64 +304,6 @@ def over_repeats(values: Sequence[Sequence[float]], *, shares: bool = True) -> E
     return estimate([held[0] if len(held) == 1 else fmean(held) for held in values], shares=shares)
 
 
-# Of the whole debate
-
-
-def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None, score: Score | None = None) -> DebateRow:
-    """All values of one finished transcript; ``docs/evaluation.md`` explains each.
-
-    ``rounds`` and ``score``: its :func:`round_rows` and :func:`first_score`, if the caller has them already.
-    """
-    score = score or first_score(transcript)
-    rounds = round_rows(transcript, score) if rounds is None else rounds
-    task = get_task(transcript.task)
-    values: DebateRow = {}
-    if score is not None:
-        metric, *others = metrics_of(task)
-        others += [ALL_GOLDS] if transcript.dataset == "ramdocs" and ALL_GOLDS not in (metric, *others) else []
-        answer, question = transcript.answer, question_of(transcript)
-        values[metric] = 0.0 if answer is None else score(answer)
-        values |= {name: 0.0 if answer is None else METRICS[name](answer, question) for name in others}
-        values["correct"] = values[metric]
-    last = transcript.rounds[-1]
-    consistent = {}
-    # A judge that takes the answer itself (judge_extract) was not asked for consensus.
-    if last.verdict is not None and transcript.final.by != "judge":
-        consistent["judge"] = float(bool(last.verdict.consensus))
-    if "cons" in rounds[-1]:
-        consistent["matcher"] = rounds[-1]["cons"]
-    for by, value in consistent.items():
-        values[f"cons_{by}"] = value
-        if "correct" in values:
-            values[f"co2_{by}"] = value * values["correct"]
-    if transcript.usage:
-        values["rounds"] = float(len(transcript.rounds))
-    values |= {name: rounds[-1][name] for name in ("entropy", "log_likelihood", "disagreement") if name in rounds[-1]}
-    if "correct" in values and is_binary(metrics_of(task)[0]) and sum(len(r.turns) for r in transcript.rounds) > 1:
-        # The majority of round 1 against the final answer; whether any debater was right in round 1.
-        first, final = rounds[0]["accuracy"], values["correct"]
-        values |= {"corrected": float(first == 0 and final == 1), "collapsed": float(first == 1 and final == 0)}
-        values["oracle"] = float(rounds[0].get("right", 0.0) > 0)
-    if wrong := listed(transcript.metadata, "wrong_answers"):
-        # The trap rate of CIAR, and the adoption of misinformation in RAMDocs.
-        question, answer = question_of(transcript), transcript.answer
-        stated = answer is not None and not task.accepts(answer, question)
-        values["trapped"] = float(stated and any(task.same(answer or "", each, question) for each in wrong))
-    replies = [turn.stance for entry in transcript.rounds for turn in entry.turns if turn.stance.stage == "reply"]
-    if copied := [stance.copied for stance in replies if stance.status != "failed"]:
-        values["copied"] = fmean(copied)
-    values |= sides(transcript) | changes_of_mind(transcript) | judge_values(transcript)
-    return values | selection_values(transcript) | diversity(transcript)
-
-
-def correct(transcript: Transcript) -> float | None:
-    """The task's first metric on the final answer; None for a failed or deferred one, or without gold answers."""
-    score = first_score(transcript)
-    if transcript.status in ("failed", "deferred") or score is None:
-        return None
-    return 0.0 if transcript.answer is None else score(transcript.answer)
-
-
 def with_external(values: DebateRow, transcript: Transcript, external: ExternalScores) -> DebateRow:
     """The row of a transcript with the external scores of its answer.
 
@@ -244,85 +335,6 @@ def of_one_arm(rows: Sequence[DebateRow]) -> Iterator[DebateRow]:
     for row in rows:
         none = dict.fromkeys(sources if sources.keys() & row.keys() else (), 0.0)
         yield {name: value for name, value in (row | none | row).items() if judged or name not in _BY_JUDGE}
-
-
-def sides(transcript: Transcript) -> DebateRow:
-    """The debater that a judge sided with (Liang et al., Table 7): ``sided_with_<debater>`` or ``judge_tie``.
-
-    Only for a judge that takes the answer; exactly one value is 1. It is a tie if the judge took an answer but named no
-    debater. If its reply could not be parsed, the result is empty.
-    """
-    final, verdict = transcript.final, transcript.rounds[-1].verdict
-    if final.by != "judge":
-        return {}
-    side = final.agent
-    if side is None and verdict is not None and verdict.consensus:
-        side = verdict.side
-    if side is None and final.answer is None:
-        return {}
-    names = dict.fromkeys(turn.agent for entry in transcript.rounds for turn in entry.turns)
-    return {f"sided_with_{name}": float(name == side) for name in names} | {"judge_tie": float(side is None)}
-
-
-def changes_of_mind(transcript: Transcript) -> DebateRow:
-    """Who follows whom from a given first round in which some are right and some are wrong; empty for other debates.
-
-    ``right_to_none``: of the debaters that were given a right stance, the share whose next answer cannot be read.
-    """
-    if not transcript.first_round_given or not transcript.answers or len(transcript.rounds) < 2:
-        return {}
-    task, question = get_task(transcript.task), question_of(transcript)
-
-    def kinds(turns: Sequence[Turn]) -> dict[str, str]:
-        answers = {turn.agent: turn.stance.answer for turn in turns if turn.stance.status != "failed"}
-        return {
-            agent: "none" if answer is None else "right" if task.accepts(answer, question) else "wrong"
-            for agent, answer in answers.items()
-        }
-
-    given, after = kinds(transcript.rounds[0].turns), kinds(transcript.rounds[1].turns)
-    if not {"right", "wrong"} <= {*given.values()}:
-        return {}
-    values = {}
-    for was, now in (("right", "wrong"), ("right", "none"), ("wrong", "right")):
-        if next_kinds := [after[agent] for agent, kind in given.items() if kind == was and agent in after]:
-            values[f"{was}_to_{now}"] = fmean(kind == now for kind in next_kinds)
-    return values
-
-
-def diversity(transcript: Transcript) -> DebateRow:
-    """``diversity``: 1 minus the Self-BLEU of the base and the current translation (Liang et al., EMNLP 2024, Table 4).
-
-    From 0 to 1; the paper prints it times 100. The base is the first translation of the debate, the current one the
-    last. The Self-BLEU of two texts is the mean of the BLEU of each against the other (Zhu et al., 2018, Texygen).
-    Empty for other tasks, if one of the two translations is missing, and if the last one does not follow from the
-    first: it was made without reading or reviewing another (one turn, samples, votes).
-    """
-    first, last = transcript.rounds[0].turns[0], transcript.rounds[-1].turns[-1]
-    base, current = first.stance.answer, last.stance.answer
-    follows = len(transcript.rounds) > 1 or last.reads or last.reflection is not None
-    if not follows or base is None or current is None or "bleu" not in metrics_of(get_task(transcript.task)):
-        return {}
-    if base == current:
-        return {"diversity": 0.0}
-    return {"diversity": 1 - (sentence_bleu(base, [current]) + sentence_bleu(current, [base])) / 2}
-
-
-def correct_votes(transcript: Transcript) -> list[float]:
-    """1 or 0 for each vote for the final answer, by the task's first metric; a missing answer is 0.
-
-    Empty if the answer was not found by a vote, without gold answers, and for a metric that is not binary. Samples of
-    one vote can be drawn in several rounds. In a debate only the last round votes.
-    """
-    score = first_score(transcript)
-    if transcript.final.rule not in ("votes", "tie") or score is None:
-        return []
-    if not is_binary(metrics_of(get_task(transcript.task))[0]):
-        return []
-    samples = all(turn.stance.stage == "speak" for entry in transcript.rounds for turn in entry.turns)
-    turns = [turn for entry in (transcript.rounds if samples else transcript.rounds[-1:]) for turn in entry.turns]
-    answers = [turn.stance.answer for turn in turns if turn.stance.status != "failed"]
-    return [0.0 if answer is None else score(answer) for answer in answers]
 
 
 # What debaters select
@@ -377,29 +389,3 @@ def gold_of(transcript: Transcript) -> tuple[frozenset[str], Callable[[PoolEntry
         return " ".join(unicodedata.normalize("NFC", text).replace("_", " ").casefold().split())
 
     return frozenset(map(title, listed(transcript.metadata, "gold_titles"))), lambda entry: title(entry.title)
-
-
-def judge_values(transcript: Transcript) -> DebateRow:
-    """How often the word of the judge and the summarizer differs from what the task's matcher finds.
-
-    Verdicts without a call, and texts, which no matcher compares, are left out.
-    """
-    task = get_task(transcript.task)
-    if task.is_prose:
-        return {}
-    same = matcher(task, question_of(transcript))
-    wrong: dict[str, list[bool]] = {"false_same": [], "false_different": [], "new_summary": []}
-    # A judge that takes the answer itself was not asked for consensus.
-    for entry in transcript.rounds if transcript.final.by != "judge" else ():
-        verdict = entry.verdict
-        if verdict is not None and verdict.consensus is not None and verdict.text:
-            spoke = [turn for turn in entry.turns if turn.stance.status != "failed"]
-            alike = agreed(spoke, same)
-            if verdict.consensus or verdict.rule == "no_answer":
-                wrong["false_same"].append(not alike)
-            else:
-                wrong["false_different"].append(alike)
-    if transcript.final.by == "summarizer" and (summary := transcript.final.answer) is not None:
-        answers = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns}
-        wrong["new_summary"].append(not any(same(summary, answer) for answer in answers if answer))
-    return {name: fmean(found) for name, found in wrong.items() if found}

@@ -22,13 +22,7 @@ from madke.core.transcript import (
     reading,
 )
 from madke.scoring.arms import ArmValues, QuestionKey, read_arm
-from madke.scoring.debate_rows import (
-    NO_EXTERNAL_SCORES,
-    ExternalScores,
-    correct_votes,
-    over_repeats,
-    over_rounds,
-)
+from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, DebateMeasures, ExternalScores, over_repeats, over_rounds
 from madke.scoring.metrics import GRADER, METRICS
 from madke.scoring.shadow import GatedDebate, Shadow, gated, shadow_of
 from madke.scoring.statistics import Estimate, effective_votes
@@ -101,9 +95,9 @@ class Scores:
     (:func:`madke.scoring.statistics.effective_votes`); None for other answers, for measures that are not binary, and
     where all votes are equally right."""
     debate: Mapping[str, Estimate] = field(default_factory=dict)
-    """The other values of :func:`madke.scoring.debate_rows.row`, each over the questions that it applies to."""
+    """The other values of ``DebateMeasures.row``, each over the questions that it applies to."""
     by_round: Mapping[str, tuple[Estimate | None, ...]] = field(default_factory=dict)
-    """Name of ``debate_rows.round_rows`` -> value after round 1, 2, ...; None if no debate has one."""
+    """Name of ``DebateMeasures.rounds`` -> value after round 1, 2, ...; None if no debate has one."""
     shadow: Shadow | None = None
     """What gates on the answers of round 1 would have saved; None for protocols without a debate."""
     answer_words: float | None = None
@@ -176,36 +170,35 @@ def score_with_values(
     votes: dict[tuple[QuestionKey, int], list[float]] = {}
     words: list[int] = []
 
-    def counted() -> Iterator[Transcript]:
-        for transcript in transcripts:
-            yield transcript
-            key = (transcript.id, transcript.question)
-            counts.update(["transcripts", transcript.reading])
-            counts["degraded"] += transcript.degraded
-            counts["partial_pools"] += bool(transcript.pool_partial)
-            counts["shortened"] += is_shortened(transcript)
-            counts["read_golds"] += transcript.oracle
-            stops[transcript.stop_reason] += 1
-            shadows.append(gated(transcript))
-            if transcript.status == "failed":
-                failures[transcript.final.error or "unknown"] += 1
-                lost[key] += bool(transcript.answers)
-            elif transcript.status != "deferred":
-                votes[key, transcript.repeat] = correct_votes(transcript)
-                words.extend([len(transcript.answer.split())] if transcript.answer else [])
-            for stage, used in transcript.usage.items():
-                usage[stage] = usage.get(stage, StageUsage()) + used
-            for stage, reply in _replies(transcript):
-                if not isinstance(reply, Digest) and reply.error is None:
-                    # A pick is read if it names a debater: its status is that of the debater's stance.
-                    picked = stage == "pick" and isinstance(reply, Final) and reply.agent is not None
-                    status: ParseStatus = "ok" if picked else reading(reply)
-                    readings[stage][transcript.id].append(status)
-                    cut[stage] += status == "cut"
-            if GRADER in external and transcript.answers and transcript.status == "ok":
-                ungraded[transcript.id].append((transcript.id, transcript.repeat) not in external[GRADER])
+    def count(debate: DebateMeasures) -> None:
+        transcript = debate.transcript
+        key = (transcript.id, transcript.question)
+        counts.update(["transcripts", transcript.reading])
+        counts["degraded"] += transcript.degraded
+        counts["partial_pools"] += bool(transcript.pool_partial)
+        counts["shortened"] += is_shortened(transcript)
+        counts["read_golds"] += transcript.oracle
+        stops[transcript.stop_reason] += 1
+        shadows.append(gated(debate))
+        if transcript.status == "failed":
+            failures[transcript.final.error or "unknown"] += 1
+            lost[key] += bool(transcript.answers)
+        elif transcript.status != "deferred":
+            votes[key, transcript.repeat] = debate.votes
+            words.extend([len(transcript.answer.split())] if transcript.answer else [])
+        for stage, used in transcript.usage.items():
+            usage[stage] = usage.get(stage, StageUsage()) + used
+        for stage, reply in _replies(transcript):
+            if not isinstance(reply, Digest) and reply.error is None:
+                # A pick is read if it names a debater: its status is that of the debater's stance.
+                picked = stage == "pick" and isinstance(reply, Final) and reply.agent is not None
+                status: ParseStatus = "ok" if picked else reading(reply)
+                readings[stage][transcript.id].append(status)
+                cut[stage] += status == "cut"
+        if GRADER in external and transcript.answers and transcript.status == "ok":
+            ungraded[transcript.id].append((transcript.id, transcript.repeat) not in external[GRADER])
 
-    arm = read_arm(name, counted(), external)
+    arm = read_arm(name, transcripts, external, count)
     means = {name: mean for name in arm.values if (mean := arm.mean(name))}
     metrics = {name: means[name] for name in dict.fromkeys((*METRICS.used(), *external)) if name in means}
     own = {"correct", "rounds", *_CONSISTENT, *metrics}

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from madke.core.errors import count_of
-from madke.core.transcript import StageUsage, Transcript, Turn
-from madke.engine.agreement import Same, agreed, answer_groups, matcher
-from madke.scoring.debate_rows import first_score, over_repeats
-from madke.scoring.metrics import common_metric, correct_by, metrics_of, question_of
+from madke.core.transcript import StageUsage, Turn
+from madke.engine.agreement import Same, agreed, answer_groups
+from madke.scoring.debate_rows import DebateMeasures, heard, majority, over_repeats
+from madke.scoring.metrics import common_metric, correct_by
 from madke.scoring.statistics import Estimate
-from madke.tasks import get_task
 
 GATES: Mapping[str, Callable[[Sequence[Turn], Same], bool]] = {
     "agreement": agreed,
@@ -114,24 +112,15 @@ class GatedDebate:
     skips: Mapping[str, bool]
 
 
-def gated(transcript: Transcript) -> GatedDebate | None:
+def gated(debate: DebateMeasures) -> GatedDebate | None:
     """A debate as gates see it; None if it failed, was deferred, or had no round of several debaters."""
+    transcript, same = debate.transcript, debate.same
     turns = transcript.rounds[0].turns if transcript.rounds else ()
     if transcript.status in ("failed", "deferred") or len(turns) < 2:
         return None
-    task, question = get_task(transcript.task), question_of(transcript)
-    same = cache(matcher(task, question))
-    measure = metrics_of(task)[0]
-    spoke = [turn for turn in turns if turn.stance.status != "failed"]
-    groups = answer_groups(spoke, same)
+    spoke = heard(transcript.rounds[0])
     # As in a vote; a tie goes to the earliest debater.
-    voted, answer = max(groups, key=len)[0].stance.answer if groups else None, transcript.answer
-
-    score_of = first_score(transcript)
-
-    def score(found: str | None) -> float | None:
-        return None if score_of is None else 0.0 if found is None else score_of(found)
-
+    voted, answer = majority(answer_groups(spoke, same)), transcript.answer
     kept = voted == answer or (voted is not None and answer is not None and same(voted, answer))
     replied = any(turn.stance.stage == "reply" for entry in transcript.rounds[1:] for turn in entry.turns)
     # Old transcripts lack the usage of turns.
@@ -142,9 +131,9 @@ def gated(transcript: Transcript) -> GatedDebate | None:
         debaters=len(turns),
         is_debate=replied or bool({"judge", "extract", "pick", "summarize", "digest"} & transcript.usage.keys()),
         changed=not kept,
-        measure=measure,
-        score=score(answer),
-        voted=score(voted),
+        measure=debate.metrics[0],
+        score=debate.score(answer),
+        voted=debate.score(voted),
         whole=transcript.total,
         first=first,
         metered=all(turn.usage is not None for turn in turns),
@@ -152,10 +141,9 @@ def gated(transcript: Transcript) -> GatedDebate | None:
     )
 
 
-def shadow_of(debates: Iterable[Transcript | GatedDebate | None]) -> Shadow | None:
+def shadow_of(debates: Iterable[GatedDebate | None]) -> Shadow | None:
     """The figures of a run's debates; None if no debate went beyond the answers of several debaters in round 1."""
-    each_gated = (gated(each) if isinstance(each, Transcript) else each for each in debates)
-    held = [each for each in each_gated if each is not None]
+    held = [each for each in debates if each is not None]
     if not any(each.is_debate for each in held):
         return None
 

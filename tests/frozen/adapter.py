@@ -13,7 +13,7 @@ from madke.core.events import Event
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.scoring.debate_rows import row
+from madke.scoring.debate_rows import DebateMeasures
 
 __all__ = ["Completion", "Event", "Hits", "Passage", "Question", "Refused", "Transcript", "Usage"]
 
@@ -68,7 +68,7 @@ def present_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def scores(transcript: Transcript) -> Mapping[str, float]:
     """The values of a debate by name: EM, F1, match, and whether its last answers agree."""
-    return row(transcript)
+    return DebateMeasures(transcript).row
 
 
 def stand_in_values(request: ChatRequest) -> str:

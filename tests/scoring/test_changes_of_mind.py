@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from madke.core.transcript import Round, Stance, Transcript, Turn
-from madke.scoring.debate_rows import changes_of_mind, row
+from madke.scoring.debate_rows import DebateMeasures
 from tests.support.transcripts import transcript
 
 RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
@@ -39,13 +39,13 @@ def debated(given: list[Any], after: list[Any], **changes: Any) -> Transcript:
 )
 def test_shares_are_of_the_debaters_with_that_stance(given: list[Any], after: list[Any], found: Any) -> None:
     names = ("right_to_wrong", "right_to_none", "wrong_to_right")
-    values = changes_of_mind(debated(given, after))
+    values = DebateMeasures(debated(given, after)).changes_of_mind()
     assert tuple(values[name] for name in names) == found
-    assert values.items() <= row(debated(given, after)).items()
+    assert values.items() <= DebateMeasures(debated(given, after)).row.items()
 
 
 def test_a_failed_call_is_no_change_of_mind() -> None:
-    assert changes_of_mind(debated([RIGHT, WRONG], ["failed", RIGHT])) == {"wrong_to_right": 1}
+    assert DebateMeasures(debated([RIGHT, WRONG], ["failed", RIGHT])).changes_of_mind() == {"wrong_to_right": 1}
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_a_failed_call_is_no_change_of_mind() -> None:
     ],
 )
 def test_other_debates_have_no_such_values(changed: dict[str, Any]) -> None:
-    assert changes_of_mind(debated([RIGHT, WRONG], [WRONG, WRONG], **changed)) == {}
+    assert DebateMeasures(debated([RIGHT, WRONG], [WRONG, WRONG], **changed)).changes_of_mind() == {}
 
 
 def test_stances_of_one_kind_follow_nobody() -> None:
-    assert changes_of_mind(debated([RIGHT, RIGHT], [WRONG, RIGHT])) == {}
-    assert changes_of_mind(debated([WRONG, None], [RIGHT, RIGHT])) == {}
+    assert DebateMeasures(debated([RIGHT, RIGHT], [WRONG, RIGHT])).changes_of_mind() == {}
+    assert DebateMeasures(debated([WRONG, None], [RIGHT, RIGHT])).changes_of_mind() == {}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from madke.core.transcript import Transcript
 from madke.report.scores import judge_notes
-from madke.scoring.debate_rows import correct_votes, judge_values
+from madke.scoring.debate_rows import DebateMeasures
 from madke.scoring.scores import scores_of
 from madke.scoring.statistics import effective_votes
 from tests.support.transcripts import transcript
@@ -36,20 +36,20 @@ def judged(
     ],
 )
 def test_a_verdict_is_held_against_the_matcher(said: list[str | None], consensus: bool, wrong: dict[str, int]) -> None:
-    assert judge_values(judged("q", said, consensus, by="majority")) == wrong
+    assert DebateMeasures(judged("q", said, consensus, by="majority")).judge_values() == wrong
 
 
 def test_a_verdict_without_a_call_and_a_judge_that_takes_the_answer_are_left_out() -> None:
-    assert judge_values(judged("q", [BAIKAL, "Lake Chad"], True, by="judge")) == {}
+    assert DebateMeasures(judged("q", [BAIKAL, "Lake Chad"], True, by="judge")).judge_values() == {}
     found = judged("q", [BAIKAL, "Lake Chad"], True, by="majority")
     (entry,) = found.rounds
     silent = replace(entry, verdict=replace(entry.verdict, text=""))
-    assert judge_values(replace(found, rounds=(silent,))) == {}
+    assert DebateMeasures(replace(found, rounds=(silent,))).judge_values() == {}
 
 
 @pytest.mark.parametrize(("answer", "new"), [(BAIKAL, 0.0), ("Lake Superior", 1.0)])
 def test_a_summary_is_held_against_all_answers_of_the_debaters(answer: str, new: float) -> None:
-    values = judge_values(judged("q", [BAIKAL, "Lake Chad"], False, answer=answer, by="summarizer"))
+    values = DebateMeasures(judged("q", [BAIKAL, "Lake Chad"], False, answer=answer, by="summarizer")).judge_values()
     assert values == {"false_different": 0.0, "new_summary": new}
 
 
@@ -101,9 +101,9 @@ def test_effective_votes_are_undefined_where_nothing_varies(votes: list[list[flo
 def test_only_votes_for_the_final_answer_are_counted() -> None:
     debate = transcript("q", said=[BAIKAL, "Lake Chad", None], consensus=None, answer=BAIKAL)
     voted = replace(debate, final=replace(debate.final, by="majority", rule="votes"))
-    assert correct_votes(voted) == [1.0, 0.0, 0.0]
-    assert correct_votes(debate) == []
-    assert correct_votes(replace(voted, answers=())) == []
+    assert DebateMeasures(voted).votes == [1.0, 0.0, 0.0]
+    assert DebateMeasures(debate).votes == []
+    assert DebateMeasures(replace(voted, answers=())).votes == []
     other = transcript("r", said=["Lake Chad"] * 3, consensus=None, answer="Lake Chad")
     other = replace(other, final=replace(other.final, by="majority", rule="votes"))
     assert scores_of([voted, other]).votes == effective_votes([[1, 0, 0], [0, 0, 0]])

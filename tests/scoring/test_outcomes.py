@@ -6,7 +6,7 @@ import pytest
 
 from madke.core.question import Question
 from madke.core.transcript import Final, Transcript, Verdict
-from madke.scoring.debate_rows import row
+from madke.scoring.debate_rows import DebateMeasures
 from madke.scoring.metrics import METRICS
 from madke.scoring.scores import scores_of
 from tests.scoring.hand_made import FAILED, OTHER, RIGHT, WRONG, debate
@@ -32,7 +32,7 @@ FLIPS = ("corrected", "collapsed", "oracle")
 def test_the_final_answer_is_held_against_the_first_round(
     rounds: list[Any], answer: str | None, flips: tuple[int, ...]
 ) -> None:
-    values = row(debate(*rounds, answer=answer))
+    values = DebateMeasures(debate(*rounds, answer=answer)).row
     assert tuple(values[name] for name in FLIPS) == flips
 
 
@@ -58,7 +58,7 @@ def test_corrections_and_collapses_account_for_the_way_from_the_first_round_to_t
     ],
 )
 def test_a_single_turn_an_unknown_answer_and_a_metric_of_degrees_have_no_corrections(finished: Transcript) -> None:
-    assert not set(FLIPS) & set(row(finished))
+    assert not set(FLIPS) & set(DebateMeasures(finished).row)
 
 
 def judged(
@@ -73,7 +73,11 @@ def judged(
 
 
 def sides(finished: Transcript) -> dict[str, Any]:
-    return {name: value for name, value in row(finished).items() if name.startswith(("sided_with_", "judge_tie"))}
+    return {
+        name: value
+        for name, value in DebateMeasures(finished).row.items()
+        if name.startswith(("sided_with_", "judge_tie"))
+    }
 
 
 @pytest.mark.parametrize(
@@ -109,12 +113,12 @@ LISTED = {"wrong_answers": [WRONG, OTHER]}
     ],
 )
 def test_a_listed_wrong_answer_is_a_trap(answer: str | None, trapped: int) -> None:
-    assert row(debate([WRONG, RIGHT], answer=answer, metadata=LISTED))["trapped"] == trapped
+    assert DebateMeasures(debate([WRONG, RIGHT], answer=answer, metadata=LISTED)).row["trapped"] == trapped
 
 
 @pytest.mark.parametrize("metadata", [{}, {"wrong_answers": []}, {"wrong_answers": "Lake Tanganyika"}])
 def test_without_a_list_there_is_no_trap(metadata: dict[str, Any]) -> None:
-    assert "trapped" not in row(debate([WRONG, WRONG], answer=WRONG, metadata=metadata))
+    assert "trapped" not in DebateMeasures(debate([WRONG, WRONG], answer=WRONG, metadata=metadata)).row
 
 
 RAMDOCS = {"dataset": "ramdocs", "wrong_answers": [WRONG]}
@@ -144,10 +148,10 @@ def test_an_answer_names_all_golds_and_no_wrong_one(answer: str, right: int) -> 
 
 
 def test_only_ramdocs_has_the_measure_and_no_answer_is_wrong() -> None:
-    assert row(debate([RIGHT], metadata=RAMDOCS))["all_golds"] == 1
-    assert row(debate([None], answer=None, metadata=RAMDOCS))["all_golds"] == 0
-    assert "all_golds" not in row(debate([RIGHT], metadata={"wrong_answers": [WRONG]}))
+    assert DebateMeasures(debate([RIGHT], metadata=RAMDOCS)).row["all_golds"] == 1
+    assert DebateMeasures(debate([None], answer=None, metadata=RAMDOCS)).row["all_golds"] == 0
+    assert "all_golds" not in DebateMeasures(debate([RIGHT], metadata={"wrong_answers": [WRONG]})).row
 
 
 def test_what_is_accepted_as_right_is_no_trap() -> None:
-    assert row(debate([RIGHT, RIGHT], metadata={"wrong_answers": [RIGHT, WRONG]}))["trapped"] == 0
+    assert DebateMeasures(debate([RIGHT, RIGHT], metadata={"wrong_answers": [RIGHT, WRONG]})).row["trapped"] == 0

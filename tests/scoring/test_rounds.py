@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from madke.core.transcript import Final
-from madke.scoring.debate_rows import entropy, log_likelihood, round_rows
+from madke.scoring.debate_rows import DebateMeasures, entropy, log_likelihood
 from madke.scoring.scores import scores_of
 from tests.scoring.hand_made import FAILED, OTHER, RIGHT, WRONG, debate, turn
 
@@ -41,7 +41,7 @@ from tests.scoring.hand_made import FAILED, OTHER, RIGHT, WRONG, debate, turn
     ],
 )
 def test_one_round(said: list[Any], found: dict[str, float | None]) -> None:
-    (row,) = round_rows(debate(said, answer=WRONG))
+    (row,) = DebateMeasures(debate(said, answer=WRONG)).rounds
     assert {name: row.get(name) for name in found} == pytest.approx(found, abs=5e-4)
 
 
@@ -53,29 +53,34 @@ def test_golden_formulas() -> None:
 def test_the_earliest_debater_is_the_first_of_round_1_whoever_speaks_first_later() -> None:
     turned = debate([RIGHT, WRONG], [RIGHT, WRONG])
     second = replace(turned.rounds[1], turns=tuple(reversed(turned.rounds[1].turns)))
-    assert [row["accuracy"] for row in round_rows(replace(turned, rounds=(turned.rounds[0], second)))] == [1, 1]
+    assert [row["accuracy"] for row in DebateMeasures(replace(turned, rounds=(turned.rounds[0], second))).rounds] == [
+        1,
+        1,
+    ]
 
 
 def test_each_debater_is_compared_with_itself_one_round_before() -> None:
-    rows = round_rows(debate([RIGHT, WRONG, None], [RIGHT, RIGHT, RIGHT], [WRONG, "the Lake Baikal", FAILED]))
+    rows = DebateMeasures(
+        debate([RIGHT, WRONG, None], [RIGHT, RIGHT, RIGHT], [WRONG, "the Lake Baikal", FAILED])
+    ).rounds
     changed = [{name[-1]: value for name, value in row.items() if name.startswith("changed_")} for row in rows]
     assert changed == [{}, {"A": 0, "B": 1}, {"A": 1, "B": 0}]
     assert [row.get("self_disagreement") for row in rows] == [None, 0.5, 0.5]
     before, after = debate([RIGHT, WRONG], [RIGHT, WRONG]).rounds
     after = replace(after, turns=(turn("B", WRONG), turn("A", RIGHT)))  # another order is no change
-    assert round_rows(debate([RIGHT, WRONG], rounds=(before, after)))[1]["self_disagreement"] == 0
+    assert DebateMeasures(debate([RIGHT, WRONG], rounds=(before, after))).rounds[1]["self_disagreement"] == 0
 
 
 def test_a_debater_alone_agrees_with_nobody_but_can_change() -> None:
-    first, second = round_rows(debate([WRONG], [RIGHT]))
+    first, second = DebateMeasures(debate([WRONG], [RIGHT])).rounds
     assert set(first) == {"accuracy", "right"}
     assert set(second) == {"accuracy", "right", "self_disagreement", "changed_A"}
 
 
 def test_without_gold_and_for_degrees_nothing_is_right_or_wrong() -> None:
-    (row,) = round_rows(debate([RIGHT, WRONG], golds=()))
+    (row,) = DebateMeasures(debate([RIGHT, WRONG], golds=())).rounds
     assert set(row) == {"cons", "entropy", "disagreement"}
-    (row,) = round_rows(debate(["a deep lake", "a lake"], golds=("a deep lake",), task="translation"))
+    (row,) = DebateMeasures(debate(["a deep lake", "a lake"], golds=("a deep lake",), task="translation")).rounds
     assert row["accuracy"] == 1
     assert not {"right", "log_likelihood"} & set(row)
 

@@ -15,7 +15,7 @@ from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.scoring.scores import scores_of
-from madke.scoring.shadow import Shadow, shadow_of
+from madke.scoring.shadow import Shadow
 
 SPOKEN: Mapping[str, tuple[tuple[str, str, str], tuple[str, str, str]]] = {
     "agreed and right": (("A", "A", "A"), ("A", "A", "A")),
@@ -69,9 +69,9 @@ def test_the_price_of_an_answer_gained(tmp_path: Path) -> None:
     held = {each.id: each for each in run.transcripts()}
     gained = [each for name, each in held.items() if "spoiled" not in name]
     lost = [each for name, each in held.items() if "corrected" not in name and name != "three answers"]
-    assert shadow_of(gained).price == "2 answers gained for 15 more calls: 7.5 calls for each."
-    assert shadow_of(lost).price == "2 answers lost for 15 more calls."
-    assert shadow_of([replace(each, answers=()) for each in gained]).price == ""
+    assert scores_of(gained).shadow.price == "2 answers gained for 15 more calls: 7.5 calls for each."
+    assert scores_of(lost).shadow.price == "2 answers lost for 15 more calls."
+    assert scores_of([replace(each, answers=()) for each in gained]).shadow.price == ""
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_two_debaters_have_no_majority(tmp_path: Path) -> None:
 
 def test_questions_without_gold_answers_have_costs_only(tmp_path: Path) -> None:
     held = [replace(each, answers=()) for each in debated(tmp_path).transcripts()]
-    shadow = shadow_of(held)
+    shadow = scores_of(held).shadow
     assert shadow.gates["vote"].correct is None
     assert re.fullmatch(
         r"Debate changed 4 of 7 answers; voting on round 1 takes \d+ % of the tokens\.", shadow.sentence

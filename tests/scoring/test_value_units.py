@@ -3,7 +3,7 @@
 import pytest
 
 from madke.scoring.arms import ArmValues
-from madke.scoring.debate_rows import round_rows, row
+from madke.scoring.debate_rows import DebateMeasures
 from madke.scoring.metrics import GRADER, SHARE, VALUE_UNITS, unit_of
 from madke.scoring.paired import paired_test
 from tests.scoring.hand_made import RIGHT, WRONG, debate, pool
@@ -15,7 +15,9 @@ def test_all_values_of_debates_and_rounds_have_a_unit() -> None:
         debate([WRONG, RIGHT], [RIGHT, RIGHT], first_round_given=True, metadata={"wrong_answers": [WRONG]}),
         debate(["a lake"], ["the lake"], answer="the lake", task="translation"),
     ]
-    names = {name for each in debates for found in (row(each), *round_rows(each)) for name in found}
+    names = {
+        name for each in debates for found in (DebateMeasures(each).row, *DebateMeasures(each).rounds) for name in found
+    }
     assert len(names) > 20
     assert {name for name in names if unit_of(name) is None} == set()
 

@@ -12,7 +12,7 @@ from eval.studies.equal_cost_results import Arm, vote_of
 from eval.studies.kept import KeptStudy
 from madke.core.transcript import Transcript
 from madke.engine.agreement import answer_groups, matcher
-from madke.scoring.debate_rows import correct, correct_votes
+from madke.scoring.debate_rows import DebateMeasures, correct
 from madke.scoring.metrics import question_of
 from madke.scoring.paired import PairedTest, equal_within, further_questions, half_of_90, holm, paired_test
 from madke.scoring.scores import Scores, scores_of
@@ -221,7 +221,9 @@ def model_votes(studies: Sequence[Figures]) -> Estimate | None:
 
 def _votes(arm: Arm) -> dict[str, list[float]]:
     """Question -> right or wrong for each ballot; one for an arm of one call."""
-    return {each.id: correct_votes(each) or [_right(each)] for each in arm.transcripts if each.status != "failed"}
+    return {
+        each.id: DebateMeasures(each).votes or [_right(each)] for each in arm.transcripts if each.status != "failed"
+    }
 
 
 def _right(transcript: Transcript) -> float:
