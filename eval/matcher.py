@@ -6,7 +6,7 @@ The folder holds ``NQ_1800.json.gz`` and ``TQ_1000.json.gz``: questions with gol
 systems' answers, and for each a person's "right" or "wrong". Questions marked improper are left out, as EVOUNA does.
 Rules were written from the first half of each file; which rules stay was decided on both halves. The column
 ``baseline`` is a matcher of twenty lines in this script (containment, token F1, number words); the shipped one must
-beat it. The files in ``eval/grades`` hold what models graded (:func:`madke.scoring.scored.grade_results`).
+beat it. The files in ``eval/grades`` hold what models graded (:func:`madke.scoring.scored.ask_outside`).
 """
 
 from __future__ import annotations

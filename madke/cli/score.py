@@ -111,7 +111,7 @@ def command(
     arms = open_arms(paths, data, dataset, task, corrections, columns=columns)
     with resumable():
         watch = partial(run_progress, "graded answers")
-        failed = ask_outside(arms, graders or None, commands, budget=budget, watch=watch)
+        failed = ask_outside(arms, graders, commands, budget=budget, watch=watch)
     scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
     rows: Rows = {arm.name: scores_by_dataset(arm) if by_dataset else {None: scores[arm.name]} for arm in arms}
     for path in tables or ():

@@ -104,7 +104,7 @@ class ArmValues:
 
     name: str
     values: Mapping[str, Values]
-    """By name: the values of debates (``debate_rows.DebateMeasures.row``), and those of graders and external scorers."""
+    """By name: the values of debates (``DebateMeasures.row``), and those of graders and external scorers."""
     questions: Mapping[QuestionKey, str | None]
     """Every question, including failed ones -> the name of its dataset, if any."""
     first_metric: str

@@ -31,7 +31,7 @@ from madke._util.files import fingerprint, write_file
 from madke._util.terminal import printable, without_keys
 from madke._util.yaml_file import read_json
 from madke._version import __version__
-from madke.core.chat import ChatRequest, Message, Purpose
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError
 from madke.core.events import Watch, silent
 from madke.core.question import Question
@@ -65,8 +65,8 @@ def score_run(
     run: Path | str | Results,
     *,
     prices: Prices = MappingProxyType({}),
-    grader: "Grader | str | None" = None,
-    scorers: Mapping[str, CommandScorer | str] = MappingProxyType({}),
+    grader: str | None = None,
+    scorers: Mapping[str, str] = MappingProxyType({}),
 ) -> Scores:
     """Score a run, including stored external scores and grades, and write its ``metrics.json``.
 
@@ -76,7 +76,7 @@ def score_run(
     UserError if the directory is no run or cannot be written, or a grader or scorer cannot be used.
     """
     (arm,) = open_runs([run])
-    ask_outside([arm], grader, scorers)
+    ask_outside([arm], graders_of(grader) if grader is not None else (), scorers)
     return score_and_store(arm, prices)[0]
 
 
@@ -292,7 +292,7 @@ def _read(path: Path) -> dict[str, _Scored]:
 
 def ask_outside(
     arms: Sequence[Results],
-    grader: "Grader | str | Sequence[Grader] | None" = None,
+    graders: "Sequence[Grader]" = (),
     scorers: Mapping[str, CommandScorer | str] = MappingProxyType({}),
     *,
     budget: Budget | None = None,
@@ -300,16 +300,18 @@ def ask_outside(
 ) -> int:
     """Run external scorers and graders on the answers of arms, and store their scores next to the arms.
 
-    A prompt that several of these arms share is graded once. ``budget`` pays for the grader's calls. ``watch`` opens a
-    listener for the calls on an arm. Returns the number of answers whose grading call failed; grading again retries
-    them. UserError if there is nothing to score, or a grader or scorer cannot be used.
+    Each distinct prompt is graded once, at temperature 0. An abstained answer is wrong without a call; a failed
+    question has no grade. ``budget`` pays for the graders' calls: none starts once its limit is reached. ``watch``
+    opens a listener for the calls on an arm. Returns the number of answers whose grading call failed; grading again
+    retries them. UserError if there is nothing to score, a grader or scorer cannot be used, a task has no worked
+    examples, a cost limit lacks the price of a grader, or no answer was graded: then earlier grades are kept.
     """
-    answers = [answers_of(arm.transcripts()) for arm in arms] if scorers or grader is not None else []
+    answers = [answers_of(arm.transcripts()) for arm in arms] if scorers or graders else []
     one = arms[0].path if len(arms) == 1 else None
     none = "no answer" if one else f"none of the {len(arms)} runs has an answer"
     if answers and not any(answers):
         raise UserError(f"{none} to score", file=one)
-    if grader is not None and not any(question.answers for held in answers for question, _ in held.values()):
+    if graders and not any(question.answers for held in answers for question, _ in held.values()):
         raise UserError(f"{none} with a reference, so there is nothing to grade", file=one)
     commands = {name: CommandScorer(each) if isinstance(each, str) else each for name, each in scorers.items()}
     for arm, held in zip(arms, answers, strict=True) if commands else ():
@@ -320,25 +322,25 @@ def ask_outside(
         for name, values in found.items():  # only if all scorers have succeeded
             scored = dict(zip(held, values, strict=True))
             keep_scores(arm.path, name, held, command=commands[name].command, scores=scored)
-    if grader is None:
-        return 0
-    graders = graders_of(grader) if isinstance(grader, str) else [grader] if isinstance(grader, Grader) else [*grader]
-    known: KnownGrades = {}
-    for file in (_beside(arm.path, _GRADES) for arm in arms):
-        if file.is_file():
-            with CallStore(file) as calls:
-                if budget is not None:
-                    budget.pay_stored(calls)
-                for call in calls.recorded():
-                    found_grade = read_grade(call.completion.text) if call.completion.outcome == "ok" else None
-                    if found_grade is not None:
-                        known[call.model, _prompt_key(call.messages)] = found_grade
-    return sum(grade_results(arm, each, known=known, budget=budget, watch=watch) for each in graders for arm in arms)
+    known = _known_grades(arms, budget) if graders else {}
+
+    async def graded(grader: Grader) -> int:
+        if budget is not None:
+            budget.check([grader.model])
+        model = open_model(grader.model, base_url=grader.base_url)
+        try:
+            refuse_unreachable([model])
+            each = zip(arms, answers, strict=True)
+            return sum([await _grade(arm, held, grader, model, known, budget, watch) for arm, held in each])
+        finally:
+            await close(model)
+
+    return sum(asyncio.run(graded(grader)) for grader in graders)
 
 
 # The grading model
 
-KnownGrades = dict[tuple[str, str], bool]
+_KnownGrades = dict[tuple[str, str], bool]
 """(grader, hash of the prompt) -> whether the answer is right."""
 NO_GRADE = "no grade in the reply"
 """The reason for a missing grade if the grader replied."""
@@ -386,6 +388,10 @@ def read_grade(reply: str) -> bool | None:
     return parsed.value if parsed.span and _MARK.search(text[slice(*parsed.span)]) else None
 
 
+def _grade_in(completion: Completion) -> bool | None:
+    return read_grade(completion.text) if completion.outcome == "ok" else None
+
+
 def _prompt_key(messages: Sequence[Message]) -> str:
     return sha256("\0".join(f"{each.role}\0{each.content}" for each in messages).encode()).hexdigest()
 
@@ -414,28 +420,30 @@ def graders_of(models: str, *, base_url: str | None = None, concurrency: int = 1
     ]
 
 
-def grade_results(
-    results: Results,
-    grader: Grader,
-    *,
-    known: KnownGrades | None = None,
-    budget: Budget | None = None,
-    watch: Watch = lambda: nullcontext(silent),
-) -> int:
-    """Grade the answers of an arm and store the grades with it for scores, comparisons and reports.
+def _known_grades(arms: Iterable[Results], budget: Budget | None) -> _KnownGrades:
+    """The grades of earlier commands; the budget counts what they cost."""
+    known: _KnownGrades = {}
+    for file in (_beside(arm.path, _GRADES) for arm in arms):
+        if file.is_file():
+            with CallStore(file) as calls:
+                if budget is not None:
+                    budget.pay_stored(calls)
+                for call in calls.recorded():
+                    if (grade := _grade_in(call.completion)) is not None:
+                        known[call.model, _prompt_key(call.messages)] = grade
+    return known
 
-    Each distinct prompt is asked once, at temperature 0. An abstained answer is wrong without a call; a failed question
-    has no grade. ``known``: grades that need no call; new ones are added. No call starts once the limit of the
-    ``budget`` is reached. Returns the number of answers whose call failed; grading again retries them. UserError if the
-    model or the store cannot be used, a task has no worked examples, a cost limit lacks the price of the model, or no
-    answer was graded: then earlier grades are kept.
-    """
-    if budget is not None:
-        budget.check([grader.model])
-    model = open_model(grader.model, base_url=grader.base_url)
-    refuse_unreachable([model])
-    known = {} if known is None else known
-    answers = answers_of(results.transcripts())
+
+async def _grade(
+    arm: Results,
+    answers: Answers,
+    grader: Grader,
+    model: ChatModel,
+    known: _KnownGrades,
+    budget: Budget | None,
+    watch: Watch,
+) -> int:
+    """Grade the answers of an arm: see :func:`ask_outside`. New grades are added to ``known``."""
     prompts: dict[Key, tuple[str, str]] = {}
     requests: dict[tuple[str, str], ChatRequest] = {}
     for key, (question, answer) in answers.items():
@@ -447,39 +455,32 @@ def grade_results(
                 request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=_MAX_TOKENS)
                 requests.setdefault(prompt, request)
     if not prompts:
-        _log.warning("%s: no answer with a reference, so the grader is not called", results.path)
+        _log.warning("%s: no answer with a reference, so the grader is not called", arm.path)
     limits = Limits(grader.concurrency)
     meter = Meter(total=len(requests), limits=limits, budget=budget)
     failed: dict[tuple[str, str], str] = {}
-    with CallStore(_beside(results.path, _GRADES)) as calls, watch() as listen:
+    with CallStore(_beside(arm.path, _GRADES)) as calls, watch() as listen:
         piped = CallPipeline(limits=limits, store=calls, meter=meter).model(model)
 
         async def work(asked: tuple[tuple[str, str], ChatRequest]) -> None:
             prompt, request = asked
             completion = await piped.complete(request)
-            found = read_grade(completion.text) if completion.outcome == "ok" else None
-            if found is not None:
-                known[prompt] = found
+            if (grade := _grade_in(completion)) is not None:
+                known[prompt] = grade
             else:
                 failure = " ".join((completion.error or completion.outcome).split())
                 failed[prompt] = NO_GRADE if completion.outcome == "ok" else failure
             meter.done += 1
 
-        async def watched() -> None:
-            batch = until_limit(meter, requests.items(), work, workers=grader.concurrency)
-            try:
-                async with meter.told_to(listen):
-                    await until_stopped(batch, partial(drained, limits), seconds=None)
-            finally:
-                await close(model)
-
-        asyncio.run(watched())
+        batch = until_limit(meter, requests.items(), work, workers=grader.concurrency)
+        async with meter.told_to(listen):
+            await until_stopped(batch, partial(drained, limits), seconds=None)
     scores = {key: float(known[prompt]) for key, prompt in prompts.items() if prompt in known}
     missing = Counter(failed.get(each, str(meter.stopped)) for each in prompts.values() if each not in known)
     if prompts and not scores:
-        raise UserError(f"{model.name} graded no answer: {missing.most_common(1)[0][0]}", file=results.path)
+        raise UserError(f"{model.name} graded no answer: {missing.most_common(1)[0][0]}", file=arm.path)
     failures = sum(count for reason, count in missing.items() if reason != NO_GRADE)
     if without := len(answers) - len(prompts):
         missing["no reference"] = without
-    keep_scores(results.path, grader.name, answers, command=model.name, scores=scores, missing=missing)
+    keep_scores(arm.path, grader.name, answers, command=model.name, scores=scores, missing=missing)
     return failures

@@ -13,7 +13,7 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.models.store import CallStore
 from madke.scoring.arms import Results, open_results
-from madke.scoring.scored import NO_GRADE, Grader, external_values, grade_results, scored_arm, scores_by_dataset
+from madke.scoring.scored import NO_GRADE, Grader, ask_outside, external_values, scored_arm, scores_by_dataset
 from tests.support.openai_server import chat, error, openai_server
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
@@ -54,10 +54,10 @@ def test_a_call_is_at_temperature_0_once_for_equal_answers_and_never_again(tmp_p
     results = arm(tmp_path, *entries, entry("q1", BAIKAL))
     with openai_server(lambda body, n: chat(f"[{answer_in(body) == BAIKAL}]")) as server:
         grader = Grader(model="openai/gpt-4o", base_url=server.url)
-        assert grade_results(results, grader) == 0
+        assert ask_outside([results], [grader]) == 0
         assert len(server.requests) == 3
         assert {seen.body["temperature"] for seen in server.requests} == {0}
-        grade_results(results, grader)
+        ask_outside([results], [grader])
         assert len(server.requests) == 3
     assert external_values(results) == {"grader": {("q0", 0): 1.0, ("q0", 1): 1.0, ("q0", 2): 0.0, ("q1", 0): 1.0}}
     mean = scored_arm(results)[0].metrics["grader"]
@@ -69,7 +69,7 @@ def test_a_call_is_at_temperature_0_once_for_equal_answers_and_never_again(tmp_p
 def test_an_abstained_answer_is_wrong_without_a_call_and_a_failed_question_has_no_grade(tmp_path: Path) -> None:
     entries = [entry("q0", BAIKAL), entry("q1", None), entry("q2", None, status="failed")]
     results = arm(tmp_path, *entries, entry("q3", None, golds=()))
-    grade_results(results, script(tmp_path, rule("[True]")))
+    ask_outside([results], [script(tmp_path, rule("[True]"))])
     assert external_values(results)["grader"] == {("q0", 0): 1.0, ("q1", 0): 0.0}
     with CallStore(results.path / "grades.sqlite") as store:
         assert [call.purpose.question for call in store.recorded()] == ["q0"]
@@ -78,7 +78,7 @@ def test_an_abstained_answer_is_wrong_without_a_call_and_a_failed_question_has_n
 def test_an_unreadable_reply_is_no_grade_and_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     results = arm(tmp_path, entry("q0", BAIKAL), entry("q1", BAIKAL), entry("q2", "x", golds=()))
     grader = script(tmp_path, rule("The same.\n[True]", question="q0"), rule("[True or False]"))
-    assert grade_results(results, grader) == 0
+    assert ask_outside([results], [grader]) == 0
     with caplog.at_level(logging.WARNING):
         mean = scored_arm(results)[0].metrics["grader"]
     assert (mean.value, mean.n) == (1.0, 1)
@@ -92,27 +92,27 @@ def test_a_failed_call_is_no_grade_and_is_asked_again(tmp_path: Path) -> None:
     down = {TANGANYIKA}
     with openai_server(lambda body, n: error(400, "no") if answer_in(body) in down else chat("[True]")) as server:
         grader = Grader(model="openai/m", base_url=server.url)
-        assert grade_results(results, grader) == 1
+        assert ask_outside([results], [grader]) == 1
         assert external_values(results)["grader"] == {("q0", 0): 1.0}
         down.clear()
-        assert grade_results(results, grader) == 0
+        assert ask_outside([results], [grader]) == 0
         assert external_values(results)["grader"] == {("q0", 0): 1.0, ("q1", 0): 1.0}
         assert len(server.requests) == 3
 
 
 def test_where_every_call_fails_the_old_grades_stay(tmp_path: Path) -> None:
     results = arm(tmp_path, entry("q0", BAIKAL))
-    grade_results(results, script(tmp_path, rule("[True]")))
+    ask_outside([results], [script(tmp_path, rule("[True]"))])
     with openai_server(error(401, "no such key")) as server, pytest.raises(UserError, match="graded no answer"):
-        grade_results(results, Grader(model="openai/m", base_url=server.url))
+        ask_outside([results], [Grader(model="openai/m", base_url=server.url)])
     with pytest.raises(UserError, match=NO_GRADE):
-        grade_results(results, script(tmp_path, rule("True or false?")))
+        ask_outside([results], [script(tmp_path, rule("True or false?"))])
     assert external_values(results)["grader"] == {("q0", 0): 1.0}
 
 
 def test_grades_of_other_answers_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     results = arm(tmp_path, entry("q0", BAIKAL))
-    grade_results(results, script(tmp_path, rule("[True]")))
+    ask_outside([results], [script(tmp_path, rule("[True]"))])
     write_run(results.path, entry("q0", TANGANYIKA))
     with caplog.at_level(logging.WARNING):
         assert external_values(results) == {}
@@ -124,7 +124,7 @@ def test_grades_of_predictions_stand_beside_the_file(tmp_path: Path) -> None:
     file.write_text('{"id": "q0", "answer": "Baikal"}\n{"id": "q1", "answer": null}\n')
     questions = [Question(id=f"q{n}", question="Which?", answers=(BAIKAL,)) for n in range(2)]
     (results,) = open_results([file], questions)
-    grade_results(results, script(tmp_path, rule("[True]")))
+    ask_outside([results], [script(tmp_path, rule("[True]"))])
     assert {path.name for path in tmp_path.iterdir()} >= {"theirs.jsonl.grades.sqlite", "theirs.jsonl.external.json"}
     assert external_values(results)["grader"] == {("q0", 0): 1.0, ("q1", 0): 0.0}
 
@@ -132,7 +132,7 @@ def test_grades_of_predictions_stand_beside_the_file(tmp_path: Path) -> None:
 def test_a_run_is_scored_with_the_graders_co2_and_what_it_lacks(tmp_path: Path) -> None:
     entries = [entry("q0", BAIKAL), entry("q1", BAIKAL), entry("q2", TANGANYIKA)]
     results = arm(tmp_path, *entries)
-    grade_results(results, script(tmp_path, rule("[True or False]", question="q1"), rule("[True]")))
+    ask_outside([results], [script(tmp_path, rule("[True or False]", question="q1"), rule("[True]"))])
     scores = scored_arm(results)[0]
     assert (scores.co2_judge_grader.value, scores.co2_judge_grader.n) == (1.0, 2)
     assert scores.ungraded == 1

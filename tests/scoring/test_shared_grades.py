@@ -42,14 +42,14 @@ def test_an_answer_that_arms_share_is_one_call(tmp_path: Path) -> None:
     one, two = arms(tmp_path, one={"q0": BAIKAL, "q1": TANGANYIKA}, two={"q0": BAIKAL, "q1": BAIKAL})
     with openai_server(grading) as server:
         grader = Grader(model="openai/gpt-4o", base_url=server.url)
-        assert ask_outside([one, two], grader) == 0
+        assert ask_outside([one, two], [grader]) == 0
         # The questions have the same text and references, so two answers are two prompts.
         assert len(server.requests) == 2
         assert external_values(two)["grader"] == {("q0", 0): 1.0, ("q1", 0): 1.0}
         assert external_values(one)["grader"] == {("q0", 0): 1.0, ("q1", 0): 0.0}
-        ask_outside([one, two], grader)
+        ask_outside([one, two], [grader])
         assert len(server.requests) == 2
-        ask_outside([two], Grader(model="openai/other", base_url=server.url))
+        ask_outside([two], [Grader(model="openai/other", base_url=server.url)])
         assert len(server.requests) == 3  # another grader has grades of its own
 
 
