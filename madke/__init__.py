@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from madke.lemmas import adebate, debate
     from madke.report.comparison import Comparison
     from madke.retrieval.indexes.build import build_index
-    from madke.runs.record import RunRecord
+    from madke.runs.directory import RunRecord
     from madke.runs.request import RunOptions, RunRequest
     from madke.scoring.metrics import Metric, metric
     from madke.scoring.scores import Scores

@@ -22,9 +22,8 @@ from madke.engine.scene import Scene
 from madke.engine.variant import load_variant
 from madke.models.chat_models import close, open_model
 from madke.retrieval.indexes.corpus import read_corpus
-from madke.runs.pools import RunPools
 from madke.runs.request import RunOptions, RunRequest
-from madke.runs.runner import execute
+from madke.runs.runner import RunPools, execute
 from madke.runs.spec import resolve
 from madke.tasks import get_task
 

@@ -21,8 +21,7 @@ from madke.engine.variant import load_variant
 from madke.experiments.experiment import CALLS, arm_folder
 from madke.experiments.recipe import Recipe
 from madke.models.store import CallStore
-from madke.runs.directory import read_transcripts
-from madke.runs.record import read_run
+from madke.runs.directory import read_run, read_transcripts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

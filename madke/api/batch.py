@@ -21,9 +21,8 @@ from madke.core.registry import Scope
 from madke.core.transcript import Transcript
 from madke.retrieval.named import open_source, source_paths
 from madke.retrieval.source import close_sources
-from madke.runs.directory import question_files, read_transcripts, refuse_own_files
+from madke.runs.directory import RunRecord, question_files, read_run, read_transcripts, refuse_own_files
 from madke.runs.meter import Meter
-from madke.runs.record import RunRecord, read_run
 from madke.runs.request import DEFAULTS, Data, RunOptions, RunRequest, Sources, requested, takes_request
 from madke.runs.runner import execute
 from madke.runs.spec import RunSpec, questions_of, refuse_sample, resolve, source_specs

@@ -19,9 +19,8 @@ from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer
 from madke.retrieval.pools.building import depth, retrieve
 from madke.retrieval.pools.pool_file import pool_of
-from madke.runs.pools import debate_services, from_thread
 from madke.runs.request import DEFAULTS, RunOptions, requested, takes_request
-from madke.runs.runner import live_search
+from madke.runs.runner import debate_services, from_thread, live_search
 from madke.runs.spec import RunSpec, resolve
 
 

@@ -22,9 +22,8 @@ from madke.experiments.recipe import Arm, Recipe, read_recipe
 from madke.models.model_names import kind_of
 from madke.models.prices import prices_paid
 from madke.models.store import CallStore
-from madke.runs.directory import read_transcripts
-from madke.runs.meter import account
-from madke.runs.record import read_run
+from madke.runs.directory import read_run, read_transcripts
+from madke.runs.meter import budget_of
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest, takes_request
 from madke.scoring.arms import open_results
 from madke.scoring.debate_rows import correct
@@ -76,7 +75,7 @@ class Study:
         """Arm -> the calls, tokens and money that its answers take, at the prices that were paid for its model."""
         from madke.report.verdict import arm_cost
 
-        prices = self.experiment.account.budget.prices
+        prices = self.experiment.budget.prices
         if (calls := self.path / CALLS).is_file():
             with CallStore(calls) as store:
                 prices = prices_paid(prices, ((model, paid.usage) for (_, model), paid in store.paid().items()))
@@ -180,7 +179,7 @@ def studies(
     place = {id_: n for n, id_ in enumerate(begun)}
     order = {each.id: (place.get(each.id, len(place)), sha256(each.id.encode()).digest()) for each in spec.questions}
     spec = replace(spec, questions=sorted(spec.questions, key=lambda each: order[each.id]))
-    own = account(options)
+    budget = budget_of(options)
     sources: dict[str, Source] = {}
     done, given = 0, len(spec.questions)
     while done < given:
@@ -191,7 +190,7 @@ def studies(
             replace(spec, questions=spec.questions[:done]),
             out,
             options,
-            own=own,
+            budget=budget,
             sources=sources,
             listen=listen,
             signals=signals,
@@ -199,7 +198,7 @@ def studies(
         ungraded = 0
         if graders:
             arms = open_results([*experiment.arms.values()])
-            ungraded = ask_outside(arms, graders, budget=experiment.account.budget, watch=watch)
+            ungraded = ask_outside(arms, graders, budget=experiment.budget, watch=watch)
         answers = right_answers(experiment.arms)
         verdict = verdict_of(answers, margin=margin)
         found: dict[str, Any] = {"verdict": verdict, "answers": answers, "given": given, "ungraded": ungraded}

@@ -140,7 +140,7 @@ def _show_results(done: Experiment) -> None:
 
     recipe, folders = done.experiment_spec.recipe, [*done.arms.values()]
     arms = open_results(folders)
-    named, prices = done.scores, done.account.budget.prices
+    named, prices = done.scores, done.budget.prices
     published = figures(recipe, folders)
     measured = {(each.arm, each.dataset, each.metric) for each in published if each.ours}
     # A terminal has no room for the others.
@@ -174,7 +174,7 @@ def _show_unfinished(done: Experiment, options: RunOptions) -> None:
     failed = sum(scores.failed for scores in done.scores.values())
     if done.unfinished or failed:
         how = "the command without --replay" if options.replay else "the same command"
-        reached = done.account.budget.reached
+        reached = done.budget.reached
         how = f"the same command with a higher {reached}" if reached else how
         lost = f"{count_of(failed, 'debate')} failed; " if failed else ""
         say(f"madke: {lost}{how} resumes", err=True)

@@ -67,7 +67,7 @@ def _show_plan(request: RunRequest, out: Path, options: RunOptions) -> None:
     from madke.cli.plans import refuse_limits, show_plans
     from madke.experiments.plan import Planner
     from madke.runs.meter import planned_prices, prices_of
-    from madke.runs.pools import RunPools
+    from madke.runs.runner import RunPools
 
     refuse_limits(options)
     spec = checked_spec(request, out, options)
@@ -80,8 +80,7 @@ def _show_plan(request: RunRequest, out: Path, options: RunOptions) -> None:
 
 
 def _how_far(out: Path) -> str:
-    from madke.runs.directory import read_transcripts
-    from madke.runs.record import read_run
+    from madke.runs.directory import read_run, read_transcripts
 
     if not (out / "run.json").is_file():
         return ""

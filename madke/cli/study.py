@@ -79,7 +79,7 @@ def command(
     from madke.cli.ablate import refuse_overwritten
     from madke.cli.plans import refuse_limits
     from madke.cli.progress import listening, resumable, run_progress, show_spent
-    from madke.runs.meter import account
+    from madke.runs.meter import budget_of
     from madke.scoring.scored import graders_of
 
     share = checked_margin(margin / 100)
@@ -103,7 +103,7 @@ def command(
     if not (yes or begun) and not _is_confirmed():
         say("madke: not started", err=True)
         raise typer.Exit(1)
-    account(options).budget.check([each.model for each in graders])
+    budget_of(options).check([each.model for each in graders])
     with resumable(), listening() as listen:
         rules: dict[str, Any] = {"margin": share, "whole": whole, "graders": graders, "signals": True}
         watch = partial(run_progress, "graded answers")

@@ -27,12 +27,10 @@ from madke.models.model_names import has_endpoint
 from madke.retrieval.named import open_source
 from madke.retrieval.pools.building import asking_folder, depth, retrieve_pools
 from madke.retrieval.pools.pool_file import MORE, merged_pools, missing_pools, record_to_json, write_pools
-from madke.runs.directory import read_outcomes, read_transcripts
-from madke.runs.meter import Account, Meter, account, planned_prices
-from madke.runs.pools import pool_progress
-from madke.runs.record import question_hashes, read_record, read_run, write_record
+from madke.runs.directory import question_hashes, read_outcomes, read_record, read_run, read_transcripts, write_record
+from madke.runs.meter import Budget, Meter, budget_of, planned_prices
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest, takes_request
-from madke.runs.runner import execute
+from madke.runs.runner import execute, pool_progress
 from madke.runs.spec import RunSpec, with_first_rounds, with_questions
 from madke.scoring.scored import kept_scores, score_run
 from madke.scoring.scores import Scores
@@ -58,7 +56,7 @@ class Experiment:
     path: Path
     experiment_spec: ExperimentSpec
     options: RunOptions
-    account: Account
+    budget: Budget
     tell: Listener = silent
     signals: bool = False
     """Whether signals end the work without losing a call."""
@@ -78,7 +76,7 @@ class Experiment:
     @cached_property
     def scores(self) -> Mapping[str, Scores]:
         """Name -> scores of these arms; they are also written to the run directories."""
-        prices = self.account.budget.prices
+        prices = self.budget.prices
         kept = {} if prices else {name: kept_scores(folder) for name, folder in self.arms.items()}
         return {name: kept.get(name) or score_run(folder, prices=prices) for name, folder in self.arms.items()}
 
@@ -168,8 +166,7 @@ class Experiment:
             files = list(spec.pools)
             if wanted := {name: each for name, each in specs.items() if name not in spec.pool_sources}:
                 k = max(depth(run.protocol.knowledge) for _, run in spec.specs if run.protocol.knowledge)
-                progress = partial(pool_progress, self.tell)
-                found = retrieve_pools(questions, self._opened(wanted), k, asked, progress=progress)
+                found = retrieve_pools(questions, self._opened(wanted), k, asked, progress=pool_progress(self.tell))
                 self.tell(PoolsReady(found=found))
                 files.append(asked)
             write_pools(more, merged_pools(files, questions, sources=specs))
@@ -196,10 +193,10 @@ class Experiment:
         if spec.protocol.needs_search and not options.replay:
             self._opened(spec.record.source_specs)
             spec = replace(spec, own_sources=self.sources)
-        account = replace(self.account, calls=self.path / CALLS, payer=arm.name)
         spec = replace(spec, pools=self.pools if spec.protocol.knowledge else None)
         folder = arm_folder(self.path, arm.name)
-        return await execute(spec, folder, options, shared=account, listen=self.tell, signals=self.signals)
+        shared: dict[str, Any] = {"budget": self.budget, "calls": self.path / CALLS, "payer": arm.name}
+        return await execute(spec, folder, options, **shared, listen=self.tell, signals=self.signals)
 
     def _first_rounds(self, of: FirstRoundOf, spec: RunSpec) -> FirstRounds:
         """The first rounds of another, finished arm, for the questions and repeats of a run."""
@@ -405,26 +402,26 @@ def run_experiment(
     listen: Listener = silent,
     on_plans: Callable[[Sequence[Planned]], None] | None = None,
     on_arm: Callable[[int, Arm], None] = lambda number, arm: None,
-    own: Account | None = None,
+    budget: Budget | None = None,
     sources: dict[str, Source] | None = None,
     signals: bool = False,
 ) -> Experiment:
     """Run or resume every arm that can run; see :func:`ablate`.
 
     ``on_plans`` gets the plans of all arms before the first arm starts; without it nothing is planned. ``on_arm`` gets
-    each arm before it runs, with its number from 1. ``own``: the account of several experiments. ``sources``: those
+    each arm before it runs, with its number from 1. ``budget``: that of several experiments. ``sources``: those
     that an earlier one has opened, and new ones. With ``signals``, SIGINT, SIGTERM and SIGHUP end the experiment
     without losing paid calls.
     """
     experiment_spec.check(options)
-    own = own or account(options)
-    own.budget.check(experiment_spec.models)
+    budget = budget or budget_of(options)
+    budget.check(experiment_spec.models)
     tell = never_raising(listen)
     experiment = Experiment(
         path=out,
         experiment_spec=experiment_spec,
         options=options,
-        account=own,
+        budget=budget,
         tell=tell,
         signals=signals,
         sources={} if sources is None else sources,
@@ -432,7 +429,7 @@ def run_experiment(
     with experiment.opened():
         if on_plans is not None:
             pools = experiment.pools if experiment.pools.exists() else None
-            planner = Planner(prices=planned_prices(own.budget.prices, options))
+            planner = Planner(prices=planned_prices(budget.prices, options))
             experiment.plans.extend(planned(experiment_spec, planner, pools, debaters=experiment.debaters))
             on_plans(experiment.plans)
         wrong: list[UserError] = []

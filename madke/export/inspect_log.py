@@ -15,7 +15,7 @@ from madke.core.transcript import Transcript
 from madke.export.trec import file_stem
 from madke.models.model_names import split_address
 from madke.models.store import CallStore, Recorded
-from madke.runs.record import run_files, sessions_of
+from madke.runs.directory import run_files, sessions_of
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import DebateMeasures
 from madke.scoring.metrics import metrics_of

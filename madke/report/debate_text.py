@@ -24,7 +24,7 @@ from madke.core.transcript import (
 from madke.engine.agreement import ConflictMap, conflicts_of, recorded_agreement
 from madke.engine.parse import without_reasoning
 from madke.report.tables import ORACLE, one_line
-from madke.runs.pools import recorded_pools
+from madke.runs.runner import recorded_pools
 from madke.scoring.arms import Results
 from madke.tasks import get_task
 from madke.tasks.choice import lettered

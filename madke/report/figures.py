@@ -25,7 +25,7 @@ from madke.engine.protocol import Protocol
 from madke.engine.settings import Knowledge
 from madke.report.chart import cost_per_question
 from madke.report.tables import ORACLE
-from madke.runs.record import RunRecord
+from madke.runs.directory import RunRecord
 from madke.scoring.arms import ArmValues, Results
 from madke.scoring.metrics import GRADER
 from madke.scoring.paired import PairedTest, paired_test

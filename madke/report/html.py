@@ -31,7 +31,7 @@ from madke.report.scores import (
 )
 from madke.report.tables import NO_FIGURE, ORACLE, Table, TableRow, table_of
 from madke.report.verdict import finding
-from madke.runs.record import sessions_of
+from madke.runs.directory import sessions_of
 from madke.scoring.arms import ArmValues, Results, open_runs
 from madke.scoring.metrics import METRICS, common_metric, heading_of
 from madke.scoring.paired import PairedTest

@@ -19,7 +19,7 @@ from madke.models.store import CallStore, Recorded
 from madke.report.debate_text import agreement_in
 from madke.report.tables import ORACLE
 from madke.retrieval.pools.pool_file import PoolLines
-from madke.runs.record import run_files
+from madke.runs.directory import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
 from madke.scoring.debate_rows import DebateMeasures, gold_numbers
 from madke.scoring.scores import is_shortened

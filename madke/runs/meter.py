@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from madke.core.chat import Completion, Usage
@@ -37,7 +36,7 @@ _COUNTED = ("failed", "calls", "failed_calls", "retries", "prompt_tokens", "cach
 
 @dataclass(kw_only=True, slots=True)
 class Budget:
-    """Limits of cost and tokens, and the amounts used. The runs of an experiment share one budget.
+    """Limits of cost, tokens and time, and the amounts used. The runs of an experiment share one budget.
 
     No question starts once a limit is reached. Running debates finish, so their usage can exceed the limit.
     """
@@ -49,8 +48,15 @@ class Budget:
     """In the currency of the prices; None: no limit."""
     max_tokens: int | None = None
     """Prompt and completion tokens; None: no limit."""
+    until: float | None = None
+    """Time after which no call starts, as :func:`time.monotonic`; None: no deadline."""
     cost: float = 0.0
     tokens: int = 0
+
+    @property
+    def seconds(self) -> float | None:
+        """The time left until the deadline."""
+        return None if self.until is None else self.until - time.monotonic()
 
     def check(self, models: Iterable[str]) -> None:
         """Look up shipped prices if no other is given. UserError if a cost limit lacks the price of a model."""
@@ -103,24 +109,6 @@ class Budget:
         return "--token-budget" if self.max_tokens is not None and self.tokens >= self.max_tokens else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Account:
-    """Budget, call store and deadline; the runs of an experiment share one account."""
-
-    budget: Budget
-    calls: Path | None = None
-    """The call store; None for the run's own."""
-    payer: str = ""
-    """Identifies the run among those that share the store."""
-    until: float | None = None
-    """Time after which no call starts, as :func:`time.monotonic`; None: no deadline."""
-
-    @property
-    def seconds(self) -> float | None:
-        """The time left until then."""
-        return None if self.until is None else self.until - time.monotonic()
-
-
 def prices_of(options: RunOptions, models: Iterable[str] = ()) -> Prices:
     """The prices in the price file and in ``models.yaml``; the price file wins.
 
@@ -141,19 +129,19 @@ def planned_prices(prices: Prices, options: RunOptions) -> Prices:
     return {name: found for name in prices if (found := price_of(billed_as(name, BATCH), prices))}
 
 
-def account(options: RunOptions) -> Account:
-    """The account for a command's options."""
-    given = prices_of(options)
-    budget = Budget(
+def budget_of(options: RunOptions) -> Budget:
+    """The budget for a command's options."""
+    given, until = prices_of(options), None
+    if options.deadline is not None:
+        # Monotonic, so that setting the system clock does not move the deadline.
+        until = time.monotonic() + seconds_until(options.deadline, datetime.now())
+    return Budget(
         prices=given,
         shipped=None if given else lambda models: prices_of(options, models),
         max_cost=options.max_cost,
         max_tokens=options.token_budget,
+        until=until,
     )
-    if options.deadline is None:
-        return Account(budget=budget)
-    # Monotonic, so that setting the system clock does not move the deadline.
-    return Account(budget=budget, until=time.monotonic() + seconds_until(options.deadline, datetime.now()))
 
 
 @dataclass(kw_only=True, slots=True)

@@ -2,30 +2,35 @@
 
 import asyncio
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
-from madke.core.events import Listener, PoolReady, never_raising, silent
+from madke.core.events import Event, Listener, PoolProgress, PoolReady, PoolsReady, never_raising, silent
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.engine.debate import hold_debate
+from madke.engine.settings import Knowledge
 from madke.models.batches import MOST_AT_ONCE, in_batches
 from madke.models.limiter import Limits, allow_connections
 from madke.models.pipeline import CallPipeline
-from madke.models.services import AnswerScorer
+from madke.models.services import AnswerScorer, answer_scoring
 from madke.models.store import CallStore
-from madke.retrieval.pools.building import LiveSearch, depth
-from madke.runs.directory import RunDirectory
-from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, account
-from madke.runs.pools import RunPools, debate_services, own_pools
-from madke.runs.record import RunFiles, RunRecord, read_run, tokens_of_sessions
+from madke.retrieval.pools.building import LiveSearch, depth, in_search_thread, retrieve_pools, searching
+from madke.retrieval.pools.pool_file import PoolLines, PoolRecord, missing_pools, pool_of, pool_records, sources_in
+from madke.runs.directory import RunDirectory, RunFiles, RunRecord, read_run, run_files, tokens_of_sessions
+from madke.runs.meter import MAX_FAILED_IN_A_ROW, Budget, Meter, budget_of
 from madke.runs.request import RunOptions
 from madke.runs.spec import RunSpec
 from madke.runs.stopping import drained, until_limit, until_stopped
+
+_log = logging.getLogger(__name__)
 
 COLLECTING = (20_000, 20, 20)
 """Thresholds of the garbage collector: debates leave few cycles, and collecting takes a tenth of a run."""
@@ -36,51 +41,42 @@ async def execute(
     path: Path,
     options: RunOptions,
     *,
-    shared: Account | None = None,
+    budget: Budget | None = None,
+    calls: Path | None = None,
+    payer: str = "",
     listen: Listener | None = None,
     signals: bool = False,
 ) -> Meter:
     """Debate the questions of a run that are not finished yet. ``path``: the run directory.
 
-    Without a pool file the run builds its own. ``shared``: the account of several runs. With ``signals``, SIGINT,
-    SIGTERM and SIGHUP raise :class:`madke.runs.stopping.Interrupted`, without losing a call.
+    Without a pool file the run builds its own. Runs of an experiment share a ``budget`` and the call store ``calls``,
+    in which ``payer`` identifies each. With ``signals``, SIGINT, SIGTERM and SIGHUP raise
+    :class:`madke.runs.stopping.Interrupted`, without losing a call.
 
     Returns:
         The counters. ``meter.stopped`` says why the run ended early; ``meter.left_over`` is the number of questions
         that have no outcome as a result.
     """
-    with RunDirectory(path, replay=options.replay) as directory:
-        return await _execute(spec, directory, options, shared, listen, signals=signals)
-
-
-async def _execute(
-    spec: RunSpec,
-    directory: RunDirectory,
-    options: RunOptions,
-    shared: Account | None,
-    listen: Listener | None,
-    *,
-    signals: bool,
-) -> Meter:
     tell = never_raising(listen or silent)
     allow_connections(options.concurrency)
-    own = shared or account(options)
-    calls = own.calls or directory.path / "calls.sqlite"
-    knowledge, repeats = spec.protocol.knowledge, spec.record.repeats
-    pending = directory.pending(spec.questions, repeats, options)
-    # A replay and a finished run need no weights and no keys.
-    no_calls = options.replay or not pending
-    if not options.replay:
-        own.budget.check(spec.record.models.values())
-    with _models(spec, options, no_calls=no_calls) as models, ExitStack() as opened:
+    with ExitStack() as opened:
+        directory = opened.enter_context(RunDirectory(path, replay=options.replay))
+        budget, calls = budget or budget_of(options), calls or path / "calls.sqlite"
+        knowledge, repeats = spec.protocol.knowledge, spec.record.repeats
+        pending = directory.pending(spec.questions, repeats, options)
+        # A replay and a finished run need no weights and no keys.
+        no_calls = options.replay or not pending
+        if not options.replay:
+            budget.check(spec.record.models.values())
+        models = opened.enter_context(_models(spec, options, no_calls=no_calls))
         if "human" in spec.record.models.values():
             options = replace(options, concurrency=1)  # a person follows one debate at a time
         answer_scorer = AnswerScorer(spec.record.answer_scorer, replay=no_calls) if spec.record.answer_scorer else None
         pools = None if knowledge is None else spec.pools
         if knowledge is not None and pools is None:
             pools = await own_pools(spec, directory, tell, replay=options.replay)
-        before = read_run(directory.path) if directory.begun else None
-        found = RunPools(pools, knowledge, spec.questions, before)
+        found = RunPools(pools, knowledge, spec.questions)
+        before = read_run(path) if directory.begun else None
         live = live_search(spec, before, tell, replay=options.replay)
         record = spec.record.model_copy(
             update={
@@ -94,12 +90,12 @@ async def _execute(
         asked = models
         if options.batch is not None and not no_calls:
             # All questions start at once, so that a wave is one batch.
-            asked = in_batches(models, options.batch, directory.path, own.budget.allow_batch)
+            asked = in_batches(models, options.batch, path, budget.allow_batch)
             options = replace(options, concurrency=MOST_AT_ONCE)
         store, limits = opened.enter_context(CallStore(calls)), Limits(options.concurrency)
         meter = Meter(
             total=len(spec.questions) * repeats,
-            budget=None if options.replay else own.budget,
+            budget=None if options.replay else budget,
             limits=limits,
             max_failed=max(MAX_FAILED_IN_A_ROW, 2 * options.concurrency),
         )
@@ -108,7 +104,7 @@ async def _execute(
             meter=meter,
             store=store,
             replay=options.replay,
-            payer=own.payer,
+            payer=payer,
             note_model=directory.note_model,
         )
         cast = {role: pipeline.model(model) for role, model in asked.items()}
@@ -125,7 +121,7 @@ async def _execute(
                 meter.failed += transcript.status == "failed"
 
         if meter.budget is not None and pending:
-            meter.budget.catch_up(store, tokens_of_sessions(directory.path))
+            meter.budget.catch_up(store, tokens_of_sessions(path))
         if meter.stopped:
             # A limit is reached before the start, so a retried question would lose its outcome.
             pending = directory.pending(spec.questions, repeats, options, retry=False)
@@ -137,7 +133,7 @@ async def _execute(
         with _session(directory, meter, pending), _collecting_seldom():
             async with meter.told_to(tell):
                 try:
-                    if not await until_stopped(batch, drain, seconds=own.seconds, signals=signals):
+                    if not await until_stopped(batch, drain, seconds=budget.seconds, signals=signals):
                         meter.ended = meter.ended or "--deadline"
                 finally:
                     await spec.close_models(asked)
@@ -196,3 +192,137 @@ def live_search(
     opened = [] if replay else spec.sources(tell)
     served_by = before.searched if replay and before else {source.name: source.description for source in opened}
     return LiveSearch(served_by, opened, depth(knowledge))
+
+
+# Pools, and services that debates use
+
+
+def debate_services(
+    wrap: Callable[[ChatModel], ChatModel],
+    live: LiveSearch | None,
+    answer_scorer: AnswerScorer | None,
+    knowledge: Knowledge | None,
+) -> dict[str, Any]:
+    """``retrieve`` and ``score_answers`` of a debate; ``wrap`` puts a service behind the call pipeline."""
+    services: dict[str, Any] = {}
+    if live is not None and knowledge is not None:
+        services["retrieve"] = searching(wrap(live), knowledge)
+    if answer_scorer is not None:
+        services["score_answers"] = answer_scoring(wrap(answer_scorer))
+    return services
+
+
+class RunPools:
+    """The pool of each question under one protocol's knowledge settings, read from the file on demand.
+
+    Each question must have a line in the file.
+    """
+
+    def __init__(self, file: Path | None, knowledge: Knowledge | None, questions: Sequence[Question]) -> None:
+        self.sources: Mapping[str, str] = {}
+        """Source in use -> its description when the pools were built."""
+        self.hashes: Mapping[str, str] = {}
+        """Question id -> hash of its line."""
+        self._file = file
+        self._knowledge = knowledge
+        if file is None or knowledge is None:
+            return
+        self._lines = PoolLines(file, {question.id for question in questions})
+        self.hashes = self._lines.hashes
+        self.sources = _checked(file, knowledge, questions)
+
+    def of(self, question: Question) -> KnowledgePool:
+        """The question's numbered pool; UserError if its line in the file has changed since the run began."""
+        if self._file is None or self._knowledge is None:
+            return EMPTY_POOL
+        record = self._lines.record(question.id)
+        if record is None:
+            why = "was replaced or changed during the run, and no debate used the new version"
+            todo = "restore the old version and run the same command again, or choose another --out"
+            raise UserError(f"{why}; {todo}", file=self._file)
+        return pool_of(record, self._knowledge)
+
+
+def recorded_pools(directory: Path, spec: RunRecord | None) -> Callable[[str], PoolRecord | None]:
+    """From a question's id to its pool as the run's debates read it; None if the file is gone or the line has changed.
+
+    UserError if the pool file cannot be read.
+    """
+    frozen = spec.pools if spec else {}
+    file = run_files(directory).pools if frozen else None
+    if file is None or not file.is_file():
+        return lambda id_: None
+    lines = PoolLines(file, frozen)
+    return lambda id_: lines.record(id_) if lines.hashes.get(id_) == frozen.get(id_) else None
+
+
+def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) -> dict[str, str]:
+    """Check all lines; returns source in use -> its description."""
+    left = {question.id: question.question for question in questions}
+
+    def of_questions() -> Iterator[PoolRecord]:
+        for _, record in pool_records(file):
+            question = left.pop(record.id, None)
+            if question is None:
+                continue
+            if record.question != question:
+                why = f"its pool for {record.id!r} was built for {record.question!r}, not {question!r}"
+                raise UserError(why, file=file)
+            yield record
+
+    served = sources_in(of_questions())
+    if left:
+        advice = "use the same --limit, or build it from the same data"
+        raise UserError(f"has no pool for question {next(iter(left))!r}; {advice}", file=file)
+    for source in knowledge.sources:
+        if source not in served:
+            raise UserError(f"holds nothing from source {source!r}, only from {', '.join(sorted(served))}", file=file)
+    return {source: served[source] for source in knowledge.sources}
+
+
+async def own_pools(
+    spec: RunSpec,
+    directory: RunDirectory,
+    tell: Listener = silent,
+    *,
+    replay: bool,
+) -> Path:
+    """The run's own pool file, after missing pools are retrieved; UserError if a source or the file fails."""
+    knowledge, file = spec.protocol.knowledge, directory.path / "pools.jsonl"
+    assert knowledge is not None
+    if directory.begun and not file.exists():
+        raise UserError("holds a run without its own pools; pass its pool file with --pools", file=directory.path)
+    if replay:
+        return file
+    if not directory.begun:
+        # Pools without a run come from one that was stopped early; their origin is unknown.
+        file.unlink(missing_ok=True)
+    with missing_pools(file, spec.questions) as (missing, more):
+        if missing:
+            listen, k = from_thread(tell), depth(knowledge)
+            counts = await in_search_thread(
+                lambda stopped: retrieve_pools(
+                    missing, spec.sources(listen), k, more, progress=pool_progress(listen), stopped=stopped
+                )
+            )
+            for name, each in counts.items():
+                if each.failed:
+                    failed = "source %s failed for %d of %d questions: %s"
+                    _log.warning(failed, name, each.failed, each.asked, each.reason)
+            tell(PoolsReady(found=counts))
+    return file
+
+
+def pool_progress(listen: Listener) -> Callable[[int, int], None]:
+    """What tells a listener how far a search for pools is."""
+    return lambda done, total: listen(PoolProgress(done=done, total=total))
+
+
+def from_thread(listen: Listener) -> Listener:
+    """A listener for another thread, which passes events to ``listen`` in this event loop."""
+    loop = asyncio.get_running_loop()
+
+    def forward(event: Event) -> None:
+        loop.call_soon_threadsafe(lambda: listen(event))
+
+    return forward

@@ -37,8 +37,7 @@ from madke.retrieval import named
 from madke.retrieval.named import open_source
 from madke.retrieval.pools.pool_file import pool_records, sources_in
 from madke.retrieval.source import close_sources
-from madke.runs.directory import read_transcripts
-from madke.runs.record import RunRecord, question_hashes
+from madke.runs.directory import RunRecord, question_hashes, read_transcripts
 from madke.runs.request import Model, RunOptions, RunRequest, Sources
 from madke.tasks import TASKS, code_of, get_task
 

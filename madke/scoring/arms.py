@@ -19,8 +19,7 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcome
 from madke.engine.parse import answer_of, without_reasoning
-from madke.runs.directory import read_transcripts
-from madke.runs.record import RunRecord, read_run
+from madke.runs.directory import RunRecord, read_run, read_transcripts
 from madke.scoring.debate_rows import (
     NO_EXTERNAL_SCORES,
     DebateMeasures,

@@ -44,9 +44,8 @@ from madke.models.limiter import Limits
 from madke.models.pipeline import CallPipeline
 from madke.models.prices import Prices, billed_as, cost, price_of
 from madke.models.store import CallStore
-from madke.runs.directory import Key, is_being_written
+from madke.runs.directory import Key, is_being_written, run_files, sessions_of
 from madke.runs.meter import Budget, Meter
-from madke.runs.record import run_files, sessions_of
 from madke.runs.stopping import drained, until_limit, until_stopped
 from madke.scoring.arms import ArmValues, Results, open_runs, read_arm
 from madke.scoring.metrics import GRADER, HUMAN, is_grader, question_of

@@ -21,8 +21,8 @@ from madke.retrieval.named import is_sample, open_source
 from madke.retrieval.pools.building import retrieve
 from madke.retrieval.pools.pool_file import pool_of
 from madke.retrieval.source import NamedSource, close_sources
-from madke.runs.meter import account
-from madke.runs.record import RunRecord
+from madke.runs.directory import RunRecord
+from madke.runs.meter import budget_of
 from madke.runs.request import RunOptions, RunRequest
 from madke.runs.spec import RunSpec, open_models, resolve, source_specs
 from madke.serve.refusals import Refusal
@@ -78,7 +78,7 @@ class Offers:
         run = options.run
         self.shared = Shared(
             options=run,
-            budget=account(run).budget,
+            budget=budget_of(run),
             limits=Limits(run.concurrency, interactive=True),
         )
         self._options = options

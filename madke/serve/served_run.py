@@ -28,11 +28,10 @@ from madke.models.store import CallStore
 from madke.retrieval.pools.building import LiveSearch, depth
 from madke.retrieval.pools.pool_file import PoolLines, pool_of
 from madke.retrieval.source import served_by
-from madke.runs.directory import RunDirectory, read_transcripts
+from madke.runs.directory import RunDirectory, RunFiles, question_hash, read_run, read_transcripts
 from madke.runs.meter import Budget, Meter
-from madke.runs.pools import debate_services
-from madke.runs.record import RunFiles, question_hash, read_run
 from madke.runs.request import RunOptions
+from madke.runs.runner import debate_services
 from madke.runs.spec import RunSpec
 from madke.scoring.metrics import question_of
 from madke.serve.refusals import Refusal

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.core.transcript import to_json
-from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts, sealed, unsealed
-from madke.runs.record import read_run
+from madke.runs.directory import RunDirectory, read_outcomes, read_run, read_transcripts, sealed, unsealed
 from madke.runs.request import RunOptions
 from tests.support.cli import madke
 from tests.support.dataset import debating, write_dataset

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from madke.runs.directory import read_transcripts
-from madke.runs.record import read_run
+from madke.runs.directory import read_run, read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import error, openai_server

@@ -17,7 +17,7 @@ from madke.experiments.experiment import Experiment, read_experiment
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.recipe import read_recipe
 from madke.models.store import CallStore
-from madke.runs.meter import account
+from madke.runs.meter import budget_of
 from madke.runs.request import DEFAULTS, RunRequest, askable
 from tests.support.dataset import write_dataset
 
@@ -74,7 +74,7 @@ def experiment_spec(folder: Any, *arms: Any, pools: Any = ("pools.jsonl",), **ch
 def begun(folder: Any, *arms: Any, options: Any = DEFAULTS, **changes: Any) -> Iterator[Any]:
     """The experiment, begun."""
     wanted = experiment_spec(folder, *arms, **changes)
-    experiment = Experiment(path=folder / "out", experiment_spec=wanted, options=options, account=account(options))
+    experiment = Experiment(path=folder / "out", experiment_spec=wanted, options=options, budget=budget_of(options))
     with experiment.opened():
         yield experiment
 

@@ -10,8 +10,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.experiments.experiment import ablate
 from madke.models.store import CallStore
-from madke.runs.directory import read_transcripts
-from madke.runs.record import read_run
+from madke.runs.directory import read_run, read_transcripts
 from madke.runs.request import RunOptions
 from tests.support.cli import madke
 from tests.support.dataset import debating, write_dataset

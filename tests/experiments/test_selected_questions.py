@@ -12,8 +12,7 @@ from madke.core.chat import ChatRequest
 from madke.data.first_round import Draw
 from madke.experiments.recipe import Recipe
 from madke.models.scripted import ScriptedChat
-from madke.runs.directory import read_transcripts
-from madke.runs.record import read_run
+from madke.runs.directory import read_run, read_transcripts
 
 QUESTIONS = [Question(id=f"q{n}", question=f"What is lake number {n}?", answers=("Baikal",)) for n in range(4)]
 

@@ -118,5 +118,5 @@ def test_the_money_is_what_batches_cost(tmp_path: Path, monkeypatch: pytest.Monk
     money = [each.money or 0 for each in found.costs.values()]
     alone, batched = len(server.alone), sum(map(len, server.batches))
     assert min(alone, batched) > 0
-    assert sum(money) == pytest.approx(found.experiment.account.budget.cost)
+    assert sum(money) == pytest.approx(found.experiment.budget.cost)
     assert money[0] == pytest.approx(0.006 * (alone + batched / 2) / (alone + batched))  # of two calls

@@ -10,7 +10,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.models.endpoint import ModelEntries, ModelEntry, shipped_prices
 from madke.models.prices import price_of, providers
-from madke.runs.meter import account, prices_of
+from madke.runs.meter import budget_of, prices_of
 from madke.runs.request import RunOptions
 from tests.support.cli import madke
 
@@ -60,10 +60,10 @@ def test_prices_shipped_count_at_any_address() -> None:
 
 
 def test_a_limit_of_cost_can_rest_on_them() -> None:
-    budget = account(RunOptions(max_cost=1)).budget
+    budget = budget_of(RunOptions(max_cost=1))
     budget.check([MINI])
     with pytest.raises(UserError, match="needs the price of 'openai/none'"):
-        account(RunOptions(max_cost=1)).budget.check([MINI, "openai/none"])
+        budget_of(RunOptions(max_cost=1)).check([MINI, "openai/none"])
     batch = price_of(f"{MINI}#batch", budget.prices)
     assert batch is not None
     assert (batch.prompt, batch.cached, batch.completion) == (0.125, 0.0125, 1)

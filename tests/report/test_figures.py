@@ -19,7 +19,7 @@ from madke.report.figures import (
     gains,
     style,
 )
-from madke.runs.record import RunRecord
+from madke.runs.directory import RunRecord
 from madke.scoring.arms import Results, read_arm
 from madke.scoring.scores import scores_of
 from tests.support.transcripts import transcript

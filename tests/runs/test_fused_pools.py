@@ -12,7 +12,7 @@ from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.engine.variant import load_variant, setting
 from madke.retrieval.pools.building import LiveSearch, searching
-from madke.runs.pools import RunPools
+from madke.runs.runner import RunPools
 
 QUESTION = Question(id="q", question="?")
 FOUND = {

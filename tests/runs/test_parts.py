@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,8 +13,7 @@ from madke.core.question import Question
 from madke.engine.variant import load_variant
 from madke.retrieval.pools.building import depth
 from madke.runs.meter import Meter
-from madke.runs.pools import RunPools
-from madke.runs.record import question_hashes
+from madke.runs.runner import RunPools
 from madke.runs.spec import role_models
 
 
@@ -40,8 +38,7 @@ def pooled(tmp_path: Path, knowledge: Any, **passages: Any) -> Any:
     return Counter(passage.source for passage in pool.passages)
 
 
-@pytest.mark.parametrize("checked_before", [False, True])
-def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_path: Path, checked_before: bool) -> None:
+def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_path: Path) -> None:
     questions = [Question(id=str(number), question="Où?") for number in range(3)]
     lines = [
         json.dumps(
@@ -52,11 +49,7 @@ def test_each_question_gets_the_passages_of_its_line_wherever_that_stands(tmp_pa
     ]
     (tmp_path / "pools.jsonl").write_text("\n\n  \n".join(reversed(lines)))
     knowledge = load_variant("madke").with_settings({"sources": ["wiki"]}).protocol.knowledge
-    known: Any = None  # the fields of a RunRecord that are read
-    if checked_before:
-        first = RunPools(tmp_path / "pools.jsonl", knowledge, questions)
-        known = SimpleNamespace(questions=question_hashes(questions), pools=first.hashes, sources=first.sources)
-    pools = RunPools(tmp_path / "pools.jsonl", knowledge, questions, known)
+    pools = RunPools(tmp_path / "pools.jsonl", knowledge, questions)
     assert [[p.text for p in pools.of(each).passages] for each in questions] == [["Ö 0"], ["Ö 1"], ["Ö 2"]]
 
 

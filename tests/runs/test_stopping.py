@@ -24,8 +24,8 @@ from madke.core.question import Question
 from madke.models.limiter import Limits
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.meter import Meter, seconds_until
-from madke.runs.pools import own_pools
 from madke.runs.request import RunRequest
+from madke.runs.runner import own_pools
 from madke.runs.spec import resolve
 from madke.runs.stopping import drained, until_limit, until_stopped
 from tests.support.chat_requests import chat_request

@@ -11,7 +11,7 @@ from madke.core.chat import ChatRequest, Completion, Message, Outcome, Purpose, 
 from madke.engine.protocol import as_protocol
 from madke.models.prices import Price
 from madke.models.store import CallStore
-from madke.runs.record import RunRecord
+from madke.runs.directory import RunRecord
 from madke.scoring.scored import run_spending
 from tests.support.pipelines import stored
 

@@ -10,8 +10,7 @@ from typing import Any
 from madke.core.transcript import Transcript, to_json
 from madke.engine.variant import load_variant
 from madke.retrieval.pools.pool_file import PoolLines
-from madke.runs.directory import sealed
-from madke.runs.record import RunRecord
+from madke.runs.directory import RunRecord, sealed
 
 
 def write_run(folder: Path, *transcripts: Transcript, pools: Path | None = None, **changes: Any) -> Path:

@@ -15,7 +15,7 @@ from madke.core.question import Question
 from madke.engine.simulate import nothing_found
 from madke.engine.variant import load_variant
 from madke.engine.wording import worded
-from madke.runs.record import read_run
+from madke.runs.directory import read_run
 from madke.runs.request import RunRequest
 from madke.runs.spec import resolve
 from madke.tasks import TASKS
