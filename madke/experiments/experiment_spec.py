@@ -21,8 +21,7 @@ from madke.data.questions import questions_of_records
 from madke.engine.debate import check_needs, check_task
 from madke.engine.variant import Variant, load_variant
 from madke.engine.wording import refuse_unused, shared_wording
-from madke.experiments.own_choice import sources_of, with_models, with_sources
-from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
+from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, sources_of, with_models, with_sources
 from madke.models.chat_models import as_chat_model, close, open_model
 from madke.models.endpoint import read_models, refuse_two_addresses
 from madke.models.model_names import forms_with_endpoint, has_endpoint, model_kind

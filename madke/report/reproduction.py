@@ -11,8 +11,7 @@ from typing import Literal
 
 from madke.engine.variant import load_variant, variant_folders
 from madke.engine.wording import PAPER
-from madke.experiments.own_choice import named_for, same_model
-from madke.experiments.recipe import DerivedClaim, Place, Recipe
+from madke.experiments.recipe import DerivedClaim, Place, Recipe, named_for, same_model
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
 from madke.scoring.arms import ArmValues, Results, of_dataset, open_results
 from madke.scoring.metrics import GRADER, heading_of, is_share

@@ -10,8 +10,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.experiments.experiment_spec import read_experiment_spec
-from madke.experiments.own_choice import with_models, with_sources
-from madke.experiments.recipe import Recipe, read_recipe, recipe_file, recipe_files
+from madke.experiments.recipe import Recipe, read_recipe, recipe_file, recipe_files, with_models, with_sources
 from madke.retrieval.named import is_sample
 from tests.support.cli import madke, refused
 
