@@ -218,7 +218,7 @@ class Experiment:
 
     def debates(self, arm: Arm) -> int:
         """The number of debates of an arm, as far as it is known."""
-        return len(self.questions(arm)) * self.experiment_spec.repeats(arm)
+        return len(self.questions(arm)) * self.experiment_spec.spec(arm).record.repeats
 
     def waits_for(self, arm: Arm) -> str | None:
         """Why this arm cannot start: an arm that it needs is unfinished or has failures, or leaves it no question.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -59,20 +59,14 @@ class ExperimentSpec:
     own_specs: Mapping[str, str | None] = field(default_factory=dict)
     """Name -> specification of the user's sources, over which the recipe's arms are; empty: those of the recipe."""
     _specs_of: dict[tuple[str, int | None], RunSpec] = field(default_factory=dict, init=False, repr=False)
-    _variants: dict[tuple[str, Path | None], Variant] = field(default_factory=dict, init=False, repr=False)
+    _variant: Callable[[str, Path | None], Variant] = field(
+        default_factory=lambda: cache(load_variant), init=False, repr=False
+    )
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
         """The arms, in the order in which they run."""
         return tuple(self.recipe.all_arms())
-
-    def debates(self, arm: Arm) -> int:
-        """The number of debates of an arm with all questions."""
-        return len(self.questions) * self.repeats(arm)
-
-    def repeats(self, arm: Arm) -> int:
-        """The number of debates per question."""
-        return arm.repeats or self.request.repeats or 1
 
     @cached_property
     def all_specs(self) -> dict[str, str | None]:
@@ -115,11 +109,9 @@ class ExperimentSpec:
         if key in self._specs_of:
             return self._specs_of[key]
         name, shared = arm.protocol or "madke", self.request
-        folder = shared.prompts if arm.prompts is None else arm.prompts
-        prompts = None if folder is None else Path(folder)
+        prompts = Path(folder) if (folder := arm.prompts or shared.prompts) else None
         with self._at(arm):
-            words = (name, prompts)
-            variant = self._variants[words] = self._variants.get(words) or load_variant(name, prompts)
+            variant = self._variant(name, prompts)
             if self.own_specs:  # an arm names them only
                 names = arm.sources.split(",") if arm.sources and arm.sources != "none" else ()
                 if arm.sources is None and variant.protocol.sources:

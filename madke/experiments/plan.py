@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from madke.core.chat import ChatRequest, Completion, Message, Usage
+from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
 from madke.core.question import Question
-from madke.core.transcript import Round
 from madke.data import FirstRounds
 from madke.data.first_round import planned_first_rounds
 from madke.engine.debate import run_protocol
@@ -35,7 +34,7 @@ PASSAGE = "word " * 100
 """A placeholder for passages of a missing pool: Wikipedia passages have a hundred words."""
 
 REPLY_TOKENS = 150
-"""Default assumed tokens per reply."""
+"""Assumed tokens per reply, at most the protocol's maximum."""
 
 _SIMULATED = 30
 """Simulated questions of a run, evenly spread; the others are assumed to be similar."""
@@ -58,9 +57,6 @@ class Load:
 
     def __add__(self, other: Load) -> Load:
         return Load(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Load)})
-
-    def __mul__(self, times: float) -> Load:
-        return Load(**{f.name: getattr(self, f.name) * times for f in fields(Load)})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,22 +84,6 @@ def planned_range(least: float, most: float, *, digits: int = 0) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _load(usage: Usage, price: Price | None, times: float, paid: float) -> Load:
-    """A call that is made ``times`` times, and paid ``paid`` times."""
-    return Load(
-        calls=times,
-        all_tokens=(usage.prompt_tokens + usage.completion_tokens) * times,
-        paid=paid,
-        prompt_tokens=usage.prompt_tokens * paid,
-        completion_tokens=usage.completion_tokens * paid,
-        cost=cost(usage, price) * paid if price else 0,
-    )
-
-
-def _usage(prompt: Sequence[Message], reply_tokens: int) -> Usage:
-    return replace(estimated_usage(prompt, ""), completion_tokens=reply_tokens)
-
-
 class _Call(NamedTuple):
     """A call of a debate, in the first repeat."""
 
@@ -117,19 +97,19 @@ class _Counting:
     """A model that records its requests. What it replies is not read (:class:`WorldRoles`)."""
 
     name: str
-    reply_tokens: int
     price: Price | None
     calls: list[_Call]
     takes_schemas: bool = False
     """Arms that differ in ``structured`` share no bound call."""
 
     async def complete(self, request: ChatRequest) -> Completion:
-        usage = _usage(request.messages, min(self.reply_tokens, request.max_tokens))
+        completion_tokens = min(REPLY_TOKENS, request.max_tokens)
+        usage = replace(estimated_usage(request.messages, ""), completion_tokens=completion_tokens)
         key = call_key(self.name, request)
         self.calls.append(_Call(key, usage, self.price))
         # Distinct replies to distinct prompts, so that later calls do not look shared.
         text = f"The answer is {key[:16]} "
-        return Completion(text=text.ljust(4 * usage.completion_tokens, "."), usage=usage)
+        return Completion(text=text.ljust(4 * completion_tokens, "."), usage=usage)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -137,8 +117,6 @@ class Planner:
     """Plans runs in order; a run does not pay for calls of earlier runs."""
 
     prices: Prices
-    reply_tokens: int = REPLY_TOKENS
-    """Assumed tokens per reply, at most the protocol's maximum."""
     first_rounds: dict[str, FirstRounds] = field(default_factory=dict)
     """Name of a planned run -> its simulated first rounds, for runs that reuse them."""
     _known: dict[tuple[bool, str], int] = field(default_factory=dict)
@@ -157,15 +135,32 @@ class Planner:
         scale = debates / len(questions)
 
         async def simulated(protocol: Protocol, *, agree: bool) -> tuple[Load, FirstRounds]:
+            """The calls of debates in which all always agree, or never; and the first rounds."""
             calls: list[_Call] = []
-            rounds = [await self._rounds(each, spec, protocol, pool_of, calls, agree=agree) for each in questions]
-            load = Load()
-            for call in calls:
-                known = min(self._known.get((agree, call.key), 0), repeats)
-                load += _load(call.usage, call.price, scale, scale * (1 - known / repeats))
-            for call in calls:
-                self._known[agree, call.key] = max(repeats, self._known.get((agree, call.key), 0))
-            given = {each.id: {0: past[0].turns} for each, past in zip(questions, rounds, strict=True)}
+            cast = {
+                role: _Counting(
+                    name=model, price=price_of(model, self.prices), calls=calls, takes_schemas=has_endpoint(model)
+                )
+                for role, model in spec.record.models.items()
+            }
+            knowledge, given = protocol.knowledge, {}
+            for question in questions:
+                pool = EMPTY_POOL if knowledge is None else pool_of(question) if pool_of else _placeholders(knowledge)
+                scene = spec.scene(question, cast, pool, retrieve=nothing_found, score_answers=equal_scores)
+                scene = replace(scene, protocol=protocol)
+                debate, _ = await run_protocol(scene, WorldRoles(scene=scene, agree=agree))
+                given[question.id] = {0: debate.past[0].turns}
+            known = [min(self._known.get((agree, call.key), 0), repeats) for call in calls]
+            self._known |= {(agree, call.key): max(repeats, self._known.get((agree, call.key), 0)) for call in calls}
+            paid = [(call, scale * (1 - held / repeats)) for call, held in zip(calls, known, strict=True)]
+            load = Load(
+                calls=scale * len(calls),
+                all_tokens=scale * sum(call.usage.prompt_tokens + call.usage.completion_tokens for call in calls),
+                paid=sum(times for _, times in paid),
+                prompt_tokens=sum(call.usage.prompt_tokens * times for call, times in paid),
+                completion_tokens=sum(call.usage.completion_tokens * times for call, times in paid),
+                cost=sum(cost(call.usage, call.price) * times for call, times in paid if call.price),
+            )
             return load, FirstRounds(rounds=given)
 
         async def worlds() -> tuple[Load, Load]:
@@ -185,34 +180,6 @@ class Planner:
             assumed_passages=protocol.knowledge is not None and pool_of is None,
             debaters=None if fewest is None else (fewest, len(protocol.cast)),
         )
-
-    async def _rounds(
-        self,
-        question: Question,
-        spec: RunSpec,
-        protocol: Protocol,
-        pool_of: PoolOf | None,
-        calls: list[_Call],
-        *,
-        agree: bool,
-    ) -> Sequence[Round]:
-        """The rounds of a debate in which all always agree, or never; its calls are added to ``calls``."""
-        cast = {
-            role: _Counting(
-                name=model,
-                reply_tokens=self.reply_tokens,
-                price=price_of(model, self.prices),
-                calls=calls,
-                takes_schemas=has_endpoint(model),
-            )
-            for role, model in spec.record.models.items()
-        }
-        knowledge = protocol.knowledge
-        pool = EMPTY_POOL if knowledge is None else pool_of(question) if pool_of else _placeholders(knowledge)
-        scene = spec.scene(question, cast, pool, retrieve=nothing_found, score_answers=equal_scores)
-        scene = replace(scene, protocol=protocol)
-        debate, _ = await run_protocol(scene, WorldRoles(scene=scene, agree=agree))
-        return debate.past
 
 
 def _placeholders(knowledge: Knowledge) -> KnowledgePool:
