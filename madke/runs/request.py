@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
@@ -94,10 +94,8 @@ def descriptions(record: type) -> dict[str, Described]:
 
 def defaults(record: type) -> dict[str, Any]:
     """Field -> its default."""
-    return {
-        each.name: each.default if each.default_factory is MISSING else each.default_factory()
-        for each in fields(record)
-    }
+    made = record()
+    return {each.name: getattr(made, each.name) for each in fields(record)}
 
 
 def _check(record: Any) -> None:

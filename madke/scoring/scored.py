@@ -46,7 +46,7 @@ from madke.models.prices import Prices, billed_as, cost, price_of
 from madke.models.store import CallStore
 from madke.runs.directory import Key, is_being_written, run_files, sessions_of
 from madke.runs.meter import Budget, Meter
-from madke.runs.stopping import drained, until_limit, until_stopped
+from madke.runs.runner import drained, until_limit, until_stopped
 from madke.scoring.arms import ArmValues, Results, open_runs, read_arm
 from madke.scoring.metrics import GRADER, HUMAN, is_grader, question_of
 from madke.scoring.scores import Scores, Spending, score_with_values, scores_from_json, scores_of, scores_to_json

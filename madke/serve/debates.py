@@ -26,7 +26,7 @@ from madke.core.knowledge import KnowledgePool
 from madke.engine.parse import without_reasoning
 from madke.models.limiter import allow_connections
 from madke.models.store import CallStore
-from madke.runs.stopping import GRACE
+from madke.runs.runner import GRACE
 from madke.serve.offers import Ask, Offers, ServeOptions
 from madke.serve.refusals import Refusal
 from madke.serve.transcripts import Served, Transcripts

@@ -25,9 +25,8 @@ from madke.models.limiter import Limits
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.meter import Meter, seconds_until
 from madke.runs.request import RunRequest
-from madke.runs.runner import own_pools
+from madke.runs.runner import drained, own_pools, until_limit, until_stopped
 from madke.runs.spec import resolve
-from madke.runs.stopping import drained, until_limit, until_stopped
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke, started
 from tests.support.dataset import debating, write_dataset
