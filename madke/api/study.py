@@ -16,7 +16,7 @@ from madke._util.concurrency import outside_loop
 from madke.core.errors import UserError, unknown
 from madke.core.events import Listener, Watch, silent
 from madke.core.knowledge import Source
-from madke.experiments.experiment import CALLS, Experiment, is_experiment, recorded_questions, run_experiment
+from madke.experiments.experiment import CALLS, Experiment, is_experiment, recorded_questions
 from madke.experiments.experiment_spec import ExperimentSpec, QuestionSets, read_experiment_spec
 from madke.experiments.recipe import Arm, Recipe, read_recipe
 from madke.models.model_names import kind_of
@@ -186,15 +186,15 @@ def studies(
         done = min(given, max(done + BLOCK, len(begun)))
         if options.replay and begun:
             done = given = len(begun)
-        experiment = run_experiment(
-            replace(spec, questions=spec.questions[:done]),
-            out,
-            options,
+        experiment = Experiment(
+            path=out,
+            experiment_spec=replace(spec, questions=spec.questions[:done]),
+            options=options,
             budget=budget,
             sources=sources,
             listen=listen,
             signals=signals,
-        )
+        ).run_arms()
         ungraded = 0
         if graders:
             arms = open_results([*experiment.arms.values()])

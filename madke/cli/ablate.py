@@ -108,20 +108,22 @@ def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions) -> Non
     """Run all arms into an experiment's folder, with their progress, and show the results."""
     from madke.cli.plans import show_plans
     from madke.cli.progress import listening, resumable, show_spent
-    from madke.experiments.experiment import run_experiment
-    from madke.runs.meter import prices_of
+    from madke.experiments.experiment import Experiment
+    from madke.runs.meter import budget_of, prices_of
 
     prices = prices_of(options, experiment_spec.models)
     with resumable():
         with listening() as listen:
-            done = run_experiment(
-                experiment_spec,
-                out,
-                options,
+            done = Experiment(
+                path=out,
+                experiment_spec=experiment_spec,
+                options=options,
+                budget=budget_of(options),
                 listen=listen,
+                signals=True,
+            ).run_arms(
                 on_plans=lambda plans: show_plans(plans, prices),
                 on_arm=lambda number, arm: say(f"arm {number} of {len(experiment_spec.arms)}: {arm.name}", err=True),
-                signals=True,
             )
         show_spent(done.sources.values())
         _show_results(done)

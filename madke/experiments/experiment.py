@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from madke._util.concurrency import outside_loop
 from madke._util.files import file_lock, is_written, short_hash, unexpected_files, writing_here
@@ -51,22 +51,28 @@ _SHARED = ("data", "sample_seed", "repeats", "seed")
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """An experiment's folder, and what a command did with it. Arms run inside :meth:`opened`."""
+    """An experiment's folder, and what a command did with it: :meth:`run_arms`."""
 
     path: Path
     experiment_spec: ExperimentSpec
     options: RunOptions
     budget: Budget
-    tell: Listener = silent
+    """Several experiments can share one."""
+    listen: Listener = silent
     signals: bool = False
-    """Whether signals end the work without losing a call."""
+    """Whether SIGINT, SIGTERM and SIGHUP end the work without losing a paid call."""
     sources: dict[str, Source] = field(default_factory=dict)
-    plans: list[Planned] = field(default_factory=list)
+    """Name -> source, for those that are open; an earlier experiment may have opened some."""
     unfinished: dict[str, str] = field(default_factory=dict)
     """Arm -> why it is not finished. Excludes arms that did not start because a limit stopped an earlier one."""
     meters: dict[str, Meter] = field(default_factory=dict)
     """Arm -> counters, for arms that ran."""
     _read: dict[str, Sequence[Transcript]] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def tell(self) -> Listener:
+        """The listener; it cannot stop the work."""
+        return never_raising(self.listen)
 
     @cached_property
     def arms(self) -> Mapping[str, Path]:
@@ -180,6 +186,44 @@ class Experiment:
                 source = self.sources[name] = open_source(name, self.experiment_spec.own_sources.get(name, spec))
                 self.tell(SourceOpened(name=name, spec=spec, description=source.description))
         return [self.sources[name] for name in specs]
+
+    def run_arms(
+        self,
+        on_plans: Callable[[Sequence[Planned]], None] | None = None,
+        on_arm: Callable[[int, Arm], None] = lambda number, arm: None,
+    ) -> Self:
+        """Run or resume every arm that can run; see :func:`ablate`.
+
+        ``on_plans`` gets the plans of all arms before the first arm starts; without it nothing is planned. ``on_arm``
+        gets each arm before it runs, with its number from 1.
+        """
+        spec = self.experiment_spec
+        spec.check(self.options)
+        self.budget.check(spec.models)
+        with self.opened():
+            if on_plans is not None:
+                pools = self.pools if self.pools.exists() else None
+                planner = Planner(prices=planned_prices(self.budget.prices, self.options))
+                on_plans(planned(spec, planner, pools, debaters=self.debaters))
+            wrong: list[UserError] = []
+            for number, arm in enumerate(spec.arms, start=1):
+                if reason := self.waits_for(arm):
+                    self.unfinished[arm.name] = reason
+                    continue
+                on_arm(number, arm)
+                try:
+                    meter = self.meters[arm.name] = asyncio.run(self.run(arm))
+                except UserError as error:  # must not stop the other arms
+                    self.unfinished[arm.name] = str(error)
+                    wrong.append(error)
+                    continue
+                if meter.left_over:
+                    self.unfinished[arm.name] = meter.stopped or "the call store lacks calls"
+                    if meter.stopped:
+                        break
+            if wrong and not self.arms:
+                raise wrong[0]
+            return self
 
     async def run(self, arm: Arm) -> Meter:
         """Run or resume an arm that waits for no other arm (:meth:`waits_for`)."""
@@ -391,63 +435,7 @@ def ablate(
     """
     inputs: dict[str, Any] = {"model": model, "models": models, "sources": sources, "pools": pools}
     experiment_spec = read_experiment_spec(recipe, data, RunRequest(**asked), **inputs)
-    return outside_loop(partial(run_experiment, experiment_spec, Path(out), options, listen=listen))
-
-
-def run_experiment(
-    experiment_spec: ExperimentSpec,
-    out: Path,
-    options: RunOptions,
-    *,
-    listen: Listener = silent,
-    on_plans: Callable[[Sequence[Planned]], None] | None = None,
-    on_arm: Callable[[int, Arm], None] = lambda number, arm: None,
-    budget: Budget | None = None,
-    sources: dict[str, Source] | None = None,
-    signals: bool = False,
-) -> Experiment:
-    """Run or resume every arm that can run; see :func:`ablate`.
-
-    ``on_plans`` gets the plans of all arms before the first arm starts; without it nothing is planned. ``on_arm`` gets
-    each arm before it runs, with its number from 1. ``budget``: that of several experiments. ``sources``: those
-    that an earlier one has opened, and new ones. With ``signals``, SIGINT, SIGTERM and SIGHUP end the experiment
-    without losing paid calls.
-    """
-    experiment_spec.check(options)
-    budget = budget or budget_of(options)
-    budget.check(experiment_spec.models)
-    tell = never_raising(listen)
     experiment = Experiment(
-        path=out,
-        experiment_spec=experiment_spec,
-        options=options,
-        budget=budget,
-        tell=tell,
-        signals=signals,
-        sources={} if sources is None else sources,
+        path=Path(out), experiment_spec=experiment_spec, options=options, budget=budget_of(options), listen=listen
     )
-    with experiment.opened():
-        if on_plans is not None:
-            pools = experiment.pools if experiment.pools.exists() else None
-            planner = Planner(prices=planned_prices(budget.prices, options))
-            experiment.plans.extend(planned(experiment_spec, planner, pools, debaters=experiment.debaters))
-            on_plans(experiment.plans)
-        wrong: list[UserError] = []
-        for number, arm in enumerate(experiment_spec.arms, start=1):
-            if reason := experiment.waits_for(arm):
-                experiment.unfinished[arm.name] = reason
-                continue
-            on_arm(number, arm)
-            try:
-                meter = experiment.meters[arm.name] = asyncio.run(experiment.run(arm))
-            except UserError as error:  # must not stop the other arms
-                experiment.unfinished[arm.name] = str(error)
-                wrong.append(error)
-                continue
-            if meter.left_over:
-                experiment.unfinished[arm.name] = meter.stopped or "the call store lacks calls"
-                if meter.stopped:
-                    break
-        if wrong and not experiment.arms:
-            raise wrong[0]
-        return experiment
+    return outside_loop(experiment.run_arms)

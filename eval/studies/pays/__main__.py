@@ -41,9 +41,10 @@ from eval.studies.pays.results import CORE, PLANNED, PLANNED_OTHERS
 from eval.studies.shared import MODELS, check_file, folder_of, tell
 from madke._util.files import write_file
 from madke.core.errors import UserError, unknown
-from madke.experiments.experiment import CALLS, FILE, Experiment, is_experiment, run_experiment
+from madke.experiments.experiment import CALLS, FILE, Experiment, is_experiment
 from madke.experiments.experiment_spec import read_experiment_spec
 from madke.experiments.recipe import Arm, Recipe, read_recipe
+from madke.runs.meter import budget_of
 from madke.runs.request import RunOptions, RunRequest
 
 FOLDER = Path(__file__).parent
@@ -90,7 +91,10 @@ def run_block(
     def on_arm(number: int, arm: Arm) -> None:
         tell(f"{time.strftime('%a %H:%M')} questions 1 to {limit}, arm {number} of {len(spec.arms)}: {arm.name}")
 
-    return run_experiment(spec, folder, options, on_arm=on_arm, signals=True)
+    budget = budget_of(options)
+    return Experiment(path=folder, experiment_spec=spec, options=options, budget=budget, signals=True).run_arms(
+        on_arm=on_arm
+    )
 
 
 def _run(options: argparse.Namespace) -> int:
