@@ -13,7 +13,7 @@ from madke.core.transcript import to_json
 from madke.runs.directory import RunDirectory, read_outcomes, read_run, read_transcripts, sealed, unsealed
 from madke.runs.request import RunOptions
 from tests.support.cli import madke
-from tests.support.dataset import debating, write_dataset
+from tests.support.dataset import debating, run_command
 from tests.support.openai_server import openai_server
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
@@ -34,10 +34,8 @@ def test_no_byte_of_a_line_changes_unnoticed(at: int, change: int) -> None:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A run of two questions, and a function that runs the same command again."""
     folder = tmp_path_factory.mktemp("run")
-    questions, pools = write_dataset(folder, 2)
     with openai_server(debating) as server:
-        model = ("--model", "openai/m", "--base-url", server.url)
-        command = ("run", questions, "--pools", pools, *model, "--out", folder / "out")
+        command = run_command(folder, server.url, n=2)
         done = madke(*command)
         assert done.returncode == 0, done.stderr
         paid = len(server.requests)
@@ -63,7 +61,7 @@ def test_damage_is_named_with_its_line_and_its_cure_by_each_command(finished: An
         assert refused.returncode == 2, refused.stderr
         assert told in refused.stderr
 
-    file.write_bytes(first)
+    file.write_bytes(first + second[:-50])  # cut off by a kill
     resumed, calls = again()
     assert (resumed.returncode, calls) == (0, 0), resumed.stderr
     answers = [json.loads(line)["answer"] for line in whole.splitlines()]

@@ -21,7 +21,7 @@ from madke.core.errors import UserError
 from madke.models.store import CallStore
 from madke.runs.directory import RunDirectory, read_transcripts
 from tests.support.cli import madke, refused, started
-from tests.support.dataset import debating, write_dataset
+from tests.support.dataset import debating, run_command
 from tests.support.openai_server import openai_server
 from tests.support.small_disk import fill_up
 
@@ -33,9 +33,7 @@ PATIENCE = 200
 
 
 def run(folder: Any, server: Any, out: Any, n: Any = QUESTIONS) -> Any:
-    questions, pools = write_dataset(folder, n)
-    endpoint = ("--model", "openai/m", "--base-url", server.url, "--concurrency", CONCURRENCY)
-    return ("run", questions, "--pools", pools, *endpoint, "--out", out)
+    return run_command(folder, server.url, "--concurrency", CONCURRENCY, n=n, out=out)
 
 
 def outcomes(out: Any) -> Any:

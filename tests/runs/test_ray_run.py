@@ -15,7 +15,7 @@ import pytest
 
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused, started
-from tests.support.dataset import debating, write_dataset
+from tests.support.dataset import debating, run_command, write_dataset
 from tests.support.installed import needs
 from tests.support.openai_server import OpenAIServer, openai_server, without_streaming
 from tests.support.ray_nodes import running_cluster, workers
@@ -37,10 +37,8 @@ def cluster(running: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return running
 
 
-def command(folder: Path, server: OpenAIServer, *more: object, out: str = "out", n: int = 8) -> tuple[object, ...]:
-    questions, pools = write_dataset(folder, n)
-    model = ("--model", "openai/m", "--base-url", server.url)
-    return ("run", questions, "--pools", pools, *model, "--out", folder / out, *more)
+def command(folder: Path, server: OpenAIServer, *more: object, out: str = "out") -> tuple[object, ...]:
+    return run_command(folder, server.url, *more, n=8, out=out)
 
 
 def transcripts(folder: Path) -> dict[str, Any]:

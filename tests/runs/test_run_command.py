@@ -11,14 +11,8 @@ import pytest
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused
-from tests.support.dataset import debating, stage_of, write_dataset
+from tests.support.dataset import debating, run_command, stage_of
 from tests.support.openai_server import error, openai_server
-
-
-def arguments(folder: Any, server: Any, *more: Any, n: int = 6) -> Any:
-    questions, pools = write_dataset(folder, n)
-    endpoint = ("--model", "openai/m", "--base-url", server.url)
-    return ("run", questions, "--pools", pools, *endpoint, "--out", folder / "out", *more)
 
 
 def finished_ids(folder: Any) -> Any:
@@ -27,7 +21,7 @@ def finished_ids(folder: Any) -> Any:
 
 def test_every_call_of_a_question_is_made_once_and_there_are_at_most_2nr_plus_r_plus_1(tmp_path: Path) -> None:
     with openai_server(debating) as server:
-        done = madke(*arguments(tmp_path, server))
+        done = madke(*run_command(tmp_path, server.url))
         assert done.returncode == 0, done.stderr
         transcripts = list(read_transcripts(tmp_path / "out"))
         calls = Counter(re.search(r"survey (\d+)", json.dumps(seen.body))[1] for seen in server.requests)
@@ -44,7 +38,7 @@ def test_every_call_of_a_question_is_made_once_and_there_are_at_most_2nr_plus_r_
 
 def test_identical_prompts_of_two_debaters_are_two_calls(tmp_path: Path) -> None:
     with openai_server(debating) as server:
-        assert madke(*arguments(tmp_path, server, n=1)).returncode == 0
+        assert madke(*run_command(tmp_path, server.url, n=1)).returncode == 0
         selections = [seen.body for seen in server.requests if stage_of(seen.body) == "select"]
     one, other = selections[:2]
     assert one["messages"] == other["messages"]
@@ -53,7 +47,7 @@ def test_identical_prompts_of_two_debaters_are_two_calls(tmp_path: Path) -> None
 
 def test_a_replay_needs_no_server_and_gives_the_same_transcripts(tmp_path: Path) -> None:
     with openai_server(debating) as server:
-        args = arguments(tmp_path, server, n=4)
+        args = run_command(tmp_path, server.url, n=4)
         assert madke(*args).returncode == 0
     before = {t.id: t for t in read_transcripts(tmp_path / "out")}
     done = madke(*args, "--replay")
@@ -64,7 +58,7 @@ def test_a_replay_needs_no_server_and_gives_the_same_transcripts(tmp_path: Path)
 
 def test_a_replay_without_the_calls_leaves_the_transcripts_alone(tmp_path: Path) -> None:
     with openai_server(debating) as server:
-        args = arguments(tmp_path, server, n=2)
+        args = run_command(tmp_path, server.url, n=2)
         assert madke(*args).returncode == 0
     before = (tmp_path / "out" / "transcripts.jsonl").read_bytes()
     for part in (tmp_path / "out").glob("calls.sqlite*"):
@@ -81,7 +75,7 @@ def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path:
         return error(400, "no") if broken and "survey 1?" in json.dumps(body) else debating(body, n)
 
     with openai_server(sometimes) as server:
-        args = arguments(tmp_path, server, n=3)
+        args = run_command(tmp_path, server.url, n=3)
         done = madke(*args)
         assert done.returncode == 1
         assert "1 question failed; the same command retries them" in done.stderr
@@ -104,7 +98,7 @@ def test_degraded_questions_are_run_again_where_that_is_asked_for(tmp_path: Path
         return error(400, "no") if hit else debating(body, n)
 
     with openai_server(sometimes) as server:
-        args = (*arguments(tmp_path, server, n=3), "--set", "judge_asked=always")
+        args = (*run_command(tmp_path, server.url, n=3), "--set", "judge_asked=always")
         done = madke(*args)
         assert done.returncode == 0
         assert "1 question lost a debater or a verdict; --retry-degraded retries them" in done.stderr
@@ -121,21 +115,9 @@ def test_degraded_questions_are_run_again_where_that_is_asked_for(tmp_path: Path
     assert not any(t.degraded for t in read_transcripts(tmp_path / "out"))
 
 
-def test_a_line_that_a_kill_cut_off_is_debated_again_for_free(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        args = arguments(tmp_path, server, n=3)
-        assert madke(*args).returncode == 0
-        transcripts = tmp_path / "out" / "transcripts.jsonl"
-        transcripts.write_bytes(transcripts.read_bytes()[:-50])
-        sent = len(server.requests)
-        assert madke(*args).returncode == 0
-        assert len(server.requests) == sent
-    assert finished_ids(tmp_path) == ["q0", "q1", "q2"]
-
-
 def test_a_directory_of_another_configuration_is_refused_and_left_alone(tmp_path: Path) -> None:
     with openai_server(debating) as server:
-        args = arguments(tmp_path, server, n=2)
+        args = run_command(tmp_path, server.url, n=2)
         assert madke(*args).returncode == 0
         before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
         complaint = refused(*args, "--set", "rounds=2")
@@ -147,7 +129,7 @@ def test_a_directory_of_another_configuration_is_refused_and_left_alone(tmp_path
 @pytest.mark.parametrize(("sources", "shown"), [("wiki", {"wiki"}), ("google", {"google"}), ("none", set())])
 def test_arms_filter_one_pool_file(tmp_path: Path, sources: str, shown: Any) -> None:
     with openai_server(debating) as server:
-        args = arguments(tmp_path, server, "--sources", sources, n=1)
+        args = run_command(tmp_path, server.url, "--sources", sources, n=1)
         if sources == "none":
             args = tuple(a for a in args if a != "--pools" and a != tmp_path / "pools.jsonl")
         done = madke(*args)

@@ -29,18 +29,12 @@ from madke.runs.runner import drained, own_pools, until_limit, until_stopped
 from madke.runs.spec import resolve
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke, started
-from tests.support.dataset import debating, write_dataset
+from tests.support.dataset import debating, run_command
 from tests.support.openai_server import error, openai_server
 from tests.support.pipelines import limited
 
 TOKENS_EACH = 25
 """Of one call to the loopback server."""
-
-
-def arguments(folder: Any, server: Any, *more: Any, n: int = 6) -> Any:
-    questions, pools = write_dataset(folder, n)
-    endpoint = ("--model", "openai/m", "--base-url", server.url)
-    return ("run", questions, "--pools", pools, *endpoint, "--out", folder / "out", *more)
 
 
 def sessions(folder: Any) -> Any:
@@ -64,7 +58,7 @@ def repeated(server: Any) -> Any:
 
 def test_a_token_budget_ends_the_run_scored_listed_and_resumable(tmp_path: Path) -> None:
     with openai_server(debating) as server:
-        args = arguments(tmp_path, server, "--concurrency", "1")
+        args = run_command(tmp_path, server.url, "--concurrency", "1")
         done = madke(*args, "--token-budget", 10 * TOKENS_EACH)
         assert done.returncode == 1, done.stderr
         assert (
@@ -98,7 +92,7 @@ def test_a_call_that_is_under_way_at_the_deadline_is_stored(tmp_path: Path) -> N
         return debating(body, n)
 
     with openai_server(slow) as server:
-        args = arguments(tmp_path, server, "--concurrency", "2")
+        args = run_command(tmp_path, server.url, "--concurrency", "2")
         with started(*args, "--deadline", "8s") as process:
             assert any("stopping" in line for line in process.stderr)
             under_way = len(server.requests)
@@ -128,7 +122,7 @@ def test_a_signal_waits_for_calls_under_way_and_loses_none(tmp_path: Path, numbe
         return debating(body, n)
 
     with openai_server(slow) as server:
-        args = arguments(tmp_path, server, "--concurrency", "1")
+        args = run_command(tmp_path, server.url, "--concurrency", "1")
         with started(*args) as process:
             assert reached.wait(60)
             process.send_signal(number)
@@ -157,7 +151,7 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
             server.stopping.wait(60)
         return debating(body, n)
 
-    with openai_server(hanging) as server, started(*arguments(tmp_path, server)) as process:
+    with openai_server(hanging) as server, started(*run_command(tmp_path, server.url)) as process:
         assert reached.wait(60)
         process.send_signal(signal.SIGINT)
         next(line for line in process.stderr if "stopping" in line)
@@ -172,7 +166,7 @@ def test_an_endpoint_that_fails_every_call_ends_the_run(tmp_path: Path) -> None:
         return debating(body, n) if n <= 12 else error(401, "the key is revoked")
 
     with openai_server(revoked) as server:
-        done = madke(*arguments(tmp_path, server, "--concurrency", "2", n=40))
+        done = madke(*run_command(tmp_path, server.url, "--concurrency", "2", n=40))
         sent = len(server.requests)
     assert done.returncode == 1
     assert re.search(r"stopped: the last 20 calls of openai/m all failed: HTTP 401: the key is revoked", done.stderr)
@@ -183,7 +177,7 @@ def test_an_endpoint_that_fails_every_call_ends_the_run(tmp_path: Path) -> None:
 
 def test_a_finished_run_asks_nobody_and_writes_nothing_anew(tmp_path: Path) -> None:
     with openai_server(debating) as server:
-        args = arguments(tmp_path, server)
+        args = run_command(tmp_path, server.url)
         first = madke(*args)
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir() if "sqlite" not in path.name}
     again = madke(*args)  # the server is gone
@@ -259,7 +253,7 @@ def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path: Path
 
 def test_a_replay_of_a_stopped_run_makes_no_failures_of_what_was_left(tmp_path: Path) -> None:
     with openai_server(debating) as server:
-        args = arguments(tmp_path, server, "--concurrency", "1")
+        args = run_command(tmp_path, server.url, "--concurrency", "1")
         assert madke(*args, "--token-budget", 10 * TOKENS_EACH).returncode == 1
     left = unfinished(tmp_path)
     replayed = madke(*args, "--replay")

@@ -108,8 +108,3 @@ def test_where_no_call_is_recorded_nothing_is_known(run: Path, tmp_path: Path) -
     assert run_spending(run, PRICES) is None
     assert run_spending(tmp_path, PRICES) is None
     assert not (run / "../../calls.sqlite").exists()
-
-
-def test_cached_tokens_have_their_own_price(run: Path) -> None:
-    made(run, ("1", "speak", "p", "ok"), usage=Usage(prompt_tokens=1_000_000, cached_tokens=400_000))
-    assert run_spending(run, PRICES).cost == {"speak": 1.6}

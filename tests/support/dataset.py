@@ -30,6 +30,12 @@ def write_dataset(folder: Path, n: int, *, sources: Collection[str] = ("wiki", "
     return questions, pools
 
 
+def run_command(folder: Path, url: str, *more: object, n: int = 6, out: str = "out") -> tuple[object, ...]:
+    """``madke run`` of ``n`` questions with their pools, by the model at a loopback server."""
+    questions, pools = write_dataset(folder, n)
+    return ("run", questions, "--pools", pools, "--model", "openai/m", "--base-url", url, "--out", folder / out, *more)
+
+
 def stage_of(body: dict[str, Any]) -> str:
     """Which stage of the ``madke`` variant a request on the wire belongs to, from its prompt."""
     prompt = body["messages"][-1]["content"]
