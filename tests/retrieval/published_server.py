@@ -6,9 +6,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 
-from tests.support.loopback import serving
+from tests.support.loopback import QuietHandler, serving
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,41 +47,28 @@ class PublishedServer:
 def published_server(files: dict[str, bytes]) -> Iterator[PublishedServer]:
     """Serve for the length of the block, on a free port."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             server.requests.append({name.lower(): value for name, value in self.headers.items()})
             how = server.behave(len(server.requests))
             content = server.files.get(self.path.lstrip("/"))
+            self.close_connection = True
             if how.status is not None or content is None:
-                self.send_response(how.status or 404)
-                if how.retry_after is not None:
-                    self.send_header("Retry-After", how.retry_after)
-                self.end_headers()
+                headers = {} if how.retry_after is None else {"Retry-After": how.retry_after}
+                self.answer(how.status or 404, headers, b"")
                 return
-            start = self.start_of_range(how)
-            if start >= len(content):
-                self.send_response(416)
-                self.end_headers()
-                return
-            self.send_response(206 if start else 200)
-            if start:
-                self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-            self.send_header("Content-Length", str(len(content) - start))
-            self.end_headers()
-            body = content[start:]
-            if how.hang_after is not None:
-                self.wfile.write(body[: how.hang_after])
-                server.stopping.wait(60)
-            else:
-                self.wfile.write(body[: how.cut_after])
-
-        def start_of_range(self, how: Behaviour) -> int:
-            """Where the reply starts: 0 without ranges."""
             asked = self.headers.get("Range") if how.ranges else None
-            return int((asked or "bytes=0-").removeprefix("bytes=").removesuffix("-"))
-
-        def log_message(self, *_: object) -> None:
-            pass
+            start = int((asked or "bytes=0-").removeprefix("bytes=").removesuffix("-"))
+            if start >= len(content):
+                self.answer(416, {}, b"")
+                return
+            headers = {"Content-Length": str(len(content) - start)}
+            if start:
+                headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+            until = how.cut_after if how.hang_after is None else how.hang_after
+            self.answer(206 if start else 200, headers, content[start:][:until])
+            if how.hang_after is not None:
+                server.stopping.wait(60)
 
     with serving(Handler) as address:
         server = PublishedServer(url=address, files=files)

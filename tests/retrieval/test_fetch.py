@@ -85,20 +85,13 @@ def recipes(tmp_path: Path, **entries: dict[str, Any]) -> Path:
     return path
 
 
-class Waits(list[float]):
-    """Where a wait belongs: it is only noted."""
-
-    def __call__(self, seconds: float) -> None:
-        self.append(seconds)
-
-
 @pytest.fixture
 def brought(server: PublishedServer, tmp_path: Path) -> Callable[..., Path]:
     """Fetches the tiny index, as published now unless the recipe's fields say otherwise."""
 
-    def bring(*, into: Path | None = None, waits: Waits | None = None, **fields: Any) -> Path:
+    def bring(*, into: Path | None = None, waits: list[float] | None = None, **fields: Any) -> Path:
         file = recipes(tmp_path, tiny=recipe(server, **fields))
-        return fetch("tiny", into=into, recipes=file, sleep=waits if waits is not None else Waits())[0]
+        return fetch("tiny", into=into, recipes=file, sleep=([] if waits is None else waits).append)[0]
 
     return bring
 
@@ -147,7 +140,7 @@ def test_a_download_goes_on_where_it_was(
     big: Path,
 ) -> None:
     server.behave = lambda n: answers.get(n, Behaviour())
-    waits = Waits()
+    waits: list[float] = []
 
     assert_is_whole(brought(waits=waits), big)
     assert server.ranges == ranges

@@ -15,7 +15,7 @@ from madke.core.question import Question
 from madke.engine.settings import Knowledge
 from madke.retrieval.fusion import Method
 from madke.retrieval.pools.building import retrieve_pools
-from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, pool_of, read_pools, write_pools
+from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, pool_of, read_pools
 
 
 class FakeSource:
@@ -266,7 +266,7 @@ def test_one_frozen_file_gives_every_fusion_and_a_passage_found_twice_is_the_fir
 TWO = [Question(id="a", question="A?"), Question(id="b", question="B?")]
 
 
-def pool_file(path: Any, source: Any, ids: Any = ("a", "b"), **more: Any) -> Any:
+def pool_file(path: Path, source: str, ids: Sequence[str] = ("a", "b"), **more: Any) -> Path:
     lines = [
         {
             "id": id_,
@@ -280,25 +280,19 @@ def pool_file(path: Any, source: Any, ids: Any = ("a", "b"), **more: Any) -> Any
     return path
 
 
-def merge_pools(files: list[Path], questions: list[Question], out: Path, **sources: Any) -> None:
-    write_pools(out, merged_pools(files, questions, **sources))
-
-
 def test_every_question_has_what_each_file_holds(tmp_path: Path) -> None:
     files = [pool_file(tmp_path / f"{s}.jsonl", s, ids=("b", "a", "c")) for s in ("wiki", "gold")]
-    merge_pools(files, TWO, tmp_path / "out.jsonl")
-    merged = read_pools(tmp_path / "out.jsonl")
-    assert list(merged) == ["a", "b"]
-    assert [passage.key for passage in merged["a"].passages] == ["wiki-a", "gold-a"]
+    merged = merged_pools(files, TWO)
+    assert [record.id for record in merged] == ["a", "b"]
+    assert [passage.key for passage in merged[0].passages] == ["wiki-a", "gold-a"]
 
 
 def test_two_files_may_not_hold_a_source_for_the_same_question(tmp_path: Path) -> None:
     files = [pool_file(tmp_path / f"{n}.jsonl", "wiki", ids=ids) for n, ids in enumerate([("a",), ("b", "a")])]
     with pytest.raises(UserError, match=r"1\.jsonl: both this file and .*0\.jsonl hold source 'wiki' for question 'a'"):
-        merge_pools(files, TWO, tmp_path / "out.jsonl")
+        merged_pools(files, TWO)
     with pytest.raises(UserError, match="leave one file out"):
-        merge_pools([files[1], files[1]], TWO, tmp_path / "out.jsonl")
-    assert not (tmp_path / "out.jsonl").exists()
+        merged_pools([files[1], files[1]], TWO)
 
 
 def test_ids_that_two_datasets_share_are_told_apart_by_their_texts(tmp_path: Path) -> None:
@@ -307,9 +301,7 @@ def test_ids_that_two_datasets_share_are_told_apart_by_their_texts(tmp_path: Pat
         pool_file(tmp_path / f"{source}.jsonl", source, ids=("7",), question=text)
         for source, text in (("one", "A?"), ("two", "B?"))
     ]
-    merge_pools(files, questions, tmp_path / "out.jsonl")
-    merged = read_pools(tmp_path / "out.jsonl")
-    assert {id_: (r.question, [p.key for p in r.passages]) for id_, r in merged.items()} == {
+    assert {r.id: (r.question, [p.key for p in r.passages]) for r in merged_pools(files, questions)} == {
         "nq/7": ("A?", ["one-7"]),
         "trivia/7": ("B?", ["two-7"]),
     }
@@ -317,6 +309,6 @@ def test_ids_that_two_datasets_share_are_told_apart_by_their_texts(tmp_path: Pat
 
 def test_a_source_that_is_needed_must_have_been_asked_for_every_question(tmp_path: Path) -> None:
     files = [pool_file(tmp_path / "one.jsonl", "wiki"), pool_file(tmp_path / "two.jsonl", "gold", ids=("a",))]
-    merge_pools(files, TWO, tmp_path / "out.jsonl", sources=["wiki"])
+    assert len(merged_pools(files, TWO, sources=["wiki"])) == 2
     with pytest.raises(UserError, match="nothing from source 'gold' for 1 question: 'b'"):
-        merge_pools(files, TWO, tmp_path / "out.jsonl", sources=["wiki", "gold"])
+        merged_pools(files, TWO, sources=["wiki", "gold"])

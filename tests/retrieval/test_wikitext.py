@@ -89,30 +89,9 @@ def test_a_mark_without_its_partner_swallows_no_text(markup: str, text: str) -> 
     assert plain_text(markup) == text
 
 
-MARKS = ["\n", " ", "http://x ", "== H =="]
-MARKS += [
-    "{{",
-    "}}",
-    "[[",
-    "]]",
-    "[",
-    "]",
-    "{|",
-    "|}",
-    "|",
-    "=",
-    "<ref>",
-    "</ref>",
-    "<ref",
-    "<b>",
-    "<!--",
-    "-->",
-    "''",
-    "'''",
-    "<nowiki>",
-    "</nowiki>",
-]
-MARKS += ["&amp;", "&", ";", "(", "File:", "a", "é", "{{lang|"]
+MARKS = ["\n", " ", "http://x ", "== H ==", "<ref", "&", ";", "(", "File:", "a", "é", "{{lang|"]
+MARKS += ["{{", "}}", "[[", "]]", "[", "]", "{|", "|}", "|", "=", "<ref>", "</ref>", "<b>", "<!--", "-->"]
+MARKS += ["''", "'''", "<nowiki>", "</nowiki>", "&amp;"]
 
 
 @given(st.lists(st.sampled_from(MARKS), max_size=60).map("".join))

@@ -53,8 +53,8 @@ def _string(text: str) -> bytes:
 
 
 def _shown(text: str) -> bytes:
-    lines = [line.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)") for line in textwrap.wrap(text, 80)]
-    return b"BT /F 11 Tf 14 TL 40 800 Td " + b" ".join(b"(%s) Tj T*" % line.encode("ascii") for line in lines) + b" ET"
+    lines = b" ".join(b"%s Tj T*" % _string(line) for line in textwrap.wrap(text, 80))
+    return b"BT /F 11 Tf 14 TL 40 800 Td " + lines + b" ET"
 
 
 def _stream(content: bytes, entries: bytes = b"", colours: bytes = b"") -> bytes:

@@ -76,23 +76,13 @@ def write_dump(path: Path, pages: Iterable[Page], *, streams_of: int | None = No
 
     ``streams_of`` makes a multistream file: head, then so many pages, then the tail, each a stream of its own.
     """
+    texts = [page_xml(page, number) for number, page in enumerate(pages, start=1)]
     if streams_of is not None:
-        with path.open("wb") as file:
-            file.write(bz2.compress(HEAD.encode()))
-            block: list[str] = []
-            for number, page in enumerate(pages, start=1):
-                block.append(page_xml(page, number))
-                if len(block) == streams_of:
-                    file.write(bz2.compress("".join(block).encode()))
-                    block.clear()
-            file.write(bz2.compress("".join(block).encode()) + bz2.compress(TAIL.encode()))
-        return path
-    openers: dict[str, Any] = {".bz2": bz2.open, ".gz": gzip.open}
-    with openers.get(path.suffix, open)(path, "wb") as out:
-        out.write(HEAD.encode())
-        for number, page in enumerate(pages, start=1):
-            out.write(page_xml(page, number).encode())
-        out.write(TAIL.encode())
+        blocks = ["".join(texts[start : start + streams_of]) for start in range(0, len(texts), streams_of)]
+        path.write_bytes(b"".join(bz2.compress(block.encode()) for block in (HEAD, *blocks, TAIL)))
+    else:
+        packed: Any = {".bz2": bz2.compress, ".gz": gzip.compress}.get(path.suffix, bytes)
+        path.write_bytes(packed("".join([HEAD, *texts, TAIL]).encode()))
     return path
 
 

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ from madke._util.assets import versions
 from madke._util.workers import Workers, open_workers
 from madke.core.errors import UserError
 from tests.support.installed import needs
-from tests.support.ray_nodes import another_node, kill, running_cluster
-from tests.support.rendezvous import meet, prepare, release
-from tests.workers.work import die, meet_test_on_node, node, refuse, square, stumble
+from tests.support.ray_nodes import another_node, running_cluster
+from tests.support.rendezvous import meet, prepare
+from tests.workers.work import die, node, refuse, square, stumble
 
 needs("ray", "ray")
 pytestmark = pytest.mark.slow
@@ -86,27 +85,6 @@ def test_a_task_that_kills_its_worker_is_not_tried_forever(cluster: Any, capsys:
     with open_workers("ray", address=cluster.address) as workers, died:
         list(workers.map(die, [1]))
     assert capsys.readouterr().out == "", "Ray reports the retries, and scripts read stdout"
-
-
-def test_a_lost_task_is_done_again_by_another_node(cluster: Any, tmp_path: Path) -> None:
-    folder = prepare(tmp_path, "a", "b")
-    results: list[str] = []
-    with another_node(cluster) as doomed, open_workers("ray", address=cluster.address) as workers:
-        work = workers.map(meet_test_on_node, [(folder, name) for name in "ab"])
-        collecting = threading.Thread(target=lambda: results.extend(work))
-        collecting.start()
-        at = {name: meet(folder, name) for name in "ab"}
-        assert set(at.values()) == {doomed.node_id, cluster.head_node.node_id}
-        (lost,) = (name for name in "ab" if at[name] == doomed.node_id)
-        (kept,) = (name for name in "ab" if name != lost)
-
-        kill(cluster, doomed)
-        release(folder, kept)
-
-        assert meet(folder, lost) == cluster.head_node.node_id
-        release(folder, lost)
-        collecting.join()
-    assert results == ["a", "b"]
 
 
 @pytest.mark.slow

@@ -33,14 +33,8 @@ def meet_test(task: tuple[Path, str]) -> str:
     return task[1]
 
 
-def node(_: object = None) -> str:
+def node() -> str:
     import ray
 
     found: str = ray.get_runtime_context().get_node_id()
     return found
-
-
-def meet_test_on_node(task: tuple[Path, str]) -> str:
-    """Say the node's id, and wait."""
-    arrive(*task, node())
-    return task[1]
