@@ -20,7 +20,7 @@ from eval.studies.pays.recompute import recomputed
 from eval.studies.pays.results import CORE, PLANNED_OTHERS, PRIMARY, SECONDARY, Figures
 from madke.core.chat import ChatRequest, Completion
 from madke.data import read_dataset
-from madke.retrieval.pools.pool_file import read_pools
+from madke.retrieval.pools import read_pools
 from tests.support.study_model import Answering
 from tests.support.transcripts import transcript
 

@@ -16,7 +16,7 @@ from eval.studies.kept import KeptStudy, read_study
 from eval.studies.reread import reread_arm
 from madke.engine.variant import load_variant
 from madke.experiments.recipe import Arm, read_recipe
-from madke.retrieval.pools.pool_file import PoolRecord, read_pools
+from madke.retrieval.pools import PoolRecord, read_pools
 
 FOLDER = Path(__file__).parent / "equal-cost"
 PAGE = Path(__file__).parents[2] / "docs" / "study_exploratory.md"

@@ -19,7 +19,7 @@ from madke.engine.protocol import Protocol
 from madke.engine.scene import Roles, Scene
 from madke.engine.steps import Debate
 from madke.engine.variant import Variant, load_variant
-from madke.retrieval.pools.pool_file import PoolRecord
+from madke.retrieval.pools import PoolRecord
 from madke.tasks import get_task
 
 

@@ -264,7 +264,7 @@ def build_pools(
     Raises:
         UserError: An argument is invalid, a source cannot be opened, or the file cannot be written.
     """
-    from madke.retrieval.pools.building import retrieve_pools
+    from madke.retrieval.pools import retrieve_pools
 
     if k < 1:
         raise UserError(f"k = {k}; expected at least 1")

@@ -17,8 +17,7 @@ from madke.engine.debate import hold_debate
 from madke.models.limiter import Limits
 from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer
-from madke.retrieval.pools.building import depth, retrieve
-from madke.retrieval.pools.pool_file import pool_of
+from madke.retrieval.pools import depth, pool_of, retrieve
 from madke.runs.request import DEFAULTS, RunOptions, requested, takes_request
 from madke.runs.runner import debate_services, from_thread, live_search
 from madke.runs.spec import RunSpec, resolve

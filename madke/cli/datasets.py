@@ -93,7 +93,7 @@ def convert(
     from madke.data.dataset import chosen, ids_fingerprint, read_published
     from madke.data.formats import READERS
     from madke.data.questions import question_to_json
-    from madke.retrieval.pools.pool_file import PoolRecord, write_pools
+    from madke.retrieval.pools import PoolRecord, write_pools
 
     READERS[name]
     refuse_overwriting({"--out": out, "--pools": pools}, question_files(path))

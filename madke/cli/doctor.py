@@ -131,7 +131,7 @@ def _sources() -> Iterator[tuple[str, Callable[[], str]]]:
 def _source(name: str) -> str:
     from madke.core.question import Question
     from madke.retrieval.named import open_source, resolve, services_of
-    from madke.retrieval.pools.building import retrieve
+    from madke.retrieval.pools import retrieve
 
     services = services_of(resolve(name))
     if missing := [key for service in services for key in service.keys if not os.environ.get(key, "").strip()]:

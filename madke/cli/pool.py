@@ -34,7 +34,7 @@ def build(
     """
     from madke.cli.progress import counter, resumable, show_counts, show_source, show_spent
     from madke.retrieval.named import open_source, parse_sources, source_paths
-    from madke.retrieval.pools.building import retrieve_pools
+    from madke.retrieval.pools import retrieve_pools
     from madke.retrieval.source import close_sources
     from madke.runs.spec import questions_of
 
@@ -73,7 +73,7 @@ def score(
       madke pool score pools.jsonl --qrels qrels.tsv --k 5,20
     """
     from madke.report.tables import Cell, Table, count_cell, percent_cell, plain_table, write_table
-    from madke.retrieval.pools.pool_file import pool_records
+    from madke.retrieval.pools import pool_records
     from madke.scoring.retrieval import of_pools, read_qrels, retrieval, with_fusions
 
     refuse_overwriting({f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}, [pools, qrels])

@@ -25,8 +25,16 @@ from madke.experiments.plan import Planned, Planner, planned
 from madke.experiments.recipe import Arm, FirstRoundOf, Recipe
 from madke.models.model_names import has_endpoint
 from madke.retrieval.named import open_source
-from madke.retrieval.pools.building import asking_folder, depth, retrieve_pools
-from madke.retrieval.pools.pool_file import MORE, merged_pools, missing_pools, record_to_json, write_pools
+from madke.retrieval.pools import (
+    MORE,
+    asking_folder,
+    depth,
+    merged_pools,
+    missing_pools,
+    record_to_json,
+    retrieve_pools,
+    write_pools,
+)
 from madke.runs.directory import question_hashes, read_outcomes, read_record, read_run, read_transcripts, write_record
 from madke.runs.meter import Budget, Meter, budget_of, planned_prices
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest, takes_request

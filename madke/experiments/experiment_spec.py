@@ -26,7 +26,7 @@ from madke.models.chat_models import as_chat_model, close, open_model
 from madke.models.endpoint import read_models, refuse_two_addresses
 from madke.models.model_names import forms_with_endpoint, has_endpoint, model_kind
 from madke.retrieval.named import open_source, parse_sources, resolve
-from madke.retrieval.pools.pool_file import read_pools, sources_in
+from madke.retrieval.pools import read_pools, sources_in
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest
 from madke.runs.spec import RunSpec, refuse_sample, spec_of
 from madke.tasks import get_task

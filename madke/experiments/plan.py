@@ -27,7 +27,7 @@ from madke.experiments.recipe import Arm
 from madke.models.model_names import has_endpoint
 from madke.models.prices import Price, Prices, cost, estimated_usage, price_of
 from madke.models.store import call_key
-from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, pool_of, read_pools
+from madke.retrieval.pools import PoolRecord, merged_pools, pool_of, read_pools
 from madke.runs.spec import RunSpec, with_first_rounds
 
 PASSAGE = "word " * 100

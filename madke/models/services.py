@@ -1,6 +1,6 @@
 """Chat models that answer requests in batches; scorers of answers as such models, so that replay needs no program.
 
-Searches have the same form: :class:`madke.retrieval.pools.building.LiveSearch`.
+Searches have the same form: :class:`madke.retrieval.pools.LiveSearch`.
 """
 
 import asyncio

@@ -18,7 +18,7 @@ from madke.core.transcript import to_json as transcript_to_json
 from madke.models.store import CallStore, Recorded
 from madke.report.debate_text import agreement_in
 from madke.report.tables import ORACLE
-from madke.retrieval.pools.pool_file import PoolLines
+from madke.retrieval.pools import PoolLines
 from madke.runs.directory import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
 from madke.scoring.debate_rows import DebateMeasures, gold_numbers

@@ -43,8 +43,7 @@ from madke.data.first_round import Draw
 from madke.engine.deferral import Deferring
 from madke.engine.protocol import AnyProtocol
 from madke.models.endpoint import endpoints_of, start_from
-from madke.retrieval.pools.building import asking_folder
-from madke.retrieval.pools.pool_file import MORE
+from madke.retrieval.pools import MORE, asking_folder
 from madke.runs.request import RunOptions
 
 T = TypeVar("T")

@@ -24,8 +24,19 @@ from madke.models.limiter import Limits, allow_connections
 from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer, answer_scoring
 from madke.models.store import CallStore
-from madke.retrieval.pools.building import LiveSearch, depth, in_search_thread, retrieve_pools, searching
-from madke.retrieval.pools.pool_file import PoolLines, PoolRecord, missing_pools, pool_of, pool_records, sources_in
+from madke.retrieval.pools import (
+    LiveSearch,
+    PoolLines,
+    PoolRecord,
+    depth,
+    in_search_thread,
+    missing_pools,
+    pool_of,
+    pool_records,
+    retrieve_pools,
+    searching,
+    sources_in,
+)
 from madke.runs.directory import RunDirectory, RunFiles, RunRecord, read_run, run_files, tokens_of_sessions
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Budget, Meter, budget_of
 from madke.runs.request import RunOptions

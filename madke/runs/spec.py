@@ -35,7 +35,7 @@ from madke.models.endpoint import ModelEntries, read_models, refuse_two_addresse
 from madke.models.model_names import forms_with_endpoint, has_endpoint, names_code
 from madke.retrieval import named
 from madke.retrieval.named import open_source
-from madke.retrieval.pools.pool_file import pool_records, sources_in
+from madke.retrieval.pools import pool_records, sources_in
 from madke.retrieval.source import close_sources
 from madke.runs.directory import RunRecord, question_hashes, read_transcripts
 from madke.runs.request import Model, RunOptions, RunRequest, Sources

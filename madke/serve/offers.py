@@ -18,8 +18,7 @@ from madke.models.chat_models import close
 from madke.models.endpoint import read_models
 from madke.models.limiter import Limits
 from madke.retrieval.named import is_sample, open_source
-from madke.retrieval.pools.building import retrieve
-from madke.retrieval.pools.pool_file import pool_of
+from madke.retrieval.pools import pool_of, retrieve
 from madke.retrieval.source import NamedSource, close_sources
 from madke.runs.directory import RunRecord
 from madke.runs.meter import budget_of

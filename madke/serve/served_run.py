@@ -25,8 +25,7 @@ from madke.models.limiter import Limits
 from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer, service_request
 from madke.models.store import CallStore
-from madke.retrieval.pools.building import LiveSearch, depth
-from madke.retrieval.pools.pool_file import PoolLines, pool_of
+from madke.retrieval.pools import LiveSearch, PoolLines, depth, pool_of
 from madke.retrieval.source import served_by
 from madke.runs.directory import RunDirectory, RunFiles, question_hash, read_run, read_transcripts
 from madke.runs.meter import Budget, Meter

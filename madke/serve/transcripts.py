@@ -21,7 +21,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.transcript import Transcript
 from madke.core.transcript import from_json as transcript_from_json
-from madke.retrieval.pools.pool_file import pool_of, record_from_json
+from madke.retrieval.pools import pool_of, record_from_json
 from madke.runs.directory import RunRecord, read_run, unsealed
 from madke.serve.refusals import Refusal
 from madke.serve.served_run import ServedRun

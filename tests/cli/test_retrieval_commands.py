@@ -11,7 +11,7 @@ import pytest
 
 from madke.core.knowledge import Hits, Passage
 from madke.data import read_dataset
-from madke.retrieval.pools.building import retrieve_pools
+from madke.retrieval.pools import retrieve_pools
 from tests.support.cli import madke, refused
 from tests.support.installed import needs
 

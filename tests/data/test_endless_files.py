@@ -13,7 +13,7 @@ import pytest
 from madke._util.yaml_file import read_mapping
 from madke.core.errors import UserError
 from madke.data import read_dataset, rows
-from madke.retrieval.pools.pool_file import read_pools
+from madke.retrieval.pools import read_pools
 
 QUESTION = json.dumps({"id": "q", "question": "Which lake?", "golden_answers": ["Baikal"]})
 

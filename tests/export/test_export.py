@@ -11,7 +11,7 @@ import pytest
 from madke.core.knowledge import Passage
 from madke.core.transcript import PoolEntry, Transcript
 from madke.report.answers import COLUMNS
-from madke.retrieval.pools.pool_file import PoolRecord, write_pools
+from madke.retrieval.pools import PoolRecord, write_pools
 from tests.support.cli import madke, refused
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript

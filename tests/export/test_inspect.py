@@ -11,7 +11,7 @@ import pytest
 import madke as library
 from madke.core.errors import UserError
 from madke.core.transcript import from_json
-from madke.retrieval.pools.pool_file import PoolRecord, write_pools
+from madke.retrieval.pools import PoolRecord, write_pools
 from madke.runs.directory import read_transcripts
 from tests.export.test_export import PASSAGES
 from tests.support.cli import madke, script

@@ -15,8 +15,7 @@ from madke.core.question import Question
 from madke.core.registry import Registry
 from madke.retrieval import source
 from madke.retrieval.named import open_source
-from madke.retrieval.pools.building import retrieve, retrieve_pools
-from madke.retrieval.pools.pool_file import read_pools
+from madke.retrieval.pools import read_pools, retrieve, retrieve_pools
 from madke.retrieval.source import ask_source, close_sources
 from tests.support.search_server import SearchServer, ok
 

@@ -14,8 +14,7 @@ from madke.core.knowledge import Hits, KnowledgePool, Passage, SourceCounts
 from madke.core.question import Question
 from madke.engine.settings import Knowledge
 from madke.retrieval.fusion import Method
-from madke.retrieval.pools.building import retrieve_pools
-from madke.retrieval.pools.pool_file import PoolRecord, merged_pools, pool_of, read_pools
+from madke.retrieval.pools import PoolRecord, merged_pools, pool_of, read_pools, retrieve_pools
 
 
 class FakeSource:

@@ -14,7 +14,7 @@ import pytest
 
 from madke.core.knowledge import Source
 from madke.retrieval.named import open_spec, spec_from_yaml
-from madke.retrieval.pools.pool_file import read_pools
+from madke.retrieval.pools import read_pools
 from madke.retrieval.source import search_source
 from tests.support.cli import command, madke
 from tests.support.search_server import Reply, SearchServer, Seen, ok

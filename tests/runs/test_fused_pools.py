@@ -11,7 +11,7 @@ from madke.core.chat import Purpose
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.engine.variant import load_variant, setting
-from madke.retrieval.pools.building import LiveSearch, searching
+from madke.retrieval.pools import LiveSearch, searching
 from madke.runs.runner import RunPools
 
 QUESTION = Question(id="q", question="?")

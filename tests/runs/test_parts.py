@@ -11,7 +11,7 @@ from madke.core.chat import Completion, Purpose, Usage, call_seed
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.variant import load_variant
-from madke.retrieval.pools.building import depth
+from madke.retrieval.pools import depth
 from madke.runs.meter import Meter
 from madke.runs.runner import RunPools
 from madke.runs.spec import role_models

@@ -18,7 +18,7 @@ from madke.core.question import Question
 from madke.engine.settings import Knowledge
 from madke.models.services import AnswerScorer, answer_scoring
 from madke.models.store import CallStore
-from madke.retrieval.pools.building import LiveSearch, searching
+from madke.retrieval.pools import LiveSearch, searching
 from tests.support.pipelines import stored
 
 QUESTION = Question(id="q1", question="Wie tief ist der See?", task="translation")

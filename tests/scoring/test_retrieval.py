@@ -8,7 +8,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
-from madke.retrieval.pools.pool_file import PoolRecord
+from madke.retrieval.pools import PoolRecord
 from madke.scoring.retrieval import of_pools, retrieval, with_fusions
 from tests.support.installed import needs
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from madke.core.transcript import Transcript, to_json
 from madke.engine.variant import load_variant
-from madke.retrieval.pools.pool_file import PoolLines
+from madke.retrieval.pools import PoolLines
 from madke.runs.directory import RunRecord, sealed
 
 

@@ -22,7 +22,7 @@ from madke.core.question import Question
 from madke.data import read_dataset
 from madke.data.questions import question_from_fields, question_to_json
 from madke.retrieval.indexes.build import build_index
-from madke.retrieval.pools.pool_file import PoolRecord, read_pools, record_to_json
+from madke.retrieval.pools import PoolRecord, read_pools, record_to_json
 
 SOURCE = "passages"
 PARTS = {"nq_open": 320, "hotpotqa": 200, "ramdocs": 80}

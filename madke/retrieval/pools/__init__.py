@@ -1,1 +1,0 @@
-"""Pools: what is in a pool file, building one from sources, live search."""
