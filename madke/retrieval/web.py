@@ -18,7 +18,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -342,11 +342,7 @@ class WebSource:
         self._now = now
         self._refusal = ""
         """Why the service will refuse all further requests."""
-        self._over = threading.Event()
-        """Ends the current search, for the reason ``_why``."""
-        self._why = ""
-        self._reached = False
-        """Whether the service has replied to any request of the current search."""
+        self._search = _Search()
         self._one_at_a_time = threading.Lock()
         self._client: httpx2.Client | None = None
         columns = "base_url TEXT, parameters TEXT, retrieved_at TEXT, reply TEXT, PRIMARY KEY (base_url, parameters)"
@@ -356,12 +352,12 @@ class WebSource:
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """At most ``k`` passages for each query, in the service's order."""
-        self._over, self._why, self._reached = threading.Event(), "", False
+        search = self._search = _Search()
         if self._refusal:
-            self._end(self._refusal)
+            search.end(self._refusal)
         pool = ThreadPoolExecutor(self._concurrency)
         try:
-            found = {query: pool.submit(self._find, query, k) for query in dict.fromkeys(queries)}
+            found = {query: pool.submit(self._find, query, k, search) for query in dict.fromkeys(queries)}
             for done in as_completed(found.values()):
                 done.result()
         except BaseException:  # also Ctrl-C: threads that wait for a retry end at once
@@ -383,19 +379,15 @@ class WebSource:
 
     def aclose(self) -> None:
         """End a search that another thread is in, and its connections."""
-        self._end("stopped")
+        self._search.end("stopped")
         if self._client is not None:
             self._client.close()
 
-    def _end(self, reason: str) -> None:
-        self._why = self._why or reason
-        self._over.set()
-
-    def _find(self, query: str, k: int) -> Hits:
+    def _find(self, query: str, k: int, search: _Search) -> Hits:
         times = []
 
         def fetch(request: Request) -> Any:
-            value, retrieved_at = self._fetch(request)
+            value, retrieved_at = self._fetch(request, search)
             times.append(retrieved_at)
             return value
 
@@ -406,7 +398,7 @@ class WebSource:
         oldest = min(times).isoformat(timespec="seconds") if times else None
         return web_hits(results, k, source=self.name, retrieved_at=oldest)
 
-    def _fetch(self, request: Request) -> tuple[Any, datetime]:
+    def _fetch(self, request: Request, search: _Search) -> tuple[Any, datetime]:
         """The reply to a request, from the cache or the service, and when it was retrieved."""
         days = self._service.cache_days
         key = self._service.address, json.dumps(request, sort_keys=True)
@@ -422,7 +414,7 @@ class WebSource:
         try:
             if self._missing:
                 raise NoAnswer(f"no usable answer in the cache, and {self._missing} is not set")
-            value, credits = self._ask(request)
+            value, credits = self._ask(request, search)
         except NoAnswer as error:
             raise NoAnswer(f"{error}{expired}") from None
         now = self._now().astimezone(UTC)
@@ -440,34 +432,48 @@ class WebSource:
         except sqlite3.Error as error:
             raise UserError(f"the cache of web searches cannot be used: {error}", file=self._cache) from None
 
-    def _ask(self, request: Request) -> tuple[Any, int]:
+    def _ask(self, request: Request, search: _Search) -> tuple[Any, int]:
         """The reply and price of one request, with retries; NoAnswer if there is none."""
         wait = 0.0
         for sent in range(1, _ATTEMPTS + 1):
             if sent > 1:
-                (self._sleep or self._over.wait)(wait)
-            if self._over.is_set():
-                raise NoAnswer(f"not sent{' again' if sent > 1 else ''}: {self._why}")
+                (self._sleep or search.over.wait)(wait)
+            if search.over.is_set():
+                raise NoAnswer(f"not sent{' again' if sent > 1 else ''}: {search.why}")
             with self._one_at_a_time:
                 self.spent.requests += 1
             try:
                 answer = _send(self._open_client(), self._service, request)
-                self._reached = True
+                search.reached = True
                 return answer
             except NoAnswer as error:
-                self._reached |= error.reached
+                search.reached |= error.reached
                 reason = str(error)
                 if error.refused:
                     self._refusal = reason
-                    self._end(reason)
+                    search.end(reason)
                 if not error.retry:
                     raise
                 if (error.wait or 0) > _LONGEST_WAIT:
-                    self._end(reason := f"{reason}, and the server asks to wait {error.wait:.0f} s")
+                    search.end(reason := f"{reason}, and the server asks to wait {error.wait:.0f} s")
                     raise NoAnswer(reason) from None
                 own = min(2.0 ** (sent - 1), _LONGEST_WAIT) * random.uniform(0.5, 1.0)
                 wait = own if error.wait is None else error.wait
         reason = f"{reason} after {_ATTEMPTS} attempts"
-        if not self._reached:
-            self._end(reason)
+        if not search.reached:
+            search.end(reason)
         raise NoAnswer(reason)
+
+
+@dataclass
+class _Search:
+    """State that the threads of one search share; searches of several debates may run at once."""
+
+    over: threading.Event = field(default_factory=threading.Event)
+    why: str = ""
+    reached: bool = False
+    """Whether the service has replied to any request."""
+
+    def end(self, reason: str) -> None:
+        self.why = self.why or reason
+        self.over.set()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -453,6 +454,26 @@ def test_a_used_up_quota_ends_all_asking(
     refused = f"HTTP {reply[0]}, no credits are left"
     assert {hits.error for hits in found} == {refused, f"not sent: {refused}"}
     assert sum(hits.error == refused for hits in found) == len(server.requests) <= 8
+
+
+def test_a_search_that_ends_leaves_another_one_alone(tavily: Case, tmp_path: Path) -> None:
+    arrived, ended = threading.Event(), threading.Event()
+
+    def reply(seen: Seen, before: int) -> Reply:
+        if before == 0:
+            arrived.set()
+            assert ended.wait(30)
+        return [(503, {}, b""), (429, {"Retry-After": "3600"}, b""), ok(tavily.replies[0])][before]
+
+    with SearchServer(reply).running() as server, ThreadPoolExecutor() as threads:
+        source = open_http(server.url, tmp_path, preset="tavily")
+        first = threads.submit(source.search, ["first"], 3)
+        assert arrived.wait(30)
+        (other,) = source.search(["other"], 3)
+        ended.set()
+
+        assert other.error == "HTTP 429, and the server asks to wait 3600 s"
+        assert first.result()[0].passages
 
 
 def test_what_was_spent_is_counted(tavily: Case, tmp_path: Path) -> None:
