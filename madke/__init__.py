@@ -6,7 +6,6 @@ loaded lazily: ``import madke`` alone loads little else but :mod:`madke._util.lo
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +50,31 @@ if TYPE_CHECKING:
 
 guard_http_logs()
 
+_MODULES = {
+    "madke.api.one_question": "Debate aask ask stream",
+    "madke.api.batch": "Run arun build_pools compare run score",
+    "madke.api.study": "Study study",
+    "madke.core.chat": "ChatModel ChatRequest Completion Message Purpose Usage",
+    "madke.core.errors": "CallError UserError",
+    "madke.core.knowledge": "Hits KnowledgePool Passage Source SourceCounts",
+    "madke.core.question": "Question",
+    "madke.core.transcript": "Digest Final PoolEntry Reflection Round Search Selection StageUsage Stance "
+    "Transcript Truncation Turn Verdict",
+    "madke.engine.protocol": "Protocol",
+    "madke.experiments.experiment": "ablate",
+    "madke.retrieval.indexes.build": "build_index",
+    "madke.lemmas": "adebate debate",
+    "madke.report.comparison": "Comparison",
+    "madke.runs.request": "RunOptions RunRequest",
+    "madke.runs.directory": "RunRecord",
+    "madke.scoring.metrics": "Metric metric",
+    "madke.scoring.scores": "Scores",
+    "madke.scoring.statistics": "Estimate",
+    "madke.tasks.base": "BaseTask Task",
+}
+
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
 __all__ = [
     "BaseTask", "CallError", "ChatModel", "ChatRequest", "Comparison", "Completion", "Debate", "Digest", "Estimate",
     "Final", "Hits", "KnowledgePool", "Message", "Metric", "Passage", "PoolEntry", "Protocol", "Purpose", "Question",
@@ -63,21 +87,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a name of ``__all__`` on first use."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "events":
         return import_module("madke.core.events")
-    return getattr(import_module(_modules()[name]), name)
-
-
-@cache
-def _modules() -> dict[str, str]:
-    """Name -> its module, as the imports for type checkers above say."""
-    import ast
-
-    with open(__file__, encoding="utf-8") as file:
-        nodes = ast.walk(ast.parse(file.read()))
-    return {each.name: node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) for each in node.names}
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

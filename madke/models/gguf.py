@@ -17,7 +17,6 @@ import tempfile
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, distribution
-from inspect import getsource
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from madke._util.assets import require
 from madke._util.terminal import environment_without_keys
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError, UserError
+from madke.models import gguf_process
 from madke.models.endpoint import Endpoint
 from madke.models.openai_client import OpenAIChat
 from madke.models.transformers_chat import ControlTokens, looks_like_markup, number_in_environment
@@ -116,45 +116,6 @@ def read_header(file: Path) -> tuple[int | None, ControlTokens]:
     return context if isinstance(context, int) and context > 0 else None, ControlTokens(control)
 
 
-def _serve_model() -> None:
-    """Serve one model until standard input ends: the program of a server's process.
-
-    It reads its settings as one line of JSON from standard input, answers with one line, its address, when the model is
-    loaded, and ends when standard input does: also if the process that started it was killed. It imports nothing of
-    madke, so that it starts at once.
-    """
-    import json
-    import os
-    import sys
-
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # the library prints: keep that out of the answers
-    settings = json.loads(sys.stdin.buffer.readline())
-    # Threads of llama.cpp wait for each other by spinning. Next to other busy processes that makes them many times
-    # slower. The variable is read when libgomp is loaded.
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    import xllamacpp
-
-    parameters = xllamacpp.CommonParams()
-    parameters.model.path = settings["file"]
-    parameters.n_parallel = settings["slots"]
-    parameters.n_ctx = settings["slots"] * settings["context"]
-    if settings["threads"]:  # else as many as this machine has physical cores
-        parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = settings["threads"]
-    quarter_of_memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 22
-    parameters.cache_ram_mib = min(8_192, quarter_of_memory)  # for prompts that the server keeps
-    parameters.hostnames = ["127.0.0.1"]
-    parameters.port = 0  # the system chooses a free one
-    parameters.api_keys = [settings["key"]]
-    parameters.ui = parameters.endpoint_slots = parameters.warmup = False
-    parameters.verbosity = 1  # errors
-    server = xllamacpp.Server(parameters)
-    answers.write(f"{server.listening_address}\n")
-    answers.flush()
-    sys.stdin.buffer.read()
-    os._exit(0)  # without the server's own end, which may wait for ever
-
-
 class LlamaServer:
     """A running server. UserError if it cannot load the file; the constructor waits until it has."""
 
@@ -164,7 +125,7 @@ class LlamaServer:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", f"{getsource(_serve_model)}\n_serve_model()"],
+            [sys.executable, "-P", gguf_process.__file__],
             stdin=pipe,
             stdout=pipe,
             stderr=self._errors,
