@@ -32,8 +32,9 @@ from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Turn
 from madke.engine.parse import TRUNCATED, marked, read_bound
 from madke.engine.reading import View, view
-from madke.engine.scene import Roles, Scene
+from madke.engine.scene import Scene
 from madke.engine.settings import Debater, Reads
+from madke.engine.steps import Debate
 from madke.engine.variant import Variant
 from madke.models.chat_models import close
 from madke.tasks import get_task
@@ -146,34 +147,36 @@ class Audit:
             for gold in (0, len(first.passages) - 1):
                 texts = [*first.passages[1:]]
                 texts.insert(gold, first.passages[0])
-                scene, roles, debater = self._scene("select", first, _pool(texts))
-                selection, _ = await roles.select(debater, 1, View())
+                scene, debate, debater = self._scene("select", first, _pool(texts))
+                selection, _ = await debate.select(debater, 1, View())
                 self._read(is_readable=selection.status == "ok", is_right=gold in selection.ids)
-                scene, roles, debater = self._scene("speak", first, _pool(texts))
-                self._read_answer(scene, first, await roles.speak(debater, 1, range(len(texts)), View()))
+                scene, debate, debater = self._scene("speak", first, _pool(texts))
+                self._read_answer(scene, first, await debate.speak(debater, 1, range(len(texts)), View()))
             for case, answers in (("own_right", ("right", "wrong")), ("own_wrong", ("wrong", "right"))):
-                scene, roles, debater = self._scene("reply", second, _pool(second.passages), case)
+                scene, debate, debater = self._scene("reply", second, _pool(second.passages), case)
                 names = [each.name for each in scene.protocol.cast]
                 seen = view(Reads(), debater.name, names, _round(scene, second, *answers), (), names, scene.same)
                 numbers = range(len(second.passages))
-                self._read_answer(scene, second, await roles.speak(debater, 2, numbers, seen))
+                self._read_answer(scene, second, await debate.speak(debater, 2, numbers, seen))
             for item in (first, second):
                 for case, other in (("same", "right_in_other_words"), ("different", "wrong")):
-                    scene, roles, _ = self._scene("judge", item, case=case)
-                    verdict = await roles.judge(_round(scene, item, "right", other))
+                    scene, debate, _ = self._scene("judge", item, case=case)
+                    debate.past = _round(scene, item, "right", other)
+                    verdict = await debate.judge()
                     is_right = verdict.consensus is (case == "same")
                     self._read(is_readable=verdict.consensus is not None, is_right=is_right)
             for answers in (("right", "wrong"), ("wrong", "right")):
-                scene, roles, _ = self._scene("summarize", third)
-                self._read_answer(scene, third, await roles.summarize(_round(scene, third, *answers)))
+                scene, debate, _ = self._scene("summarize", third)
+                debate.past = _round(scene, third, *answers)
+                self._read_answer(scene, third, await debate.summarize())
             await self._plain("system", _WRITE)
             if takes_schemas(self.model):
                 await self._plain("schema", _COMPARE, schema=_SCHEMA)
                 reply = self.calls[-1].completion
                 self._read(is_readable=reply.bound is not False and read_bound(reply.text, _SCHEMA) is not None)
             # A prompt as long as those of debates with full pools.
-            _, roles, debater = self._scene("long", first, _long_pool(first), max_tokens=32)
-            await roles.select(debater, 1, View())
+            _, debate, debater = self._scene("long", first, _long_pool(first), max_tokens=32)
+            await debate.select(debater, 1, View())
         except Unreachable:
             return
         finally:
@@ -192,14 +195,14 @@ class Audit:
 
     def _scene(
         self, probe: str, item: AuditQuestion, pool: KnowledgePool = EMPTY_POOL, case: str = "", max_tokens: int = 0
-    ) -> tuple[Scene, Roles, Debater]:
+    ) -> tuple[Scene, Debate, Debater]:
         """A debate of its own for one call: the engine's, with this audit's model in every role."""
         question = Question(id=item.question, question=item.question, answers=(item.right,))
         protocol = self.variant.protocol
         cast = dict.fromkeys(protocol.roles, _Recorder(self, probe, case, max_tokens))
         task, repeat = get_task(question.task), len(self.calls)
         scene = Scene(question, protocol, cast, pool, task=task, prompts=self.variant, repeat=repeat, seed=0)
-        return scene, Roles(scene), scene.debaters[0]
+        return scene, Debate(scene), scene.debaters[0]
 
     def _read_answer(self, scene: Scene, item: AuditQuestion, found: Stance | Final) -> None:
         is_right = found.answer is not None and scene.same(found.answer, item.right)

@@ -16,7 +16,7 @@ from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcom
 from madke.engine.agreement import agreed, matcher
 from madke.engine.parse import ParseContext, Parsed, answer_of, is_copied
 from madke.engine.protocol import Protocol
-from madke.engine.scene import Roles, Scene
+from madke.engine.scene import Scene
 from madke.engine.steps import Debate
 from madke.engine.variant import Variant, load_variant
 from madke.retrieval.pools import PoolRecord
@@ -104,7 +104,7 @@ def _final(
         return Final(by="only", answer=stance.answer, status=stance.status, rule=stance.rule, text=stance.text)
     if final.by in ("majority", "agreement"):
         scene = Scene(question, protocol, {}, task=get_task(question.task), prompts=_no_prompts())
-        debate = Debate(scene, Roles(scene))
+        debate = Debate(scene)
         debate.past, debate.samples = [*rounds], protocol.samples
         return debate.vote()
     if final.bound or not final.text:

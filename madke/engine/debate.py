@@ -9,18 +9,18 @@ from madke.core.question import Question
 from madke.core.transcript import Final, Transcript, Turn, outcome
 from madke.engine.agreement import Evidence, agreement_of
 from madke.engine.protocol import Protocol, function_of
-from madke.engine.scene import Roles, Scene, citable_numbers, searchable
+from madke.engine.scene import Scene, citable_numbers, searchable
 from madke.engine.steps import Debate
 from madke.tasks.base import BaseTask
 
 
-async def run_protocol(scene: Scene, roles: Roles) -> tuple[Debate, Final]:
-    """Run the protocol of a scene; ``roles`` make its calls."""
+async def run_protocol(scene: Scene) -> tuple[Debate, Final]:
+    """Run the protocol of a scene."""
     protocol = scene.protocol
     assert isinstance(protocol, Protocol), "only a simulated debate has no function"
     trace = protocol.trace
     scene.weighs, scene.decides = trace.weighs, trace.decides
-    debate = Debate(scene, roles)
+    debate = Debate(scene)
     return debate, await debate.run(function_of(protocol.function), protocol.values, by=trace.differ.by)
 
 
@@ -42,7 +42,7 @@ async def hold_debate(scene: Scene) -> Transcript:
     if protocol.needs_search and scene.retrieve is None:
         raise UserError("allow_search needs sources that can be searched, not only a pool")
     scene.tell(events.DebateStarted, pool=scene.pool)
-    debate, final = await run_protocol(scene, Roles(scene))
+    debate, final = await run_protocol(scene)
     rounds = debate.past
     turns = [turn for entry in rounds for turn in entry.turns]
     turn_failed = any(turn.stance.status == "failed" or (turn.search and turn.search.error) for turn in turns)

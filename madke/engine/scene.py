@@ -1,11 +1,11 @@
-"""The state of one debate, and the calls of its roles: each renders a stage's template, calls and reads the reply."""
+"""The state of one debate, and its calls: each renders a stage's template, calls a model and keeps what came back."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
+from hashlib import sha256
 from math import ceil
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from typing import Protocol as TypingProtocol
 
 from madke.core.chat import (
@@ -28,27 +28,10 @@ from madke.core.chat import (
 from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Listener, never_raising
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
-from madke.core.transcript import (
-    Called,
-    Digest,
-    Final,
-    PoolEntry,
-    Reflection,
-    Remark,
-    Round,
-    Search,
-    Selection,
-    StageUsage,
-    Stance,
-    Transcript,
-    Truncation,
-    Turn,
-    Verdict,
-)
+from madke.core.transcript import Called, PoolEntry, StageUsage, Transcript, Truncation, Turn
 from madke.engine import parse
-from madke.engine.citations import looked_up, merged
-from madke.engine.parse import BoundReply, Marker, ParseContext
-from madke.engine.reading import View, as_message, groups_without, quoted, stances_of
+from madke.engine.parse import NO_CONTEXT, BoundReply, Marker, ParseContext
+from madke.engine.reading import as_message, groups_without, quoted
 from madke.engine.settings import Debater, Settings
 from madke.tasks.base import BaseTask
 
@@ -80,6 +63,8 @@ Retrieve = Callable[[str, Purpose], Awaitable[Hits]]
 ScoreAnswers = Callable[[Question, Sequence[str]], Awaitable[Sequence[float]]]
 """An answer scorer: scores answers without the golds; the highest is the best."""
 
+Record = TypeVar("Record", bound=Called)
+
 Schemas = Callable[[Sequence[int]], Schema | None]
 """The schema of a reply, given the numbers of the passages in its prompt."""
 
@@ -104,6 +89,7 @@ _SHARE = 8
 """Each attempt to shorten a prompt drops an eighth of its stances or passages."""
 
 _NOTHING_TRUNCATED = Truncation()
+_AS_LETTERS = str.maketrans("0123456789", "ghijklmnop")  # a number could be read as a value
 
 
 class _Prompt(NamedTuple):
@@ -140,6 +126,9 @@ class Scene:
     settle: Callable[[Transcript], Transcript] | None = None
     listen: Listener | None = None
     deltas: bool = False
+    agree: bool | None = None
+    """Of a simulated debate (:mod:`madke.engine.simulate`): whether all always agree, or never. Its replies are made,
+    but what they say is replaced."""
     clock: Callable[[], float] = lambda: 0.0
     began: float = field(init=False)
     usage: dict[str, StageUsage] = field(init=False)
@@ -270,7 +259,31 @@ class Scene:
             cut=completion.finish_reason.casefold() in parse.TRUNCATED,
             bound=request.bound is not None,
         )
+        if self.agree is not None:  # reading would take most of the time of a simulated debate
+            return StageReply(reply, NO_CONTEXT, simulated=self._simulated(stage, agent, round_n, kept))
         return StageReply(reply, self._context(request, agent, kept), bound)
+
+    def _simulated(self, stage: str, agent: str, round_n: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What a reply says if all always agree, or never do: fields of its record."""
+        first = next((spoken for spoken in values.get("stances", ()) if spoken.round == round_n), None)
+        last = first.answer if first is not None else None
+        match stage:
+            case "select":
+                return {"ids": tuple(values["knowledge"][: values["max_selected"]])}
+            case "speak" | "reply":
+                said = "" if self.agree else f"{agent} {round_n}"
+                answer = sha256(said.encode()).hexdigest()[:16].translate(_AS_LETTERS)
+                return {"answer": answer, "status": "ok", "confidence": 1.0}
+            case "reflect":
+                return {"satisfied": self.agree}
+            case "judge":
+                side = first.agent if first is not None and self.agree else None
+                return {"consensus": self.agree, "side": side, "answer": last if self.agree else None}
+            case "extract" | "summarize":
+                return {"answer": last, "status": "ok"}
+            case "pick":
+                return {"agent": first and first.agent, "answer": last, "status": "ok"}
+        return {}
 
     def _context(self, request: ChatRequest, agent: str, values: Mapping[str, Any]) -> ParseContext:
         """What the parsers need of a request, from the values of its stage."""
@@ -411,16 +424,18 @@ class StageReply(NamedTuple):
     called: Called
     context: ParseContext
     """What the parsers need of the request."""
-    bound: BoundReply | None
+    bound: BoundReply | None = None
     """The values of a reply that keeps to the schema of its request; None for free text."""
+    simulated: Mapping[str, Any] | None = None
+    """What a reply of a simulated debate says, whatever its text."""
 
-    def fields(self, parsed: parse.Parsed[Any] | None = None) -> dict[str, Any]:
-        """The fields of a record: what came back and, if it was read, status and rule."""
+    def record(self, kind: type[Record], parsed: parse.Parsed[Any] | None = None, **values: Any) -> Record:
+        """The record of the call: what came back, ``values`` and, if it was read, status and rule."""
         found = fields_of(self.called)
-        if parsed is None:
-            return found
-        cut = self.called.cut and parsed.status == "unmarked"
-        return {**found, "status": "cut" if cut else parsed.status, "rule": parsed.rule}
+        if parsed is not None:
+            cut = self.called.cut and parsed.status == "unmarked"
+            found |= {"status": "cut" if cut else parsed.status, "rule": parsed.rule}
+        return kind(**{**found, **values, **(self.simulated or {})})
 
 
 def _keys(passage: Passage) -> list[str]:
@@ -437,188 +452,6 @@ def usage_with_call(total: StageUsage, completion: Completion, retries: int) -> 
     failed, seconds, tokens = completion.outcome != "ok", completion.seconds, fields_of(completion.usage)
     how = {"paid": completion.paid, "failed": failed, "retries": retries, "bound": bool(completion.bound)}
     return total + StageUsage(calls=1, seconds=seconds, **how, **tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class Roles:
-    """The calls of one debate. A simulated debate has others (:mod:`madke.engine.simulate`)."""
-
-    scene: Scene
-
-    async def prepare(self, debater: Debater) -> None:
-        """Make the calls of a debater's ``prepare`` stages; each sees the texts of the earlier ones."""
-        scene = self.scene
-        texts = scene.prepared.setdefault(debater.name, {})
-        for stage in debater.prepare:
-            reply, *_ = await self._ask(stage, debater, 1, {"knowledge": allowed(scene, debater), "own": None})
-            if reply.error is not None:
-                scene.unprepared[debater.name] = f"its {stage} failed: {reply.error}"
-                return
-            texts[stage] = reply.text
-
-    async def select(self, debater: Debater, round_n: int, view: View) -> tuple[Selection, Search | None]:
-        """Ask a debater which passages it wants (Eq. 2: it never sees the peers), and what to search for."""
-        scene = self.scene
-        numbers, size = allowed(scene, debater), len(scene.pool.passages)
-        limit, allow_search = scene.protocol.max_selected, scene.protocol.allow_search
-        values = {"knowledge": numbers, "max_selected": limit, "allow_search": allow_search, "own": view.last}
-        schema = None if allow_search else partial(parse.selection_schema, limit)
-        reply = await self._ask("select", debater, round_n, values, schema=schema)
-        called, context, bound = reply
-        if called.error is not None:
-            return Selection(status="failed", **reply.fields()), None
-        shown = set(numbers) - set(called.truncated.passages if called.truncated else ())
-        parsed = (
-            parse.parse_selection(called.text, size=size, limit=limit, shown=shown, context=context)
-            if bound is None
-            else parse.bound_selection(bound, limit)
-        )
-        queries = parse.parse_searches(called.text, limit=1, context=context).value if allow_search else ()
-        return replace(parsed.value, **reply.fields(parsed)), Search(query=queries[0]) if queries else None
-
-    async def speak(self, debater: Debater, round_n: int, numbers: Sequence[int], view: View) -> Stance:
-        """Ask a debater for its stance, with the passages ``numbers``: Eq. 3, or Eq. 4 as a reply to ``view``."""
-        scene, task = self.scene, self.scene.task
-        stage = "speak" if view.empty else "reply"
-        asks_quotes = scene.protocol.cite or task.cites
-        shows = ("own", "peers", "history", "groups", "digest", "critique")
-        values = {"knowledge": numbers, "cite": bool(numbers) and asks_quotes} | {n: getattr(view, n) for n in shows}
-        bindable = asks_quotes and scene.marker not in ("text", "alone") and not scene.weighs
-        reply = await self._ask(
-            stage,
-            debater,
-            round_n,
-            values,
-            droppable=len(view.peers) + len(view.history),
-            schema=partial(parse.stance_schema, task, scene.question) if bindable else None,
-            chat=view.chat,
-        )
-        called = reply.called
-        if called.error is not None:
-            return Stance(stage=stage, status="failed", **reply.fields())
-        shown = set(numbers) - set(called.truncated.passages if called.truncated else ())
-        parsed = self._answer(reply, shown)
-        if task.is_prose and parsed.value is not None:
-            checked = looked_up(parsed.value, scene.question.question, searchable(scene, shown))
-            parsed, called = replace(parsed, value=checked), replace(called, text=checked)
-            reply = reply._replace(called=called)
-        confidence = parse.parse_confidence(called.text, context=reply.context).value if scene.weighs else None
-        copied = parse.is_copied(called.text, reply.context)
-        return Stance(stage=stage, answer=parsed.value, confidence=confidence, copied=copied, **reply.fields(parsed))
-
-    async def reflect(self, debater: Debater, round_n: int, own: str) -> Reflection:
-        """Ask a debater to review its own stance and say whether it is satisfied."""
-        values = {"knowledge": allowed(self.scene, debater), "own": own}
-        reply = await self._ask("reflect", debater, round_n, values, schema=lambda shown: parse.review_schema())
-        if reply.called.error is not None:
-            return Reflection(satisfied=None, **reply.fields())
-        parsed = self._verdict(reply)
-        return Reflection(satisfied=parsed.value.consensus, **reply.fields(parsed))
-
-    async def remark(self, role: str, rounds: Sequence[Round], *, history: bool = False) -> Remark:
-        """Ask a role outside the cast for a remark on the stances. It sees the pool."""
-        values = {"knowledge": [*range(len(self.scene.pool.passages))]}
-        return Remark(role=role, **(await self._conclude(role, role, rounds, history, values)).fields())
-
-    async def digest(self, rounds: Sequence[Round]) -> Digest:
-        """Ask the summarizer to sum up the debate so far, from the last round and its own previous summary."""
-        before = rounds[-2].digest if len(rounds) > 1 else None
-        values = {"stances": stances_of(rounds), "digest": before.text if before and not before.error else None}
-        return Digest(**(await self.scene.call("digest", "summarizer", rounds[-1].n, values)).fields())
-
-    async def judge(self, rounds: Sequence[Round], *, history: bool = False, decides: bool = False) -> Verdict:
-        """Ask the judge whether the debate is settled (Wang et al., Eq. 5; Liang et al., Eq. 1). It sees no pool."""
-        task, question, sides = self.scene.task, self.scene.question, self._sides
-        schema = (lambda shown: parse.verdict_schema(task, question, sides)) if decides else None
-        reply = await self._conclude("judge", "judge", rounds, history, schema=schema)
-        if reply.called.error is not None:
-            return Verdict(consensus=None, **reply.fields())
-        parsed = self._verdict(reply, sides=sides, read=lambda raw: task.read(raw, question))
-        return replace(parsed.value, **reply.fields(parsed))
-
-    async def extract(self, rounds: Sequence[Round]) -> Final:
-        """Ask the judge for the answer of the whole debate (Liang et al., extractive mode)."""
-        return await self._final("extract", "judge", rounds, self._sides)
-
-    async def summarize(self, rounds: Sequence[Round]) -> Final:
-        """Ask the summarizer for the final answer of the last round's stances (Eq. 6). It sees no pool."""
-        final = await self._final("summarize", "summarizer", rounds)
-        if not self.scene.task.is_prose or final.answer is None:
-            return final
-        stances = [spoken.answer for spoken in stances_of(rounds) if spoken.answer is not None]
-        text, check = merged(final.answer, self.scene.question.question, stances)
-        return replace(final, answer=text, text=text, citations=check)
-
-    async def pick(self, rounds: Sequence[Round]) -> tuple[Final, str | None]:
-        """Ask the judge which debater's last stance is the best; the name is None if none could be read."""
-        reply = await self._conclude("pick", "judge", rounds)
-        if reply.called.error is not None:
-            return Final(by="judge", status="failed", **reply.fields()), None
-        names = [spoken.agent for spoken in stances_of(rounds)]
-        parsed = parse.parse_pick(reply.called.text, names, context=reply.context)
-        return Final(by="judge", **reply.fields(parsed)), parsed.value
-
-    @property
-    def _sides(self) -> list[str]:
-        return [debater.name for debater in self.scene.debaters]
-
-    async def _final(self, stage: str, agent: str, rounds: Sequence[Round], sides: Sequence[str] = ()) -> Final:
-        """The answer to a call about the last round; with ``sides``, about the whole debate and for one of them."""
-        scene = self.scene
-        bindable = scene.marker != "text"
-        schema = (lambda shown: parse.answer_schema(scene.task, scene.question, sides)) if bindable else None
-        reply = await self._conclude(stage, agent, rounds, bool(sides), schema=schema)
-        called, context, bound = reply
-        if called.error is not None:
-            return Final(by=agent, status="failed", **reply.fields())
-        citable: set[int] = set()  # the passages that the debaters were shown
-        for turn in (turn for entry in rounds for turn in entry.turns):
-            for debater in scene.debaters:
-                citable.update(citable_numbers(scene, debater, turn) if debater.name == turn.agent else ())
-            citable.update(turn.selection.ids if turn.selection else (), turn.search.ids if turn.search else ())
-        parsed = self._answer(reply, citable)
-        side = parse.parse_side(called.text, sides, context=context).value if bound is None else parse.bound_side(bound)
-        return Final(by=agent, answer=parsed.value, agent=side, **reply.fields(parsed))
-
-    def _answer(self, reply: StageReply, shown: set[int]) -> parse.Parsed[str | None]:
-        (called, context, bound), scene = reply, self.scene
-        if bound is not None:
-            return parse.bound_answer(bound, scene.task, scene.question, context)
-        return parse.answer_of(
-            called.text, scene.task, scene.question, scene.marker, shown=shown, cut=called.cut, context=context
-        )
-
-    def _verdict(self, reply: StageReply, **how: Any) -> parse.Parsed[Verdict]:
-        if reply.bound is not None:
-            return parse.bound_verdict(reply.bound, self.scene.task, self.scene.question)
-        return parse.parse_verdict(reply.called.text, context=reply.context, **how)
-
-    async def _conclude(
-        self,
-        stage: str,
-        agent: str,
-        rounds: Sequence[Round],
-        history: bool = False,
-        values: Mapping[str, Any] = MappingProxyType({}),
-        *,
-        schema: Schemas | None = None,
-    ) -> StageReply:
-        """Call a role outside the cast. Only stances of earlier rounds may be dropped, never the last round's."""
-        stances = stances_of(rounds, history=history)
-        old = sum(spoken.round < rounds[-1].n for spoken in stances)
-        shown = {**values, "stances": stances}
-        return await self.scene.call(stage, agent, rounds[-1].n, shown, droppable=old, schema=schema)
-
-    async def _ask(
-        self, stage: str, debater: Debater, round_n: int, values: Mapping[str, Any], **how: Any
-    ) -> StageReply:
-        scene, persona = self.scene, debater.persona
-        if scene.rotates_personas:
-            persona = scene.debaters[(scene.place_of(debater) - (round_n - 1)) % len(scene.debaters)].persona
-        texts = scene.prepared.get(debater.name, {})
-        prepared = {name: texts.get(name) for other in scene.debaters for name in other.prepare}
-        shown = {**values, "debater": debater.name, "persona": persona, "prepared": prepared}
-        return await scene.call(stage, debater.name, round_n, shown, **how)
 
 
 def allowed(scene: Scene, debater: Debater) -> list[int]:

@@ -6,37 +6,23 @@ and roles there are, what the debate needs, and the fewest and most calls that i
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from hashlib import sha256
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 from madke._util.concurrency import finished
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, KnowledgePool, Passage
 from madke.core.question import Question
-from madke.core.transcript import (
-    Called,
-    Final,
-    Reflection,
-    Round,
-    Search,
-    Selection,
-    StageUsage,
-    Stance,
-    Turn,
-    Verdict,
-)
-from madke.engine.parse import NO_CONTEXT, Parsed
-from madke.engine.reading import View
-from madke.engine.scene import Prompts, Roles, Scene, StageReply, allowed
-from madke.engine.settings import NON_DEBATERS, STAGES, Debater, Settings
+from madke.core.transcript import Called, Final, StageUsage, Stance, Turn
+from madke.engine.parse import NO_CONTEXT
+from madke.engine.scene import Prompts, Scene, StageReply
+from madke.engine.settings import NON_DEBATERS, STAGES, Settings
 from madke.engine.steps import Debate
 from madke.tasks.base import BaseTask
 
 _MOST_CALLS = 2_000
 _SYMBOLS = BaseTask()
 _SYMBOLS.name = "simulated"
-_AS_LETTERS = str.maketrans("0123456789", "ghijklmnop")
 
 
 class SimulatedCall(NamedTuple):
@@ -112,59 +98,6 @@ class Trace:
         return (max(1, fewest), most) if most > 1 and self.talks else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorldRoles(Roles):
-    """Roles whose calls are made as they are, and read as if all debaters agreed, or never did."""
-
-    agree: bool
-
-    async def select(self, debater: Debater, round_n: int, view: View) -> tuple[Selection, Search | None]:
-        """The first passages that it may choose."""
-        await super().select(debater, round_n, view)
-        return Selection(ids=tuple(allowed(self.scene, debater)[: self.scene.protocol.max_selected])), None
-
-    async def speak(self, debater: Debater, round_n: int, numbers: Sequence[int], view: View) -> Stance:
-        """An answer: always the same, or one of its own in each round."""
-        stance = await super().speak(debater, round_n, numbers, view)
-        said = "" if self.agree else f"{debater.name} {round_n}"
-        answer = sha256(said.encode()).hexdigest()[:16].translate(_AS_LETTERS)
-        return replace(stance, answer=answer, status="ok", error=None, confidence=1.0, text=stance.text or answer)
-
-    async def reflect(self, debater: Debater, round_n: int, own: str) -> Reflection:
-        """Satisfied, or not."""
-        return replace(await super().reflect(debater, round_n, own), satisfied=self.agree, error=None)
-
-    async def judge(self, rounds: Sequence[Round], *, history: bool = False, decides: bool = False) -> Verdict:
-        """Settled for the first debater, or not."""
-        verdict = await super().judge(rounds, history=history, decides=decides)
-        first = rounds[-1].turns[0]
-        side, answer = (first.agent, first.stance.answer) if self.agree else (None, None)
-        return replace(verdict, consensus=self.agree, error=None, side=side, answer=answer)
-
-    async def _final(self, stage: str, agent: str, rounds: Sequence[Round], sides: Sequence[str] = ()) -> Final:
-        return _answered(await super()._final(stage, agent, rounds, sides), rounds)
-
-    async def pick(self, rounds: Sequence[Round]) -> tuple[Final, str | None]:
-        """The first debater."""
-        final, _ = await super().pick(rounds)
-        return _answered(final, rounds), rounds[-1].turns[0].agent
-
-    # Reading takes most of the time of a simulated debate, and what it finds is replaced above.
-
-    def _answer(self, reply: StageReply, shown: set[int]) -> Parsed[str | None]:
-        return Parsed(value=None, status="unmarked", rule="none")
-
-    async def _ask(self, *args: Any, **how: Any) -> StageReply:
-        return (await super()._ask(*args, **how))._replace(context=NO_CONTEXT)
-
-    async def _conclude(self, *args: Any, **how: Any) -> StageReply:
-        return (await super()._conclude(*args, **how))._replace(context=NO_CONTEXT)
-
-
-def _answered(final: Final, rounds: Sequence[Round]) -> Final:
-    return replace(final, answer=rounds[-1].turns[0].stance.answer, status="ok", error=None)
-
-
 @dataclass(slots=True)
 class _SilentScene(Scene):
     """A scene whose calls are only noted."""
@@ -177,7 +110,7 @@ class _SilentScene(Scene):
         self.calls.append(SimulatedCall(stage, agent, round_n))
         # Any budget of tokens is used up where all agree.
         self.usage[stage] = self.usage.get(stage, StageUsage()) + StageUsage(prompt_tokens=self.tokens)
-        return StageReply(Called(text="-"), NO_CONTEXT, None)
+        return StageReply(Called(text="-"), NO_CONTEXT, simulated=self._simulated(stage, agent, round_n, values))
 
     tokens: int = field(default=0, kw_only=True)
 
@@ -200,7 +133,7 @@ def _simulated(function: Function, settings: Settings, values: Mapping[str, Any]
     debates, worlds = [], []
     for agree in (True, False):
         scene = _scene(settings, agree)
-        debate = Debate(scene, WorldRoles(scene=scene, agree=agree))
+        debate = Debate(scene)
         try:
             final = finished(debate.run(function, values))
         except UserError:
@@ -261,6 +194,7 @@ def _scene(settings: Settings, agree: bool) -> _SilentScene:
         first_round=given if settings.first_round_given else (),
         retrieve=nothing_found,
         score_answers=equal_scores,
+        agree=agree,
         tokens=10**12 if agree else 0,
     )
 

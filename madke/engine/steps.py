@@ -6,18 +6,34 @@ a round in which nobody speaks, a stop that spans protocols.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from math import inf, isfinite
+from types import MappingProxyType
 from typing import Any
 
 from madke._util.concurrency import gather
 from madke.core import events
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.core.transcript import UNREAD_STATUSES, Final, Remark, Round, Stance, Turn, Verdict
+from madke.core.transcript import (
+    UNREAD_STATUSES,
+    Digest,
+    Final,
+    Reflection,
+    Remark,
+    Round,
+    Search,
+    Selection,
+    Stance,
+    Turn,
+    Verdict,
+)
+from madke.engine import parse
 from madke.engine.agreement import agreed, answer_groups, last_turns
+from madke.engine.citations import looked_up, merged
 from madke.engine.reading import View, by_cast, order_for, reading_order, stances_of, view
-from madke.engine.scene import Roles, Scene, allowed, citable_numbers
+from madke.engine.scene import Scene, Schemas, StageReply, allowed, citable_numbers, searchable
 from madke.engine.settings import Debater, JudgeAsked, Order, Reads, Talk, readable_by
 
 ALL_FAILED, NO_REASON = "all_failed", "stopped"
@@ -41,8 +57,8 @@ class Debate:
     returns. A loop over :meth:`rounds` or :meth:`layers` is left with ``break`` as soon as the debate is settled.
     """
 
-    def __init__(self, scene: Scene, roles: Roles) -> None:
-        self.scene, self._roles = scene, roles
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
         self.past: list[Round] = []
         """The rounds so far."""
         self.samples = False
@@ -63,7 +79,7 @@ class Debate:
         Raises:
             UserError: The function refuses a value, or returns no answer.
         """
-        await gather(self._roles.prepare(debater) for debater in self.scene.debaters if debater.prepare)
+        await gather(self._prepare(debater) for debater in self.scene.debaters if debater.prepare)
         try:
             final = await function(self, **values)
         except RoundFailed as failed:
@@ -284,7 +300,7 @@ class Debate:
         # With an empty pool, a selection is useful only if the debater may search.
         if not (allowed(scene, debater) or knowledge.allow_search):
             return turn
-        selection, search = await self._roles.select(debater, n, view)
+        selection, search = await self.select(debater, n, view)
         scene.tell(events.SelectionMade, n=n, agent=debater.name, selection=selection)
         if selection.error is not None:
             turn = replace(turn, stance=Stance(status="failed", error=f"its selection failed: {selection.error}"))
@@ -296,9 +312,89 @@ class Debate:
             # A sample is the same call in whichever round it is taken, so a vote that takes all at once shares it.
             asked_in = 1 if self.samples else n
             numbers = citable_numbers(scene, debater, turn)
-            turn = replace(turn, stance=await self._roles.speak(debater, asked_in, numbers, view))
+            turn = replace(turn, stance=await self.speak(debater, asked_in, numbers, view))
         scene.tell(events.StanceGiven, n=n, agent=debater.name, stance=turn.stance)
         return replace(turn, usage=scene.turn_usage.pop(debater.name, None))
+
+    async def _prepare(self, debater: Debater) -> None:
+        """Make the calls of a debater's ``prepare`` stages; each sees the texts of the earlier ones."""
+        scene = self.scene
+        texts = scene.prepared.setdefault(debater.name, {})
+        for stage in debater.prepare:
+            called = (await self._ask(stage, debater, 1, {"knowledge": allowed(scene, debater), "own": None})).called
+            if called.error is not None:
+                scene.unprepared[debater.name] = f"its {stage} failed: {called.error}"
+                return
+            texts[stage] = called.text
+
+    async def select(self, debater: Debater, n: int, view: View) -> tuple[Selection, Search | None]:
+        """Ask one debater which passages it wants (Eq. 2: it never sees the peers), and what to search for."""
+        scene = self.scene
+        numbers, size = allowed(scene, debater), len(scene.pool.passages)
+        limit, allow_search = scene.protocol.max_selected, scene.protocol.allow_search
+        values = {"knowledge": numbers, "max_selected": limit, "allow_search": allow_search, "own": view.last}
+        schema = None if allow_search else partial(parse.selection_schema, limit)
+        reply = await self._ask("select", debater, n, values, schema=schema)
+        called, context = reply.called, reply.context
+        if called.error is not None:
+            return reply.record(Selection, status="failed"), None
+        if reply.bound is not None:
+            parsed = parse.bound_selection(reply.bound, limit)
+        else:
+            shown = set(numbers) - set(called.truncated.passages if called.truncated else ())
+            parsed = parse.parse_selection(called.text, size=size, limit=limit, shown=shown, context=context)
+        queries = parse.parse_searches(called.text, limit=1, context=context).value if allow_search else ()
+        chosen = {"ids": parsed.value.ids, "dropped": parsed.value.dropped}
+        return reply.record(Selection, parsed, **chosen), Search(query=queries[0]) if queries else None
+
+    async def speak(self, debater: Debater, n: int, numbers: Sequence[int], view: View) -> Stance:
+        """Ask one debater for its stance, with the passages ``numbers``: Eq. 3, or Eq. 4 as a reply to ``view``."""
+        scene, task = self.scene, self.scene.task
+        stage = "speak" if view.empty else "reply"
+        asks_quotes = scene.protocol.cite or task.cites
+        shows = ("own", "peers", "history", "groups", "digest", "critique")
+        values = {"knowledge": numbers, "cite": bool(numbers) and asks_quotes} | {n: getattr(view, n) for n in shows}
+        bindable = asks_quotes and scene.marker not in ("text", "alone") and not scene.weighs
+        schema = partial(parse.stance_schema, task, scene.question) if bindable else None
+        droppable = len(view.peers) + len(view.history)
+        reply = await self._ask(stage, debater, n, values, droppable=droppable, schema=schema, chat=view.chat)
+        called = reply.called
+        if called.error is not None:
+            return reply.record(Stance, stage=stage, status="failed")
+        shown = set(numbers) - set(called.truncated.passages if called.truncated else ())
+        answer = parsed = self._answer(reply, shown)
+        text = called.text
+        if task.is_prose and parsed.value is not None:
+            text = looked_up(parsed.value, scene.question.question, searchable(scene, shown))
+            answer = replace(parsed, value=text)
+        return reply.record(
+            Stance,
+            parsed,
+            stage=stage,
+            text=text,
+            answer=answer.value,
+            confidence=parse.parse_confidence(text, context=reply.context).value if scene.weighs else None,
+            copied=parse.is_copied(text, reply.context),
+        )
+
+    async def _ask(self, stage: str, debater: Debater, n: int, values: Mapping[str, Any], **how: Any) -> StageReply:
+        scene, persona = self.scene, debater.persona
+        if scene.rotates_personas:
+            persona = scene.debaters[(scene.place_of(debater) - (n - 1)) % len(scene.debaters)].persona
+        texts = scene.prepared.get(debater.name, {})
+        prepared = {name: texts.get(name) for other in scene.debaters for name in other.prepare}
+        shown = {**values, "debater": debater.name, "persona": persona, "prepared": prepared}
+        return await scene.call(stage, debater.name, n, shown, **how)
+
+    def _answer(self, reply: StageReply, shown: set[int]) -> parse.Parsed[str | None]:
+        (called, context, bound, simulated), scene = reply, self.scene
+        task, question = scene.task, scene.question
+        if simulated is not None:
+            return parse.Parsed(value=None, status="unmarked", rule="none")
+        if bound is not None:
+            return parse.bound_answer(bound, task, question, context)
+        text, cut = called.text, called.cut
+        return parse.answer_of(text, task, question, scene.marker, shown=shown, cut=cut, context=context)
 
     def show(self, **values: Any) -> None:
         """Let all templates show further values, under these names."""
@@ -337,13 +433,44 @@ class Debate:
             elif any(task.clearly_differ(one, other, question) for one, other in combinations(answers, 2)):
                 verdict = Verdict(consensus=False, rule="values")
         if verdict is None:
-            verdict = await self._roles.judge(self.past, history=history, decides=decides)
+            verdict = await self._verdict(history, decides)
         if verdict.consensus and not decides and lacks_answer:
             verdict = replace(verdict, consensus=False, rule="no_answer")
         self._record(verdict=verdict)
         self.scene.tell(events.VerdictGiven, n=self.past[-1].n, verdict=verdict)
         self._finds("settled" if decides else "consensus", bool(verdict.consensus))
         return verdict
+
+    async def _verdict(self, history: bool, decides: bool) -> Verdict:
+        """What the judge says. It sees no pool."""
+        task, question, sides = self.scene.task, self.scene.question, [each.name for each in self.scene.debaters]
+        schema = (lambda shown: parse.verdict_schema(task, question, sides)) if decides else None
+        reply = await self._conclude("judge", "judge", history, schema=schema)
+        if reply.called.error is not None:
+            return reply.record(Verdict, consensus=None)
+        parsed = self._decision(reply, sides=sides, read=lambda raw: task.read(raw, question))
+        read = parsed.value
+        said = {"consensus": read.consensus, "side": read.side, "answer": read.answer, "reason": read.reason}
+        return reply.record(Verdict, parsed, **said)
+
+    def _decision(self, reply: StageReply, **how: Any) -> parse.Parsed[Verdict]:
+        if reply.bound is not None:
+            return parse.bound_verdict(reply.bound, self.scene.task, self.scene.question)
+        return parse.parse_verdict(reply.called.text, context=reply.context, **how)
+
+    async def _conclude(
+        self,
+        stage: str,
+        agent: str,
+        history: bool = False,
+        values: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        schema: Schemas | None = None,
+    ) -> StageReply:
+        """Call a role outside the cast. Only stances of earlier rounds may be dropped, never the last round's."""
+        stances, n = stances_of(self.past, history=history), self.past[-1].n
+        old = sum(spoken.round < n for spoken in stances)
+        return await self.scene.call(stage, agent, n, {**values, "stances": stances}, droppable=old, schema=schema)
 
     async def reflect(self) -> bool:
         """Whether every debater, asked to review its own stance, is satisfied."""
@@ -354,8 +481,13 @@ class Debate:
         async def reviewed(turn: Turn) -> Turn:
             if turn.stance.status == "failed" or turn.agent not in debaters:
                 return turn
-            review = await self._roles.reflect(debaters[turn.agent], entry.n, turn.stance.text)
-            return replace(turn, reflection=review)
+            values = {"knowledge": allowed(self.scene, debaters[turn.agent]), "own": turn.stance.text}
+            schema = lambda shown: parse.review_schema()  # noqa: E731
+            reply = await self._ask("reflect", debaters[turn.agent], entry.n, values, schema=schema)
+            if reply.called.error is not None:
+                return replace(turn, reflection=reply.record(Reflection, satisfied=None))
+            parsed = self._decision(reply)
+            return replace(turn, reflection=reply.record(Reflection, parsed, satisfied=parsed.value.consensus))
 
         turns = tuple(await gather(reviewed(turn) for turn in entry.turns))
         self._record(turns=turns)
@@ -365,15 +497,20 @@ class Debate:
     async def remark(self, role: str, *, history: bool = False) -> Remark:
         """What a role outside the cast says of the last round, or of all rounds; its template has the role's name.
 
-        Debaters read it in the next round. It has no answer: the judge does not read it, and it has no vote.
+        It sees the pool. Debaters read it in the next round. It has no answer: the judge does not read it, and it has
+        no vote.
         """
-        remark = await self._roles.remark(role, self.past, history=history)
+        values = {"knowledge": [*range(len(self.scene.pool.passages))]}
+        remark = (await self._conclude(role, role, history, values)).record(Remark, role=role)
         self._record(remarks=(*self.past[-1].remarks, remark))
         return remark
 
     async def digest(self) -> None:
         """Let the summarizer sum up the debate so far. In the next round, debaters read this instead of each other."""
-        self._record(digest=await self._roles.digest(self.past))
+        before = self.past[-2].digest if len(self.past) > 1 else None
+        values = {"stances": stances_of(self.past), "digest": before.text if before and not before.error else None}
+        reply = await self.scene.call("digest", "summarizer", self.past[-1].n, values)
+        self._record(digest=reply.record(Digest))
 
     def _record(self, **what: Any) -> None:
         self.past[-1] = replace(self.past[-1], **what)
@@ -418,9 +555,16 @@ class Debate:
     # The answer
 
     async def summarize(self) -> Final:
-        """The summarizer's answer from the last round (Wang et al., Eq. 6); a tie if the debate ended undecided."""
+        """The summarizer's answer from the last round (Wang et al., Eq. 6); a tie if the debate ended undecided.
+
+        It sees no pool.
+        """
         self.end()
-        final = await self._roles.summarize(self.past)
+        final = await self._final("summarize", "summarizer")
+        if self.scene.task.is_prose and final.answer is not None:
+            stances = [spoken.answer for spoken in stances_of(self.past) if spoken.answer is not None]
+            text, check = merged(final.answer, self.scene.question.question, stances)
+            final = replace(final, answer=text, text=text, citations=check)
         verdict = self.past[-1].verdict
         settled = verdict is not None and verdict.consensus
         return replace(final, tie=not settled and len(answer_groups(self._last_turns(), self.scene.same)) > 1)
@@ -447,20 +591,25 @@ class Debate:
         self.used["decides"] = "extract"
         if not each_round:
             self.end()
-            return await self._roles.extract(self.past)
-        final = await self._roles.extract(self.past)
-        self._record(extracted=final)
+        final = await self._final("extract", "judge", [each.name for each in self.scene.debaters])
+        if each_round:
+            self._record(extracted=final)
         return final
 
     async def pick(self) -> Final:
         """The answer of the debater that the judge picks. An unreadable pick is an abstention."""
         self.used["decides"] = "pick"
         self.end()
-        final, agent = await self._roles.pick(self.past)
-        if agent is None:
+        reply = await self._conclude("pick", "judge")
+        if reply.called.error is not None:
+            return reply.record(Final, by="judge", status="failed")
+        names = [spoken.agent for spoken in stances_of(self.past)]
+        parsed = parse.parse_pick(reply.called.text, names, context=reply.context)
+        final = reply.record(Final, parsed, by="judge", agent=parsed.value)
+        if final.agent is None:
             return final
-        stance = next(turn.stance for turn in self.past[-1].turns if turn.agent == agent)
-        return replace(final, agent=agent, answer=stance.answer, status=stance.status)
+        stance = next(turn.stance for turn in self.past[-1].turns if turn.agent == final.agent)
+        return replace(final, answer=stance.answer, status=stance.status)
 
     def overlap(self) -> Final:
         """The answer of the last stance whose words overlap most with the others'; in a tie, the earliest debater's."""
@@ -491,6 +640,27 @@ class Debate:
         self.end()
         stance = self.past[-1].turns[0].stance
         return Final(by="only", answer=stance.answer, status=stance.status, rule=stance.rule, text=stance.text)
+
+    async def _final(self, stage: str, agent: str, sides: Sequence[str] = ()) -> Final:
+        """The answer to a call about the last round; with ``sides``, about the whole debate and for one of them."""
+        scene = self.scene
+        bindable = scene.marker != "text"
+        schema = (lambda shown: parse.answer_schema(scene.task, scene.question, sides)) if bindable else None
+        reply = await self._conclude(stage, agent, bool(sides), schema=schema)
+        called, bound = reply.called, reply.bound
+        if called.error is not None:
+            return reply.record(Final, by=agent, status="failed")
+        citable: set[int] = set()  # the passages that the debaters were shown
+        for turn in (turn for entry in self.past for turn in entry.turns):
+            for debater in scene.debaters:
+                citable.update(citable_numbers(scene, debater, turn) if debater.name == turn.agent else ())
+            citable.update(turn.selection.ids if turn.selection else (), turn.search.ids if turn.search else ())
+        parsed = self._answer(reply, citable)
+        if bound is not None:
+            side = parse.bound_side(bound)
+        else:
+            side = parse.parse_side(called.text, sides, context=reply.context).value
+        return reply.record(Final, parsed, by=agent, answer=parsed.value, agent=side)
 
     def _last_turns(self) -> list[Turn]:
         """The turns on which the answer rests, in the order of the cast."""

@@ -21,7 +21,7 @@ from madke.data.first_round import planned_first_rounds
 from madke.engine.debate import run_protocol
 from madke.engine.protocol import Protocol
 from madke.engine.settings import MAX_DEBATERS, Knowledge
-from madke.engine.simulate import WorldRoles, equal_scores, nothing_found
+from madke.engine.simulate import equal_scores, nothing_found
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.recipe import Arm
 from madke.models.model_names import has_endpoint
@@ -94,7 +94,7 @@ class _Call(NamedTuple):
 
 @dataclass(kw_only=True, slots=True)
 class _Counting:
-    """A model that records its requests. What it replies is not read (:class:`WorldRoles`)."""
+    """A model that records its requests. What it replies is not read (``Scene.agree``)."""
 
     name: str
     price: Price | None
@@ -147,8 +147,7 @@ class Planner:
             for question in questions:
                 pool = EMPTY_POOL if knowledge is None else pool_of(question) if pool_of else _placeholders(knowledge)
                 scene = spec.scene(question, cast, pool, retrieve=nothing_found, score_answers=equal_scores)
-                scene = replace(scene, protocol=protocol)
-                debate, _ = await run_protocol(scene, WorldRoles(scene=scene, agree=agree))
+                debate, _ = await run_protocol(replace(scene, protocol=protocol, agree=agree))
                 given[question.id] = {0: debate.past[0].turns}
             known = [min(self._known.get((agree, call.key), 0), repeats) for call in calls]
             self._known |= {(agree, call.key): max(repeats, self._known.get((agree, call.key), 0)) for call in calls}
