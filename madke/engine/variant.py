@@ -5,34 +5,88 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import yaml
+from jinja2 import FunctionLoader, StrictUndefined, TemplateNotFound, TemplateSyntaxError, meta, nodes
 from jinja2.exceptions import SecurityError
-from pydantic import BaseModel
+from jinja2.loaders import split_template_path
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
+from pydantic import BaseModel, Field
 
 from madke._util.assets import asset
-from madke._util.yaml_file import read_mapping, validated
+from madke._util.yaml_file import read_mapping, read_yaml, validated
 from madke.core.chat import Message, joined
 from madke.core.errors import UserError, nearest, unknown
+from madke.core.question import Question
+from madke.core.chat import Spoken
 from madke.engine.parse import Marker, marked
 from madke.engine.protocol import Protocol, ProtocolFunction, function_of, name_of, present_name, settings_of
-from madke.engine.reading import quoted
+from madke.engine.reading import Group, quoted
 from madke.engine.scene import PREPARE_VALUES, REMARK_VALUES, STAGE_VALUES
 from madke.engine.settings import Knowledge, Settings
-from madke.engine.templates import BLOCKS, EXAMPLES, Sandbox, TaskPrompt, read_prompt, task_prompt, template_fault
 from madke.engine.wording import PAPER, Wording, wording_file, wording_of
 from madke.tasks.base import BaseTask
 from madke.tasks.choice import lettered
 
+_BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
+    "system": "system",
+    "opening": "user",
+    "own": "assistant",
+    "user": "user",
+}
+"""Block -> role of its message, in the order of the messages. A history shown as a chat comes before the last."""
+MAX_BYTES = 1 << 16
 _MAX_CHARACTERS = 20_000_000
 """Of one block of a prompt."""
+
+
+class _Example(BaseModel, extra="forbid", frozen=True):
+    question: str
+    choices: tuple[str, ...] = ()
+    reasoning: str
+    """The steps to the answer, without the answer itself."""
+    answer: str
+
+
+class TaskPrompt(BaseModel, extra="forbid", frozen=True):
+    """The wording of one task, from ``prompts/tasks/<task>.yaml`` or the task itself; ``task`` in templates."""
+
+    noun: str
+    """The label of the question in a prompt: ``Question`` or ``Claim``."""
+    goal: str = ""
+    """What to do, in one sentence, if the question does not say it."""
+    form: str = ""
+    """How to write the answer, in one sentence; part of every prompt that asks for an answer."""
+    reasoning: str
+    """How to reason, in sentences of which the last one states the answer."""
+    answer: str
+    """What the last sentence gives: ``the letter of the correct option``."""
+    is_prose: bool = False
+    """Whether the whole reply is the answer, a text whose sentences cite; then ``reasoning`` and ``answer`` are not
+    shown."""
+    examples: tuple[_Example, ...] = Field(min_length=2)
+    """Shown by protocols with ``examples``, as earlier turns of the chat."""
+
+
+@cache
+def task_prompt(name: str) -> TaskPrompt:
+    """The wording of a task that madke has."""
+    return read_yaml(asset("prompts", "tasks", f"{name}.yaml"), TaskPrompt)
+
+
+@lru_cache(maxsize=64)
+def _wording_of(task: BaseTask | str) -> TaskPrompt:
+    if isinstance(task, str) or task.wording is None:
+        return task_prompt(task if isinstance(task, str) else task.name)
+    return validated(task.wording, TaskPrompt, file=f"the wording of task {task.name!r}")
 
 
 class _Use(NamedTuple):
@@ -69,13 +123,13 @@ class Variant:
     """Whether its file says ``structured: off``, which settings cannot change."""
     _tested: frozenset[_Use] = field(default=frozenset(), repr=False)
     """Uses of templates that need no check: those of a shipped variant without settings, which the tests check."""
-    _wordings: dict[str, tuple[Any, TaskPrompt]] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def environment(self) -> Sandbox:
+    def environment(self) -> _Sandbox:
         """Renders the templates; variants with the same files and marker share one."""
         words = tuple(self.words.templates.items()) if self.words else ()
-        return _sandbox(self.folder, self.base, self.protocol.marker, tuple(self.files.items()), words)
+        folders = (self.folder, self.base, asset("prompts", "_shared"))
+        return _sandbox(folders, words, self.protocol.marker, tuple(self.files.items()))
 
     def render(
         self,
@@ -87,7 +141,7 @@ class Variant:
         chat: Sequence[Message] = (),
     ) -> tuple[Message, ...]:
         """The messages of a stage: its non-empty blocks, with ``chat`` before the last; equal roles are joined."""
-        name, wording = self.template(stage, prompt), self._wording(task)
+        name, wording = self.template(stage, prompt), _wording_of(task)
         marker: Marker = "text" if wording.is_prose else self.protocol.marker
         examples = wording.examples[: self.protocol.examples]
         shared = {"task": wording, "marker": marker, "options": lettered(values["question"].choices)}
@@ -97,7 +151,7 @@ class Variant:
             if stage == "speak" and examples and "examples" not in self.shows(stage, prompt=prompt):
                 rendered = (*rendered[:-1], *self._examples(name, values), rendered[-1])
         except Exception as error:  # noqa: BLE001 - A template can raise anything, for instance by 1 / 0.
-            raise template_fault(error, name, self.path(name)) from None
+            raise _template_fault(error, name, self.path(name)) from None
         return joined([*rendered[:-1], *chat, *rendered[-1:]])
 
     def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
@@ -120,7 +174,7 @@ class Variant:
         # Starting the template makes Jinja add the parents' blocks. Text outside blocks is not used.
         next(template.root_render_func(context), None)
         blocks = context.blocks
-        stray = [block for block in template.blocks if block not in BLOCKS and len(blocks[block]) == 1]
+        stray = [block for block in template.blocks if block not in _BLOCKS and len(blocks[block]) == 1]
         if stray and blocks.keys() - template.blocks.keys():
             what = f"has a block {stray[0]!r}, which the template that it extends does not have"
             raise UserError(what, file=self.path(name))
@@ -128,19 +182,10 @@ class Variant:
             if block not in blocks:
                 raise UserError(f"has no {{% block {block} %}}", file=self.path(name))
         messages = []
-        for block, role in BLOCKS.items():
+        for block, role in _BLOCKS.items():
             if block in blocks and (text := _tidy(blocks[block][0](context))):
                 messages.append(Message(role=role, content=text))
         return joined(messages)
-
-    def _wording(self, task: BaseTask | str) -> TaskPrompt:
-        name, own = (task, None) if isinstance(task, str) else (task.name, task.wording)
-        if name not in self._wordings or self._wordings[name][0] is not own:
-            wording = (
-                task_prompt(name) if own is None else validated(own, TaskPrompt, file=f"the wording of task {name!r}")
-            )
-            self._wordings[name] = own, wording
-        return self._wordings[name][1]
 
     def template(self, stage: str, prompt: str | None) -> str:
         """The name of a stage's template: a debater's own (``<stage>.<prompt>.j2``) if there is one."""
@@ -231,18 +276,6 @@ def check_names(paths: Iterable[str], function: str, *, where: str = "") -> None
         )
 
 
-@lru_cache(maxsize=64)
-def _sandbox(
-    folder: Path, base: Path, marker: Marker, files: tuple[tuple[str, str], ...], words: tuple[tuple[str, str], ...]
-) -> Sandbox:
-    # ``files`` is part of the cache key: changed templates get a new environment.
-    environment = Sandbox(folder, base, asset("prompts", "_shared"), texts=dict(words))
-    environment.filters["marked"] = lambda answer: marked(answer, marker)
-    environment.filters["quoted"] = quoted
-    environment.filters["on_one_line"] = lambda text: " ".join(str(text).split())
-    return environment
-
-
 def _tidy(pieces: Iterable[str]) -> str:
     """The text of a block without superfluous blank lines; SecurityError if it is longer than a prompt can be."""
     kept, length = [], 0
@@ -253,6 +286,146 @@ def _tidy(pieces: Iterable[str]) -> str:
         kept.append(piece)
     text = "".join(kept)
     return re.sub(r"\n{3,}", "\n\n", text).strip() if "\n\n\n" in text else text.strip()
+
+
+# Templates.
+
+
+def read_prompt(path: Path) -> str:
+    """The text of a file in a variant's folder; UserError unless it is a small regular UTF-8 file inside it."""
+    root, real = path.parent.parent, Path(os.path.realpath(path))
+    # Package managers may install the shipped files as links.
+    if root != asset("prompts") and not real.is_relative_to(os.path.realpath(root)):
+        raise UserError(f"is a link to {str(real)!r}; expected a file inside {root}", file=path)
+    try:
+        if path.exists() and not path.is_file():  # reading a FIFO would block
+            raise UserError("is not a regular file", file=path)
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise UserError(f"is larger than {MAX_BYTES:,} bytes; expected a short text", file=path)
+        return content.decode()
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+    except UnicodeDecodeError:
+        raise UserError("is not UTF-8 text", file=path) from None
+
+
+class _Names(NamedTuple):
+    """The names in a template, and in all that it includes or extends."""
+
+    used: frozenset[str]
+    """Values."""
+    optional: frozenset[str]
+    """Values that it sets itself, or gives a default."""
+    files: frozenset[str]
+    """The templates."""
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Jinja's sandbox over texts, then over folders in this order; templates have no functions but ``range``."""
+
+    intercepted_binops = frozenset({"*", "**"})
+
+    def __init__(self, folders: tuple[Path, ...], texts: tuple[tuple[str, str], ...], marker: Marker) -> None:
+        known = dict(texts)
+
+        def found(template: str) -> tuple[str, str | None, None] | None:
+            if template in known:
+                return known[template], None, None
+            paths = (folder.joinpath(*split_template_path(template)) for folder in folders)
+            path = next((path for path in paths if os.path.lexists(path)), None)
+            return None if path is None else (read_prompt(path), str(path), None)
+
+        super().__init__(
+            loader=FunctionLoader(found),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,  # an included file is whole lines
+            auto_reload=False,  # use the templates that were checked and fingerprinted
+            autoescape=False,  # prompts are plain text
+            cache_size=-1,  # a plain dictionary: a folder holds few templates
+        )
+        self.globals = {"range": safe_range}
+        self.filters |= {
+            "marked": lambda answer: marked(answer, marker),
+            "quoted": quoted,
+            "on_one_line": lambda text: " ".join(str(text).split()),
+        }
+        self.checked: set[tuple[str, str, frozenset[str]]] = set()
+        """(Template, stage, prepare stages) of templates that passed the checks."""
+        self._own: dict[str, _Names] = {}
+        self._all: dict[str, _Names] = {}
+        self._safe: dict[tuple[type, str], bool] = {}
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """As Jinja decides it, by the type and the name; kept, since a prompt reads dozens."""
+        key = (type(obj), attr)
+        if key not in self._safe:
+            self._safe[key] = super().is_safe_attribute(obj, attr, value)
+        return self._safe[key]
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        """A product of numbers; a SecurityError for powers and for texts and lists that are repeated."""
+        if operator == "**" or not all(isinstance(value, int | float) for value in (left, right)):
+            raise SecurityError(f"{operator} is not available in templates, except * for numbers")
+        return super().call_binop(context, operator, left, right)
+
+    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
+        """The environment's globals; templates have none of their own."""
+        return self.globals
+
+    def text(self, template: str) -> str:
+        """The text of a template."""
+        assert self.loader is not None
+        return self.loader.get_source(self, template)[0]
+
+    def names(self, template: str) -> _Names:
+        """The names in a template and in all that it includes or extends."""
+        if template not in self._all:
+            left, found = [template], dict[str, _Names]()
+            while left:
+                if (name := left.pop()) not in self._own:
+                    self._own[name] = self._names_in(name)
+                found[name] = self._own[name]
+                left += found[name].files - found.keys()
+            used, optional, _ = (frozenset[str]().union(*each) for each in zip(*found.values(), strict=True))
+            self._all[template] = _Names(used, optional, frozenset(found))
+        return self._all[template]
+
+    def _names_in(self, name: str) -> _Names:
+        try:
+            tree = self.parse(self.text(name), name)
+            used = frozenset(meta.find_undeclared_variables(tree))
+        except TemplateSyntaxError as error:
+            error.name = name
+            raise
+        # Included templates can use variables that this one sets; those with a default may be missing.
+        optional = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
+        defaulted = (each.node for each in tree.find_all(nodes.Filter) if each.name == "default")
+        optional |= {node.name for node in defaulted if isinstance(node, nodes.Name)}
+        return _Names(used, frozenset(optional), frozenset(filter(None, meta.find_referenced_templates(tree))))
+
+
+@lru_cache(maxsize=64)
+def _sandbox(
+    folders: tuple[Path, ...], texts: tuple[tuple[str, str], ...], marker: Marker, files: tuple[tuple[str, str], ...]
+) -> _Sandbox:
+    return _Sandbox(folders, texts, marker)  # changed ``files`` get a new one
+
+
+def _template_fault(error: Exception, template: str, path: Path) -> UserError:
+    """What an exception says of a template, which is in ``path``."""
+    if isinstance(error, UserError):
+        return error
+    if isinstance(error, TemplateSyntaxError):
+        where = "" if error.name == path.name else f"{error.name}: "
+        line = error.lineno if path.name == template else None  # of the text, not of a file of words
+        return UserError(f"is not a template: {where}{error.message}", file=path, line=line)
+    if isinstance(error, TemplateNotFound):
+        return UserError(f"needs a template {error.name!r}, which is missing", file=path)
+    return UserError(f"cannot be rendered: {error or type(error).__name__}", file=path)
 
 
 # Loading.
@@ -422,15 +595,47 @@ def _check_template(variant: Variant, use: _Use) -> None:
     try:
         names = environment.names(name)
     except Exception as error:  # noqa: BLE001 - Jinja compiles to Python, which can fail in many ways.
-        raise template_fault(error, name, path) from None
+        raise _template_fault(error, name, path) from None
     if strange := sorted(names.used - names.optional - known):
         may = ", ".join(sorted(known))
         raise UserError(f"unknown placeholder {strange[0]!r}; a {use.stage} template may use: {may}", file=path)
-    for example in EXAMPLES:
+    for example in _EXAMPLES:
         values_of = {each: value for each, value in {**example, **shown}.items() if each in known}
         values_of["prepared"] = dict.fromkeys(use.prepared, example["own"])
         variant.render(use.stage, example["question"].task, values_of, prompt=use.prompt)
     environment.checked.add(key)
+
+
+_SPOKEN = Spoken(agent="name", text="text", answer="A", confidence=0.5)
+_FULL: dict[str, Any] = {
+    "question": Question(id="q", question="?", task="choice", choices=("yes", "no"), instructions="text"),
+    "round": 1,
+    "rounds": 1,
+    "debaters": ("name",),
+    "debater": "name",
+    "persona": "p",
+    "knowledge": [(0, "title", "text")],
+    "max_selected": 1,
+    "allow_search": True,
+    "own": "text",
+    "peers": (_SPOKEN,),
+    "history": (_SPOKEN,),
+    "groups": (Group(answer="A", members=(_SPOKEN,)),),
+    "digest": "text",
+    "critique": "text",
+    "cite": True,
+    "stances": (_SPOKEN,),
+}
+_BARE: dict[str, Any] = {
+    **_FULL,
+    "question": Question(id="q", question="?"),
+    "persona": "",
+    **dict.fromkeys(("own", "digest", "critique")),
+    **dict.fromkeys(("knowledge", "peers", "history", "groups", "stances"), ()),
+}
+_EMPTY_STANCES = dict.fromkeys(("peers", "history", "stances"), (Spoken(agent="", text=""),))
+_EXAMPLES = (_FULL, {**_FULL, "bound": True}, _BARE, {**_BARE, **_EMPTY_STANCES})
+"""Values for trial renders, so that mistakes show when a variant is loaded and not during a run."""
 
 
 # Copies, ready for other words.

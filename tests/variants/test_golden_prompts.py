@@ -17,8 +17,7 @@ import pytest
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool
 from madke.core.question import Question
-from madke.engine.templates import task_prompt
-from madke.engine.variant import load_variant, variant_folders
+from madke.engine.variant import load_variant, task_prompt, variant_folders
 from madke.tasks import TASKS
 from tests.support.debates import QUESTION, play, prompts
 

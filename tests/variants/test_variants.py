@@ -69,9 +69,10 @@ def test_a_task_may_bring_its_own_wording() -> None:
     (_, user) = variant.render("summarize", task, values)
     assert user.content.endswith('begins with "The answer is" and gives a haiku.')
 
-    task.wording = {**wording, "goal": 5}
+    wrong = Haiku()
+    wrong.wording = {**wording, "goal": 5}
     with pytest.raises(UserError, match="the wording of task 'haiku': goal"):
-        variant.render("summarize", task, values)
+        variant.render("summarize", wrong, values)
 
 
 @pytest.mark.parametrize("name", sorted(variant_folders()))
