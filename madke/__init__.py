@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from madke.scoring.metrics import Metric, metric
     from madke.scoring.scores import Scores
     from madke.scoring.statistics import Estimate
-    from madke.tasks.base import BaseTask, Task
+    from madke.tasks.base import BaseTask
 
 guard_http_logs()
 
@@ -79,7 +79,7 @@ __all__ = [
     "BaseTask", "CallError", "ChatModel", "ChatRequest", "Comparison", "Completion", "Debate", "Digest", "Estimate",
     "Final", "Hits", "KnowledgePool", "Message", "Metric", "Passage", "PoolEntry", "Protocol", "Purpose", "Question",
     "Reflection", "Round", "Run", "RunOptions", "RunRecord", "RunRequest", "Scores", "Search", "Selection", "Source",
-    "SourceCounts", "StageUsage", "Stance", "Study", "Task", "Transcript", "Truncation", "Turn", "Usage", "UserError",
+    "SourceCounts", "StageUsage", "Stance", "Study", "Transcript", "Truncation", "Turn", "Usage", "UserError",
     "Verdict", "__version__", "aask", "ablate", "adebate", "arun", "ask", "build_index", "build_pools", "compare",
     "debate", "events", "metric", "run", "score", "stream", "study",
 ]  # fmt: skip

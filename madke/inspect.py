@@ -20,7 +20,7 @@ from madke.core.transcript import Transcript, to_json
 from madke.models.prices import estimated_usage
 from madke.runs.request import RunOptions, askable, requested
 from madke.runs.spec import RunSpec, resolve
-from madke.tasks.choice import lettered
+from madke.tasks.base import lettered
 
 require("madke.inspect needs", "inspect", "inspect_ai")
 

@@ -102,7 +102,7 @@ class Stage:
     question: Question
     """Without golds and metadata."""
     task: Any = None
-    """The answer format, a :class:`madke.tasks.base.Task`; None outside debates."""
+    """The answer format, a :class:`madke.tasks.base.BaseTask`; None outside debates."""
     marker: Any = "plain"
     """How an answer is stated: :data:`madke.engine.parse.Marker`."""
     persona: str = ""

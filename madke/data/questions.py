@@ -24,7 +24,8 @@ from madke.core.errors import UserError, count_of
 from madke.core.question import Question
 from madke.data.rows import Row, is_ambiguous, naming, short
 from madke.tasks import TASKS, get_task
-from madke.tasks.choice import Choice, lettered
+from madke.tasks.base import lettered
+from madke.tasks.choice import Choice
 
 _GOLDS = (
     "golden_answers", "gold_answers", "golden_answer", "gold_answer", "ground_truth", "ground_truths",

@@ -1,7 +1,7 @@
 """The records in which a protocol's settings are written, and what names debaters and stages may have."""
 
 import re
-from functools import cache, cached_property
+from functools import cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
@@ -195,11 +195,10 @@ class Settings(Knowledge, frozen=True, extra="forbid"):
             raise ValueError(f"per_debater_sources: there is no debater {name!r}")
         return self
 
-    @cached_property
+    @property
     def knowledge(self) -> Knowledge | None:
         """How the pool is made, and who gets what of it; None without one."""
-        fields = {name: getattr(self, name) for name in Knowledge.model_fields}
-        return Knowledge.model_construct(**fields) if self.sources else None
+        return self if self.sources else None
 
     @property
     def cast(self) -> tuple[Debater, ...]:

@@ -16,7 +16,7 @@ from madke.core.question import Question
 from madke.core.transcript import Called, Final, StageUsage, Stance, Turn
 from madke.engine.parse import NO_CONTEXT
 from madke.engine.scene import Prompts, Scene, StageReply
-from madke.engine.settings import NON_DEBATERS, STAGES, Settings
+from madke.engine.settings import NON_DEBATERS, STAGES, Knowledge, Settings
 from madke.engine.steps import Debate
 from madke.tasks.base import BaseTask
 
@@ -174,12 +174,6 @@ def _simulated(function: Function, settings: Settings, values: Mapping[str, Any]
 
 
 def _scene(settings: Settings, agree: bool) -> _SilentScene:
-    knowledge = settings.knowledge
-    kept = [(source, n) for source in settings.sources for n in range(settings.count(source))] if knowledge else []
-    limit = settings.pool_limit if knowledge else 0
-    passages = tuple(
-        Passage(source=source, key=f"{source} {n}", title="", text="", score=0, rank=n) for source, n in kept
-    )
     given = tuple(
         Turn(agent=debater.name, stance=Stance(text="-", answer="given" if agree else f"given to {debater.name}"))
         for debater in settings.cast
@@ -188,7 +182,7 @@ def _scene(settings: Settings, agree: bool) -> _SilentScene:
         question=Question(id="simulated", question="?", task="simulated"),
         protocol=settings,
         cast={},
-        pool=KnowledgePool(passages=passages[:limit]),
+        pool=placeholders(settings),
         task=_SYMBOLS,
         prompts=cast(Prompts, None),  # nothing is rendered
         first_round=given if settings.first_round_given else (),
@@ -197,6 +191,16 @@ def _scene(settings: Settings, agree: bool) -> _SilentScene:
         agree=agree,
         tokens=10**12 if agree else 0,
     )
+
+
+def placeholders(knowledge: Knowledge, title: str = "", text: str = "") -> KnowledgePool:
+    """A pool as large as it can be."""
+    kept = [(source, n) for source in knowledge.sources for n in range(knowledge.count(source))]
+    passages = [
+        Passage(source=source, key=f"{source}-{n}", title=title, text=f"{source} {n} {text}", score=0, rank=n)
+        for source, n in kept[: knowledge.pool_limit]
+    ]
+    return KnowledgePool(passages=tuple(passages))
 
 
 async def nothing_found(*_: object) -> Hits:

@@ -33,8 +33,7 @@ from madke.engine.reading import Group, quoted
 from madke.engine.scene import PREPARE_VALUES, REMARK_VALUES, STAGE_VALUES
 from madke.engine.settings import Knowledge, Settings
 from madke.engine.wording import PAPER, Wording, wording_file, wording_of
-from madke.tasks.base import BaseTask
-from madke.tasks.choice import lettered
+from madke.tasks.base import BaseTask, lettered
 
 _BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
     "system": "system",

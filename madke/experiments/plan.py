@@ -21,7 +21,7 @@ from madke.data.first_round import planned_first_rounds
 from madke.engine.debate import run_protocol
 from madke.engine.protocol import Protocol
 from madke.engine.settings import MAX_DEBATERS, Knowledge
-from madke.engine.simulate import equal_scores, nothing_found
+from madke.engine.simulate import equal_scores, nothing_found, placeholders
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.recipe import Arm
 from madke.models.model_names import has_endpoint
@@ -145,7 +145,8 @@ class Planner:
             }
             knowledge, given = protocol.knowledge, {}
             for question in questions:
-                pool = EMPTY_POOL if knowledge is None else pool_of(question) if pool_of else _placeholders(knowledge)
+                longest = placeholders(knowledge, "A title", PASSAGE) if knowledge is not None else EMPTY_POOL
+                pool = pool_of(question) if knowledge is not None and pool_of else longest
                 scene = spec.scene(question, cast, pool, retrieve=nothing_found, score_answers=equal_scores)
                 debate, _ = await run_protocol(replace(scene, protocol=protocol, agree=agree))
                 given[question.id] = {0: debate.past[0].turns}
@@ -179,15 +180,6 @@ class Planner:
             assumed_passages=protocol.knowledge is not None and pool_of is None,
             debaters=None if fewest is None else (fewest, len(protocol.cast)),
         )
-
-
-def _placeholders(knowledge: Knowledge) -> KnowledgePool:
-    kept = [(source, n) for source in knowledge.sources for n in range(knowledge.count(source))]
-    passages = [
-        Passage(source=source, key=f"{source}-{n}", title="A title", text=f"{source} {n} {PASSAGE}", score=0, rank=n)
-        for source, n in kept[: knowledge.pool_limit]
-    ]
-    return KnowledgePool(passages=tuple(passages))
 
 
 def planned(

@@ -27,7 +27,7 @@ from madke.report.tables import ORACLE, one_line
 from madke.runs.runner import recorded_pools
 from madke.scoring.arms import Results
 from madke.tasks import get_task
-from madke.tasks.choice import lettered
+from madke.tasks.base import lettered
 
 WIDTH = 96
 """Columns of a debate as text, where the terminal is not narrower."""

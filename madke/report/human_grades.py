@@ -32,8 +32,7 @@ from madke.scoring.metrics import HUMAN, METRICS, is_binary, is_grader, metrics_
 from madke.scoring.scored import answers_of, external_values, grader_of, keep_scores
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
-from madke.tasks.base import Scale
-from madke.tasks.choice import lettered
+from madke.tasks.base import Scale, lettered
 
 _log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # `madke --help` reads the fields, and needs none of these
     from madke.data.formats import DatasetReader
     from madke.engine.protocol import ProtocolFunction
     from madke.engine.variant import Variant
-    from madke.tasks.base import Task
+    from madke.tasks.base import BaseTask
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -138,9 +138,11 @@ class RunRequest:
     )
     """A text as for ``--sources``, :class:`madke.Source` objects, or name -> specification or object. None: the
     protocol's own."""
-    task: str | Task | None = described(None, "Answer format, see below.", flags="--task -t", metavar="TASK", by=_ALL)
-    """The answer format of questions that name none: a name, or a :class:`madke.Task`. None: ``choice`` if there are
-    choices, else ``short_answer``."""
+    task: str | BaseTask | None = described(
+        None, "Answer format, see below.", flags="--task -t", metavar="TASK", by=_ALL
+    )
+    """The answer format of questions that name none: a name, or a :class:`madke.BaseTask`. None: ``choice`` if there
+    are choices, else ``short_answer``."""
     cast: Mapping[str, Model] = described(
         NOTHING, "Model of debater-1, judge, ... Repeatable.", MODELS, metavar="ROLE=MODEL", by=_DEBATES
     )

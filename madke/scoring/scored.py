@@ -50,7 +50,7 @@ from madke.runs.runner import drained, until_limit, until_stopped
 from madke.scoring.arms import ArmValues, Results, open_runs, read_arm
 from madke.scoring.metrics import GRADER, HUMAN, is_grader, question_of
 from madke.scoring.scores import Scores, Spending, score_with_values, scores_from_json, scores_of, scores_to_json
-from madke.tasks.choice import lettered
+from madke.tasks.base import lettered
 
 _log = logging.getLogger(__name__)
 

@@ -1,12 +1,14 @@
 """Answer formats: how to read an answer, when two answers are the same, and which metrics score them."""
 
 import json
+import sys
 from collections.abc import Iterable
 from hashlib import sha256
+from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.registry import Registry
-from madke.tasks.base import BaseTask, Task, as_task, is_imported_task
+from madke.tasks.base import REQUIRED, BaseTask, as_task
 from madke.tasks.choice import Choice, Claim
 from madke.tasks.math import Math
 from madke.tasks.short_answer import ShortAnswer
@@ -24,7 +26,11 @@ def get_task(name: str) -> BaseTask:
     A task ``module:object`` must be an object of the run, have been named by the user before, or be in a module that
     is already imported.
     """
-    if ":" in name and name not in TASKS and not is_imported_task(name):
+    module, _, path = name.partition(":")
+    value: Any = sys.modules.get(module)
+    for part in path.split("."):
+        value = getattr(value, part, None)
+    if ":" in name and name not in TASKS and not all(hasattr(value, part) for part in REQUIRED):
         remedy = f"if you trust it, give --task {name} (in Python: import it, or use the Run that has it)"
         raise UserError(f"task {name!r} is code that only a file names; {remedy}")
     return TASKS[name]
@@ -39,4 +45,4 @@ def code_of(names: Iterable[str]) -> dict[str, str]:
     }
 
 
-__all__ = ["TASKS", "BaseTask", "Task", "code_of", "get_task"]
+__all__ = ["TASKS", "BaseTask", "code_of", "get_task"]

@@ -1,11 +1,10 @@
-"""The interface of a task, the base class for custom tasks, and what all tasks know of answer texts."""
+"""What a task is, and what all tasks know of answer texts."""
 
 import re
 import string
-import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, Literal, NotRequired, Protocol, TypedDict, get_args
+from typing import Any, Literal, NotRequired, TypedDict, get_args
 
 from madke.core.errors import UserError, unknown
 from madke.core.question import Question
@@ -100,6 +99,11 @@ def declines(text: str) -> bool:
     return len(text) <= _READ and bool(_DECLINES.fullmatch(text.strip(" .!*_\"'")))
 
 
+def lettered(choices: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The options with their letters: ``[("A", first), ("B", second), ...]``."""
+    return list(zip(string.ascii_uppercase, choices, strict=False))
+
+
 # Tasks.
 
 Scale = Literal["right", "ambiguity_resolved", "quality"]
@@ -115,37 +119,21 @@ class Example(TypedDict):
     choices: NotRequired[Sequence[str]]
 
 
-class Task(Protocol):
-    """What an own task must have. :class:`BaseTask` has defaults for the rest, and says what it means.
-
-    ``same`` must be reflexive and symmetric, since it groups answers; ``accepts`` need not be.
-    """
-
-    name: str
-    instructions: str
-    """What prompts say about the form of an answer. Built-in tasks use ``prompts/tasks/<name>.yaml`` instead."""
-    examples: Sequence[Example]
-    """At least two worked examples with different answers; few-shot prompts show the first four."""
-
-    def read(self, text: str, question: Question) -> str | None:
-        """The canonical answer in the text inside a marker; None if the text is not an answer."""
-
-    def same(self, a: str, b: str, question: Question) -> bool:
-        """Whether two canonical answers to a question are the same; used for agreement and votes."""
-
-    def accepts(self, answer: str, question: Question) -> bool:
-        """Whether a canonical answer is right."""
-
-
 class BaseTask:
-    """Base class for tasks: set a name, instructions and examples; the rest has defaults."""
+    """What a task is. An own one sets a name, instructions and examples; the rest has defaults.
+
+    A task need not inherit from it: any object with ``name``, ``instructions``, ``examples``, ``read``, ``same`` and
+    ``accepts`` is one.
+    """
 
     name: str
     answers_are: str = ""
     right_when: str = ""
     """Its line in ``docs/questions.md``: what an answer is, and when it is right; built-in tasks have both."""
     instructions: str = ""
+    """What prompts say about the form of an answer. Built-in tasks use ``prompts/tasks/<name>.yaml`` instead."""
     examples: Sequence[Example] = ()
+    """At least two worked examples with different answers; few-shot prompts show the first four."""
     metrics: Sequence[Any] = ("match",)
     """Metrics: names (:data:`madke.scoring.metrics.METRICS`, or ``module:object``), those of :func:`madke.metric`, or
     functions of answer and question. The first is "correct or not"."""
@@ -167,7 +155,10 @@ class BaseTask:
     """Whether debaters are asked to quote the passage that shows their answer, as with ``cite: true``."""
 
     def read(self, text: str, question: Question) -> str | None:
-        """The text without quotes and emphasis, or one of ``choices`` as spelled there; None if it is not an answer."""
+        """The canonical answer in the text inside a marker; None if the text is not an answer.
+
+        Here: the text without quotes and emphasis, or one of ``choices`` as spelled there.
+        """
         answer = bare(text)
         if self.choices:
             return next((choice for choice in self.choices if choice.casefold() == answer.casefold()), None)
@@ -178,7 +169,7 @@ class BaseTask:
         return False
 
     def same(self, a: str, b: str, question: Question) -> bool:
-        """Whether both are equal, ignoring case."""
+        """Whether two answers are the same, for agreement and votes: reflexive and symmetric. Here: ignoring case."""
         return a.casefold() == b.casefold()
 
     def clearly_differ(self, a: str, b: str, question: Question) -> bool:
@@ -186,7 +177,7 @@ class BaseTask:
         return bool(self.choices or question.choices)
 
     def accepts(self, answer: str, question: Question) -> bool:
-        """Whether the answer is the same as any gold."""
+        """Whether an answer is right. Here: whether it is the same as any gold."""
         return any(self.same(answer, gold, question) for gold in question.answers)
 
     def contained(self, answer: str, text: str, question: Question) -> bool | None:
@@ -216,20 +207,20 @@ class BaseTask:
 class _Completed(BaseTask):
     """A task that does not inherit from :class:`BaseTask`, with its defaults for missing members."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Any) -> None:
         for name in dir(task):
             if not name.startswith("_"):
                 setattr(self, name, getattr(task, name))
 
 
-_REQUIRED = ("name", "instructions", "examples", "read", "same", "accepts")
+REQUIRED = ("name", "instructions", "examples", "read", "same", "accepts")
 
 
 def as_task(name: str, value: Any) -> BaseTask:
     """A custom task (or task class) with defaults for missing members; a UserError if it is not a task."""
     task = value() if isinstance(value, type) else value
-    if missing := [part for part in _REQUIRED if not getattr(task, part, None)]:
-        raise UserError(f"task {name!r} lacks {missing[0]!r}; a task needs {', '.join(_REQUIRED)}")
+    if missing := [part for part in REQUIRED if not getattr(task, part, None)]:
+        raise UserError(f"task {name!r} lacks {missing[0]!r}; a task needs {', '.join(REQUIRED)}")
     for example in task.examples:
         if lacking := {"question", "reasoning", "answer"}.difference(example):
             raise UserError(f"task {name!r}: an example lacks {min(lacking)!r}; found {example!r}")
@@ -239,12 +230,3 @@ def as_task(name: str, value: Any) -> BaseTask:
     if len({example["answer"] for example in task.examples}) < 2:
         raise UserError(f"task {name!r}: expected at least two examples with different answers")
     return task if isinstance(task, BaseTask) else _Completed(task)
-
-
-def is_imported_task(name: str) -> bool:
-    """Whether ``module:object`` is a task or a task class in a module that is already imported."""
-    module, _, path = name.partition(":")
-    value: Any = sys.modules.get(module)
-    for part in path.split("."):
-        value = getattr(value, part, None)
-    return all(hasattr(value, part) for part in _REQUIRED)

@@ -4,7 +4,7 @@ import re
 from string import ascii_uppercase
 
 from madke.core.question import Question
-from madke.tasks.base import BaseTask, bare, has_words, squad_normalize
+from madke.tasks.base import BaseTask, bare, has_words, lettered, squad_normalize
 
 _LEAD_IN = r"(?i:(?:(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)(?:\s+is)?\s*:?\s*))?"
 _LETTER = re.compile(rf"{_LEAD_IN}[(\[]?(?P<letter>[A-Za-z])[)\]]?[.:,]?")
@@ -17,11 +17,6 @@ _TEXT_THEN_LETTER = re.compile(r"(?P<text>.*\S)\s*\((?P<letter>[A-Za-z])\)", re.
 _WORD = re.compile(r"[^\W\d_]{3}")
 _SIGN = re.compile(r"(?<![\w.])-(?=\.?\d)")
 _POINT = re.compile(r"\.(?=\d)")
-
-
-def lettered(choices: tuple[str, ...]) -> list[tuple[str, str]]:
-    """The options with their letters: ``[("A", first), ("B", second), ...]``."""
-    return list(zip(ascii_uppercase, choices, strict=False))
 
 
 class Choice(BaseTask):

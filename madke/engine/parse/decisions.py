@@ -51,8 +51,7 @@ from madke.engine.parse.reply import (
     is_example,
     reading,
 )
-from madke.tasks.base import BaseTask, declines
-from madke.tasks.choice import lettered
+from madke.tasks.base import BaseTask, declines, lettered
 
 # Selections.
 

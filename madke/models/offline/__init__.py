@@ -34,7 +34,7 @@ from madke.models.offline.reader import (
     roughly_same,
     tidy,
 )
-from madke.tasks.choice import lettered
+from madke.tasks.base import lettered
 from madke.tasks.short_answer import ShortAnswer
 
 if TYPE_CHECKING:

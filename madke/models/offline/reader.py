@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from madke.tasks.choice import lettered
+from madke.tasks.base import lettered
 
 if TYPE_CHECKING:
     import numpy as np
