@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,12 @@ from hypothesis import strategies as st
 
 from madke.core.chat import ChatRequest, Schema, SchemaField
 from madke.core.errors import UserError
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
-from madke.core.question import Question
+from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.transcript import Transcript
-from madke.engine.debate import hold_debate
 from madke.engine.parse import read_bound
-from madke.engine.scene import Scene
 from madke.engine.variant import Variant, load_variant
-from madke.tasks import TASKS
+from tests.support import debates
 from tests.support.bound_model import Bound, Values
-from tests.support.debates import QUESTION
 
 POOL = KnowledgePool(
     passages=tuple(
@@ -33,21 +28,8 @@ POOL = KnowledgePool(
 )
 
 
-def play(
-    variant: Variant | str,
-    model: Any,
-    *,
-    question: Question = QUESTION,
-    pool: KnowledgePool = POOL,
-    settings: Mapping[str, Any] | None = None,
-) -> Transcript:
-    loaded = load_variant(variant) if isinstance(variant, str) else variant
-    loaded = loaded.with_settings(settings) if settings else loaded
-    cast = dict.fromkeys(loaded.protocol.roles, model)
-    pool = pool if loaded.protocol.knowledge else EMPTY_POOL
-    return asyncio.run(
-        hold_debate(Scene(question, loaded.protocol, cast, pool, task=TASKS[question.task], prompts=loaded))
-    )
+def play(variant: Variant | str, model: Bound, **options: Any) -> Transcript:
+    return debates.play(variant, model=model, pool=POOL, **options)[0]
 
 
 def at(stage: str, said: Values | str) -> Callable[[ChatRequest], Values | str | None]:

@@ -28,9 +28,10 @@ Reply = Callable[[ChatRequest], Any]
 
 
 def play(
-    name: str,
-    reply: Reply | Mapping[Any, Any],
+    name: str | Variant,
+    reply: Reply | Mapping[Any, Any] | None = None,
     *,
+    model: Any = None,
     question: Question = QUESTION,
     wording: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -38,14 +39,14 @@ def play(
     pool: KnowledgePool = EMPTY_POOL,
     task: Any = None,
     **options: Any,
-) -> tuple[Transcript, ScriptedChat]:
-    """One debate of the variant ``name``, in which one scripted model plays every role.
+) -> tuple[Transcript, Any]:
+    """One debate of a variant, in which one model, by default a scripted one, plays every role.
 
     A variant that needs a first round gets that of two strangers and its debaters, unless one is given.
     """
-    variant = _variant(name, wording, tuple(sources), json.dumps(settings or {}))
+    variant = name if isinstance(name, Variant) else _variant(name, wording, tuple(sources), json.dumps(settings or {}))
     options.setdefault("first_round", first_round_of(variant))
-    model = ScriptedChat(reply)
+    model = model or ScriptedChat(reply)
     cast = dict.fromkeys(variant.protocol.roles, model)
     task = task or TASKS[question.task]
     return asyncio.run(

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from madke.core.chat import ChatRequest
-from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
+from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
-from madke.engine.debate import hold_debate
-from madke.engine.scene import Scene
-from madke.engine.variant import load_variant, variant_folders
-from madke.tasks import TASKS
+from madke.engine.simulate import equal_scores, nothing_found
+from madke.engine.variant import variant_folders
 from tests.support.bound_model import Bound, Values
-from tests.support.debates import QUESTION, first_round_of
+from tests.support.debates import QUESTION, play
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "bound.txt"
 POOL = KnowledgePool(
@@ -32,33 +28,9 @@ def disagreeing(request: ChatRequest) -> Values | None:
 
 def asked(name: str, question: Question = QUESTION) -> list[tuple[str, ChatRequest]]:
     """The last bound request of each stage of a protocol."""
-
-    async def retrieve(*_: object) -> Hits:
-        return Hits()
-
-    async def scores(_: Question, candidates: Sequence[str]) -> list[float]:
-        return [0.0] * len(candidates)
-
-    variant, model = load_variant(name), Bound(disagreeing)
-    pool = POOL if variant.protocol.knowledge else EMPTY_POOL
-    cast = dict.fromkeys(variant.protocol.roles, model)
-    scene = Scene(
-        question,
-        variant.protocol,
-        cast,
-        pool,
-        task=TASKS[question.task],
-        prompts=variant,
-        first_round=first_round_of(variant),
-        score_answers=scores,
-        retrieve=retrieve if variant.protocol.needs_search else None,
-    )
-    asyncio.run(hold_debate(scene))
-    return list(
-        {
-            request.purpose.stage: (request.purpose.stage, request) for request in model.requests if request.bound
-        }.values()
-    )
+    model = Bound(disagreeing)
+    play(name, model=model, question=question, pool=POOL, score_answers=equal_scores, retrieve=nothing_found)
+    return [*{each.purpose.stage: (each.purpose.stage, each) for each in model.requests if each.bound}.values()]
 
 
 def difference(request: ChatRequest) -> str:

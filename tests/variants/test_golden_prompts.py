@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from madke.core.chat import ChatRequest
-from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool
+from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
+from madke.engine.simulate import equal_scores, nothing_found
 from madke.engine.variant import load_variant, task_prompt, variant_folders
 from madke.tasks import TASKS
 from tests.support.debates import QUESTION, play, prompts
@@ -68,22 +69,13 @@ def debating(marked: Callable[..., Any], confidence: str = "") -> Callable[..., 
     return reply
 
 
-async def retrieve(query: Any, purpose: Any) -> Any:
-    return Hits()
-
-
-async def estimate(question: Question, candidates: list[str]) -> list[float]:
-    return [0.0] * len(candidates)
-
-
 def debated(name: str, pool: KnowledgePool, settings: dict[str, Any]) -> str:
     """The last prompt of each stage in each round, up to the second."""
     variant = load_variant(name)
     confidence = "\nConfidence: 0.8" if variant.protocol.trace.weighs else ""
     reply = debating(variant.environment.filters["marked"], confidence)
-    given = pool if variant.protocol.knowledge else EMPTY_POOL
-    options: dict[str, Any] = {"retrieve": retrieve} if variant.protocol.needs_search else {}
-    _, model = play(name, reply, settings=settings, pool=given, score_answers=estimate, **options)
+    services: dict[str, Any] = {"score_answers": equal_scores, "retrieve": nothing_found}
+    _, model = play(name, reply, settings=settings, pool=pool, **services)
     last = {(r.purpose.stage, r.purpose.round): r for r in model.requests}
     return prompts(r for r in last.values() if r.purpose.round <= 2 or r.purpose.stage not in ("reply", "judge"))
 

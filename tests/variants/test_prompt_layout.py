@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from madke.core.chat import ChatRequest
-from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
+from madke.engine.simulate import equal_scores, nothing_found
 from madke.engine.variant import load_variant, variant_folders
 from madke.tasks import TASKS
 from tests.support.debates import play
@@ -40,19 +41,11 @@ def question(task: str) -> Question:
 
 def requests(name: str, task: str, pool: KnowledgePool, said: str = HOSTILE) -> list[ChatRequest]:
     """Every request of a debate in which nobody settles anything."""
-    variant = load_variant(name)
-    options: dict[str, Any] = {"score_answers": no_scores}
-    if variant.protocol.needs_search:
-        options["retrieve"] = nothing_found
-    return play(name, lambda request: said, question=question(task), pool=pool, **options)[1].requests
-
-
-async def nothing_found(query: Any, purpose: Any) -> Any:
-    return Hits()
-
-
-async def no_scores(asked: Any, candidates: Any) -> Any:
-    return [0.0] * len(candidates)
+    services: dict[str, Any] = {"score_answers": equal_scores, "retrieve": nothing_found}
+    found: list[ChatRequest] = play(name, lambda request: said, question=question(task), pool=pool, **services)[
+        1
+    ].requests
+    return found
 
 
 @pytest.mark.parametrize(("task", "name"), FOR_TASK)
