@@ -12,11 +12,11 @@ from typing import Any
 
 from madke._util.assets import require
 from madke.api.one_question import debated
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Outcome, Usage, fields_of
+from madke.core.chat import ChatRequest, Completion, Message, Outcome, Usage, fields_of
 from madke.core.errors import CallError, UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
-from madke.core.transcript import Transcript, to_json
+from madke.core.transcript import to_json
 from madke.models.prices import estimated_usage
 from madke.runs.request import RunOptions, askable, requested
 from madke.runs.spec import RunSpec, resolve
@@ -83,27 +83,20 @@ def debate_solver(protocol: str = "madke", *, cache: bool | CachePolicy = False,
         choices = tuple(choice.value for choice in state.choices)
         question = Question(id=str(state.sample_id), question=state.input_text, choices=choices)
         spec = await asyncio.to_thread(prepared, question)
-        models = {role: _model_of(role, cache) for role in spec.record.models}
+        names = {role: role.lower().replace(" ", "-") for role in spec.record.models}
+        models = {role: InspectModel(get_model(role=name), cache) for role, name in names.items()}
         transcript = await debated(spec, models, _UNBOUNDED, repeat=state.epoch - 1)
         state.store.set(STORE_KEY, json.loads(to_json(transcript)))
         if transcript.status == "failed":
             raise RuntimeError(f"the debate failed: {transcript.final.error}")
-        _answer(state, transcript)
+        answer = transcript.answer or ""
+        state.output = ModelOutput.from_content(model=str(state.model), content=answer)
+        state.messages.append(state.output.message)
+        for index, (letter, _) in enumerate(lettered(transcript.choices)):
+            state.choices.mark_choice(index, letter == answer)
         return state
 
     return solve
-
-
-def _answer(state: Any, transcript: Transcript) -> None:
-    answer = transcript.answer or ""
-    state.output = ModelOutput.from_content(model=str(state.model), content=answer)
-    state.messages.append(state.output.message)
-    for index, (letter, _) in enumerate(lettered(transcript.choices)):
-        state.choices.mark_choice(index, letter == answer)
-
-
-def _model_of(role: str, cache: bool | CachePolicy) -> ChatModel:
-    return InspectModel(get_model(role=role.lower().replace(" ", "-")), cache)
 
 
 class InspectModel:
@@ -144,22 +137,18 @@ class InspectModel:
 def _completion(output: ModelOutput, messages: tuple[Message, ...], seconds: float) -> Completion:
     if output.empty:
         raise CallError(output.error or "the model sent no reply", retryable=False)
-    text, reason = output.completion, output.stop_reason
+    text, reason, content = output.completion, output.stop_reason, output.message.content
+    parts = [] if isinstance(content, str) else content
     outcome = _OUTCOMES.get(reason, "ok")
     return Completion(
         text=text if outcome != "too_long" else "",
-        reasoning="".join(part.reasoning for part in _parts(output) if part.type == "reasoning"),
+        reasoning="".join(part.reasoning for part in parts if part.type == "reasoning"),
         outcome=outcome,
         error=None if outcome == "ok" else output.error or f"stopped: {reason}",
         finish_reason=_FINISH.get(reason, reason),
         usage=_usage(output.usage) if output.usage else estimated_usage(messages, text),
         seconds=seconds,
     )
-
-
-def _parts(output: ModelOutput) -> list[Any]:
-    content = output.message.content
-    return [] if isinstance(content, str) else content
 
 
 def _usage(counted: Any) -> Usage:

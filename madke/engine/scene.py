@@ -1,12 +1,11 @@
 """The state of one debate, and its calls: each renders a stage's template, calls a model and keeps what came back."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from math import ceil
 from typing import Any, NamedTuple, TypeVar
-from typing import Protocol as TypingProtocol
 
 from madke.core.chat import (
     BoundForm,
@@ -34,25 +33,6 @@ from madke.engine.parse import NO_CONTEXT, BoundReply, Marker, ParseContext
 from madke.engine.reading import as_message, groups_without, quoted
 from madke.engine.settings import Debater, Settings
 from madke.tasks.base import BaseTask
-
-
-class Prompts(TypingProtocol):
-    """The templates of a variant. :class:`madke.engine.variant.Variant` is one."""
-
-    def render(
-        self,
-        stage: str,
-        task: BaseTask,
-        values: Mapping[str, Any],
-        *,
-        prompt: str | None = None,
-        chat: Sequence[Message] = (),
-    ) -> tuple[Message, ...]:
-        """A stage's messages for a task and a debater's own ``prompt``; those of ``chat`` come before the last one."""
-
-    def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
-        """The names of the values that the messages depend on, besides question, task and ``prompt``."""
-
 
 Cast = Mapping[str, ChatModel]
 """The model of each role of a protocol."""
@@ -114,7 +94,8 @@ class Scene:
     """Numbered passages; ignored if the protocol has no ``sources``. Grows if debaters search."""
     _: KW_ONLY
     task: BaseTask
-    prompts: Prompts
+    prompts: Any
+    """The templates: a :class:`madke.engine.variant.Variant`, which imports this module."""
     repeat: int = 0
     seed: int | None = None
     """The run's sampling seed; each call derives its own. None leaves sampling to the server."""
@@ -358,7 +339,7 @@ class Scene:
         if as_chat and values.get("history"):
             chat = tuple(map(as_message, values["history"]))
             shown |= {"history": (), "own": None}
-        messages = self.prompts.render(stage, self.task, shown, prompt=prompt, chat=chat)
+        messages: tuple[Message, ...] = self.prompts.render(stage, self.task, shown, prompt=prompt, chat=chat)
         first = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
         if messages[first:] and messages[first].role == "assistant":
             # Many chat templates refuse a first message of the assistant.

@@ -7,7 +7,7 @@ and roles there are, what the debate needs, and the fewest and most calls that i
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from madke._util.concurrency import finished
 from madke.core.errors import UserError
@@ -15,7 +15,7 @@ from madke.core.knowledge import Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Called, Final, StageUsage, Stance, Turn
 from madke.engine.parse import NO_CONTEXT
-from madke.engine.scene import Prompts, Scene, StageReply
+from madke.engine.scene import Scene, StageReply
 from madke.engine.settings import NON_DEBATERS, STAGES, Knowledge, Settings
 from madke.engine.steps import Debate
 from madke.tasks.base import BaseTask
@@ -184,7 +184,7 @@ def _scene(settings: Settings, agree: bool) -> _SilentScene:
         cast={},
         pool=placeholders(settings),
         task=_SYMBOLS,
-        prompts=cast(Prompts, None),  # nothing is rendered
+        prompts=None,  # nothing is rendered
         first_round=given if settings.first_round_given else (),
         retrieve=nothing_found,
         score_answers=equal_scores,

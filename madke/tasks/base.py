@@ -154,6 +154,9 @@ class BaseTask:
     cites: bool = False
     """Whether debaters are asked to quote the passage that shows their answer, as with ``cite: true``."""
 
+    is_in_passages: bool = True
+    """Whether a passage can show that an answer is right: not the result of a calculation, or a whole text."""
+
     def read(self, text: str, question: Question) -> str | None:
         """The canonical answer in the text inside a marker; None if the text is not an answer.
 
@@ -182,7 +185,7 @@ class BaseTask:
 
     def contained(self, answer: str, text: str, question: Question) -> bool | None:
         """Whether a passage contains the answer: its words, in order. None: such an answer cannot be looked up."""
-        return None if self.choices or question.choices else has_words(text, answer)
+        return has_words(text, answer) if self.is_in_passages and not (self.choices or question.choices) else None
 
     def check(self, question: Question) -> str | None:
         """What is wrong with a question of this task in a dataset; None if nothing is."""

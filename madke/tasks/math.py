@@ -42,6 +42,7 @@ class Math(BaseTask):
     right_when = "it is mathematically equivalent"
     metrics = ("math_equivalence",)
     reads_last_number = True
+    is_in_passages = False
 
     def read(self, text: str, question: Question) -> str | None:
         r"""The text without surrounding ``$``, ``\boxed{}``, emphasis, quotes or full stop; None if it is no answer."""
@@ -71,10 +72,6 @@ class Math(BaseTask):
         if other.unit == _PERCENT and not one.unit:
             return _equal(value, f"\\frac{{{other_value}}}{{100}}")
         return False
-
-    def contained(self, answer: str, text: str, question: Question) -> bool | None:
-        """None: no passage can show that the answer is right."""
-        return None
 
     def check(self, question: Question) -> str | None:
         """Every gold answer must be readable, and math-verify installed."""

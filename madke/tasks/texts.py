@@ -77,6 +77,7 @@ class Text(BaseTask):
     metrics = ("named", "match")
     reads_whole_line = True
     is_prose = True
+    is_in_passages = False
 
     def read(self, text: str, question: Question) -> str | None:
         """The text with each citation as ``[2]`` after its sentence."""
@@ -92,10 +93,6 @@ class Text(BaseTask):
     def accepts(self, answer: str, question: Question) -> bool:
         """Whether the text states any gold."""
         return any(_SHORT_ANSWER.contained(gold, answer, question) for gold in question.answers)
-
-    def contained(self, answer: str, text: str, question: Question) -> bool | None:
-        """None: a passage shows single sentences of a text."""
-        return None
 
 
 def _marks_last(found: re.Match[str]) -> str:
@@ -114,6 +111,7 @@ class Translation(BaseTask):
     metrics = ("chrf", "bleu")
     scales = ("ambiguity_resolved", "quality")
     reads_whole_line = True
+    is_in_passages = False
 
     def read(self, text: str, question: Question) -> str | None:
         """The text without emphasis or quotes around it; None if no letter or digit is left."""
@@ -123,10 +121,6 @@ class Translation(BaseTask):
     def same(self, a: str, b: str, question: Question) -> bool:
         """Whether both are equal, ignoring case, punctuation and spacing. Paraphrases are not the same."""
         return _plain(a) == _plain(b)
-
-    def contained(self, answer: str, text: str, question: Question) -> bool | None:
-        """None: no passage can show that the answer is right."""
-        return None
 
     def check(self, question: Question) -> str | None:
         """Accepts any reference; sacrebleu must be installed."""

@@ -448,13 +448,10 @@ def _bracketed(text: str, reader: Reader[T]) -> Iterator[Mark[T]]:
             continue
         if is_alone and not (is_round and reader.is_open and has_word(text[end:])):
             yield Mark(value=value, span=(start, end), rule="alone")
-        elif how == "stated" or reader.offers(text, (start, end), closing):
-            yield Mark(
-                value=value,
-                span=(start, end),
-                rule="cue" if how == "stated" else "last",
-                rank="cue" if how == "stated" else "plain",
-            )
+        elif how == "stated":
+            yield Mark(value=value, span=(start, end), rule="cue", rank="cue")
+        elif reader.offers(text, (start, end), closing):
+            yield Mark(value=value, span=(start, end), rule="last", rank="plain")
 
 
 def _lone_lines(text: str, reader: Reader[T]) -> Iterator[Mark[T]]:
