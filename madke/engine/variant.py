@@ -23,10 +23,9 @@ from pydantic import BaseModel, Field
 
 from madke._util.assets import asset
 from madke._util.yaml_file import read_mapping, read_yaml, validated
-from madke.core.chat import Message, joined
+from madke.core.chat import Message, Spoken, joined
 from madke.core.errors import UserError, nearest, unknown
 from madke.core.question import Question
-from madke.core.chat import Spoken
 from madke.engine.parse import Marker, marked
 from madke.engine.protocol import Protocol, ProtocolFunction, function_of, name_of, present_name, settings_of
 from madke.engine.reading import Group, quoted
