@@ -117,6 +117,10 @@ WORDS_OF_THE_QUESTION = [
     ("JFK", "John F. Kennedy", "What is JFK's full name?", False),
     ("Everest", "Mount Everest", "What is the highest mountain?", True),
     ("Napoleon", "Napoleon Bonaparte", "What was Napoleon's full name?", False),
+    ("A bearing steel is an alloy.", "chrome steel", "Which alloy is a bearing steel?", False),
+    ("It is chrome.", "chrome steel", "Which alloy is a bearing steel?", True),
+    ("It was Belgium.", "Belgium", "Was it France or Belgium?", True),
+    ("It was France.", "Belgium", "Was it France or Belgium?", False),
 ]
 
 NUMBERS = [
@@ -242,18 +246,6 @@ def test_words_of_the_question_are_no_evidence(answer: str, gold: str, asked: st
 @pytest.mark.parametrize(("answer", "gold", "right"), [*NUMBERS, *RIVALS, *LONGER])
 def test_numbers_rivals_and_longer_answers_are_judged_as_people_do(answer: str, gold: str, right: bool) -> None:
     assert accepts(answer, gold) is right
-
-
-def test_words_of_the_question_prove_nothing() -> None:
-    asked = "Which alloy is a bearing steel?"
-    assert not accepts("A bearing steel is an alloy.", "chrome steel", asked=asked)
-    assert accepts("It is chrome.", "chrome steel", asked=asked)
-
-
-def test_a_gold_that_the_question_names_must_still_be_told() -> None:
-    asked = "Was it France or Belgium?"
-    assert accepts("It was Belgium.", "Belgium", asked=asked)
-    assert not accepts("It was France.", "Belgium", asked=asked)
 
 
 @pytest.mark.parametrize(("task", "package"), [("math", "math_verify"), ("translation", "sacrebleu")])

@@ -87,6 +87,17 @@ def test_an_answer_is_read_without_the_marks_around_it(raw: str, answer: str | N
         ("50 percent", "50\\%"),
         ("50%", "50"),
         ("$1,250.00", "1250"),
+        ("5 cm^2", "5 square centimeters"),
+        ("5\\text{ in}^2", "5 sq. inches"),
+        ("5 km/h", "5 kilometers per hour"),
+        ("5 mph", "5 miles per hour"),
+        ("5 m/s^2", "5 m s^{-2}"),
+        ("5 feet", "5 ft"),
+        ("20 \u00b0C", "20 degrees Celsius"),
+        ("\u20ac5", "5 euros"),
+        ("\u00a35", "5"),
+        ("5 GB", "5 gigabytes"),
+        ("5 yrs", "5 years"),
     ],
 )
 def test_equal_expressions_are_the_same_in_either_order(one: str, other: str) -> None:
@@ -103,23 +114,6 @@ def test_equal_expressions_are_the_same_in_either_order(one: str, other: str) ->
 def test_a_unit_that_only_one_names_makes_no_difference(written: str) -> None:
     assert same(written, "5")
     assert not same(written, "25")
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("5 cm^2", "5 square centimeters"),
-        ("5\\text{ in}^2", "5 sq. inches"),
-        ("5 km/h", "5 kilometers per hour"),
-        ("5 mph", "5 miles per hour"),
-        ("5 m/s^2", "5 m s^{-2}"),
-        ("5 feet", "5 ft"),
-        ("90^\\circ", "90 degrees"),
-        ("20 \u00b0C", "20 degrees Celsius"),
-    ],
-)
-def test_two_spellings_of_a_unit_agree(one: str, other: str) -> None:
-    assert same(one, other)
 
 
 @pytest.mark.parametrize(
@@ -152,6 +146,9 @@ def test_two_spellings_of_a_unit_agree(one: str, other: str) -> None:
         ("\\text{east}", "\\text{seat}"),
         ("even", "odd"),
         ("5 cm", "5 m"),
+        ("\u20ac5", "$5"),
+        ("5 kg", "5 g"),
+        ("60 mph", "60 km/h"),
         ("12 apples", "12 pears"),
         ("52_8", "52_9"),
         ("5 million", "5"),
