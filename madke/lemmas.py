@@ -19,7 +19,7 @@ from madke.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
 from madke.core.chat import ChatRequest, Completion, Purpose, Usage
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
-from madke.engine.debate import hold_debate as engine_debate
+from madke.engine.protocol import hold_debate as engine_debate
 from madke.engine.scene import Scene
 from madke.engine.settings import NON_DEBATERS, Debater, Reads
 from madke.engine.steps import overlaps

@@ -19,7 +19,7 @@ from madke._util.files import read_jsonl
 from madke.core.chat import ChatRequest, Prefix
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
-from madke.engine.debate import hold_debate
+from madke.engine.protocol import hold_debate
 from madke.engine.scene import Scene
 from madke.engine.variant import load_variant
 from madke.models.limiter import Limits

@@ -17,7 +17,7 @@ from pathlib import Path
 from eval.benchmarks.measure import Setting, anonymous_memory, duration, generated_corpus, report, size
 from madke.core.chat import ChatRequest, Completion
 from madke.data import read_dataset
-from madke.engine.debate import hold_debate
+from madke.engine.protocol import hold_debate
 from madke.engine.scene import Scene
 from madke.engine.variant import load_variant
 from madke.models.chat_models import close, open_model

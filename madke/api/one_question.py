@@ -13,7 +13,7 @@ from madke.core.events import DebateFinished, Event, Listener, PoolReady, silent
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.debate import hold_debate
+from madke.engine.protocol import hold_debate
 from madke.models.limiter import Limits
 from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer

@@ -18,7 +18,7 @@ from madke.core.question import Question
 from madke.data import read_dataset
 from madke.data.dataset import chosen, sample_of
 from madke.data.questions import questions_of_records
-from madke.engine.debate import check_needs, check_task
+from madke.engine.protocol import check_needs, check_task
 from madke.engine.variant import Variant, load_variant
 from madke.engine.wording import refuse_unused, shared_wording
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, sources_of, with_models, with_sources

@@ -18,8 +18,7 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.data import FirstRounds
 from madke.data.first_round import planned_first_rounds
-from madke.engine.debate import run_protocol
-from madke.engine.protocol import Protocol
+from madke.engine.protocol import Protocol, run_protocol
 from madke.engine.settings import MAX_DEBATERS, Knowledge
 from madke.engine.simulate import equal_scores, nothing_found, placeholders
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost

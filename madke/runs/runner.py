@@ -17,7 +17,7 @@ from madke.core.errors import UserError, count_of
 from madke.core.events import Event, Listener, PoolProgress, PoolReady, PoolsReady, never_raising, silent
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
-from madke.engine.debate import hold_debate
+from madke.engine.protocol import hold_debate
 from madke.engine.settings import Knowledge
 from madke.models.batches import MOST_AT_ONCE, in_batches
 from madke.models.limiter import Limits, allow_connections

@@ -24,9 +24,8 @@ from madke.data.dataset import is_sample_data, sample_of
 from madke.data.first_round import Draw
 from madke.data.formats import READERS, DatasetReader
 from madke.data.questions import questions_of_records
-from madke.engine.debate import check_needs, check_task
 from madke.engine.deferral import CALIBRATION_FORMAT, SIGNALS, Calibration, Deferring, fewest
-from madke.engine.protocol import Protocol, ProtocolFunction
+from madke.engine.protocol import Protocol, ProtocolFunction, check_needs, check_task
 from madke.engine.scene import Scene
 from madke.engine.settings import role_key
 from madke.engine.variant import Variant, load_variant, own_variant

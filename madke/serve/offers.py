@@ -10,7 +10,7 @@ from madke.core.chat import ChatModel, Message
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
-from madke.engine.debate import check_needs
+from madke.engine.protocol import check_needs
 from madke.engine.settings import Knowledge, role_key
 from madke.engine.variant import Variant, load_variant, variant_folders
 from madke.engine.wording import refuse_unused, shared_wording

@@ -20,7 +20,7 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.data.questions import id_of
-from madke.engine.debate import hold_debate
+from madke.engine.protocol import hold_debate
 from madke.models.limiter import Limits
 from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer, service_request

@@ -12,7 +12,7 @@ from madke.core.knowledge import EMPTY_POOL
 from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
 from madke.data.first_round import FirstRounds
-from madke.engine.debate import hold_debate
+from madke.engine.protocol import hold_debate
 from madke.engine.scene import Scene
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import Planner, planned

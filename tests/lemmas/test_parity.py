@@ -77,34 +77,6 @@ def test_any_script_gives_equal_outcomes(
     both(replies, labels, judged=judged, rounds=rounds, personas=personas, n_agents_if_single=single)
 
 
-@given(st.data())
-def test_the_first_exception_comes_out_and_nobody_is_asked_after_it(data: Any) -> None:
-    agents, rounds = data.draw(st.integers(1, 4)), data.draw(st.integers(0, 2))
-    calls = agents * (rounds + 1) + 1
-    at = data.draw(st.integers(1, calls))
-    replies = [*["x"] * (at - 1), data.draw(st.sampled_from([KeyError("gone"), ValueError("a"), 5, ["x"]]))]
-    outcome = both(replies, "ABCD"[:agents], judged=True, rounds=rounds)
-    assert len(outcome.asked) == at
-    assert issubclass(outcome.result[0], Exception)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"labels": ()}, "at least one agent"),
-        ({"labels": None, "n_agents_if_single": 0}, "at least one agent"),
-        ({"personas": ["only one"]}, "personas"),
-        ({"personas": []}, "personas"),
-    ],
-)
-def test_bad_arguments_are_the_same_errors_before_any_call(arguments: dict[str, Any], said: str) -> None:
-    outcome = both(**arguments)
-    kind, message = outcome.result
-    assert kind is ValueError
-    assert said in message
-    assert outcome.asked == []
-
-
 @pytest.mark.parametrize("labels", [("A", "B", "C"), ("A", "A", "B"), ("A",), ("judge", "summarizer", "")])
 @pytest.mark.parametrize("judged", [False, True])
 def test_everybody_sees_the_same_drafts(labels: tuple[str, ...], judged: bool) -> None:

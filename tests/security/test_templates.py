@@ -11,7 +11,7 @@ from madke._util.assets import asset
 from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
-from madke.engine.debate import hold_debate
+from madke.engine.protocol import hold_debate
 from madke.engine.scene import Scene
 from madke.engine.variant import load_variant
 from madke.models.scripted import ScriptedChat

@@ -13,7 +13,7 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
-from madke.engine.debate import hold_debate
+from madke.engine.protocol import hold_debate
 from madke.engine.scene import Scene
 from madke.engine.variant import Variant, load_variant
 from madke.models.scripted import ScriptedChat

@@ -14,8 +14,7 @@ from madke.core.chat import ChatRequest, Completion, Message, Spoken, joined
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Stance, Transcript, Turn
-from madke.engine.debate import hold_debate
-from madke.engine.protocol import Protocol, as_protocol
+from madke.engine.protocol import Protocol, as_protocol, hold_debate
 from madke.engine.scene import STAGE_VALUES, Scene
 from madke.models.scripted import ScriptedChat
 from madke.tasks import TASKS, BaseTask

@@ -13,7 +13,7 @@ from madke.core.chat import ChatModel
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import to_json
-from madke.engine.debate import hold_debate
+from madke.engine.protocol import hold_debate
 from madke.engine.scene import Scene
 from madke.engine.variant import load_variant
 from madke.models.chat_models import close
