@@ -187,10 +187,9 @@ def reading_order(
         scores = same_answers(turns, same)
         for before, entry in pairwise(rounds):
             speakers = {turn.agent for turn in before.turns if turn.stance.status != "failed"}
-            for agent in [agent for agent in reversed(entry.order) if agent in speakers][
-                :1
-            ]:  # the one that was read last
-                scores[agent] = scores.get(agent, 0.0) * order.decay
+            read_last = next((agent for agent in reversed(entry.order) if agent in speakers), None)
+            if read_last is not None:
+                scores[read_last] = scores.get(read_last, 0.0) * order.decay
         return _ascending(turns, scores, same), scores
     return tuple(turn.agent for turn in turns), {}
 

@@ -72,16 +72,6 @@ _NOTHING_TRUNCATED = Truncation()
 _AS_LETTERS = str.maketrans("0123456789", "ghijklmnop")  # a number could be read as a value
 
 
-class _Prompt(NamedTuple):
-    """A prompt and how many tokens the server counted."""
-
-    model: str
-    place: tuple[int, str, str]
-    """Round, stage and agent."""
-    messages: tuple[Message, ...]
-    tokens: int
-
-
 @dataclass(slots=True)
 class Scene:
     """One debate: its inputs, what all its calls share, and what they have used so far. Each debate needs a new one."""
@@ -130,7 +120,8 @@ class Scene:
     shared: dict[str, Any] = field(init=False)
     """The values that all templates can show."""
     _lines: dict[int, ShownPassage] = field(default_factory=dict, init=False)
-    _prompts: list[_Prompt] = field(default_factory=list, init=False)
+    _prompts: list[tuple[tuple[int, str, str], str, tuple[Message, ...], int]] = field(default_factory=list, init=False)
+    """Of each call: its round, stage and agent; the model; the prompt; the tokens that the server counted."""
 
     def __post_init__(self) -> None:
         self.began = self.clock()
@@ -226,8 +217,8 @@ class Scene:
         if debater is not None and stage != "reflect":
             of_turn = replace(completion, paid=False, seconds=0.0)
             self.turn_usage[agent] = usage_with_call(self.turn_usage.get(agent, StageUsage()), of_turn, 0)
-        place, read = (round_n, stage, agent), completion.usage.prompt_tokens
-        self._prompts.append(_Prompt(self.cast[agent].name, place, request.messages, read))
+        place, model, read = (round_n, stage, agent), self.cast[agent].name, completion.usage.prompt_tokens
+        self._prompts.append((place, model, request.messages, read))
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
         text = writable(parse.without_reasoning(completion.text))
         request = request.in_form(bound=bool(completion.bound))
@@ -293,13 +284,12 @@ class Scene:
     def usage_by_stage(self) -> dict[str, StageUsage]:
         """The usage, with the distinct tokens. In a fixed order: that of the calls depends on the servers."""
         usage, seen = dict(self.usage), dict[str, dict[tuple[Message, ...], None]]()
-        for asked in sorted(self._prompts, key=lambda each: each.place):
-            earlier = seen.setdefault(asked.model, {})
-            length = sum(len(message.content) for message in asked.messages)
-            shared = max((shared_length(asked.messages, each) for each in earlier), default=0)
-            distinct = round(asked.tokens * (1 - shared / length)) if length else 0
-            usage[asked.place[1]] += StageUsage(distinct_tokens=distinct)
-            earlier[asked.messages] = None
+        for (_, stage, _), model, messages, tokens in sorted(self._prompts, key=lambda each: each[0]):
+            earlier = seen.setdefault(model, {})
+            length = sum(len(message.content) for message in messages)
+            shared = max((shared_length(messages, each) for each in earlier), default=0)
+            usage[stage] += StageUsage(distinct_tokens=round(tokens * (1 - shared / length)) if length else 0)
+            earlier[messages] = None
         return usage
 
     def add_passages(self, passages: Sequence[Passage], agent: str, round_n: int, query: str) -> tuple[int, ...]:

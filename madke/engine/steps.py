@@ -232,12 +232,6 @@ class Debate:
         if order.rotate_personas and not any(debater.persona for debater in self.scene.protocol.cast):
             raise UserError("order.rotate_personas needs debaters with personas")
 
-    def _speakers(self, n: int) -> tuple[Debater, ...]:
-        if not self._sizes:
-            return self.scene.debaters
-        start = sum(self._sizes[: n - 1])
-        return self.scene.debaters[start : start + self._sizes[n - 1]]
-
     async def _play(self, n: int, reads: Reads, by: Order, in_turn: bool) -> Round:
         scene, rounds = self.scene, self.past
         names = [debater.name for debater in scene.debaters]
@@ -252,13 +246,13 @@ class Debate:
                 shown = tuple(dict.fromkeys((*own_order, *order)))
             return view(reads, debater.name, names, rounds, turns, shown, scene.same)
 
-        debaters = self._speakers(n)
+        start = sum(self._sizes[: n - 1])
+        at_once = [scene.debaters[start : start + self._sizes[n - 1]] if self._sizes else scene.debaters]
         if in_turn:
             # Debaters who have not spoken yet (after a given first round of others) come last.
             order = tuple(dict.fromkeys((*order, *names)))
-            for debater in sorted(debaters, key=lambda debater: order.index(debater.name)):
-                turns += await self._simultaneous(n, [(debater, view_of(debater))])
-        else:
+            at_once = [(debater,) for debater in sorted(at_once[0], key=lambda debater: order.index(debater.name))]
+        for debaters in at_once:
             turns += await self._simultaneous(n, [(debater, view_of(debater)) for debater in debaters])
         return Round(n=n, order=order, scores=scores, turns=tuple(turns))
 
@@ -635,7 +629,7 @@ class Debate:
 
     def only(self) -> Final:
         """The only debater's own answer."""
-        if (count := len(self._speakers(self._number))) != 1:
+        if (count := self._sizes[self._number - 1] if self._sizes else len(self.scene.debaters)) != 1:
             raise UserError(f"the answer is that of the only debater, but {count} speak in the last round")
         self.end()
         stance = self.past[-1].turns[0].stance
