@@ -87,15 +87,6 @@ def _wording_of(task: BaseTask | str) -> TaskPrompt:
     return validated(task.wording, TaskPrompt, file=f"the wording of task {task.name!r}")
 
 
-class _Use(NamedTuple):
-    """A template of a stage, and what decides whether it can be rendered there."""
-
-    stage: str
-    prompt: str | None
-    prepared: frozenset[str]
-    marker: Marker
-
-
 @dataclass(frozen=True, kw_only=True)
 class Variant:
     """A debate variant: a protocol with the templates of its stages. Load one with :func:`load_variant`.
@@ -119,8 +110,6 @@ class Variant:
     """Where ``words`` are from."""
     is_fixed: bool = False
     """Whether its file says ``structured: off``, which settings cannot change."""
-    _tested: frozenset[_Use] = field(default=frozenset(), repr=False)
-    """Uses of templates that need no check: those of a shipped variant without settings, which the tests check."""
 
     @cached_property
     def environment(self) -> _Sandbox:
@@ -208,7 +197,7 @@ class Variant:
         replaced = {each for each in self.files if each.endswith(".j2") and Path(each).name.partition(".")[0] in stages}
         files = {each: sha256 for each, sha256 in self.files.items() if each not in replaced}
         files[f"{file.name}/{self.name}"] = words.sha256
-        worded = replace(self, words=words, words_file=file, files=files, _tested=frozenset())
+        worded = replace(self, words=words, words_file=file, files=files)
         return worded.with_settings(words.settings, where=f"{file}: settings:")
 
     def with_settings(self, settings: Mapping[str, Any], *, where: str = "--set") -> Variant:
@@ -222,7 +211,7 @@ class Variant:
             known = settings_of(function_of(function)).model_fields
             content = {name: value for name, value in content.items() if name in known} | {"function": function}
         for path, value in settings.items():
-            check_names([path], content["function"], where=f"{where} ")
+            check_name(path, content["function"], where=f"{where} ")
             name, _, field = path.partition(".")
             has_sources = "sources" in settings or content["sources"]
             if name in Knowledge.model_fields and name != "sources" and not has_sources:
@@ -253,25 +242,22 @@ class Variant:
         return self.with_settings({**own, **settings})
 
 
-def check_names(paths: Iterable[str], function: str, *, where: str = "") -> None:
+def check_name(path: str, function: str, *, where: str = "") -> None:
     """UserError for a parameter that the function does not have; it lists those that exist."""
     record = settings_of(function_of(function))
-    for path in paths:
-        name, _, field = path.partition(".")
-        kind = record.model_fields[name].annotation if name in record.model_fields else None
-        fields = getattr(kind, "model_fields", {})
-        if kind is not None and (not field or field in fields or kind is Any):
-            continue
-        if (present := present_name(path)) is not None:
-            raise UserError(f"{where}{path}: since 0.5.0 it is {present}")
-        if kind is not None:
-            raise UserError(f"{where}{path}: {name} has {', '.join(fields) or 'no fields'}")
-        hint = f"did you mean {close!r}? " if (close := nearest(name, record.model_fields)) else ""
-        own, shared = ", ".join(record.own_parameters), ", ".join(sorted({*Settings.model_fields} - {"source"}))
-        raise UserError(
-            f"{where}unknown parameter {path!r}; {hint}the function {function} has: {own or 'none'}; every protocol "
-            f"has: {shared}"
-        )
+    name, _, field = path.partition(".")
+    kind = record.model_fields[name].annotation if name in record.model_fields else None
+    fields = getattr(kind, "model_fields", {})
+    if kind is not None and (not field or field in fields or kind is Any):
+        return
+    if (present := present_name(path)) is not None:
+        raise UserError(f"{where}{path}: since 0.5.0 it is {present}")
+    if kind is not None:
+        raise UserError(f"{where}{path}: {name} has {', '.join(fields) or 'no fields'}")
+    hint = f"did you mean {close!r}? " if (close := nearest(name, record.model_fields)) else ""
+    own, shared = ", ".join(record.own_parameters), ", ".join(sorted({*Settings.model_fields} - {"source"}))
+    has = f"the function {function} has: {own or 'none'}; every protocol has: {shared}"
+    raise UserError(f"{where}unknown parameter {path!r}; {hint}{has}")
 
 
 def _tidy(pieces: Iterable[str]) -> str:
@@ -351,8 +337,8 @@ class _Sandbox(ImmutableSandboxedEnvironment):
             "quoted": quoted,
             "on_one_line": lambda text: " ".join(str(text).split()),
         }
-        self.checked: set[tuple[str, str, frozenset[str]]] = set()
-        """(Template, stage, prepare stages) of templates that passed the checks."""
+        self.checked: set[tuple[str, str | None, frozenset[str]]] = set()
+        """Stage, prompt and prepare stages of the templates that passed the checks."""
         self._own: dict[str, _Names] = {}
         self._all: dict[str, _Names] = {}
         self._safe: dict[tuple[type, str], bool] = {}
@@ -475,7 +461,7 @@ def _checked(
         if _is_prompt(path)
     }
     try:
-        uses = frozenset(_uses(own))  # this simulates the protocol, which raises what its function refuses
+        _ = own.trace  # the function refuses what makes no sense
     except UserError as error:
         raise UserError(str(error), file=folder / "protocol.yaml") from None
     variant = Variant(
@@ -485,9 +471,8 @@ def _checked(
         protocol=own,
         files={**files, **(code or {})},
         is_fixed=own.structured == "off",
-        _tested=uses if tested else frozenset(),
     )
-    check_templates(variant)
+    check_templates(variant, tested=tested)
     return variant
 
 
@@ -518,7 +503,7 @@ def _read_folder(folder: Path, own_function: str | None = None) -> tuple[Protoco
     try:
         record = settings_of(function_of(name))
         for key in map(str, content):
-            check_names([key], name)
+            check_name(key, name)
     except UserError as error:
         lines = enumerate(text.splitlines(), start=1)
         line = next((number for number, each in lines if each.startswith(f"{key}:")), None)
@@ -544,13 +529,19 @@ def setting(text: str) -> tuple[str, Any]:
 # Checks, so that mistakes show when a variant is loaded and not during a run.
 
 
-def check_templates(variant: Variant) -> None:
-    """Check that each stage's template exists, uses only known variables and can be rendered; UserError if not."""
-    protocol, uses = variant.protocol, _uses(variant.protocol)
-    for own in filter(None, (use.prompt for use in uses)):
+def check_templates(variant: Variant, *, tested: bool = False) -> None:
+    """Check that each stage's template exists, uses only known variables and can be rendered; UserError if not.
+
+    Those of a shipped variant without settings are ``tested``: rendering them all takes a while.
+    """
+    protocol = variant.protocol
+    prompts = sorted({debater.prompt for debater in protocol.cast}, key=str)
+    prepared = frozenset(stage for debater in protocol.cast for stage in debater.prepare)
+    for own in filter(None, prompts):
         if not any(variant.path(f"{stage}.{own}.j2").is_file() for stage in protocol.stages):
             raise UserError(f"has no template <stage>.{own}.j2, but a debater has prompt = {own}", file=variant.folder)
-    templates = dict.fromkeys(variant.template(use.stage, use.prompt) for use in uses)
+    uses = [(stage, prompt) for stage in protocol.stages for prompt in prompts]
+    templates = dict.fromkeys(variant.template(*use) for use in uses)
     if missing := [name for name in templates if not os.path.lexists(variant.path(name))]:
         shipped = variant_folders().items()
         lenders = [name for name, folder in shipped if all((folder / each).is_file() for each in missing)]
@@ -562,9 +553,11 @@ def check_templates(variant: Variant) -> None:
             f"{borrow if lender else ''}",
             file=variant.path(missing[0]),
         )
+    checked = variant.environment.checked  # by all variants that share the environment
     for use in uses:
-        if use not in variant._tested:
-            _check_template(variant, use)
+        if not tested and (*use, prepared) not in checked:
+            _check_template(variant, *use, prepared)
+        checked.add((*use, prepared))
     readers = [stage for stage in protocol.stages if "cite" in STAGE_VALUES.get(stage, ())]
     if protocol.cite and not any("cite" in variant.shows(stage) for stage in readers):
         raise UserError("cite = true: no template of this variant asks for a quote", file=variant.folder)
@@ -575,33 +568,21 @@ def check_templates(variant: Variant) -> None:
         raise UserError("the votes are weighed, but no template asks for a confidence", file=variant.folder)
 
 
-def _uses(protocol: Protocol) -> list[_Use]:
-    """The templates of a protocol, each with its stage."""
-    prompts = sorted({debater.prompt for debater in protocol.cast}, key=str)
-    prepared = frozenset(stage for debater in protocol.cast for stage in debater.prepare)
-    return [_Use(stage, prompt, prepared, protocol.marker) for stage in protocol.stages for prompt in prompts]
-
-
-def _check_template(variant: Variant, use: _Use) -> None:
-    environment, shown = variant.environment, variant.protocol.trace.shown
-    name = variant.template(use.stage, use.prompt)
-    path, key = variant.path(name), (name, use.stage, use.prepared)
-    if key in environment.checked:  # for all variants that share the environment
-        return
-    values = PREPARE_VALUES if use.stage in use.prepared else REMARK_VALUES
-    known = STAGE_VALUES.get(use.stage, values) | shown.keys()
+def _check_template(variant: Variant, stage: str, prompt: str | None, prepared: frozenset[str]) -> None:
+    shown, name = variant.protocol.trace.shown, variant.template(stage, prompt)
+    path = variant.path(name)
+    known = STAGE_VALUES.get(stage, PREPARE_VALUES if stage in prepared else REMARK_VALUES) | shown.keys()
     try:
-        names = environment.names(name)
+        names = variant.environment.names(name)
     except Exception as error:  # noqa: BLE001 - Jinja compiles to Python, which can fail in many ways.
         raise _template_fault(error, name, path) from None
     if strange := sorted(names.used - names.optional - known):
         may = ", ".join(sorted(known))
-        raise UserError(f"unknown placeholder {strange[0]!r}; a {use.stage} template may use: {may}", file=path)
+        raise UserError(f"unknown placeholder {strange[0]!r}; a {stage} template may use: {may}", file=path)
     for example in _EXAMPLES:
         values_of = {each: value for each, value in {**example, **shown}.items() if each in known}
-        values_of["prepared"] = dict.fromkeys(use.prepared, example["own"])
-        variant.render(use.stage, example["question"].task, values_of, prompt=use.prompt)
-    environment.checked.add(key)
+        values_of["prepared"] = dict.fromkeys(prepared, example["own"])
+        variant.render(stage, example["question"].task, values_of, prompt=prompt)
 
 
 _SPOKEN = Spoken(agent="name", text="text", answer="A", confidence=0.5)
