@@ -109,10 +109,8 @@ class _SilentScene(Scene):
             raise UserError(f"a debate of more than {_MOST_CALLS:,} calls; lower rounds or debaters")
         self.calls.append(SimulatedCall(stage, agent, round_n))
         # Any budget of tokens is used up where all agree.
-        self.usage[stage] = self.usage.get(stage, StageUsage()) + StageUsage(prompt_tokens=self.tokens)
+        self.usage[stage] = StageUsage(prompt_tokens=10**12 if self.agree else 0)
         return StageReply(Called(text="-"), NO_CONTEXT, simulated=self._simulated(stage, agent, round_n, values))
-
-    tokens: int = field(default=0, kw_only=True)
 
 
 Function = Callable[..., Awaitable[Final]]
@@ -132,7 +130,20 @@ def simulated(function: Function, settings: Settings, values: Mapping[str, Any])
 def _simulated(function: Function, settings: Settings, values: Mapping[str, Any]) -> Trace:
     debates, worlds = [], []
     for agree in (True, False):
-        scene = _scene(settings, agree)
+        given = {debater.name: "given" if agree else f"given to {debater.name}" for debater in settings.cast}
+        turns = [Turn(agent=name, stance=Stance(text="-", answer=answer)) for name, answer in given.items()]
+        scene = _SilentScene(
+            question=Question(id="simulated", question="?", task="simulated"),
+            protocol=settings,
+            cast={},
+            pool=placeholders(settings),
+            task=_SYMBOLS,
+            prompts=None,  # nothing is rendered
+            first_round=turns if settings.first_round_given else (),
+            retrieve=nothing_found,
+            score_answers=equal_scores,
+            agree=agree,
+        )
         debate = Debate(scene)
         try:
             final = finished(debate.run(function, values))
@@ -143,53 +154,26 @@ def _simulated(function: Function, settings: Settings, values: Mapping[str, Any]
             raise UserError(f"the protocol function {name} fails in a simulated debate: {error!r}") from error
         debates.append(debate)
         reads = {(entry.n, turn.agent): turn.reads for entry in debate.past for turn in entry.turns}
-        calls = [
+        calls = tuple(
             call._replace(reads=reads[call.round, call.agent]) if call.stage == "reply" else call
             for call in scene.calls
-        ]
-        worlds.append(
-            World(calls=tuple(calls), rounds=len(debate.past), by=final.by, stop_reason=debate.stop_reason or "")
         )
-    agree_world, differ_world = worlds
+        worlds.append(World(calls=calls, rounds=len(debate.past), by=final.by, stop_reason=debate.stop_reason or ""))
     steps = {step: how for debate in debates for step, how in debate.used.items()}
-    if settings.first_round_given and differ_world.rounds < 2:
+    if settings.first_round_given and worlds[1].rounds < 2:
         raise UserError("first_round_given needs rounds >= 2: the given stances are round 1")
     if settings.early_stop is not None and "rounds" not in steps:
         raise UserError(f"early_stop = {settings.early_stop} has no effect: the protocol has no rounds")
     return Trace(
-        agree=agree_world,
-        differ=differ_world,
+        agree=worlds[0],
+        differ=worlds[1],
         samples=debates[1].samples,
         compares=next((debate.compared for debate in reversed(debates) if debate.compared), None),
         weighs="weigh" in steps,
         decides="decides" in steps,
         needs_golds=steps.get("golds"),
         needs_answer_scorer="score" in steps,
-        shown={
-            name: value
-            for name, value in debates[1].scene.shared.items()
-            if name not in ("question", "rounds", "debaters")
-        },
-    )
-
-
-def _scene(settings: Settings, agree: bool) -> _SilentScene:
-    given = tuple(
-        Turn(agent=debater.name, stance=Stance(text="-", answer="given" if agree else f"given to {debater.name}"))
-        for debater in settings.cast
-    )
-    return _SilentScene(
-        question=Question(id="simulated", question="?", task="simulated"),
-        protocol=settings,
-        cast={},
-        pool=placeholders(settings),
-        task=_SYMBOLS,
-        prompts=None,  # nothing is rendered
-        first_round=given if settings.first_round_given else (),
-        retrieve=nothing_found,
-        score_answers=equal_scores,
-        agree=agree,
-        tokens=10**12 if agree else 0,
+        shown={name: scene.shared[name] for name in scene.shared.keys() - {"question", "rounds", "debaters"}},
     )
 
 
