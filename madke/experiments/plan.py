@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from madke.core.chat import ChatRequest, Completion, Usage
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.data import FirstRounds
 from madke.data.first_round import planned_first_rounds
