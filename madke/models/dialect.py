@@ -96,7 +96,7 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
             change = {"json_schema": False} if "response_format" in sent and _SCHEMA_REFUSED.search(text) else {}
         elif "stream" not in sent and _ONLY_STREAM.search(text):
             change = {"stream": True}
-        elif name := _refused_field(text, sent):
+        elif name := next((m[1] for each in _REFUSED for m in each.finditer(text) if m[1] in sent), None):
             instead = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "none"}
             change = {"max_tokens": instead[name]} if name in instead else {name: False}
         elif bound and _TOO_MANY.search(text):
@@ -220,11 +220,6 @@ _TOO_MANY = re.compile(
 _NUMBER = re.compile(r"(?<![\w.-])(\d[\d,]*)(?![\w-])(?:(?= \(exclusive)( ))?")
 _MIN_LIMIT = 16
 """A smaller number in a refusal is not a token limit."""
-
-
-def _refused_field(text: str, sent: Mapping[str, Any]) -> str | None:
-    found = (match[1] for pattern in _REFUSED for match in pattern.finditer(text))
-    return next((name for name in found if name in sent), None)
 
 
 def _largest_below(text: str, bound: int) -> int | None:

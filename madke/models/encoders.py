@@ -451,7 +451,7 @@ class _DprEncoder(_PickledByName):
 _SHORTEN = "to truncate texts, set extra_body in models.yaml: truncate_prompt_tokens: -1 (vLLM), truncate: true (TEI)"
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class _EndpointEncoder:
     """An encoder behind an endpoint. Its first call finds the dimension; UserError if a call fails for good."""
 

@@ -60,7 +60,12 @@ class GGUFChat(OpenAIChat):
             chosen = number_in_environment("MADKE_GGUF_CONTEXT", CONTEXT, least=_SMALLEST_CONTEXT)
             slots = number_in_environment("MADKE_GGUF_SLOTS", 1)
             threads = number_in_environment("MADKE_GGUF_THREADS", 0)
-            self._server = _shared_server(file, (min(chosen, trained or CONTEXT), slots, threads))
+            key = (os.getpid(), file, min(chosen, trained or CONTEXT), slots, threads)
+            if key in _SERVERS and _SERVERS[key].why_ended():
+                _SERVERS.pop(key).stop()
+            if key not in _SERVERS:
+                _SERVERS[key] = LlamaServer(*key[1:])
+            self._server = _SERVERS[key]
             where = replace(where, address=f"{self._server.address}/v1", key=self._server.key)
         super().__init__(model, name=name, endpoint=where, **options)
 
@@ -166,18 +171,8 @@ class LlamaServer:
         return f"its server ended with status {status}" + ("; is there enough memory?" if status == -9 else "")
 
 
-_SERVERS: dict[tuple[object, ...], LlamaServer] = {}
+_SERVERS: dict[tuple[int, Path, int, int, int], LlamaServer] = {}
 """By the process that started it, its file and its settings."""
-
-
-def _shared_server(file: Path, settings: tuple[int, int, int]) -> LlamaServer:
-    """The server of a file, started if it does not run."""
-    key = (os.getpid(), file, *settings)
-    if key in _SERVERS and _SERVERS[key].why_ended():
-        _SERVERS.pop(key).stop()
-    if key not in _SERVERS:
-        _SERVERS[key] = LlamaServer(file, *settings)
-    return _SERVERS[key]
 
 
 @atexit.register

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from madke.core.errors import CallError, UserError
-from madke.models.chat_models import close, open_model
+from madke.models.chat_models import open_model
 from madke.models.endpoint import read_models, refuse_unreachable
 from madke.models.limiter import Limits
 from madke.models.openai_client import OpenAIChat
 from madke.models.scripted import ScriptedChat
 from madke.runs.spec import open_models
-from tests.support.chat_requests import chat_request
+from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, openai_server
 
 KEY, OTHER = "sk-first-31415926", "sk-second-27182818"
@@ -33,14 +33,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def ask(*models: Any) -> Any:
-    async def all_of_them() -> Any:
-        try:
-            return [await model.complete(chat_request()) for model in models]
-        finally:
-            for model in models:
-                await close(model)
-
-    return asyncio.run(all_of_them())
+    return [said_by(model, chat_request())[0] for model in models]
 
 
 def named(tmp_path: Path, text: Any) -> Any:

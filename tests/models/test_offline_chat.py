@@ -2,18 +2,14 @@
 
 import asyncio
 import hashlib
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
 from madke.core.chat import ChatRequest, Message, Purpose, ShownPassage, Spoken, Stage
-from madke.core.errors import CallError, UserError
+from madke.core.errors import CallError
 from madke.core.question import Question
 from madke.engine import parse
 from madke.engine.parse import (
@@ -46,8 +42,9 @@ class WordEncoder:
     dimension = 256
     similarity: Similarity = "cosine"
 
-    def __init__(self, revision: str = "1") -> None:
-        self.revision = revision
+    revision = "1"
+
+    def __init__(self) -> None:
         self.encoded: list[Any] = []
 
     def encode_queries(self, texts: Any) -> Any:
@@ -62,11 +59,9 @@ class WordEncoder:
         raise NotImplementedError("the offline model encodes queries only")
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> Iterator[Any]:
-    model = OfflineChat(WordEncoder(), cache=tmp_path / "vectors.sqlite")
-    yield model
-    asyncio.run(model.aclose())
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return OfflineChat(WordEncoder())
 
 
 def ask(
@@ -361,31 +356,10 @@ def test_a_call_without_values_fails_and_says_why(model: Any) -> None:
     assert not raised.value.retryable
 
 
-def test_vectors_are_computed_once_across_processes(tmp_path: Path) -> None:
-    prompt = speak("Who climbed Mount Etna?", [0, 1])
-    first, second = WordEncoder(), WordEncoder()
-    texts = []
-    for encoder in (first, second):
-        model = OfflineChat(encoder, cache=tmp_path / "vectors.sqlite")
-        texts.append(ask(model, prompt).text)
-        asyncio.run(model.aclose())
+def test_vectors_are_computed_once_for_all_models_of_a_process() -> None:
+    prompt, encoder = speak("Who climbed Mount Etna?", [0, 1]), WordEncoder()
 
-    assert len(first.encoded) == len(set(first.encoded)) > 0
-    assert second.encoded == []
-    assert texts[0] == texts[1]
+    first, second = (ask(OfflineChat(encoder), prompt).text for _ in range(2))
 
-
-@pytest.mark.parametrize("damage", ["at once", "later"])
-def test_a_cache_that_cannot_be_used_is_named_with_what_to_do(tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "vectors.sqlite"
-    model = OfflineChat(WordEncoder(), cache=path)
-    if damage == "later":
-        ask(model, speak("Who climbed Mount Etna?", [0, 1]))
-        with closing(sqlite3.connect(path)) as file, file:
-            file.execute("DROP TABLE vector")
-    else:
-        path.write_bytes(b"not a database" * 99)
-
-    with pytest.raises(UserError, match=r"vectors\.sqlite: cannot be used as the cache .*; delete it"):
-        ask(model, speak("Who climbed Vesuvius?", [0, 1]))
-    asyncio.run(model.aclose())
+    assert len(encoder.encoded) == len(set(encoder.encoded)) > 0
+    assert first == second

