@@ -15,8 +15,8 @@ from madke.models.human import HumanChat
 from madke.models.model_names import MODEL_KINDS, forms_with_endpoint, kind_of, names_code, split_address
 from madke.models.offline import OfflineChat
 from madke.models.openai_client import AzureChat, OpenAIChat
+from madke.models.openai_wire import RETRYABLE
 from madke.models.prices import estimated_usage
-from madke.models.refusals import RETRYABLE
 from madke.models.scripted import ScriptedChat
 from madke.models.transformers_chat import HFChat
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, PositiveInt
 
 from madke.core.chat import ChatRequest, Schema, SchemaField
-from madke.models.refusals import ServerError, free_tokens, normalized, stated_window, too_long
+from madke.models.openai_wire import ServerError, free_tokens, normalized, stated_window, too_long
 
 LONGEST_QUOTE = 300
 """Characters of a quote. A small model that copies never ends without a limit."""

@@ -19,15 +19,18 @@ from madke.models.endpoint import Endpoint, checked_url, key_from_environment, o
 from madke.models.limiter import SilenceLimit, time_limit
 from madke.models.openai_wire import (
     SLOT_TIMINGS,
+    ServerError,
     delta,
     expected_tokens,
+    free_tokens,
     ignores_schema,
+    no_api,
     read_broken,
     read_completion,
     read_refusal,
     readable,
+    too_long,
 )
-from madke.models.refusals import ServerError, free_tokens, no_api, too_long
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI

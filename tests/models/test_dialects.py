@@ -13,7 +13,7 @@ from madke.models.chat_models import close
 from madke.models.dialect import Dialect
 from madke.models.endpoint import ModelEntry, endpoints_of
 from madke.models.openai_client import OpenAIChat
-from madke.models.refusals import ServerError
+from madke.models.openai_wire import ServerError
 from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, error, openai_server
 

@@ -10,8 +10,8 @@ from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
 from madke.models.endpoint import endpoints_of
 from madke.models.openai_client import AzureChat, OpenAIChat
+from madke.models.openai_wire import stated_wait
 from madke.models.prices import Price, cost
-from madke.models.refusals import stated_wait
 from tests.models.test_dialects import events
 from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import Reply, chat, error, openai_server

@@ -5,10 +5,10 @@ import pytest
 
 from madke.core.chat import Completion, Outcome, Usage
 from madke.core.errors import CallError
-from madke.models.pipeline import RetryPolicy
+from madke.models.limiter import Limits
+from madke.models.pipeline import CallPipeline
 from madke.models.scripted import ScriptedChat
 from madke.runs.meter import Meter
-from tests.support import pipelines
 from tests.support.chat_requests import chat_request
 
 
@@ -23,10 +23,10 @@ def busy(retry_after: Any = None) -> Any:
     return CallError("HTTP 500: busy", retryable=True, retry_after=retry_after)
 
 
-def retried(replies: Any, *, policy: Any = None, random: Any = lambda: 0.0, meter: Any = None, seed: Any = None) -> Any:
+def retried(replies: Any, *, random: Any = lambda: 0.0, meter: Any = None, seed: Any = None) -> Any:
     """The completion, the model, and the waits."""
     waits, model = Waits(), ScriptedChat(replies)
-    patient = pipelines.retried(model, retries=policy or RetryPolicy(), sleep=waits, draw=random, meter=meter)
+    patient = CallPipeline(limits=Limits(9), sleep=waits, draw=random, meter=meter).model(model)
     return asyncio.run(patient.complete(chat_request(seed=seed))), model, waits
 
 

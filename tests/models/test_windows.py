@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from madke.models.openai_client import OpenAIChat
-from madke.models.refusals import MIN_FREE, ServerError, free_tokens
+from madke.models.openai_wire import MIN_FREE, ServerError, free_tokens
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from tests.models.test_dialects import vllm

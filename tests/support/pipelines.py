@@ -35,8 +35,3 @@ def limited(model: Any, limiter: Limiter, prefixes: Prefixes | None = None, **op
 def stored(model: Any, store: CallStore, **options: Any) -> ChatModel:
     """Behind the store alone."""
     return CallPipeline(limits=Limits(1000), store=store, **options).service(model)
-
-
-def retried(model: Any, **options: Any) -> ChatModel:
-    """With retries alone."""
-    return CallPipeline(limits=Limits(1000), **options).model(model)

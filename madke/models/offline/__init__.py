@@ -102,7 +102,8 @@ class OfflineChat:
         noise = random.Random(hashlib.blake2b(seed.encode(), digest_size=16).digest())
         passages = tuple(ShownPassage(n, tidy(title), tidy(text)) for n, title, text in request.stage.passages)
         prompt = replace(request.stage, passages=passages)
-        text = _reply(prompt, self._embed, request.temperature, noise)
+        # Stages that compare no texts load no encoder.
+        text = _reply(prompt, lambda texts: self._embed(texts), request.temperature, noise)
         text = text[: min((at for stop in request.stop if (at := text.find(stop)) >= 0), default=len(text))]
         tokens, finish = list(_TOKEN.finditer(text)), "stop"
         if len(tokens) > request.max_tokens:
