@@ -65,62 +65,23 @@ def test_a_log_line_neither_steers_nor_tells_a_key(
     assert "canary" not in line
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A run over hostile data, with a script that says hostile things, and what each command says of it."""
-    folder = tmp_path_factory.mktemp("hostile")
-    data = folder / "questions.jsonl"
-    lines: list[dict[str, Any]] = [
-        {"id": f"{n}{ALL}", "question": f"Which {ALL}?", "golden_answers": [f"{ALL}x"]} for n in range(3)
-    ]
+def test_a_run_says_nothing_that_steers(tmp_path: Path) -> None:
+    """Over hostile data, with a script that says hostile things."""
+    data = tmp_path / "questions.jsonl"
+    lines = [{"id": f"{n}{ALL}", "question": f"Which {ALL}?", "golden_answers": [f"{ALL}x"]} for n in range(3)]
     data.write_text("".join(json.dumps(line) + "\n" for line in lines))
     passages = [{"source": "wiki", "key": ALL, "title": f"T{ALL}", "text": f"t {ALL}", "url": f"https://x/{ALL}"}]
     pools = [
         {"id": q["id"], "question": q["question"], "passages": passages, "partial": {"google": ALL}} for q in lines
     ]
-    (folder / "pools.jsonl").write_text("".join(json.dumps(line) + "\n" for line in pools))
+    (tmp_path / "pools.jsonl").write_text("".join(json.dumps(line) + "\n" for line in pools))
     # The last question has no reply, so that its failure is listed.
-    rules = [
-        {"question": q["id"], "reply": f"{ALL} [0] [No] the answer is [{ALL}y]"} for q in [*lines[:2], {"id": "ask"}]
-    ]
-    (folder / "script.json").write_text(json.dumps(rules))
-    command = ("run", data, "--pools", folder / "pools.jsonl", "--model", f"scripted/{folder / 'script.json'}")
-    done = madke(*command, "--out", folder / "out", cwd=folder)
-    assert (folder / "out" / "report.html").exists(), done.stderr
-    return folder, done, lines
-
-
-COMMANDS = {
-    "score": ("score", "OUT"),
-    "score as JSON": ("score", "OUT", "--json"),
-    "report": ("report", "OUT", "--question", f"0{ALL}"),
-    "compare": ("compare", "OUT", "OUT2"),
-    "compare as JSON": ("compare", "OUT", "OUT2", "--json"),
-    "a missing file": ("run", f"no such {ALL.replace(chr(0), '')}"),
-    "an unknown option": ("run", "x", f"--{ALL}"),
-    "an unknown protocol": ("ask", "q", "--protocol", f"p{ALL}"),
-    "an unknown model": ("ask", "q", "--model", f"m{ALL}/x"),
-    "a bad source": ("ask", "q", "--sources", f"s{ALL}=nowhere{ALL}"),
-    "ask": ("ask", f"Which {ALL}?", "--sources", "none", "--model", "SCRIPT"),
-    "ask as JSON": ("ask", f"Which {ALL}?", "--sources", "none", "--model", "SCRIPT", "--json"),
-    "verbose": ("--verbose", "score", "OUT"),
-}
-
-
-def test_a_run_says_nothing_that_steers(run: Any) -> None:
-    _, done, _ = run
+    rules = [{"question": q["id"], "reply": f"{ALL} [0] [No] the answer is [{ALL}y]"} for q in lines[:2]]
+    (tmp_path / "script.json").write_text(json.dumps(rules))
+    command = ("run", data, "--pools", tmp_path / "pools.jsonl", "--model", f"scripted/{tmp_path / 'script.json'}")
+    done = madke(*command, "--out", tmp_path / "out", cwd=tmp_path)
+    assert (tmp_path / "out" / "report.html").exists(), done.stderr
     assert not steering(done.stdout + done.stderr)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_says_nothing_that_steers(run: Any, name: Any) -> None:
-    folder, _, _ = run
-    places = {"OUT": folder / "out", "OUT2": folder / "out", "SCRIPT": f"scripted/{folder / 'script.json'}"}
-    done = madke(*(places.get(word, word) for word in COMMANDS[name]), cwd=folder)
-    said = done.stdout + done.stderr
-    assert said.strip()
-    assert "Traceback" not in said, said[-2000:]
-    assert not steering(said)
 
 
 def test_a_bug_whose_message_is_hostile_does_not_steer(
@@ -185,6 +146,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "arms": {"a": {}},
     }
     (folder / "recipe.yaml").write_text(json.dumps(recipe))
+    (folder / "script.json").write_text(json.dumps([{"reply": f"{ALL} [0] [No] the answer is [{ALL}y]"}]))
     return folder
 
 
@@ -192,10 +154,13 @@ STRANGERS = {
     "report": ("report", "A", "B", "--question", f"q{ALL}"),
     "report of a question that is not there": ("report", "A", "--question", "x"),
     "report as a page": ("report", "A", "--out", "PAGE"),
+    "verbose": ("--verbose", "score", "A"),
+    "score as JSON": ("score", "A", "--json"),
     "score with details": ("score", "A", "B", "--details"),
     "score by dataset": ("score", "A", "--by-dataset"),
     "score of a broken run": ("score", "BROKEN"),
     "compare": ("compare", "A", "B"),
+    "compare as JSON": ("compare", "A", "B", "--json"),
     "annotate": ("annotate", "sample", "A", "--out", "SHEET"),
     "index info": ("index", "info", "INDEX"),
     "index search": ("index", "search", "INDEX", "q"),
@@ -207,6 +172,13 @@ STRANGERS = {
     "ablate": ("ablate", "recipe.yaml", "--data", "DATA", "--out", "EXPERIMENT", "--plan"),
     "run": ("run", "DATA", "--protocol", "standard", "--out", "OUT", "--plan"),
     "datasets": ("datasets", "show", ALL),
+    "a missing file": ("run", f"no such {ALL.replace(chr(0), '')}"),
+    "an unknown option": ("run", "x", f"--{ALL}"),
+    "an unknown protocol": ("ask", "q", "--protocol", f"p{ALL}"),
+    "an unknown model": ("ask", "q", "--model", f"m{ALL}/x"),
+    "a bad source": ("ask", "q", "--sources", f"s{ALL}=nowhere{ALL}"),
+    "ask": ("ask", f"Which {ALL}?", "--sources", "none", "--model", "scripted/script.json"),
+    "ask as JSON": ("ask", f"Which {ALL}?", "--sources", "none", "--model", "scripted/script.json", "--json"),
 }
 
 
