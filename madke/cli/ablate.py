@@ -10,6 +10,7 @@ import typer
 
 from madke._util.terminal import say, say_table, say_wrapped
 from madke.cli import flags
+from madke.cli.progress import listening, resumable, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
 from madke.runs.directory import question_files, refuse_own_files
 from madke.runs.request import RunOptions, RunRequest
@@ -107,7 +108,6 @@ def refuse_overwritten(out: Path, data: Sequence[str], spec: ExperimentSpec, opt
 def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions) -> None:
     """Run all arms into an experiment's folder, with their progress, and show the results."""
     from madke.cli.plans import show_plans
-    from madke.cli.progress import listening, resumable, show_spent
     from madke.experiments.experiment import Experiment
     from madke.runs.meter import budget_of, prices_of
 
@@ -166,8 +166,6 @@ def _show_results(done: Experiment) -> None:
 
 
 def _show_unfinished(done: Experiment, options: RunOptions) -> None:
-    from madke.cli.progress import why_stopped
-
     for name, reason in done.unfinished.items():
         why = why_stopped(done.meters[name]) if name in done.meters else reason
         say(f"madke: arm {name!r} is not finished: {why}", err=True)

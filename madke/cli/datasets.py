@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from madke._util.files import atomic_write
 from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError, count_of
+from madke.data.dataset import Card, card, cards, chosen, ids_fingerprint, read_published
+from madke.data.formats import FORMATS, READERS
+from madke.data.questions import question_to_json
+from madke.retrieval.pools import PoolRecord, write_pools
 from madke.runs.directory import question_files
-
-if TYPE_CHECKING:
-    from madke.data.dataset import Card
+from madke.tasks import get_task
 
 app = typer.Typer(help=__doc__)
 
@@ -31,8 +34,6 @@ def _list(
         if as_json:
             raise UserError(f"--json before {context.invoked_subcommand} applies to the list; put it after the verb")
         return
-    from madke.data.dataset import cards
-    from madke.data.formats import FORMATS
 
     known = [(name, FORMATS[name].task, card) for name, card in cards().items()]
     if as_json:
@@ -48,10 +49,6 @@ def show(
     name: _Name, as_json: Annotated[bool, flags.switch("--json", "Print the card as a JSON object.")] = False
 ) -> None:
     """Print the card of a dataset: origin, licence, splits, task and known errors."""
-    from madke.data.dataset import card
-    from madke.data.formats import FORMATS
-    from madke.tasks import get_task
-
     shown, task = card(name), get_task(FORMATS[name].task)
     if as_json:
         say_json({"name": name, "task": task.name, "metrics": task.metrics, **shown.model_dump(mode="json")})
@@ -89,12 +86,6 @@ def convert(
 
     In the pool file, source context has all passages of a question and source gold those with evidence.
     """
-    from madke._util.files import atomic_write
-    from madke.data.dataset import chosen, ids_fingerprint, read_published
-    from madke.data.formats import READERS
-    from madke.data.questions import question_to_json
-    from madke.retrieval.pools import PoolRecord, write_pools
-
     READERS[name]
     refuse_overwriting({"--out": out, "--pools": pools}, question_files(path))
     entries = read_published(path, name, task=task)

@@ -9,6 +9,7 @@ from madke._util.terminal import say, say_json, say_table
 from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import refuse_overwriting
+from madke.cli.progress import counter, resumable, status_line
 from madke.core.errors import UserError, count_of
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
@@ -33,7 +34,6 @@ def passages(
     import os
 
     from madke._util.workers import open_workers
-    from madke.cli.progress import resumable, status_line
     from madke.retrieval.indexes.corpus import read_folder
     from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST
     from madke.retrieval.passages import build_passages
@@ -71,7 +71,6 @@ def fetch(
     recipes: Annotated[Path | None, option("Your own list, in the form of indexes/published.yaml.", "FILE")] = None,
 ) -> None:
     """Download, check and unpack a published index. The same command resumes. Then use --sources NAME."""
-    from madke.cli.progress import counter, resumable
     from madke.retrieval.fetch import fetch as fetch_index
     from madke.retrieval.fetch import published_indexes
 
@@ -131,7 +130,6 @@ def build(
       madke index build corpus.tsv --kind dense --faiss sq8 --out my-index
     """
     options = locals()  # parameters of build_index, under the same names
-    from madke.cli.progress import counter, resumable
     from madke.retrieval.indexes.build import build_index
 
     refuse_overwriting({"--out": out}, ())

@@ -1,16 +1,16 @@
 """List the debate protocols, print one or a prompt of it, or copy one to change its prompts."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.core.errors import UserError
-
-if TYPE_CHECKING:
-    from madke.engine.variant import Variant
+from madke.engine.variant import Variant, copy_variant, copy_words, load_variant, read_protocol, variant_folders
+from madke.report.protocol_text import calls_range, protocol_text, sample_prompt
+from madke.runs.spec import variant_of
 
 app = typer.Typer(help=__doc__)
 
@@ -31,8 +31,6 @@ def _list(
         if prompts is not None or as_json:
             raise UserError(f"--prompts and --json before {verb} apply to the list; put them after the verb")
         return
-    from madke.engine.variant import load_variant, read_protocol, variant_folders
-    from madke.report.protocol_text import calls_range
 
     folders = variant_folders(prompts)
     # Templates are checked in the user's folder only: to check those that ship takes seconds.
@@ -62,8 +60,6 @@ def show(
     settings: flags.SettingsOption = None,
 ) -> None:
     """Print a protocol: its source and notes, settings, calls per question, and the template of each stage."""
-    from madke.report.protocol_text import protocol_text
-
     say_wrapped(protocol_text(_variant(name, prompts, wording, settings)))
 
 
@@ -77,8 +73,6 @@ def prompt(
     as_json: Annotated[bool, flags.switch("--json", "Print a JSON object: the call's purpose and messages.")] = False,
 ) -> None:
     """Print the first prompt of a stage in a debate about a sample question. Replies in it are placeholders."""
-    from madke.report.protocol_text import sample_prompt
-
     request = sample_prompt(_variant(name, prompts, wording, settings), stage)
     purpose = request.purpose
     if as_json:
@@ -92,8 +86,6 @@ def prompt(
 
 
 def _variant(name: str, prompts: Path | None, wording: str | None, settings: list[str] | None) -> "Variant":
-    from madke.runs.spec import variant_of
-
     return variant_of(name, prompts, wording).with_settings(flags.settings_of(settings))
 
 
@@ -107,8 +99,6 @@ def copy(
 
     A comment in each template names the values that it gets. FILE names the printed prompt of each stage.
     """
-    from madke.engine.variant import copy_variant, copy_words, load_variant
-
     if to.suffix == ".yaml":
         copy_words(name, to)
         say(f"the prompts of {name} are in {to}; use them with --wording {to}")

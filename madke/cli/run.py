@@ -10,6 +10,7 @@ import typer
 
 from madke._util.terminal import say, say_wrapped
 from madke.cli import flags
+from madke.cli.progress import exit_status, listening, show_spent, why_stopped
 from madke.core.errors import count_of
 from madke.runs.request import RunOptions, RunRequest
 
@@ -43,7 +44,6 @@ def command(
       madke run questions.jsonl --sources none -m openai/gpt-4o-mini --plan --out runs/mini
     """
     from madke.api.batch import run
-    from madke.cli.progress import exit_status, listening, show_spent
 
     request = replace(request, questions=data)
     if plan:
@@ -91,7 +91,6 @@ def _how_far(out: Path) -> str:
 def _show_results(done: Run, options: RunOptions) -> None:
     """Write the scores and the page, unless they are there and nothing is new; show them, and what failed."""
     # Imported when the debates are over, so that the first call does not wait for them.
-    from madke.cli.progress import why_stopped
     from madke.models.prices import shipped_note
     from madke.report.html import write_report
     from madke.report.scores import all_failed, cut_note, scores_on_terminal
