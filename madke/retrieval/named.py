@@ -101,7 +101,7 @@ class SampleSpec(SourceSpec):
 class PythonSpec(SourceSpec):
     """A source defined in code: ``module:object``."""
 
-    python: Annotated[str, Field(min_length=1)]
+    python: Annotated[str, Field(pattern=f"^{_CODE.pattern}$")]
 
 
 _Default = BeforeValidator(lambda options: {} if options is None else options)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
-from madke.core.registry import Registry
+from madke.core.registry import imported
 from madke.retrieval.indexes.index_folder import StoredPassage
 
 _log = logging.getLogger(__name__)
@@ -72,21 +72,18 @@ class NamedSource:
         close_sources([self._source])
 
 
-SOURCES: Registry[Any] = Registry("source", {})
-"""Sources defined in code, ``module:object``. Each is a source, or a callable without arguments that
-returns one. Built-in sources, which come before them, are in :mod:`madke.retrieval.named`."""
-
-
 def own_source(code: str, name: str) -> Source:
-    """The source that ``module:object`` names; UserError if it is not a source."""
-    value = SOURCES[code]
-    if callable(value) and not _is_source(value):
-        try:
+    """The source that ``module:object`` is, or that it returns when called without arguments; UserError if none."""
+    failed = "imported"
+    try:
+        value = imported(code)
+        if callable(value) and not _is_source(value):
+            failed = "created"
             value = value()
-        except UserError:
-            raise
-        except Exception as error:  # the user's code
-            raise UserError(f"source {code!r} cannot be created: {type(error).__name__}: {error}") from error
+    except UserError:
+        raise
+    except Exception as error:  # the user's code
+        raise UserError(f"source {code!r} cannot be {failed}: {type(error).__name__}: {error}") from error
     if not _is_source(value):
         raise UserError(f"source {code!r}: expected an object with name, description and search, found {value!r}")
     return NamedSource(value, name)

@@ -12,7 +12,6 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
-from madke.core.registry import Registry
 from madke.retrieval import source
 from madke.retrieval.named import open_source
 from madke.retrieval.pools import read_pools, retrieve, retrieve_pools
@@ -82,7 +81,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("MADKE_SOURCES", raising=False)
-    monkeypatch.setattr(source, "SOURCES", Registry("source", {}))
     source._no_fingerprint.cache_clear()
     yield tmp_path
     sys.modules.pop("my_notes", None)
