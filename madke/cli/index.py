@@ -84,7 +84,7 @@ def fetch(
     if name is None:
         raise UserError("NAME is missing; `madke index fetch --list` shows the published indexes")
     with resumable():
-        folder, already = fetch_index(name, into=out, recipes=recipes, counter=counter)
+        folder, already = fetch_index(name, into=out, recipes=recipes, progress=counter("bytes downloaded"))
     say(f"{name}: {'already here, ' if already else ''}{folder}")
 
 

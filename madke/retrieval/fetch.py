@@ -33,9 +33,6 @@ from madke.retrieval.indexes.dense import load_faiss
 from madke.retrieval.indexes.lucene import start_jvm
 from madke.retrieval.named import IndexSpec, known_sources, register, resolve
 
-Counter = Callable[[str], Progress]
-"""Maps a label such as "bytes downloaded" to a callback ``(done, total)``."""
-
 _ATTEMPTS = 6
 """Consecutive attempts without a new byte. The waits between them add up to half a minute."""
 _LONGEST_WAIT = 60.0
@@ -83,14 +80,14 @@ def fetch(
     *,
     into: Path | None = None,
     recipes: Path | None = None,
-    counter: Counter = lambda what: lambda done, total: None,
+    progress: Progress = lambda done, total: None,
     sleep: Callable[[float], object] = time.sleep,
 ) -> tuple[Path, bool]:
     """Download a published index and register its name; an interrupted fetch resumes.
 
     By default it goes ``into`` a folder of its name in the cache folder, and ``recipes`` is ``indexes/published.yaml``.
-    ``sleep`` is called with the seconds to wait between two attempts. Returns the folder, and whether the index was
-    already there.
+    ``progress`` gets the bytes downloaded and their total, ``sleep`` the seconds to wait between two attempts. Returns
+    the folder, and whether the index was already there.
     """
     known = published_indexes(recipes)
     if name not in known:
@@ -111,7 +108,7 @@ def fetch(
                     (start_jvm if index.kind == "lucene" else load_faiss)()
                     _check_space(out, index, here=part.stat().st_size)
                     shutil.rmtree(work, ignore_errors=True)
-                    download(index.url, archive, size=index.size, progress=counter("bytes downloaded"), sleep=sleep)
+                    download(index.url, archive, size=index.size, progress=progress, sleep=sleep)
                     folder = _unpacked(index, part, archive, work)
                     write_file(folder / FETCHED, json.dumps(record).encode() + b"\n")
                     folder.rename(out)
