@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from madke._util.assets import asset
+from madke._util.assets import asset, require
 from madke._util.files import open_unpacked
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Source
@@ -148,14 +148,15 @@ class DenseSource:
             self._encoded_by: Encoder | str = encoder
             if not is_lucene(texts):
                 raise UserError("this folder holds no texts; expected a Lucene index in pyserini's format", file=texts)
-            ids, searcher = Lines(folder / DOCIDS), open_searcher(texts)
+            ids, searcher = docids(folder), open_searcher(texts)
 
             def passage(row: int) -> StoredPassage:
                 with java_thread():
-                    document = searcher.doc(ids[row])
+                    docid = ids[row].as_py()
+                    document = searcher.doc(docid)
                     if document is None:
-                        raise LookupError(f"document {ids[row]!r} of {folder} has no text in {texts}")
-                    return stored_passage(ids[row], document)
+                        raise LookupError(f"document {docid!r} of {folder} has no text in {texts}")
+                    return stored_passage(docid, document)
 
             self._passage, self._rows = passage, len(ids)
             self._files = [folder / VECTORS]
@@ -291,7 +292,7 @@ def describe(folder: Path) -> str | None:
     if is_lucene(folder):
         kind, count = "Lucene index", open_searcher(folder).get_total_num_docs()
     elif is_faiss(folder):
-        kind, count = "FAISS vectors", len(Lines(folder / DOCIDS))
+        kind, count = "FAISS vectors", len(docids(folder))
     else:
         return None
     return f"{kind} in pyserini's format: {count:,} documents, fingerprint {fingerprint_of(folder)}"
@@ -356,22 +357,15 @@ def fingerprint_of(path: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-class Lines:
-    """The lines of a file, memory-mapped. The ends of all lines are in memory, 8 bytes each."""
+def docids(folder: Path) -> Any:
+    """The ids of a FAISS folder's documents, one a line, as an Arrow column; a list of 21 million would take 2 GB."""
+    require("indexes need", "wiki", "pyarrow")
+    import pyarrow as pa
+    from pyarrow import csv
 
-    def __init__(self, path: Path) -> None:
-        import numpy as np
-
-        try:
-            self._text = np.memmap(path, np.uint8, "r")
-        except (OSError, ValueError) as error:  # ValueError: an empty file
-            raise UserError(f"cannot be read: {error}", file=path) from None
-        ends = np.flatnonzero(self._text == ord("\n"))
-        self._ends = ends if self._text[-1] == ord("\n") else np.append(ends, len(self._text))
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def __getitem__(self, row: int) -> str:
-        start = int(self._ends[row - 1]) + 1 if row else 0
-        return self._text[start : int(self._ends[row])].tobytes().rstrip().decode()
+    read = csv.ReadOptions(column_names=["id"])
+    parse = csv.ParseOptions(delimiter="\x01", quote_char=False, ignore_empty_lines=False)
+    try:
+        return csv.read_csv(folder / DOCIDS, read, parse, csv.ConvertOptions(column_types={"id": pa.string()}))["id"]
+    except (OSError, ValueError) as error:  # ValueError: an empty file, or no UTF-8
+        raise UserError(f"cannot be read: {error}", file=folder / DOCIDS) from None

@@ -20,7 +20,7 @@ from hashlib import sha256
 from io import SEEK_END
 from itertools import chain, islice, takewhile
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from xml.etree.ElementTree import ParseError
 
 from madke._util.assets import install, require, versions
@@ -264,8 +264,7 @@ def _described(sources: Sequence[Path]) -> tuple[SourceFile, ...]:
 def read_dump(path: Path) -> Iterator[RawPage]:
     """Yield the pages of a dump file (XML; plain, ``.gz``, or single- or multi-stream ``.bz2``) in constant memory."""
     last = ""
-    with _opened(path, lambda: last) as file:
-        root, dump = _root_and_dump(file)
+    with _opened(path, lambda: last) as (root, dump):
         for number, page in enumerate(dump.pages, start=1):
             revision = None
             for revision in page:  # noqa: B007  (a dump with history has the latest last)
@@ -286,8 +285,7 @@ def read_dump(path: Path) -> Iterator[RawPage]:
 
 def _silent_namespaces(path: Path) -> frozenset[str]:
     """Lower-case names, in the wiki's language, of the namespaces whose links show no text."""
-    with _opened(path, lambda: "") as file:
-        _, dump = _root_and_dump(file)
+    with _opened(path, lambda: "") as (_, dump):
         return frozenset(
             namespace.name.lower()
             for namespace in dump.site_info.namespaces or ()
@@ -295,25 +293,20 @@ def _silent_namespaces(path: Path) -> frozenset[str]:
         )
 
 
-def _root_and_dump(file: IO[bytes]) -> tuple[Any, Any]:
+@contextmanager
+def _opened(path: Path, where: Callable[[], str]) -> Iterator[tuple[Any, Any]]:
+    """The root element and the pages of a dump; every error in its content becomes a UserError."""
     from mwxml import Dump
     from mwxml.element_iterator import ElementIterator
-
-    root = ElementIterator.from_file(file)
-    if root.tag != "mediawiki":
-        raise ValueError(f"expected the XML element <mediawiki>, found <{root.tag}>")
-    return root.element, Dump.from_element(root)
-
-
-@contextmanager
-def _opened(path: Path, where: Callable[[], str]) -> Iterator[IO[bytes]]:
-    """Open a dump; every error in its content becomes a UserError."""
     from mwxml.errors import MalformedXML
 
     opener: Any = {".bz2": bz2.open, ".gz": gzip.open}.get(path.suffix, open)
     try:
         with opener(path, "rb") as file:
-            yield file
+            root = ElementIterator.from_file(file)
+            if root.tag != "mediawiki":
+                raise ValueError(f"expected the XML element <mediawiki>, found <{root.tag}>")
+            yield root.element, Dump.from_element(root)
     except EOFError:
         raise UserError(f"the dump is truncated{where()}; download it again", file=path) from None
     except (OSError, zlib.error) as error:
