@@ -26,7 +26,6 @@ from madke.core.chat import (
     SchemaField,
     takes_schemas,
 )
-from madke.core.errors import CallError
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Turn
@@ -37,6 +36,8 @@ from madke.engine.settings import Debater, Reads
 from madke.engine.steps import Debate
 from madke.engine.variant import Variant
 from madke.models.chat_models import close
+from madke.models.limiter import Limits
+from madke.models.pipeline import CallPipeline, RetryPolicy
 from madke.tasks import get_task
 
 
@@ -87,6 +88,7 @@ PLANNED = 15
 MAX_TOKENS = 256
 """Of a call of a stage. A reply that needs more is counted as cut off."""
 CALL_SECONDS = 120.0
+_ONE_RETRY = RetryPolicy(attempts=2, rejections=2, timeouts=1, empties=0, only_reasoning=0, first_wait=0.0)
 
 SYSTEM_WORD = "Plover"
 _WRITE = (
@@ -223,7 +225,7 @@ def _round(scene: Scene, item: AuditQuestion, *kinds: str) -> list[Round]:
 
 
 class _Recorder:
-    """The audited model for one call: adds the call to the audit, and turns errors into failed completions."""
+    """The audited model for one call, which it adds to the audit."""
 
     def __init__(self, audit: Audit, probe: str, case: str, max_tokens: int = 0) -> None:
         self.name = audit.model.name
@@ -237,16 +239,10 @@ class _Recorder:
         request = replace(request, max_tokens=self._max_tokens or request.max_tokens)
         try:
             async with asyncio.timeout(audit.call_seconds):
-                try:
-                    completion = await audit.model.complete(request)
-                except CallError as error:
-                    if not error.retryable or error.timed_out:
-                        raise
-                    completion = await audit.model.complete(request)
-        except (TimeoutError, CallError) as error:
+                completion = await CallPipeline(limits=Limits(1), retries=_ONE_RETRY).call(audit.model, request)
+        except TimeoutError:
             late = f"no whole reply within {audit.call_seconds:g} seconds"
-            reason = error.reason if isinstance(error, CallError) else late
-            completion = Completion(outcome="failed", error=reason, finish_reason="error")
+            completion = Completion(outcome="failed", error=late, finish_reason="error")
         seconds = time.monotonic() - began
         call = ProbeCall(probe=self._probe, case=self._case, request=request, completion=completion, seconds=seconds)
         audit.calls.append(call)

@@ -46,7 +46,7 @@ def open_arms(
     Loading a ``module:object`` task lets the results name it, too.
     """
     from madke.data import read_dataset
-    from madke.report.human_grades import read_corrections, with_corrections
+    from madke.report.human_grades import with_corrections
     from madke.scoring.arms import open_results
     from madke.tasks import TASKS
 
@@ -61,7 +61,7 @@ def open_arms(
         raise UserError("--columns needs --data, the questions of a prediction file")
     questions = None if data is None else read_dataset(data, dataset=dataset, task=task, columns=named)
     arms = open_results(_arms(paths, predictions=questions is not None), questions)
-    return arms if corrections is None else with_corrections(arms, read_corrections(corrections))
+    return arms if corrections is None else with_corrections(arms, corrections)
 
 
 def _arms(paths: Sequence[Path], *, predictions: bool) -> list[Path]:

@@ -131,8 +131,7 @@ def _experiment(paths: Sequence[Path]) -> tuple[str | None, str | None, dict[str
 
 def _export(arms: Sequence[Results], paths: Sequence[Path], trec: Path | None, inspect: Path | None) -> None:
     """Write runs in the formats of other tools."""
-    from madke.export.inspect_log import log_file, write_inspect
-    from madke.export.trec import QRELS, run_file, write_trec
+    from madke.export import QRELS, log_file, run_file, write_inspect, write_trec
 
     written: dict[str, Path | None] = {}
     counts: dict[Path, int] = {}

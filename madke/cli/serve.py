@@ -92,10 +92,9 @@ def command(
         asyncio.run(serve_stdio(debates))
         return
     from madke.cli.live import knowledge_lines, model_line
-    from madke.serve.gate import Access
     from madke.serve.server import create_app, listening_socket, serve
 
-    app = create_app(debates, Access(keys=keys, host=host))
+    app = create_app(debates, keys, host)
     listening = listening_socket(host, port)
     place = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 

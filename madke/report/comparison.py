@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from textwrap import shorten
@@ -26,7 +26,7 @@ from madke.report.tables import (
     table_of,
     value_cell,
 )
-from madke.scoring.arms import ArmValues, QuestionKey, Results, open_runs, read_arm, restricted_to, shared_questions
+from madke.scoring.arms import ArmValues, QuestionKey, Results, open_runs, restricted_to, shared_questions
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct
 from madke.scoring.logs import Log
 from madke.scoring.metrics import heading_of, is_share, question_of
@@ -40,7 +40,7 @@ from madke.scoring.paired import (
     paired_tests_by_dataset,
 )
 from madke.scoring.scored import external_values, incomplete
-from madke.scoring.scores import Scores, scores_of
+from madke.scoring.scores import Scores, score_with_values
 from madke.scoring.statistics import estimate, half_width
 from madke.tasks import get_task
 
@@ -93,10 +93,8 @@ class Comparison:
     unshared: Mapping[str, int]
     """Run -> number of its questions that another run lacks."""
     arms: tuple[ArmValues, ...]
-    scores: Mapping[str, Scores] = field(default_factory=dict)
+    scores: Mapping[str, Scores]
     """Run -> scores on the shared questions."""
-    debates: Mapping[str, int] = field(default_factory=dict)
-    """Run -> number of its debates, on all of its questions."""
 
     def tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
         """Paired tests over questions of these metrics (default: all), with Holm's correction.
@@ -146,95 +144,78 @@ def _pairs_of(items: Sequence[T], *, all_pairs: bool = False) -> list[tuple[T, T
     return [(items[0], other) for other in items[1:]]
 
 
-def comparison_of(
-    runs: Mapping[str, Iterable[Transcript]], external: Mapping[str, ExternalScores] | None = None
-) -> Comparison:
-    """Compare runs on their shared questions, which have the same id and text.
+def compare_runs(runs: Sequence[Path | str | Results]) -> Comparison:
+    """Compare runs on their shared questions; UserError if a path is no run, or if no question is shared."""
+    results = open_runs(runs)
+    return comparison_of(results, {arm.name: external_values(arm) for arm in results})
 
-    ``runs`` maps at least two names to transcripts, ``external`` maps runs to the scores of graders and scorers.
-    UserError if no question is shared.
+
+def comparison_of(results: Sequence[Results], external: Mapping[str, ExternalScores] | None = None) -> Comparison:
+    """Compare at least two arms on their shared questions, which have the same id and text.
+
+    ``external``: arm -> the scores of graders and scorers. UserError if no question is shared.
     """
-    first: dict[QuestionKey, Transcript] = {}
-    columns: dict[str, dict[QuestionKey, QuestionResult]] = {name: {} for name in runs}
-    arms: list[ArmValues] = []
-    for name, transcripts in runs.items():
-        outside = (external or {}).get(name, NO_EXTERNAL_SCORES)
-        arms.append(read_arm(name, _recording(transcripts, name, columns[name], first), outside))
-    shared = shared_questions(arms)
+    asked: dict[QuestionKey, Transcript] = {}
+    columns = {arm.name: _column(arm, asked) for arm in results}
+    shared = [key for key in columns[results[0].name] if all(key in column for column in columns.values())]
     if not shared:
-        raise UserError(f"no question is in all of {', '.join(runs)}; compare runs over the same questions")
-    questions = []
-    for key in shared:
-        results = tuple(column[key] for column in columns.values())
-        asked = first[key]
-        question = ComparedQuestion(
-            id=asked.id,
-            question=asked.question,
-            task=asked.task,
-            answers=asked.answers,
-            runs=results,
-            differs=_differ(asked, results),
-        )
-        questions.append(question)
+        raise UserError(f"no question is in all of {', '.join(columns)}; compare runs over the same questions")
+    of_all, scores, arms = {*shared}, {}, []
+    for arm in results:
+        transcripts = (t for t in arm.transcripts() if (t.id, t.question) in of_all)
+        found, values = score_with_values(arm.name, transcripts, (external or {}).get(arm.name, NO_EXTERNAL_SCORES))
+        done = sum(kept.repeats for kept in columns[arm.name].values())
+        scores[arm.name] = replace(found, incomplete=incomplete(arm, done))
+        arms.append(restricted_to(values, shared))
     return Comparison(
-        questions=tuple(questions),
+        questions=tuple(_compared(asked[key], [column[key] for column in columns.values()]) for key in shared),
         unshared={name: len(column) - len(shared) for name, column in columns.items()},
-        arms=tuple(restricted_to(arm, shared) for arm in arms),
-        debates={name: sum(kept.repeats for kept in column.values()) for name, column in columns.items()},
+        arms=tuple(arms),
+        scores=scores,
     )
 
 
-def _differ(asked: Transcript, results: Sequence[QuestionResult]) -> bool:
-    if len({(each.correct, each.status) for each in results}) > 1:
-        return True
-    answers = dict.fromkeys(each.answer for each in results)
-    if len(answers) < 2:
-        return False
-    first, *others = answers
-    task, question = get_task(asked.task), question_of(asked)
-    return any(first is None or other is None or not task.same(first, other, question=question) for other in others)
-
-
-def compare_runs(runs: Sequence[Path | str | Results]) -> Comparison:
-    """As :func:`comparison_of`, with the runs' scores on the shared questions; UserError if a path is no run."""
-    results = open_runs(runs)
-    external = {arm.name: external_values(arm) for arm in results}
-    found = comparison_of({arm.name: arm.transcripts() for arm in results}, external)
-    shared = {(row.id, row.question) for row in found.questions}
-    scores = {}
-    for arm in results:
-        of_shared = scores_of((t for t in arm.transcripts() if (t.id, t.question) in shared), external[arm.name])
-        scores[arm.name] = replace(of_shared, incomplete=incomplete(arm, found.debates[arm.name]))
-    return replace(found, scores=scores)
-
-
-def _recording(
-    transcripts: Iterable[Transcript],
-    run: str,
-    column: dict[QuestionKey, QuestionResult],
-    first: dict[QuestionKey, Transcript],
-) -> Iterator[Transcript]:
-    """Yield the transcripts, and record the first repeat of each question in ``column``."""
-    for transcript in transcripts:
-        key = (transcript.id, transcript.question)
-        first.setdefault(key, transcript)
+def _column(arm: Results, asked: dict[QuestionKey, Transcript]) -> dict[QuestionKey, QuestionResult]:
+    """Question -> the result of an arm in its first repeat. ``asked`` gets a transcript of each question."""
+    column: dict[QuestionKey, QuestionResult] = {}
+    for t in arm.transcripts():
+        key = (t.id, t.question)
+        asked.setdefault(key, t)
         kept = column.get(key)
-        used = transcript.total if transcript.usage else None
+        used = t.total if t.usage else None
         own = QuestionResult(
-            run=run,
-            answer=transcript.answer,
-            status=transcript.status,
-            correct=correct(transcript),
-            rounds=len(transcript.rounds) if used else None,
+            run=arm.name,
+            answer=t.answer,
+            status=t.status,
+            correct=correct(t),
+            rounds=len(t.rounds) if used else None,
             calls=used.calls if used else None,
             tokens=used.tokens if used else None,
-            oracle=transcript.oracle,
-            repeat=transcript.repeat,
+            oracle=t.oracle,
+            repeat=t.repeat,
             repeats=1,
         )
-        earlier = kept if kept and kept.repeat < transcript.repeat else own
+        earlier = kept if kept and kept.repeat < t.repeat else own
         column[key] = replace(earlier, repeats=kept.repeats + 1 if kept else 1)
-        yield transcript
+    return column
+
+
+def _compared(asked: Transcript, results: Sequence[QuestionResult]) -> ComparedQuestion:
+    first, *others = dict.fromkeys(each.answer for each in results)
+    differs = len({(each.correct, each.status) for each in results}) > 1
+    if others and not differs:
+        task, question = get_task(asked.task), question_of(asked)
+        differs = any(
+            first is None or other is None or not task.same(first, other, question=question) for other in others
+        )
+    return ComparedQuestion(
+        id=asked.id,
+        question=asked.question,
+        task=asked.task,
+        answers=asked.answers,
+        runs=tuple(results),
+        differs=differs,
+    )
 
 
 # Tables of tests and questions

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import pairwise, product
 from math import ceil, floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -110,9 +110,8 @@ def draw(results: Sequence[Results], scores: Mapping[str, Scores], values: Seque
     """
     if len(results) < 2:
         return []
-    arms = arms_of(results, scores, values)
+    arms = compared = arms_of(results, scores, values)
     note = ""
-    compared = arms
     if all(GRADER in arm.scores.metrics for arm in arms):
         compared = [replace(arm, scores=replace(arm.scores, correct=arm.scores.metrics[GRADER])) for arm in arms]
         note = " The grader says which answers are right."
@@ -250,21 +249,15 @@ def _groups(arms: Sequence[DrawnArm], setting: Setting) -> Iterator[list[tuple[s
 
 
 def _facts(config: RunRecord) -> dict[str, str]:
-    """Every setting of an arm that is compared between arms: dotted path -> value as text."""
-    found = dict(_flat("", config.model_dump(mode="json", exclude=_IGNORED | {"models"})))
+    """Every setting of an arm that is compared between arms: dotted path -> value as JSON."""
+    found: dict[str, Any] = {}
+    for name, value in config.model_dump(mode="json", exclude=_IGNORED | {"models"}).items():
+        found |= {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
     # The number of debaters must not count as a difference in models.
     names = {debater.name for debater in config.protocol.cast}
-    if several := sorted({model for role, model in config.models.items() if role in names}):
-        found["models.debaters"] = " + ".join(several)
-    return found | {f"models.{role}": model for role, model in config.models.items() if role not in names}
-
-
-def _flat(path: str, value: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict) and value:
-        for key, each in value.items():
-            yield from _flat(f"{path}.{key}" if path else key, each)
-    else:
-        yield path, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    found["models.debaters"] = sorted({model for role, model in config.models.items() if role in names})
+    found |= {f"models.{role}": model for role, model in config.models.items() if role not in names}
+    return {path: json.dumps(value, sort_keys=True) for path, value in found.items()}
 
 
 # By step
@@ -305,18 +298,16 @@ def gains(arms: Sequence[DrawnArm]) -> list[Gain]:
     """
     kinds = [(arm, arm.config, step_of(arm.config.protocol)) for arm in arms if arm.config]
     found: list[Gain] = []
+
+    def shared(config: RunRecord, before: Step) -> tuple[object, ...]:
+        sources = () if before == "one agent" else config.protocol.sources
+        return config.data, config.task, {*config.models.values()}, sources
+
     for before, after in pairwise(STEPS):
-        for right, one, kind in kinds:
-            for left, other, earlier in kinds:
-                same = (one.data, one.task, {*one.models.values()}) == (
-                    other.data,
-                    other.task,
-                    {*other.models.values()},
-                )
-                same_pool = before == "one agent" or one.protocol.sources == other.protocol.sources
-                compared = (kind, earlier) == (after, before) and same and same_pool
-                if compared and (test := paired_test(left.values, right.values, "correct")):
-                    found.append(Gain(after, left, right, test))
+        for (right, one, kind), (left, other, earlier) in product(kinds, repeat=2):
+            compared = (kind, earlier) == (after, before) and shared(one, before) == shared(other, before)
+            if compared and (test := paired_test(left.values, right.values, "correct")):
+                found.append(Gain(after, left, right, test))
     return found if {"further calls", "talk"} <= {gain.step for gain in found} else []
 
 

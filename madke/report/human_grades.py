@@ -13,7 +13,7 @@ import logging
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations, product
@@ -186,24 +186,17 @@ def _grade(cell: str, scale: Scale, path: Path, line: int) -> float | None:
     return _SCALES[scale][cell.casefold()]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Corrections:
-    """What a sheet changes in gold answers. Questions are known by their words, since a sheet has no ids."""
+def with_corrections(arms: Sequence[Results], path: Path) -> list[Results]:
+    """The arms with the gold answers that a sheet corrects.
 
-    accepted: Mapping[tuple[str, ...], Sequence[str]]
-    """Question -> further right answers."""
-    wrong: Collection[tuple[str, ...]]
-    """Questions whose gold answers are wrong."""
-
-
-def read_corrections(path: Path) -> Corrections:
-    """What a sheet corrects: answers with ``yes`` in ``right``, and questions with ``wrong`` in ``gold``.
-
-    It is a filled sheet of :func:`write_sheet`, or one with the columns ``question``, ``answer``, ``right`` and
-    ``gold``. UserError names the first wrong line.
+    An answer with ``yes`` in ``right`` joins the gold answers of its question, unless it counts as right already. A
+    question with ``wrong`` in ``gold`` loses its gold answers; means exclude it. The sheet is a filled one of
+    :func:`write_sheet`, or has the columns ``question``, ``answer``, ``right`` and ``gold``. Questions are known by
+    their words. UserError names the first wrong line, or if no arm has a question of the sheet.
     """
+    known = {words for arm in arms for each in arm.transcripts() for words in _names_of(each)}
     accepted: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
-    wrong = set()
+    wrong, others = set(), 0
     for line, cells in _filled_rows(path, ["question", "answer", "right", "gold"]):
         is_right = _grade(cells["right"], "right", path, line)
         if cells["gold"].casefold() not in ("", "wrong"):
@@ -211,23 +204,15 @@ def read_corrections(path: Path) -> Corrections:
         if needed := [name for name in ("question", "answer") if not cells[name] and (is_right or name == "question")]:
             raise UserError(f"column {needed[0]!r} is empty", file=path, line=line)
         question = _words(cells["question"])
-        if cells["gold"]:
+        if not (cells["gold"] or is_right):
+            continue
+        if question not in known:
+            others += 1
+        elif cells["gold"]:
             wrong.add(question)
-        elif is_right:
+        else:
             accepted[question].append(re.sub(r"^'(?=[=+\-@\t\r])", "", cells["answer"]))
-    return Corrections(accepted=accepted, wrong=wrong)
-
-
-def with_corrections(arms: Sequence[Results], corrections: Corrections) -> list[Results]:
-    """The arms with corrected gold answers. UserError if no arm has a question of the sheet.
-
-    An answer that is right joins the gold answers of its question, unless it counts as right already. A question with
-    wrong gold answers loses them; means exclude it.
-    """
-    known = {words for arm in arms for each in arm.transcripts() for words in _names_of(each)}
-    accepted = {question: answers for question, answers in corrections.accepted.items() if question in known}
-    wrong = known.intersection(corrections.wrong)
-    if (corrections.accepted or corrections.wrong) and not (accepted or wrong):
+    if others and not (accepted or wrong):
         raise UserError("--corrections: no question of the sheet is in these results")
     note = (
         f"{count_of(sum(map(len, accepted.values())), 'answer')} accepted, "

@@ -15,11 +15,10 @@ from pydantic_core import to_json
 from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Transcript
 from madke.core.transcript import to_json as transcript_to_json
-from madke.models.store import CallStore, Recorded
 from madke.report.debate_text import agreement_in
 from madke.report.tables import ORACLE
 from madke.retrieval.pools import PoolLines
-from madke.runs.directory import run_files
+from madke.runs.directory import recorded_calls, run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
 from madke.scoring.debate_rows import DebateMeasures, gold_numbers
 from madke.scoring.scores import is_shortened
@@ -230,29 +229,24 @@ def calls_of(results: Results, texts: Blocks) -> Mapping[tuple[str, int], Sequen
 
     Those of other arms of an experiment, whose replies it took from the shared store, are not among them.
     """
-    if not results.path.is_dir() or not (file := run_files(results.path).calls).is_file():
-        return {}
-    shared = file.resolve().parent != results.path.resolve()
     found: defaultdict[tuple[str, int], list[PageCall]] = defaultdict(list)
-    try:
-        with CallStore(file) as store:
-            for call in store.recorded(payer=results.path.resolve().name if shared else ""):
-                found[call.purpose.question, call.purpose.repeat].append(_page_call(call, texts))
-    except UserError:
-        return {}
-    return found
 
-
-def _page_call(call: Recorded, texts: Blocks) -> PageCall:
     def number_of(text: str) -> int:
         return texts.number_of(text.encode("utf-8", "replace").decode())  # models do emit lone surrogates
 
-    return PageCall(
-        stage=call.purpose.stage,
-        agent=call.purpose.agent,
-        round=call.purpose.round,
-        model=call.model,
-        messages=tuple((message.role, number_of(message.content)) for message in call.messages),
-        reply=number_of(call.completion.text or call.completion.error or ""),
-        outcome=call.completion.outcome,
-    )
+    try:
+        for call in recorded_calls(results.path):
+            purpose, completion = call.purpose, call.completion
+            of_debate = PageCall(
+                stage=purpose.stage,
+                agent=purpose.agent,
+                round=purpose.round,
+                model=call.model,
+                messages=tuple((message.role, number_of(message.content)) for message in call.messages),
+                reply=number_of(completion.text or completion.error or ""),
+                outcome=completion.outcome,
+            )
+            found[purpose.question, purpose.repeat].append(of_debate)
+    except UserError:
+        return {}
+    return found

@@ -43,6 +43,7 @@ from madke.data.first_round import Draw
 from madke.engine.deferral import Deferring
 from madke.engine.protocol import AnyProtocol
 from madke.models.endpoint import endpoints_of, start_from
+from madke.models.store import CallStore, Recorded
 from madke.retrieval.pools import MORE, asking_folder
 from madke.runs.request import RunOptions
 
@@ -499,6 +500,15 @@ def read_transcripts(path: Path) -> Iterator[Transcript]:
     if not file.is_file():
         raise UserError("is not a run directory: it holds no transcripts.jsonl", file=path)
     yield from filter(None, _each_line(file, from_json))
+
+
+def recorded_calls(path: Path) -> Iterator[Recorded]:
+    """The calls that a run made itself, in the order of writing; none for predictions, or if its call store is gone."""
+    if (path / "run.json").is_file() and (file := run_files(path).calls).is_file():
+        # In the store that the arms of an experiment share, calls carry the name of their arm.
+        payer = "" if file.resolve().parent == path.resolve() else path.resolve().name
+        with CallStore(file) as store:
+            yield from store.recorded(payer=payer)
 
 
 def read_outcomes(path: Path) -> Iterator[OutcomeLine | None]:

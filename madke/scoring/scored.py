@@ -44,7 +44,7 @@ from madke.models.limiter import Limits
 from madke.models.pipeline import CallPipeline
 from madke.models.prices import Prices, billed_as, cost, price_of
 from madke.models.store import CallStore
-from madke.runs.directory import Key, is_being_written, run_files, sessions_of
+from madke.runs.directory import Key, is_being_written, recorded_calls, sessions_of
 from madke.runs.meter import Budget, Meter
 from madke.runs.runner import drained, until_limit, until_stopped
 from madke.scoring.arms import ArmValues, Results, open_runs, read_arm
@@ -155,22 +155,16 @@ def _state(directory: Path) -> str:
 
 def run_spending(directory: Path, prices: Prices) -> Spending | None:
     """The cost of a run's own calls; None if no call is recorded."""
-    if not (directory / "run.json").is_file() or not (calls := run_files(directory).calls).is_file():
-        return None
-    among_arms = calls.resolve().parent != directory.resolve()
-    # In the shared store of an experiment, calls carry the name of their arm; a single run has no name.
-    payer = directory.resolve().name if among_arms else ""
     costs: defaultdict[str, float] = defaultdict(float)
     unpriced: set[str] = set()
     made = 0
-    with CallStore(calls) as store:
-        for call in store.recorded(payer=payer):
-            made += 1
-            used = call.completion.usage
-            if price := price_of(billed_as(call.model, call.completion.tier), prices):
-                costs[call.purpose.stage] += cost(used, price)
-            elif used.prompt_tokens + used.completion_tokens:
-                unpriced.add(call.model)
+    for call in recorded_calls(directory):
+        made += 1
+        used = call.completion.usage
+        if price := price_of(billed_as(call.model, call.completion.tier), prices):
+            costs[call.purpose.stage] += cost(used, price)
+        elif used.prompt_tokens + used.completion_tokens:
+            unpriced.add(call.model)
     return Spending(cost=dict(costs), unpriced=tuple(sorted(unpriced))) if made else None
 
 

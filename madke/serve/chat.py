@@ -22,8 +22,8 @@ from madke.core.chat import Message, Usage
 from madke.core.events import Event
 from madke.engine.reading import without_tags
 from madke.serve.debates import Debates
+from madke.serve.gate import Refusal
 from madke.serve.offers import Ask
-from madke.serve.refusals import Refusal
 from madke.serve.reply import FinalText, Narration, bounded, final_text
 from madke.serve.streaming import DebateResponse, data
 

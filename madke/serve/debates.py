@@ -12,7 +12,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
 from itertools import count
 from typing import IO, Self
 
@@ -27,8 +26,8 @@ from madke.engine.parse import without_reasoning
 from madke.models.limiter import allow_connections
 from madke.models.store import CallStore
 from madke.runs.runner import GRACE
+from madke.serve.gate import Refusal
 from madke.serve.offers import Ask, Offers, ServeOptions
-from madke.serve.refusals import Refusal
 from madke.serve.transcripts import Served, Transcripts
 
 _log = logging.getLogger(__name__)
@@ -38,26 +37,6 @@ BUSY_SECONDS = 5
 
 _LAST_SECONDS = 0.2
 """For calls of models that are under way, if the grace is over."""
-
-
-@dataclass(slots=True)
-class _Repeats:
-    """The debates of one question, by repeat number."""
-
-    started: set[int] = field(default_factory=set)
-    delivered: set[int] = field(default_factory=set)
-    live: Counter[int] = field(default_factory=Counter)
-    """Repeat -> number of requests that wait for it."""
-
-    def choose(self, *, retry: bool) -> int:
-        """The repeat of a request; see :class:`Ledger`."""
-        if not retry:
-            return next(n for n in count() if n not in self.live and n not in self.delivered)
-        if left := self.started - self.delivered - self.live.keys():
-            return min(left)
-        if self.live:
-            return min(self.live, key=lambda n: (self.live[n], n))
-        return max(self.delivered, default=0)
 
 
 class Ledger:
@@ -70,8 +49,10 @@ class Ledger:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._asked: defaultdict[tuple[str, str], _Repeats] = defaultdict(_Repeats)
-        """(Run, question id) -> its debates."""
+        self._states: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)
+        """(Run, question id) -> repeat -> ``started`` or ``delivered``."""
+        self._waiting: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+        """(Run, question id) -> repeat -> number of requests that wait for it."""
         file.seek(0)
         content = file.read()
         if not content.endswith(b"\n"):  # of a killed server
@@ -79,27 +60,33 @@ class Ledger:
         for line in content.splitlines():
             with suppress(ValueError, TypeError):
                 run, question, repeat, state = json.loads(line)
-                known = self._asked[run, question]
-                (known.delivered if state == "delivered" else known.started).add(int(repeat))
+                self._states[run, question][int(repeat)] = state
 
     def start(self, run: str, question: str, *, retry: bool) -> int:
         """The repeat that a request debates."""
-        known = self._asked[run, question]
-        repeat = known.choose(retry=retry)
-        self._write(run, question, repeat, known.started, "started")
-        known.live[repeat] += 1
+        states, waiting = self._states[run, question], self._waiting[run, question]
+        if not retry:
+            repeat = next(n for n in count() if n not in waiting and states.get(n) != "delivered")
+        elif lost := [n for n, state in states.items() if state == "started" and n not in waiting]:
+            repeat = min(lost)
+        elif waiting:
+            repeat = min(waiting, key=lambda n: (waiting[n], n))
+        else:
+            repeat = max(states, default=0)
+        waiting[repeat] += 1
+        self._note(run, question, repeat, "started")
         return repeat
 
     def end(self, run: str, question: str, repeat: int, *, delivered: bool) -> None:
         """The request is over; ``delivered``: the whole answer has been sent."""
-        known = self._asked[run, question]
-        known.live -= Counter([repeat])
+        self._waiting[run, question] -= Counter([repeat])
         if delivered:
-            self._write(run, question, repeat, known.delivered, "delivered")
+            self._note(run, question, repeat, "delivered")
 
-    def _write(self, run: str, question: str, repeat: int, known: set[int], state: str) -> None:
-        if repeat not in known:
-            known.add(repeat)
+    def _note(self, run: str, question: str, repeat: int, state: str) -> None:
+        states = self._states[run, question]
+        if states.get(repeat) not in (state, "delivered"):
+            states[repeat] = state
             self._file.write(json.dumps([run, question, repeat, state]).encode() + b"\n")
 
 

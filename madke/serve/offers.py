@@ -24,7 +24,7 @@ from madke.runs.directory import RunRecord
 from madke.runs.meter import budget_of
 from madke.runs.request import RunOptions, RunRequest
 from madke.runs.spec import RunSpec, open_models, resolve, source_specs
-from madke.serve.refusals import Refusal
+from madke.serve.gate import Refusal
 from madke.serve.served_run import ServedRun, Shared
 
 OfferedSources = dict[str, str | Source | None]

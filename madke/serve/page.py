@@ -20,8 +20,8 @@ from madke.core.events import Event
 from madke.data import read_dataset
 from madke.retrieval.named import is_sample
 from madke.serve.debates import Debates
+from madke.serve.gate import body_of
 from madke.serve.offers import Ask
-from madke.serve.refusals import body_of
 from madke.serve.streaming import DebateResponse, data
 from madke.serve.transcripts import Served
 
@@ -74,11 +74,11 @@ def page_routes(debates: Debates) -> list[Route]:
         if "application/json" not in accepted:
             return PlainTextResponse(await debates.transcripts.text(*named), headers=headers)
         # As the report page reads it: [text, url, date] of each passage, the protocol and the models.
-        found = await debates.transcripts.found(*named)
-        held = {(each.source, each.key): [each.text, each.url, each.date] for each in reversed(found.pool.passages)}
-        texts = [held.get((entry.source, entry.key)) for entry in found.transcript.pool]
-        about = {"protocol": found.spec.variant, "models": [*dict.fromkeys(found.spec.models.values())]}
-        return JSONResponse(_json(found.transcript) | {"texts": texts, **about}, headers=headers)
+        found, pool, run = await debates.transcripts.found(*named)
+        held = {(each.source, each.key): [each.text, each.url, each.date] for each in reversed(pool.passages)}
+        texts = [held.get((entry.source, entry.key)) for entry in found.pool]
+        about = {"protocol": run.variant, "models": [*dict.fromkeys(run.models.values())]}
+        return JSONResponse(_json(found) | {"texts": texts, **about}, headers=headers)
 
     async def choices(request: Request) -> Response:
         """What can be asked."""

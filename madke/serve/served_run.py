@@ -33,7 +33,7 @@ from madke.runs.request import RunOptions
 from madke.runs.runner import debate_services
 from madke.runs.spec import RunSpec
 from madke.scoring.metrics import question_of
-from madke.serve.refusals import Refusal
+from madke.serve.gate import Refusal
 
 SAVE_SECONDS = 30.0
 """``run.json`` is rewritten with new questions at most this often; after a kill they are taken from the transcripts."""
@@ -54,7 +54,7 @@ class ServedRun:
     """An open run below ``out``, created or continued. The question of ``spec`` stands for all."""
 
     def __init__(self, out: Path, spec: RunSpec, models: Mapping[str, ChatModel], shared: Shared) -> None:
-        self.spec, self.shared, self.models = spec, shared, models
+        self.spec, self._shared = spec, shared
         self._knowledge = knowledge = spec.protocol.knowledge
         sources = spec.sources()
         self._search = None
@@ -80,26 +80,24 @@ class ServedRun:
                 before = read_run(path)
                 record = record.extended(before).model_copy(update={"repeats": before.repeats})
             self.record = record
-            self._store = held.enter_context(CallStore(path / "calls.sqlite"))
-            files = RunFiles(calls=self._store.path, pools=path / "pools.jsonl" if knowledge else None)
+            store = held.enter_context(CallStore(path / "calls.sqlite"))
+            files = RunFiles(calls=store.path, pools=path / "pools.jsonl" if knowledge else None)
             self._directory.begin(record, models.values(), files)
             self._directory.resume(shared.options)
             self._hashes = {each.id: question_hash(question_of(each)) for each in read_transcripts(path)}
-            self._pools = _pool_lines(path / "pools.jsonl")
-            self._wrap(live)
+            drop_torn_line(path / "pools.jsonl")  # of a killed server
+            self._pools = PoolLines(path / "pools.jsonl")
+            self.meter = Meter(total=0, budget=shared.budget, limits=shared.limits)
+            note = self._directory.note_model
+            pipeline = CallPipeline(
+                limits=shared.limits, meter=self.meter, store=store, note_model=note, sending=_sending
+            )
+            self._cast = {role: _Leavable(pipeline.model(model), shared.landing) for role, model in models.items()}
+            scorer = AnswerScorer(record.answer_scorer) if record.answer_scorer else None
+            self._services = debate_services(
+                lambda service: _Leavable(pipeline.service(service), shared.landing), live, scorer, knowledge
+            )
             self._held = held.pop_all()
-
-    def _wrap(self, live: LiveSearch | None) -> None:
-        """Put models and services behind limiter, meter and call store."""
-        limits = self.shared.limits
-        self.meter = Meter(total=0, budget=self.shared.budget, limits=limits)
-        note = self._directory.note_model
-        self._pipeline = CallPipeline(
-            limits=limits, meter=self.meter, store=self._store, note_model=note, sending=_sending
-        )
-        self._cast = {role: self._leavable(self._pipeline.model(model)) for role, model in self.models.items()}
-        scorer = AnswerScorer(self.record.answer_scorer) if self.record.answer_scorer else None
-        self._services = debate_services(self._service, live, scorer, self._knowledge)
 
     def question(self, text: str, instructions: str) -> Question:
         """The record of a served question. Without instructions it has the id that :func:`madke.run` gives the text."""
@@ -169,7 +167,7 @@ class ServedRun:
             return EMPTY_POOL
         if question.id not in self._pools.hashes:
             request = service_request(Purpose(question=question.id, stage="pool", agent="", round=1), question.question)
-            completion = await _Leavable(self._search, self.shared.landing, waits=False).complete(request)
+            completion = await _Leavable(self._search, self._shared.landing, waits=False).complete(request)
             if completion.outcome != "ok":
                 raise UserError(f"the search for knowledge failed: {completion.error}")
             found = completion.text.encode()
@@ -179,25 +177,12 @@ class ServedRun:
             raise UserError("was replaced or changed; restart the server", file=self._directory.path / "pools.jsonl")
         return pool_of(record, self._knowledge)
 
-    def _service(self, service: ChatModel) -> ChatModel:
-        return self._leavable(self._pipeline.service(service))
-
-    def _leavable(self, model: ChatModel) -> ChatModel:
-        """The model; its calls under way finish when their client has gone."""
-        return _Leavable(model, self.shared.landing)
-
     def _save(self) -> None:
         self._saving = None
         repeats = max((repeat + 1 for _, repeat in self._directory.done), default=1)
         pools = {id_: self._pools.hashes[id_] for id_ in self._hashes if id_ in self._pools.hashes}
         grown = {"questions": self._hashes, "pools": pools, "repeats": repeats}
         self._directory.extend(self.record.model_copy(update=grown))
-
-
-def _pool_lines(file: Path) -> PoolLines:
-    """The pools of a run; an incomplete last line, of a killed server, is dropped."""
-    drop_torn_line(file)
-    return PoolLines(file)
 
 
 @dataclass(slots=True)
@@ -212,9 +197,9 @@ _CALL: ContextVar[_Call] = ContextVar("call")
 
 
 class _Leavable:
-    """A model, as debates see it: outside of call store, retries and limiter.
+    """A model, as debates see it: outside of call store, retries and limiter. Its calls under way finish.
 
-    ``landing`` gets the calls under way whose clients have gone. Without ``waits`` calls are sent at once.
+    ``landing`` gets those whose clients have gone. Without ``waits`` calls are sent at once.
     """
 
     def __init__(self, model: ChatModel, landing: set[asyncio.Task[Completion]], *, waits: bool = True) -> None:

@@ -2,7 +2,7 @@
 
 To add a door, write a function that returns routes in a module of its own and include it in :func:`create_app`. A
 response that takes a debate is a :class:`madke.serve.streaming.DebateResponse`; errors are
-:class:`madke.serve.refusals.Refusal`. All routes are behind :class:`madke.serve.gate.Gate`.
+:class:`madke.serve.gate.Refusal`. All routes are behind :class:`madke.serve.gate.Gate`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import gc
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -33,9 +33,8 @@ from madke.core.errors import UserError
 from madke.runs.runner import COLLECTING
 from madke.serve.chat import Answer, ChatBody
 from madke.serve.debates import Debates
-from madke.serve.gate import Access, Gate
+from madke.serve.gate import Gate, Refusal, body_of
 from madke.serve.page import page_routes
-from madke.serve.refusals import Refusal, body_of
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -49,16 +48,16 @@ _OVERTIME = 10.0
 """Seconds after the grace at which a process that hangs is killed."""
 
 
-def create_app(debates: Debates, access: Access) -> Starlette:
+def create_app(debates: Debates, keys: Sequence[str] = (), host: str = "127.0.0.1") -> Starlette:
     """The application. Its debates must be entered while it serves; see :func:`serve`."""
-    mcp = McpDoor(debates, keys=max(1, len(access.keys)))
+    mcp = McpDoor(debates, keys=max(1, len(keys)))
     return Starlette(
         routes=[
             *openai_routes(debates),
             *page_routes(debates),
             Route("/mcp", mcp),
         ],
-        middleware=[Middleware(Gate, access=access)],
+        middleware=[Middleware(Gate, keys=keys, host=host)],
         exception_handlers={HTTPException: _on_http},
         lifespan=mcp.lifespan,
     )

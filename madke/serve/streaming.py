@@ -13,8 +13,8 @@ from starlette.types import Receive, Scope, Send
 
 from madke._util.concurrency import Tell, cancelled, told
 from madke.serve.debates import Debates, ServedRequest
+from madke.serve.gate import Refusal
 from madke.serve.offers import Ask
-from madke.serve.refusals import Refusal
 
 T = TypeVar("T")
 KEEP_ALIVE = b": keep-alive\n\n"

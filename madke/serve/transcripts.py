@@ -23,7 +23,7 @@ from madke.core.transcript import Transcript
 from madke.core.transcript import from_json as transcript_from_json
 from madke.retrieval.pools import pool_of, record_from_json
 from madke.runs.directory import RunRecord, read_run, unsealed
-from madke.serve.refusals import Refusal
+from madke.serve.gate import Refusal
 from madke.serve.served_run import ServedRun
 
 _log = logging.getLogger(__name__)
@@ -45,15 +45,6 @@ class Served:
     """Of all calls for the request."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FoundDebate:
-    """A debate at its address, with what it was made of."""
-
-    transcript: Transcript
-    pool: KnowledgePool
-    spec: RunRecord
-
-
 class Transcripts:
     """The finished debates of all runs below a folder."""
 
@@ -64,15 +55,14 @@ class Transcripts:
 
     def address(self, served: Served, request: Request | None) -> str:
         """The address of a debate's transcript, as the client of the request reaches the server."""
-        done = served.transcript
+        name = f"{served.run.name}/{served.transcript.id}/{served.transcript.repeat}"
         base = SCHEME if request is None else str(request.base_url).rstrip("/")
-        return base + self._path(f"{served.run.name}/{done.id}/{done.repeat}")
+        return f"{base}/debates/{name}?token={self._token(name)}"
 
-    def _path(self, name: str) -> str:
-        return f"/debates/{name}?token={self._token(name)}"
-
-    async def found(self, run: str, question: str, repeat: int, token: str) -> FoundDebate:
-        """The debate at an address; Refusal if there is none, or if its file is damaged."""
+    async def found(
+        self, run: str, question: str, repeat: int, token: str
+    ) -> tuple[Transcript, KnowledgePool, RunRecord]:
+        """The debate at an address, its pool and its run; Refusal if there is none, or if its file is damaged."""
         expected = self._token(f"{run}/{question}/{repeat}").encode()
         try:
             if hmac.compare_digest(expected, token.encode("utf-8", "replace")):
@@ -89,11 +79,11 @@ class Transcripts:
         """The debate at an address as text, with its passages."""
         from madke.report.debate_text import debate_text
 
-        found = await self.found(run, question, repeat, token)
-        passages = (f"Knowledge {n}: {p.title}\n{p.url or p.key}\n{p.text}" for n, p in enumerate(found.pool.passages))
-        return "\n\n".join((debate_text(found.transcript), *passages))
+        transcript, pool, _ = await self.found(run, question, repeat, token)
+        passages = (f"Knowledge {n}: {p.title}\n{p.url or p.key}\n{p.text}" for n, p in enumerate(pool.passages))
+        return "\n\n".join((debate_text(transcript), *passages))
 
-    def _read(self, run: str, question: str, repeat: int) -> FoundDebate | None:
+    def _read(self, run: str, question: str, repeat: int) -> tuple[Transcript, KnowledgePool, RunRecord] | None:
         folder = self._folder / run
         if run not in self._files:
             pools = _IndexedLines(folder / "pools.jsonl", "id")
@@ -109,7 +99,7 @@ class Transcripts:
         knowledge = spec.protocol.knowledge
         line = pools.line(question) if knowledge else None
         pool = pool_of(record_from_json(line), knowledge) if line and knowledge else EMPTY_POOL
-        return FoundDebate(transcript=transcript, pool=pool, spec=spec)
+        return transcript, pool, spec
 
     def _token(self, name: str) -> str:
         return hmac.new(self._secret, name.encode("utf-8", "replace"), sha256).hexdigest()[:32]

@@ -64,13 +64,6 @@ class Model:
         return self.select(text, body, nth)
 
 
-class GivesBackExamples(Model):
-    def speak(self, text: str, body: Any, nth: int) -> Any:
-        return said("Danube")
-
-    reply = summarize = speak
-
-
 class Servile(Model):
     """Calls of ``reply``: own right and peer wrong, own wrong and peer right, and so on."""
 

@@ -8,11 +8,10 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.transcript import StageUsage
-from madke.report.comparison import comparison_of, question_table
+from madke.report.comparison import question_table
 from madke.report.tables import plain_table
-from madke.scoring.scores import scores_of
 from madke.tasks import get_task
-from tests.support.transcripts import transcript
+from tests.support.transcripts import compared, transcript
 
 BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
 HOSTILE = "[bold red]x[/] \x1b[31mred\x1b[0m \u202eabc\n--- round 9 ---\n== forged"
@@ -31,7 +30,7 @@ def shown_table(table: Any, width: int = 140) -> Any:
 
 
 def test_two_runs_are_tested_on_shared_questions_only() -> None:
-    comparison = comparison_of({"a": run(BAIKAL, "x", BAIKAL, BAIKAL), "b": run("x", BAIKAL, "x")})
+    comparison = compared({"a": run(BAIKAL, "x", BAIKAL, BAIKAL), "b": run("x", BAIKAL, "x")})
     tests = {test.metric: test for test in comparison.tests()}
     assert list(tests) == [*get_task("short_answer").metrics]
     assert (tests["em"].n, tests["em"].left_value) == (3, pytest.approx(2 / 3))
@@ -41,7 +40,7 @@ def test_two_runs_are_tested_on_shared_questions_only() -> None:
 
 
 def test_each_of_many_runs_is_tested_with_the_first() -> None:
-    comparison = comparison_of({name: run(BAIKAL) for name in "abcdefg"})
+    comparison = compared({name: run(BAIKAL) for name in "abcdefg"})
     assert [(test.left, test.right) for test in comparison.tests(["em"])] == [("a", other) for other in "bcdefg"]
     every = [(test.left, test.right) for test in comparison.tests(["em"], all_pairs=True)]
     assert every == [*combinations("abcdefg", 2)]
@@ -52,28 +51,26 @@ def test_notes_say_what_n_means_and_that_calls_differ() -> None:
         return {"usage": {"speak": StageUsage(calls=calls)}}
 
     runs = {"a": run(BAIKAL, **cost(10)), "b": run(BAIKAL, **cost(11)), "c": run(BAIKAL, **cost(12))}
-    scores = {name: scores_of(transcripts) for name, transcripts in runs.items()}
-    every = replace(comparison_of(runs), scores=scores).notes
-    del runs["c"], scores["c"]
-    two = replace(comparison_of(runs), scores=scores).notes
+    every = compared(runs).notes
+    del runs["c"]
+    two = compared(runs).notes
     assert every[1:] == ["Unequal cost, in calls per question: a 10.0, b 11.0, c 12.0."]
     # 1 of 11 is less than a tenth. Predictions from files have no cost.
     runs["d"] = run(BAIKAL, usage={})
-    scores["d"] = scores_of(runs["d"])
-    assert replace(comparison_of(runs), scores=scores).notes == two
+    assert compared(runs).notes == two
     assert len(two) == 1
     assert "papers with 500 questions: \u00b14.4" in two[0]
 
 
 def test_only_questions_that_all_runs_hold_are_compared_and_the_others_are_counted() -> None:
-    comparison = comparison_of({"a": run(*[BAIKAL] * 4), "b": reversed(run(*[BAIKAL] * 2)), "c": run(*[BAIKAL] * 3)})
+    comparison = compared({"a": run(*[BAIKAL] * 4), "b": reversed(run(*[BAIKAL] * 2)), "c": run(*[BAIKAL] * 3)})
     assert [row.id for row in comparison.questions] == ["q0", "q1"]
     assert comparison.unshared == {"a": 2, "b": 0, "c": 1}
 
 
 def test_the_first_repeat_is_compared_whichever_finished_first() -> None:
     repeats = [answered("q0", answer, repeat=n) for n, answer in ((1, "x"), (0, BAIKAL), (2, "y"))]
-    comparison = comparison_of({"a": repeats, "b": run("x")})
+    comparison = compared({"a": repeats, "b": run("x")})
     first, second = comparison.questions[0].runs
     assert (first.answer, first.repeat, first.repeats, second.repeats) == (BAIKAL, 0, 3, 1)
     assert "a (first of 3 repeats)" in shown_table(question_table(comparison.questions))
@@ -93,12 +90,12 @@ def test_the_first_repeat_is_compared_whichever_finished_first() -> None:
     ],
 )
 def test_runs_differ_where_answers_or_their_rightness_do(left: Any, right: Any, differs: bool) -> None:
-    (row,) = comparison_of({"a": [left], "b": [left], "c": [right]}).questions
+    (row,) = compared({"a": [left], "b": [left], "c": [right]}).questions
     assert row.differs is differs
 
 
 def test_each_answer_has_its_mark_and_its_rounds() -> None:
-    rows = comparison_of({"a": run(BAIKAL, None), "b": run(TANGANYIKA, BAIKAL)}).questions
+    rows = compared({"a": run(BAIKAL, None), "b": run(TANGANYIKA, BAIKAL)}).questions
     lines = shown_table(question_table(rows)).splitlines()
     (first,) = [line for line in lines if " q0 " in line]
     (second,) = [line for line in lines if " q1 " in line]
@@ -110,7 +107,7 @@ def test_each_answer_has_its_mark_and_its_rounds() -> None:
 def test_text_of_others_is_no_markup_and_cannot_forge_a_line() -> None:
     entry = answered(HOSTILE, HOSTILE, golds=(HOSTILE,))
     entry = replace(entry, question=HOSTILE, stop_reason=HOSTILE)
-    rows = comparison_of({HOSTILE: [entry], "b": [entry]}).questions
+    rows = compared({HOSTILE: [entry], "b": [entry]}).questions
     text = plain_table(question_table(rows), width=400)
     assert "\x1b" not in text
     assert "\u202e" not in text

@@ -1,5 +1,6 @@
 """Figures: which there are, and what they say."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from madke.core.transcript import Final, Round, StageUsage, Stance, Turn
 from madke.engine.protocol import as_protocol
 from madke.report import figures
 from madke.report.figures import (
@@ -20,34 +20,14 @@ from madke.report.figures import (
     style,
 )
 from madke.runs.directory import RunRecord
-from madke.scoring.arms import Results, read_arm
+from madke.scoring.arms import read_arm
 from madke.scoring.scores import scores_of
-from tests.support.transcripts import transcript
+from tests.report.run_folders import debate
+from tests.support.transcripts import arm as arm_of
 
 RIGHT = "Lake Baikal"
 BY_SETTING = {each.name: partial(by_setting, setting=each) for each in SETTINGS}
 HOSTILE = '$x^2$ <script>alert(1)</script> & "it\'s" \\frac{1}{2}'
-
-
-def debate(id_: Any, *rounds: Any, answer: Any = RIGHT, tokens: int = 100, **changes: Any) -> Any:
-    """A debate in which debaters gave these answers, round by round."""
-    played = tuple(
-        Round(
-            n=n,
-            order=tuple(f"Debater {k}" for k in range(1, len(said) + 1)),
-            turns=tuple(
-                Turn(agent=f"Debater {k}", stance=Stance(answer=one, status="ok" if one else "abstained"))
-                for k, one in enumerate(said, start=1)
-            ),
-        )
-        for n, said in enumerate(rounds, start=1)
-    )
-    usage = {
-        "summarize": StageUsage(calls=1, prompt_tokens=tokens // 2),
-        "speak": StageUsage(calls=2, prompt_tokens=tokens, completion_tokens=tokens // 2),
-    }
-    fields = {"rounds": played, "usage": usage, "final": Final(by="summarizer", answer=answer, status="ok"), **changes}
-    return transcript(id_, said=rounds[0], consensus=None, answer=answer, **fields)
 
 
 def debates(right: int = 3, n: int = 4, rounds: Any = ("xy", "xx"), **changes: Any) -> Any:
@@ -72,8 +52,7 @@ def config(data: str = "nq.jsonl", model: str = "openai/m", **protocol: Any) -> 
 
 
 def arm(name: Any, transcripts: Any = None, settings: Any = None) -> Any:
-    transcripts = debates() if transcripts is None else transcripts
-    return Results(name=name, path=Path(name), config=settings, transcripts=lambda: iter(transcripts))
+    return replace(arm_of(name, debates() if transcripts is None else transcripts), config=settings)
 
 
 def informed(*sources: Any, **more: Any) -> Any:

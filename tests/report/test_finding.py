@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from madke.report.comparison import comparison_of
 from madke.report.verdict import finding
 from madke.scoring.arms import open_results
 from madke.scoring.scored import incomplete
 from madke.scoring.scores import scores_of
 from tests.support.run_folder import write_run
-from tests.support.transcripts import transcript
+from tests.support.transcripts import compared, transcript
 
 BAIKAL = "Lake Baikal"
 
@@ -34,14 +33,13 @@ def answered(marks: str, **changes: Any) -> Any:
 
 def found(*metrics: Any, all_pairs: Any = False, **marks: Any) -> Any:
     runs = {name.replace("_", "+"): answered(each) for name, each in marks.items()}
-    compared = comparison_of(runs)
-    scores = {name: scores_of(each) for name, each in runs.items()}
-    return finding(compared.arms, scores, compared.tests(metrics, all_pairs=all_pairs))
+    both = compared(runs)
+    return finding(both.arms, both.scores, both.tests(metrics, all_pairs=all_pairs))
 
 
 def alone(transcripts: Any) -> Any:
-    arms = comparison_of({"wiki": transcripts, "same": transcripts}).arms[:1]
-    return finding(arms, {"wiki": scores_of(transcripts)}, [])
+    both = compared({"wiki": transcripts, "same": transcripts})
+    return finding(both.arms[:1], both.scores, [])
 
 
 def test_one_run_has_its_score_with_interval_and_n() -> None:
@@ -101,8 +99,8 @@ def test_other_measures_are_given_in_the_direction_of_the_sentence() -> None:
     def said(name: str, answer: str) -> Any:
         return [transcript(f"q{n}", said=[answer], consensus=None, answer=answer) for n in range(9)]
 
-    compared = comparison_of({"a": said("a", "It is Lake Baikal."), "b": said("b", "Lake Chad")})
-    sentence = finding(compared.arms, compared.scores, compared.tests())
+    both = compared({"a": said("a", "It is Lake Baikal."), "b": said("b", "Lake Chad")})
+    sentence = finding(both.arms, both.scores, both.tests())
     assert sentence.startswith("a beats b by 100.0 points of match, ")
     assert sentence.endswith("; by EM +0.0 (p = 1.000), F1 +16.7 (p = 0.0039).")
 
@@ -110,12 +108,11 @@ def test_other_measures_are_given_in_the_direction_of_the_sentence() -> None:
 def test_arms_that_are_read_unequally_are_named() -> None:
     read = [transcript(f"q{n}", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL) for n in range(10)]
     half = [transcript(f"q{n}", said=[BAIKAL, None], consensus=True, answer=BAIKAL) for n in range(10)]
-    compared = comparison_of({"a": read, "b": half})
-    scores = {"a": scores_of(read), "b": scores_of(half)}
-    sentence = finding(compared.arms, scores, compared.tests())
+    both = compared({"a": read, "b": half})
+    sentence = finding(both.arms, both.scores, both.tests())
     assert sentence.endswith(". Replies were not equally readable: speak 50.0 % in b, 100.0 % in a.")
     nearly = [*read[:9], *half[9:]]
-    assert "readable" not in finding(compared.arms, {**scores, "b": scores_of(nearly)}, compared.tests())
+    assert "readable" not in finding(both.arms, {**both.scores, "b": scores_of(nearly)}, both.tests())
 
 
 def test_runs_without_a_shared_score() -> None:

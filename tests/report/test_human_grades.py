@@ -17,7 +17,6 @@ from madke.experiments.recipe import read_recipe
 from madke.report.human_grades import (
     human_scores,
     kappa,
-    read_corrections,
     with_corrections,
     write_sheet,
 )
@@ -267,7 +266,7 @@ def test_a_filled_sheet_corrects_gold_answers(tmp_path: Path) -> None:
     rows = [{**row, "gold": "wrong" if row["answer"] == "the other" else ""} for row in rows_of(tmp_path / "sheet.csv")]
     sheet = fill(tmp_path / "anna.csv", rows, {"'=the one": "yes", "Lake Baikal": "no"})
     before = score_run(run)
-    (arm,) = with_corrections(open_results([run]), read_corrections(sheet))
+    (arm,) = with_corrections(open_results([run]), sheet)
     after = score_run(arm)
     assert (before.correct.value, before.correct.n) == (0.5, 4)
     assert (after.correct.value, after.correct.n) == (1, 3)
@@ -288,14 +287,14 @@ def test_a_filled_sheet_corrects_gold_answers(tmp_path: Path) -> None:
 def test_wrong_corrections_are_refused_with_their_line(tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "sheet.csv").write_text(text)
     with pytest.raises(UserError, match=r"sheet\.csv:") as refused:
-        read_corrections(tmp_path / "sheet.csv")
+        with_corrections([], tmp_path / "sheet.csv")
     assert reason in str(refused.value)
 
 
 def test_corrections_of_other_questions_are_refused(tmp_path: Path) -> None:
     (tmp_path / "sheet.csv").write_text("question,answer,right,gold\nElsewhere?,x,yes,\n")
     with pytest.raises(UserError, match="no question of the sheet is in these results"):
-        with_corrections(arms(tmp_path, ours=OURS), read_corrections(tmp_path / "sheet.csv"))
+        with_corrections(arms(tmp_path, ours=OURS), tmp_path / "sheet.csv")
 
 
 def test_one_id_of_two_questions_is_not_shared(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,11 @@ from madke.report.scores import (
     stage_table,
 )
 from madke.report.tables import NO_FIGURE, Cell, Table, latex, p_value, plain_table, table_csv, table_latex
-from madke.scoring.arms import Results, read_arm
+from madke.scoring.arms import read_arm
 from madke.scoring.scores import Spending, scores_of
 from madke.scoring.statistics import Estimate
 from tests.scoring import hand_made
-from tests.support.transcripts import transcript
+from tests.support.transcripts import arm, compared, transcript
 
 BAIKAL = "Lake Baikal"
 HOSTILE = '=HYPERLINK("http://x")\\input{/etc/passwd}%$&#_^~<b>\x1b[31m\u202e\n& forged \\\\'
@@ -38,10 +37,6 @@ def debates(*answers: Any, **changes: Any) -> Any:
         transcript(f"q{n}", said=[answer, BAIKAL], consensus=answer == BAIKAL, answer=answer, **changes)
         for n, answer in enumerate(answers)
     ]
-
-
-def arm(name: Any, transcripts: Any, path: Any = Path("nowhere")) -> Any:
-    return Results(name=name, path=path, config=None, transcripts=partial(iter, transcripts))
 
 
 def scored(*arms: Any) -> Any:
@@ -102,14 +97,14 @@ def test_a_mark_that_failed_debates_could_undo_is_withheld_and_said() -> None:
     (note,) = [note for note in table.notes if "failed in only one run" in note]
     assert note.startswith("left and right: difference if questions that failed in only one run count against and for")
     assert "EM -29.2 and +33.3, so no mark" in note
-    comparison = comparison_of({each.name: each.transcripts() for each in (left, fallible)})
+    comparison = comparison_of([left, fallible])
     assert note in paired_table(comparison.tests()).notes
 
 
 def paired() -> Any:
     runs = {"one": debates(*[BAIKAL] * 8, "x"), "two": debates(*["x"] * 8, BAIKAL)}
     said = {name: {"comet": {(f"q{n}", 0): n / 10 + (name == "two") for n in range(9)}} for name in runs}
-    return paired_table(comparison_of(runs, said).tests(["em", "comet"]))
+    return paired_table(compared(runs, said).tests(["em", "comet"]))
 
 
 def test_a_table_of_tests_has_each_value_in_its_own_unit() -> None:
@@ -175,7 +170,7 @@ def test_datasets_are_columns_with_intervals_and_the_best_is_bold() -> None:
         ]
 
     runs = {"rag": of("x"), "debate": of(BAIKAL)}
-    tests = comparison_of(runs).dataset_tests()
+    tests = compared(runs).dataset_tests()
     table = dataset_table([read_arm(name, each) for name, each in runs.items()], tests)
     assert table.columns == ("arm", "nq (match) %", "fever (match) %", "all %")
     assert [row[1].whole + row[1].mark for row in table.rows] == ["0.0 (0.0 to 24.2)", "100.0 (75.8 to 100.0)*"]

@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +19,6 @@ from madke.core.knowledge import Hits, Passage
 from madke.models.limiter import Limits
 from madke.runs.request import RunOptions, RunRequest
 from madke.serve.debates import Debates
-from madke.serve.gate import Access
 from madke.serve.offers import ServeOptions
 from madke.serve.server import Server, create_app, listening_socket
 from tests.support.dataset import fields_asked
@@ -141,15 +140,22 @@ class Serving:
         self.clients.append(client)
         return client
 
-    def raw(self, request: bytes, **socket_options: Any) -> socket.socket:
+    def answer(self, question: Any, model: str = "madke", *, key: str = "none", **fields: Any) -> Any:
+        """The completion for a question, or for all messages of a conversation."""
+        messages = question if isinstance(question, list) else [{"role": "user", "content": question}]
+        return self.client(api_key=key).chat.completions.create(model=model, messages=messages, **fields)
+
+    def text(self, question: Any, model: str = "madke", **fields: Any) -> str:
+        return str(self.answer(question, model, **fields).choices[0].message.content)
+
+    def raw(self, request: bytes) -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=20)
         connection.sendall(request)
         return connection
 
     def ask(self, question: str, **fields: Any) -> socket.socket:
         """Send a request for an answer and leave the connection open."""
-        body = {"model": "madke", "messages": [{"role": "user", "content": question}], **fields}
-        return self.raw(post(body))
+        return self.raw(post(body_of(question, **fields)))
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.server.drain)
@@ -157,11 +163,30 @@ class Serving:
         assert not self.thread.is_alive()
 
 
-def post(body: Mapping[str, Any], **headers: str) -> bytes:
-    content = json.dumps(body).encode()
+def body_of(question: str, **fields: Any) -> dict[str, Any]:
+    return {"model": "madke", "messages": [{"role": "user", "content": question}], **fields}
+
+
+def response(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of the response to a raw request."""
+    with connection, connection.makefile("rb") as stream:
+        status = int(stream.readline().split()[1])
+        headers = {}
+        while (line := stream.readline().strip()) != b"":
+            name, _, value = line.decode().partition(":")
+            headers[name.lower()] = value.strip()
+        return status, headers, stream.read(int(headers.get("content-length", 0)))
+
+
+def post(body: Mapping[str, Any] | bytes, path: str = "/v1/chat/completions", **headers: str) -> bytes:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
     given = {"host": "localhost", "content-type": "application/json", "content-length": str(len(content)), **headers}
     head = "".join(f"{name}: {value}\r\n" for name, value in given.items())
-    return f"POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n".encode() + content
+    return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + content
+
+
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+"""The parameters with which an MCP client opens a session."""
 
 
 @contextmanager
@@ -170,7 +195,8 @@ def serving(
     upstream: Upstream | str | None,
     *,
     run: Mapping[str, Any] | None = None,
-    access: Access | None = None,
+    keys: Sequence[str] = (),
+    host: str = "127.0.0.1",
     grace: float = 20.0,
     sources: Any = "none",
     protocols: tuple[str, ...] = ("madke",),
@@ -196,7 +222,7 @@ def serving(
     # The tests count the calls under way, so none waits for another.
     limits = Limits(served.run.concurrency, prefix="off", interactive=True)
     debates.offers.shared = replace(debates.offers.shared, limits=limits)
-    server = Server(create_app(debates, access or Access()), debates, grace=grace)
+    server = Server(create_app(debates, keys, host), debates, grace=grace)
     listening = listening_socket("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
 

@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.serve.serving import Serving, Upstream, endpoint, post, serving, wait_for
+from tests.serve.serving import Serving, Upstream, body_of, endpoint, post, response, serving, wait_for
 from tests.support.openai_server import USAGE
 
 QUESTION = "Who wrote book 1?"
-BODY = {"model": "madke", "messages": [{"role": "user", "content": QUESTION}]}
+BODY = body_of(QUESTION)
 CALLS = 4
 """Calls of a debate without sources."""
 
 
-def answer_of(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body of a response."""
-    with connection, connection.makefile("rb") as stream:
-        status = int(stream.readline().split()[1])
-        headers = {}
-        while (line := stream.readline().strip()) != b"":
-            name, _, value = line.decode().partition(":")
-            headers[name.lower()] = value.strip()
-        return status, headers, stream.read(int(headers["content-length"]))
-
-
-def sent(server: Serving, body: dict[str, Any] | bytes, path: bytes = b"/v1/chat/completions") -> Any:
-    request = post(body) if isinstance(body, dict) else _post(body)
-    return answer_of(server.raw(request.replace(b"/v1/chat/completions", path, 1)))
-
-
-def _post(content: bytes) -> bytes:
-    head = post({}, **{"content-length": str(len(content))}).partition(b"\r\n\r\n")[0]
-    return head + b"\r\n\r\n" + content
+def sent(server: Serving, body: dict[str, Any] | bytes, path: str = "/v1/chat/completions") -> Any:
+    return response(server.raw(post(body, path)))
 
 
 def is_idle(server: Serving) -> bool:
@@ -59,15 +41,15 @@ def test_the_name_of_a_field_never_costs_an_answer_or_a_place(
 
 
 SURROGATES = [
-    (b"/v1/chat/completions", b'{"model":"madke","messages":[{"role":"user","content":"x \\ud800"}]}'),
-    (b"/page/debates", b'{"protocol":"madke","question":"x","instructions":"\\ud800"}'),
-    (b"/v1/chat/completions", b'{"model":"madke","messages":' + b"[" * 5000 + b"]" * 5000 + b"}"),
+    ("/v1/chat/completions", b'{"model":"madke","messages":[{"role":"user","content":"x \\ud800"}]}'),
+    ("/page/debates", b'{"protocol":"madke","question":"x","instructions":"\\ud800"}'),
+    ("/v1/chat/completions", b'{"model":"madke","messages":' + b"[" * 5000 + b"]" * 5000 + b"}"),
 ]
 
 
 @pytest.mark.parametrize(("path", "content"), SURROGATES)
 def test_half_of_a_surrogate_pair_is_a_mistake_of_the_client(
-    path: bytes, content: bytes, upstream: Upstream, tmp_path: Path
+    path: str, content: bytes, upstream: Upstream, tmp_path: Path
 ) -> None:
     with serving(tmp_path, upstream) as server:
         status, _, body = sent(server, content, path)
@@ -81,12 +63,12 @@ def test_half_of_a_surrogate_pair_is_a_mistake_of_the_client(
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        (b"/v1/chat/completions", {**BODY, "model": "unknown"}),
-        (b"/page/debates", {"protocol": "unknown", "question": ""}),
+        ("/v1/chat/completions", {**BODY, "model": "unknown"}),
+        ("/page/debates", {"protocol": "unknown", "question": ""}),
     ],
 )
 def test_a_body_is_only_parsed_before_its_admission(
-    path: bytes, body: dict[str, Any], upstream: Upstream, tmp_path: Path
+    path: str, body: dict[str, Any], upstream: Upstream, tmp_path: Path
 ) -> None:
     with serving(tmp_path, upstream) as server:
         assert sent(server, body, path)[0] in (400, 404)
@@ -111,7 +93,7 @@ def test_requests_that_wait_do_not_start_beyond_a_limit(limit: str, tmp_path: Pa
     with endpoint(seconds=0.05) as upstream:
         with serving(tmp_path / "out", upstream, run=run) as server:
             asked = [server.ask(f"Who wrote book {n}?") for n in range(20)]
-            statuses = [(status, body) for status, _, body in map(answer_of, asked)]
+            statuses = [(status, body) for status, _, body in map(response, asked)]
             wait_for(lambda: is_idle(server))
         assert {status for status, _ in statuses} == {200, 429}
         assert all(b"insufficient_quota" in body for status, body in statuses if status == 429)
@@ -130,7 +112,7 @@ def test_a_request_that_waited_for_the_whole_deadline_does_not_start(tmp_path: P
         with serving(tmp_path, upstream, run={"concurrency": 1}, deadline=0.6) as server:
             asked = [server.ask(f"Who wrote book {n}?") for n in (1, 2)]
             wait_for(lambda: (server.debates.running, server.debates.waiting) == (1, 1))
-            assert [status for status, _, _ in map(answer_of, asked)] == [504, 504]
+            assert [status for status, _, _ in map(response, asked)] == [504, 504]
             wait_for(lambda: is_idle(server))
         assert not any("book 2" in call for call in upstream.calls)
 
@@ -143,8 +125,8 @@ def test_a_server_that_drains_does_not_start_what_waits(tmp_path: Path) -> None:
             second = server.ask("Who wrote book 2?")
             wait_for(lambda: server.debates.waiting == 1)
             server.loop.call_soon_threadsafe(server.server.drain)
-            assert answer_of(first)[0] == 200
-            status, headers, _ = answer_of(second)
+            assert response(first)[0] == 200
+            status, headers, _ = response(second)
             assert status == 503
             assert headers["retry-after"]
         assert not any("book 2" in call for call in upstream.calls)

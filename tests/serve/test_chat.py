@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import openai
 import pytest
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.chat import ChatCompletionChunk
 
 import madke
 from madke.serve import streaming
@@ -31,14 +30,12 @@ WITH_TOOLS = (
 """A chat in which another model called a tool."""
 
 
-def asked(server: Serving, content: Any = "Who wrote book 1?", **fields: Any) -> ChatCompletion:
-    messages = content if isinstance(content, list) else [{"role": "user", "content": content}]
-    return server.client().chat.completions.create(**{"model": "madke", "messages": messages, **fields})
+def asked(server: Serving, content: Any = "Who wrote book 1?", **fields: Any) -> Any:
+    return server.answer(content, **fields)
 
 
 def streamed(server: Serving, content: str = "Who wrote book 1?", **fields: Any) -> list[ChatCompletionChunk]:
-    body = {"model": "madke", "messages": [{"role": "user", "content": content}], "stream": True, **fields}
-    chunks = list(server.client().chat.completions.create(**body))
+    chunks = list(asked(server, content, stream=True, **fields))
     for chunk in chunks:
         ChatCompletionChunk.model_validate(chunk.model_dump())
     return chunks
@@ -68,9 +65,8 @@ def test_the_same_questions_get_the_same_answers_from_the_same_calls_as_a_run(tm
 def test_turns_stream_while_the_debate_goes_on(tmp_path: Path) -> None:
     with endpoint(seconds=0.1, rounds=2) as upstream, serving(tmp_path, upstream) as server:
         first_turn = None
-        body = {"model": "madke", "messages": [{"role": "user", "content": "Who wrote book 1?"}], "stream": True}
         chunks = []
-        for chunk in server.client().chat.completions.create(**body):
+        for chunk in asked(server, stream=True):
             chunks.append(chunk)
             if first_turn is None and "I know that" in thoughts_of([chunk]):
                 first_turn = time.monotonic()
@@ -346,11 +342,9 @@ def test_a_failed_debate_is_an_error_and_not_an_answer(stream: bool, tmp_path: P
 
 def test_who_agrees_stands_in_the_body(upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path, upstream, sources=Shelf()) as server:
-        raw = server.client().chat.completions.with_raw_response.create(
-            model="madke", messages=[{"role": "user", "content": "Who wrote book 1?"}]
-        )
+        whole = asked(server)
         last = streamed(server, "Who wrote book 2?")[-1]
-    agreement = json.loads(raw.content)["madke"]["agreement"]
+    agreement = whole.model_dump()["madke"]["agreement"]
     (position,) = agreement["positions"]
     assert (agreement["outcome"], agreement["cited"]) == ("consensus", [0])
     assert (position["answer"], position["supporters"]) == ("Author 1", ["Debater 1", "Debater 2"])

@@ -14,36 +14,20 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.serve import gate
-from madke.serve.gate import Access, keys_from_environment
-from tests.serve.serving import Serving, Upstream, endpoint, post, serving, wait_for
+from madke.serve.gate import keys_from_environment
+from tests.serve.serving import Serving, Upstream, body_of, endpoint, post, response, serving, wait_for
 from tests.support import cli as commands
 
 QUESTION = "Who wrote book 1?"
 THREE = "a=tests,b=docs,c=examples"
 """Three sources: more passages than ``per-document`` has debaters."""
-BODY = {"model": "madke", "messages": [{"role": "user", "content": QUESTION}]}
+BODY = body_of(QUESTION)
 
 
 def answer_to(server: Serving, request: bytes) -> tuple[int, dict[str, Any]]:
     """Status and body of the response to a raw request."""
-    with server.raw(request) as connection:
-        content = b""
-        while b"\r\n\r\n" not in content or len(content.partition(b"\r\n\r\n")[2]) < _length(content):
-            if not (part := connection.recv(65536)):
-                break
-            content += part
-    head, _, body = content.partition(b"\r\n\r\n")
-    return int(head.split()[1]), json.loads(body) if body else {}
-
-
-def _length(content: bytes) -> int:
-    lines = content.partition(b"\r\n\r\n")[0].lower().split(b"\r\n")
-    return next((int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length")), 0)
-
-
-def ask(server: Serving, key: str = "none") -> str:
-    completion = server.client(api_key=key).chat.completions.create(**BODY)
-    return completion.choices[0].message.content
+    status, _, body = response(server.raw(request))
+    return status, json.loads(body) if body else {}
 
 
 def test_only_the_keys_open_the_server(
@@ -51,8 +35,8 @@ def test_only_the_keys_open_the_server(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     keys = ["canary-key-one", "canary-key-two-é"]
-    with serving(tmp_path, upstream, access=Access(keys=keys, host="0.0.0.0")) as server:
-        assert ask(server, keys[0]) == "Author 1"
+    with serving(tmp_path, upstream, keys=keys, host="0.0.0.0") as server:
+        assert server.text(QUESTION, key=keys[0]) == "Author 1"
         for wrong in ("none", "canary-key-on", "canary-key-one2", ""):
             status, body = answer_to(server, post(BODY, authorization=f"Bearer {wrong}"))
             assert (status, body["error"]["code"]) == (401, "invalid_api_key")
@@ -113,20 +97,18 @@ def test_without_keys_only_pages_of_this_machine_may_ask(upstream: Upstream, tmp
 
 def test_bodies_are_bounded(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "MAX_BODY", 1000)
-    large = {"model": "madke", "messages": [{"role": "user", "content": "x" * 2000}]}
     with serving(tmp_path, upstream) as server:
-        assert answer_to(server, post(large))[0] == 413
+        assert answer_to(server, post(body_of("x" * 2000)))[0] == 413
         chunk = b"400\r\n" + b"x" * 1024 + b"\r\n"
         head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         assert answer_to(server, head + b"transfer-encoding: chunked\r\n\r\n" + chunk * 3)[0] == 413
-        assert ask(server) == "Author 1"
+        assert server.text(QUESTION) == "Author 1"
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"model": 3}', b"\xff\xfe", b'{"model":"madke","messages":"x"}'])
 def test_what_is_no_request_is_refused_in_openais_form(content: bytes, upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path, upstream) as server:
-        request = post(BODY, **{"content-length": str(len(content))}).partition(b"\r\n\r\n")[0] + b"\r\n\r\n" + content
-        status, body = answer_to(server, request)
+        status, body = answer_to(server, post(content))
         assert (status, body["error"]["type"]) == (400, "invalid_request_error")
         status, body = answer_to(server, b"GET /v1/none HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert (status, body["error"]["type"]) == (404, "invalid_request_error")
@@ -137,7 +119,7 @@ def test_beyond_the_queue_clients_are_told_to_come_back(tmp_path: Path) -> None:
         connections = [server.ask("Who wrote book 1?"), server.ask("Who wrote book 2?")]
         wait_for(lambda: (server.debates.running, server.debates.waiting) == (1, 1))
         with pytest.raises(openai.RateLimitError) as refused:
-            ask(server)
+            server.text(QUESTION)
         assert int(refused.value.response.headers["retry-after"]) > 0
         assert refused.value.code == "queue_full"
         for connection in connections:

@@ -17,11 +17,10 @@ from madke._util import concurrency
 from madke.core.chat import ChatRequest, Completion
 from madke.runs.request import RunRequest
 from madke.serve.debates import Debates
-from madke.serve.gate import Access
 from madke.serve.offers import ServeOptions
 from madke.serve.server import create_app
+from tests.serve.serving import HELLO, body_of
 
-ERA = "2025-06-18"
 MCP = {"accept": "application/json, text/event-stream"}
 MODERN = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "debate"}
 
@@ -86,8 +85,7 @@ Leave = Callable[[Client, str, int], Awaitable[bool]]
 
 def chat(*, stream: bool) -> Leave:
     def asked(client: Client, question: str, steps: int) -> Awaitable[bool]:
-        body = {"model": "madke", "stream": stream, "messages": [{"role": "user", "content": question}]}
-        return client.post("/v1/chat/completions", body, {}, steps=steps)
+        return client.post("/v1/chat/completions", body_of(question, stream=stream), {}, steps=steps)
 
     return asked
 
@@ -108,11 +106,10 @@ def modern_mcp(client: Client, question: str, steps: int) -> Awaitable[bool]:
 
 
 async def mcp_with_sessions(client: Client, question: str, steps: int) -> bool:
-    hello = rpc("initialize", protocolVersion=ERA, capabilities={}, clientInfo={"name": "t", "version": "1"})
     client.sent.clear()
-    await client.post("/mcp", hello, MCP)
+    await client.post("/mcp", rpc("initialize", **HELLO), MCP)
     (session,) = [value for name, value in client.sent[0]["headers"] if name == b"mcp-session-id"]
-    headers = {**MCP, "mcp-session-id": session.decode(), "mcp-protocol-version": ERA}
+    headers = {**MCP, "mcp-session-id": session.decode(), "mcp-protocol-version": HELLO["protocolVersion"]}
     await client.post("/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}, headers)
     call = rpc("tools/call", name="debate", arguments={"question": question})
     return await client.post("/mcp", call, headers, steps=steps)
@@ -122,7 +119,7 @@ async def mcp_with_sessions(client: Client, question: str, steps: int) -> bool:
 async def opened(out: Path, model: Instant) -> AsyncIterator[tuple[Client, Debates]]:
     request = RunRequest(model=model, sources="none")
     debates = Debates(ServeOptions(out=out, protocols=("madke",), request=request, queue=4))
-    app = create_app(debates, Access())
+    app = create_app(debates)
     async with debates, app.router.lifespan_context(app):
         yield Client(app), debates
 

@@ -19,7 +19,7 @@ import openai
 import pytest
 
 from madke.models.store import CallStore
-from tests.serve.serving import Serving, Shelf, endpoint, serving, wait_for
+from tests.serve.serving import Shelf, endpoint, serving, wait_for
 from tests.support.forked import installed
 
 QUESTION = "Who wrote book 1?"
@@ -29,13 +29,6 @@ def kill(connection: socket.socket) -> None:
     """End the connection as the kernel does for a killed process."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
-
-
-def answered(server: Serving, question: str = QUESTION, **headers: str) -> str:
-    completion = server.client().chat.completions.create(
-        model="madke", messages=[{"role": "user", "content": question}], extra_headers=headers
-    )
-    return completion.choices[0].message.content
 
 
 def stored(out: Path) -> int:
@@ -58,7 +51,7 @@ def test_a_client_that_is_killed_ends_its_debate_and_pays_nothing_twice(stream: 
         assert len(upstream.began) == 2, "no call starts after the client has gone"
         assert stored(tmp_path) == 2, "calls under way finish and are stored"
         upstream.seconds = 0
-        assert answered(server) == "Author 1"
+        assert server.text(QUESTION) == "Author 1"
         assert len(upstream.calls) == len({*upstream.calls}) == 4, "the debate goes on where it was"
 
 
@@ -68,7 +61,7 @@ def test_a_client_that_comes_back_at_once_joins_the_calls_under_way(tmp_path: Pa
         wait_for(lambda: len(upstream.began) == 2)
         kill(connection)
         wait_for(lambda: server.debates.running == 0, seconds=1)
-        assert answered(server) == "Author 1"
+        assert server.text(QUESTION) == "Author 1"
         assert len(upstream.calls) == len({*upstream.calls}) == 4
         assert stored(tmp_path) == 4
 
@@ -86,15 +79,15 @@ def test_an_sdk_that_times_out_and_retries_pays_nothing_twice(tmp_path: Path) ->
 def test_a_retry_of_a_delivered_answer_gets_it_again(tmp_path: Path) -> None:
     """It was lost on its way, or the client gave up while it came."""
     with endpoint() as upstream, serving(tmp_path, upstream) as server:
-        answered(server)
-        assert answered(server, **{"x-stainless-retry-count": "1"}) == "Author 1"
+        server.text(QUESTION)
+        assert server.text(QUESTION, extra_headers={"x-stainless-retry-count": "1"}) == "Author 1"
         assert len(upstream.calls) == 4
 
 
 def test_asking_again_after_an_answer_debates_anew(tmp_path: Path) -> None:
     shelf = Shelf()
     with endpoint() as upstream, serving(tmp_path, upstream, sources=shelf) as server:
-        assert [answered(server) for _ in range(3)] == ["Author 1 [0]"] * 3
+        assert [server.text(QUESTION) for _ in range(3)] == ["Author 1 [0]"] * 3
         assert len(upstream.calls) == 3 * 6
         assert len({json.loads(call)["seed"] for call in upstream.calls}) == 18, "each debate samples anew"
         assert shelf.queries == [QUESTION], "but the pool of a question stays"
@@ -130,9 +123,9 @@ def test_a_failed_answer_goes_on_and_only_failed_calls_are_made_again(tmp_path: 
             refused = server.client()._client.post(f"{server.url}/page/debates", json=page)
             assert '"code": "debate_failed"' in refused.text
             with pytest.raises(openai.InternalServerError):
-                answered(server)
+                server.text(QUESTION)
             failing["on"] = False
-            assert answered(server) == "Author 1"
+            assert server.text(QUESTION) == "Author 1"
         # Three times with a schema, and after each refusal without a reason once without.
         assert Counter(Counter(upstream.calls).values()) == {1: 3, 3: 1, 2: 1}
     (run,) = tmp_path.glob("madke-*")
@@ -142,11 +135,11 @@ def test_a_failed_answer_goes_on_and_only_failed_calls_are_made_again(tmp_path: 
 def test_a_deadline_ends_a_debate_that_another_request_goes_on_with(tmp_path: Path) -> None:
     with endpoint(seconds=0.4) as upstream, serving(tmp_path, upstream, deadline=0.5) as server:
         with pytest.raises(openai.InternalServerError) as late:
-            answered(server)
+            server.text(QUESTION)
         assert late.value.status_code == 504
         for _ in range(5):
             try:
-                assert answered(server) == "Author 1"
+                assert server.text(QUESTION) == "Author 1"
                 break
             except openai.InternalServerError:
                 continue

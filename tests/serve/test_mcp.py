@@ -21,8 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from madke.core.knowledge import Hits
 from madke.serve import mcp
-from madke.serve.gate import Access
-from tests.serve.serving import Serving, Shelf, Upstream, serving, wait_for
+from tests.serve.serving import HELLO, Serving, Shelf, Upstream, serving, wait_for
 from tests.serve.test_leaving_clients import stored
 from tests.support.forked import installed
 
@@ -255,8 +254,7 @@ HEADERS = {"accept": "application/json, text/event-stream", "content-type": "app
 
 def opened(server: Serving, key: str = "none") -> tuple[int, str]:
     """Status and session of a handshake."""
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+    body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
     answer = httpx2.post(f"{server.url}/mcp", json=body, headers={**HEADERS, "authorization": f"Bearer {key}"})
     return answer.status_code, answer.headers.get("mcp-session-id", "")
 
@@ -265,7 +263,7 @@ def test_sessions_are_bounded_for_each_key(
     upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(mcp, "MAX_SESSIONS", 3)
-    with serving(tmp_path, upstream, access=Access(keys=["one", "two"])) as server:
+    with serving(tmp_path, upstream, keys=["one", "two"]) as server:
         sessions = [opened(server, "one") for _ in range(6)]
         assert [status for status, _ in sessions] == [200] * 3 + [503] * 3
         status, other = opened(server, "two")
@@ -300,8 +298,7 @@ def send(running: subprocess.Popen[str], **message: Any) -> None:
 
 def open_session(running: subprocess.Popen[str]) -> None:
     assert running.stdout is not None
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    send(running, id=0, method="initialize", params=hello)
+    send(running, id=0, method="initialize", params=HELLO)
     assert json.loads(running.stdout.readline())["result"]["serverInfo"]["name"] == "madke"
     send(running, method="notifications/initialized")
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from madke.core.knowledge import Hits, Passage
-from madke.serve.gate import Access
 from tests.serve.serving import Serving, Upstream, endpoint, serving, stage_of
 from tests.serve.serving import Shelf as TwoPassages
 from tests.support.browser import browser, expect, needs_browser
@@ -204,7 +203,7 @@ def test_a_reload_offers_to_go_on(opened: Callable[..., Any], slow: Upstream) ->
 def test_a_key_is_asked_for_and_kept_for_the_tab(
     opened: Callable[..., Any], upstream: Upstream, tmp_path: Path
 ) -> None:
-    with serving(tmp_path / "out", upstream, access=Access(keys=["secret-1"])) as locked:
+    with serving(tmp_path / "out", upstream, keys=["secret-1"]) as locked:
         page = opened(at=locked)
         expect(page.get_by_label("Key", exact=True)).to_be_focused()
         for key in ("wrong", "secret-1"):

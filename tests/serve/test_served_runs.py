@@ -12,24 +12,17 @@ import pytest
 import madke
 from madke.core.knowledge import Hits
 from madke.serve.offers import Offers
-from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, serving
+from tests.serve.serving import ANSWERS, Shelf, Upstream, serving
 from tests.support import cli as commands
-
-
-def ask(server: Serving, question: str, model: str = "madke", **fields: object) -> str:
-    completion = server.client().chat.completions.create(
-        model=model, messages=[{"role": "user", "content": question}], **fields
-    )
-    return completion.choices[0].message.content
 
 
 def test_score_and_report_read_every_run(upstream: Upstream, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with serving(out, upstream, sources=Shelf(), protocols=("madke", "cot")) as server:
         for question in [*ANSWERS][:4]:
-            ask(server, question)
-            ask(server, question, "cot")
-        ask(server, next(iter(ANSWERS)))
+            server.text(question)
+            server.text(question, "cot")
+        server.text(next(iter(ANSWERS)))
     runs = sorted(out.glob("*-*/run.json"))
     assert [path.parent.name.rpartition("-")[0] for path in runs] == ["cot", "madke"]
     for path in runs:
@@ -52,8 +45,8 @@ def test_a_server_goes_on_with_the_runs_of_an_earlier_one(upstream: Upstream, tm
     shelf = Shelf()
     for number in (1, 2):
         with serving(tmp_path, upstream, sources=shelf) as server:
-            ask(server, f"Who wrote book {number}?")
-            ask(server, "Who wrote book 3?")
+            server.text(f"Who wrote book {number}?")
+            server.text("Who wrote book 3?")
     (run,) = tmp_path.glob("madke-*")
     record = json.loads((run / "run.json").read_text())
     assert (len(record["spec"]["questions"]), record["spec"]["repeats"], len(record["sessions"])) == (3, 2, 2)
@@ -64,10 +57,7 @@ def test_a_server_goes_on_with_the_runs_of_an_earlier_one(upstream: Upstream, tm
 
 def test_the_address_of_a_transcript_outlives_its_server(upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path, upstream, sources=Shelf()) as server:
-        completion = server.client().chat.completions.create(
-            model="madke", messages=[{"role": "user", "content": "Who wrote book 1?"}]
-        )
-        address = completion.madke["transcript"].removeprefix(server.url)
+        address = server.answer("Who wrote book 1?").madke["transcript"].removeprefix(server.url)
     assert (tmp_path / "link-secret").stat().st_mode & 0o077 == 0
     with serving(tmp_path, upstream, sources=Shelf()) as server:
         http = server.client()._client
@@ -89,13 +79,11 @@ def test_a_transcript_is_found_by_its_place_in_the_file(
     upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serving(tmp_path, upstream) as server:
-        client = server.client()
-        asked = [[{"role": "user", "content": f"Who wrote book {number}?"}] for number in (1, 2, 3)]
-        done = [client.chat.completions.create(model="madke", messages=each) for each in asked]
+        done = [server.answer(f"Who wrote book {number}?") for number in (1, 2, 3)]
         first, second, third = (each.madke["transcript"] for each in done)
 
         def read(address: str) -> Any:
-            return client._client.get(address, headers={"accept": "application/json"})
+            return server.client()._client.get(address, headers={"accept": "application/json"})
 
         assert read(third).json()["answer"] == "Author 3"
         (file,) = tmp_path.glob("madke-*/transcripts.jsonl")
@@ -111,13 +99,13 @@ def test_a_transcript_is_found_by_its_place_in_the_file(
 def test_an_incomplete_pool_line_of_a_killed_server_is_searched_again(upstream: Upstream, tmp_path: Path) -> None:
     shelf = Shelf()
     with serving(tmp_path, upstream, sources=shelf) as server:
-        ask(server, "Who wrote book 1?")
+        server.text("Who wrote book 1?")
     (run,) = tmp_path.glob("madke-*")
     with (run / "pools.jsonl").open("ab") as file:
         file.write(b'{"id": "half')
     with serving(tmp_path, upstream, sources=shelf) as server:
-        assert ask(server, "Who wrote book 1?") == "Author 1 [0]"
-        assert ask(server, "Who wrote book 2?") == "Author 2", "no passage names its author"
+        assert server.text("Who wrote book 1?") == "Author 1 [0]"
+        assert server.text("Who wrote book 2?") == "Author 2", "no passage names its author"
     assert len((run / "pools.jsonl").read_bytes().splitlines()) == 2
     assert len(shelf.queries) == 2
 
@@ -134,9 +122,9 @@ def test_a_search_that_fails_is_an_error_and_is_made_again(upstream: Upstream, t
     shelf = Broken()
     with serving(tmp_path, upstream, sources=shelf) as server:
         with pytest.raises(Exception, match="the index is gone"):
-            ask(server, "Who wrote book 1?")
+            server.text("Who wrote book 1?")
         shelf.fails = False
-        assert ask(server, "Who wrote book 1?") == "Author 1 [0]"
+        assert server.text("Who wrote book 1?") == "Author 1 [0]"
 
 
 @pytest.mark.parametrize("sources", ["none", {"a": None, "b": None, "c": None}, {"only": None}])
@@ -146,7 +134,7 @@ def test_a_server_starts_with_any_sources_and_says_which_protocols_cannot_run(
     chosen = sources if sources == "none" else {name: Shelf() for name in sources}
     with serving(tmp_path, upstream, sources=chosen, protocols=()) as server:
         offers = server.debates.offers
-        assert ask(server, "Who wrote book 1?", "cot").startswith("Author 1")
+        assert server.text("Who wrote book 1?", "cot").startswith("Author 1")
         listed = {model.id for model in server.client().models.list()}
         choices = server.client()._client.get(f"{server.url}/page/choices").json()
     one_a_passage = {"isolate", "per-document"}

@@ -14,16 +14,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from madke.core.knowledge import Hits
 from madke.serve import server as server_module
-from tests.serve.serving import Serving, Shelf, Upstream, endpoint, post, serving, wait_for
+from tests.serve.serving import HELLO, Serving, Shelf, Upstream, body_of, endpoint, post, serving, wait_for
 from tests.serve.test_mcp import HEADERS as MCP_HEADERS
+from tests.serve.test_mcp import opened
 
 LIMIT = 0.6
-BODY = {"model": "madke", "messages": [{"role": "user", "content": "Who wrote book 1?"}]}
+BODY = body_of("Who wrote book 1?")
 HEALTH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
 SCRIPT = b"GET /assets/page.js HTTP/1.1\r\nhost: localhost\r\n\r\n"
 LONG = b"content-type: application/json\r\naccept: application/json, text/event-stream\r\ncontent-length: 1000\r\n\r\n"
@@ -93,8 +93,8 @@ def test_a_debate_may_take_longer_than_its_request_on_a_kept_connection(tmp_path
     with endpoint(seconds=LIMIT) as upstream, serving(tmp_path, upstream) as server:
         client = server.client()
         for number in (1, 2):
-            asked = {**BODY, "messages": [{"role": "user", "content": f"Who wrote book {number}?"}]}
-            assert client.chat.completions.create(**asked).choices[0].message.content == f"Author {number}"
+            done = client.chat.completions.create(**body_of(f"Who wrote book {number}?"))
+            assert done.choices[0].message.content == f"Author {number}"
 
 
 def unread(server: Serving, request: bytes) -> socket.socket:
@@ -117,47 +117,35 @@ def test_a_client_that_does_not_read_is_dropped(times: int, upstream: Upstream, 
         wait_for(lambda: not server.server.server_state.connections, seconds=LIMIT + 5)
 
 
-def half_head(server: Serving) -> socket.socket:
-    return server.raw(b"POST /v1/chat")
-
-
-def half_body(server: Serving) -> socket.socket:
-    return server.raw(post(BODY)[:-5])
-
-
-def silent(server: Serving) -> socket.socket:
-    return server.raw(b"")
-
-
 def idle(server: Serving) -> socket.socket:
     connection = server.raw(HEALTH)
     first_answer(connection)
     return connection
 
 
-def deaf(server: Serving) -> socket.socket:
-    return unread(server, SCRIPT)
-
-
 def standing(server: Serving) -> socket.socket:
     """The stream that an MCP client keeps open."""
-    era = "2025-06-18"
-    hello = {"protocolVersion": era, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
-    session = httpx2.post(f"{server.url}/mcp", json=body, headers=MCP_HEADERS).headers["mcp-session-id"]
-    headers = {**MCP_HEADERS, "mcp-session-id": session, "mcp-protocol-version": era}
+    _, session = opened(server)
+    headers = {**MCP_HEADERS, "mcp-session-id": session, "mcp-protocol-version": HELLO["protocolVersion"]}
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     connection = server.raw(f"GET /mcp HTTP/1.1\r\n{head}\r\n".encode())
     assert b" 200 " in connection.recv(65536)
     return connection
 
 
-CLIENTS: tuple[Callable[[Serving], socket.socket], ...] = (half_head, half_body, silent, idle, standing)
+CLIENTS: tuple[Callable[[Serving], socket.socket], ...] = (
+    lambda server: server.raw(b"POST /v1/chat"),
+    lambda server: server.raw(post(BODY)[:-5]),
+    lambda server: server.raw(b""),
+    lambda server: unread(server, SCRIPT),
+    idle,
+    standing,
+)
 
 
 def test_a_server_ends_within_the_grace_whatever_its_clients_do(tmp_path: Path) -> None:
     with endpoint() as upstream, ExitStack() as held, serving(tmp_path, upstream, grace=1) as server:
-        for client in (*CLIENTS, deaf):
+        for client in CLIENTS:
             held.enter_context(client(server))
         talker = held.enter_context(server.raw(b""))
 
@@ -202,18 +190,15 @@ def test_a_signal_ends_the_process_within_the_grace_under_any_load(tmp_path: Pat
         )
         held.callback(process.kill)
         port = int(process.stderr.readline().rsplit(":", 1)[1].removesuffix("/v1\n"))
-        question: dict[str, Any] = {"model": "madke", "stream": True, "messages": [{"role": "user", "content": "Who?"}]}
-        bodies = {
-            "/v1/chat/completions": question,
-            "/page/debates": {"protocol": "cot", "question": "?", "sources": []},
-        }
         large = [{"role": "user", "content": "x" * 100}]
-        busy = [
-            ("/v1/chat/completions", {"model": "madke", "messages": large * count}) for count in [1_800, 20_000] * 6
+        requests = [
+            post(body_of("Who?", stream=True)),
+            post({"protocol": "cot", "question": "?", "sources": []}, "/page/debates"),
+            *(post({"model": "madke", "messages": large * count}) for count in [1_800, 20_000] * 6),
         ]
-        for path, body in (*bodies.items(), *busy):
+        for request in requests:
             connection = held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
-            connection.sendall(post(body).replace(b"/v1/chat/completions", path.encode(), 1))
+            connection.sendall(request)
         assert process.stdout.readline() == "searching\n"
         wait_for(lambda: upstream.began)
         process.send_signal(signal.SIGTERM)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from madke.core.transcript import Final, ParseStatus, Round, Selection, StageUsage, Stance, Transcript, Turn, Verdict
+from madke.report.comparison import Comparison, comparison_of
+from madke.scoring.arms import Results
 
 
 def stance(answer: str | None, status: Any = None) -> Stance:
@@ -41,3 +45,12 @@ def transcript(
         "usage": {"speak": StageUsage(calls=2, paid=1, prompt_tokens=100, completion_tokens=10)},
     }
     return Transcript(**{**fields, **changes})
+
+
+def arm(name: str, transcripts: Any, path: Path = Path("nowhere")) -> Results:
+    return Results(name=name, path=path, config=None, transcripts=partial(iter, list(transcripts)))
+
+
+def compared(runs: Any, external: Any = None) -> Comparison:
+    """The comparison of arms: name -> transcripts."""
+    return comparison_of([arm(name, transcripts) for name, transcripts in runs.items()], external)

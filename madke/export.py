@@ -1,25 +1,93 @@
-"""Runs as logs of Inspect AI, written by Inspect itself: a sample is a debate, with its calls and its scores."""
+"""Runs in the formats of other tools: TREC runs and judgements, and logs of Inspect AI, which Inspect itself writes.
+
+TREC gets the pools, and the gold passages of the questions (qrels). In a log of Inspect a sample is a debate, with its
+calls and its scores.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+from urllib.parse import quote
 
 from madke._util.assets import require
-from madke._util.files import short_hash
+from madke._util.files import atomic_write, short_hash
 from madke._version import __version__
 from madke.core.transcript import Transcript
-from madke.export.trec import file_stem
 from madke.models.model_names import split_address
-from madke.models.store import CallStore, Recorded
-from madke.runs.directory import run_files, sessions_of
+from madke.models.store import Recorded
+from madke.runs.directory import recorded_calls, sessions_of
 from madke.scoring.arms import Results
-from madke.scoring.debate_rows import DebateMeasures
-from madke.scoring.metrics import metrics_of
+from madke.scoring.debate_rows import DebateMeasures, gold_of
+from madke.scoring.metrics import listed, metrics_of
 from madke.tasks import get_task
+
+
+def file_stem(arm: Results) -> str:
+    """An arm's name as part of a file name."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", arm.name).strip("-.") or "run"
+
+
+# TREC
+
+QRELS = "qrels.txt"
+
+
+def run_file(arm: Results) -> str:
+    """The file name of an arm's run."""
+    return f"{file_stem(arm)}.run.txt"
+
+
+def write_trec(arms: Sequence[Results], folder: Path) -> dict[str, int]:
+    """Write one run file per arm, and the judgements of all their questions; returns lines by file name.
+
+    A run holds the pool that debaters read, in its order, without their own searches. Judgements are the questions'
+    gold passages, or the pool's passages with gold titles. White space in ids and keys is percent-encoded.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    judged: dict[tuple[str, str], None] = {}
+    written = {}
+    for arm in arms:
+        lines, seen = 0, set[str]()
+        with atomic_write(folder / run_file(arm)) as file:
+            for transcript in arm.transcripts():
+                judged |= dict.fromkeys((transcript.id, key) for key in _relevant(transcript))
+                # Repeats read the same pool.
+                if transcript.id in seen:
+                    continue
+                seen.add(transcript.id)
+                for line in _ranking(transcript, _word(arm.name)):
+                    file.write(line)
+                    lines += 1
+        written[run_file(arm)] = lines
+    with atomic_write(folder / QRELS) as file:
+        file.writelines(f"{_word(id_)} 0 {_word(key)} 1\n".encode() for id_, key in judged)
+    return written | {QRELS: len(judged)}
+
+
+def _ranking(transcript: Transcript, tag: str) -> Iterator[bytes]:
+    # Two sources may hold passages with one key: TREC knows only the key, so the better place counts.
+    keys = list(dict.fromkeys(entry.key for entry in transcript.pool if entry.asked_by is None))
+    for n, key in enumerate(keys):
+        yield f"{_word(transcript.id)} Q0 {_word(key)} {n + 1} {len(keys) - n} {tag}\n".encode()
+
+
+def _relevant(transcript: Transcript) -> list[str]:
+    wanted, name_of = gold_of(transcript)
+    found = [entry.key for entry in transcript.pool if name_of(entry) in wanted]
+    # Gold keys are judged also if retrieval missed them; of a gold title, only keys in the pool are known.
+    return [*found, *sorted(wanted)] if listed(transcript.metadata, "gold_passages") else found
+
+
+def _word(text: str) -> str:
+    return re.sub(r"\s", lambda space: quote(space[0]), text) or "-"
+
+
+# Inspect AI
 
 _STOP_REASONS = {"stop": "stop", "length": "max_tokens", "content_filter": "content_filter"}
 
@@ -50,16 +118,7 @@ def write_inspect(arms: Sequence[Results], folder: Path) -> dict[str, int]:
 
 
 def _log_of(arm: Results) -> Any:
-    from inspect_ai.log import (
-        EvalConfig,
-        EvalDataset,
-        EvalLog,
-        EvalMetric,
-        EvalResults,
-        EvalScore,
-        EvalSpec,
-        EvalStats,
-    )
+    from inspect_ai import log as logs
 
     spec, start = arm.config, datetime.fromtimestamp(0, UTC)
     if sessions := sessions_of(arm.path) if arm.path.is_dir() else ():
@@ -75,26 +134,26 @@ def _log_of(arm: Results) -> Any:
             values.setdefault(name, {}).setdefault(sample.id, []).append(score.value)
     scores = []
     for name, of in values.items():
-        mean = EvalMetric(name="mean", value=fmean(map(fmean, of.values())))
+        mean = logs.EvalMetric(name="mean", value=fmean(map(fmean, of.values())))
         kept = {"name": name, "scorer": name, "reducer": "mean", "scored_samples": len(of), "metrics": {"mean": mean}}
-        scores.append(EvalScore(**kept))
-    return EvalLog(
+        scores.append(logs.EvalScore(**kept))
+    return logs.EvalLog(
         status="success" if done else "cancelled",
-        eval=EvalSpec(
+        eval=logs.EvalSpec(
             **{name: identity for name in ("eval_id", "run_id", "task_id")},
             created=start.isoformat(),
             task=arm.name,
             solver="madke",
-            dataset=EvalDataset(name=spec.data if spec else arm.name, samples=len(ids), sample_ids=ids),
+            dataset=logs.EvalDataset(name=spec.data if spec else arm.name, samples=len(ids), sample_ids=ids),
             model=", ".join(dict.fromkeys(models.values())) or "none",
-            config=EvalConfig(epochs=spec.repeats if spec else 1),
+            config=logs.EvalConfig(epochs=spec.repeats if spec else 1),
             packages={"madke": __version__},
             metadata={"protocol": spec.variant if spec else "predictions", "models": models},
         ),
-        results=EvalResults(
+        results=logs.EvalResults(
             total_samples=len(samples), completed_samples=sum(each.error is None for each in samples), scores=scores
         ),
-        stats=EvalStats(
+        stats=logs.EvalStats(
             started_at=start.isoformat(),
             completed_at=max((sample.completed_at for sample in samples), default=start.isoformat()),
             model_usage=_summed(sample.model_usage for sample in samples),
@@ -137,31 +196,20 @@ def _sample(t: Transcript, calls: Sequence[Recorded], began: datetime) -> Any:
 
 
 def _event(call: Recorded, began: datetime) -> Any:
+    from inspect_ai import model as models
     from inspect_ai.event import ModelEvent
-    from inspect_ai.model import (
-        ChatMessageAssistant,
-        ChatMessageSystem,
-        ChatMessageUser,
-        ContentReasoning,
-        ContentText,
-        GenerateConfig,
-        ModelOutput,
-        ModelUsage,
-    )
 
-    kinds = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+    kinds = {"system": models.ChatMessageSystem, "user": models.ChatMessageUser}
     reply, purpose, (model, *_) = call.completion, call.purpose, split_address(call.model)
-    output = ModelOutput.from_content(
+    thoughts = [models.ContentReasoning(reasoning=reply.reasoning)] if reply.reasoning else []
+    output = models.ModelOutput.from_content(
         model=model,
-        content=[
-            *([ContentReasoning(reasoning=reply.reasoning)] if reply.reasoning else []),
-            ContentText(text=reply.text),
-        ],
+        content=[*thoughts, models.ContentText(text=reply.text)],
         stop_reason=_STOP_REASONS.get(reply.finish_reason, "unknown"),
         error=reply.error,
     )
     output.time = reply.seconds
-    output.usage = ModelUsage(  # Inspect counts tokens of a prefix cache apart from other input tokens
+    output.usage = models.ModelUsage(  # Inspect counts tokens of a prefix cache apart from other input tokens
         input_tokens=reply.usage.prompt_tokens - reply.usage.cached_tokens,
         input_tokens_cache_read=reply.usage.cached_tokens,
         output_tokens=reply.usage.completion_tokens,
@@ -171,10 +219,10 @@ def _event(call: Recorded, began: datetime) -> Any:
     return ModelEvent(
         model=model,
         role=f"{purpose.agent}, {purpose.stage}, round {purpose.round}",
-        input=[kinds[each.role](content=each.content) for each in call.messages],
+        input=[kinds.get(each.role, models.ChatMessageAssistant)(content=each.content) for each in call.messages],
         tools=[],
         tool_choice="none",
-        config=GenerateConfig(max_tokens=reply.max_tokens),
+        config=models.GenerateConfig(max_tokens=reply.max_tokens),
         output=output,
         error=reply.error if reply.outcome != "ok" else None,
         retries=reply.attempts - 1,
@@ -198,12 +246,8 @@ def _debates_with_calls(arm: Results) -> Iterator[tuple[Transcript, Sequence[Rec
     The calls of a whole run are held in memory.
     """
     calls: dict[tuple[str, int], list[Recorded]] = {}
-    if arm.path.is_dir() and (file := run_files(arm.path).calls).is_file():
-        # In the store that the arms of an experiment share, calls carry the name of their arm.
-        shared = file.resolve().parent != arm.path.resolve()
-        with CallStore(file) as store:
-            for call in store.recorded(payer=arm.path.resolve().name if shared else ""):
-                calls.setdefault((call.purpose.question, call.purpose.repeat), []).append(call)
+    for call in recorded_calls(arm.path):
+        calls.setdefault((call.purpose.question, call.purpose.repeat), []).append(call)
     for t in arm.transcripts():
         # Stores also hold searches and grades.
         own = (call for call in calls.get((t.id, t.repeat), ()) if call.purpose.stage in t.usage)
