@@ -1,6 +1,5 @@
-"""Prompts that are longer than the model's context window: the call fails, or the oldest and the least is left out."""
+"""Prompts that are longer than the model's context window: the oldest and the least is left out."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,38 +7,21 @@ import pytest
 from madke.core.chat import ChatRequest, Completion
 from madke.core.transcript import Truncation
 from madke.models.scripted import ScriptedChat
-from tests.support.plain import (
-    given_turn,
-    play,
-    prompts,
-    signed,
-    tokens,
-)
+from tests.support.plain import given_turn, play, prompts, signed, tokens
 
 EIGHTY = tuple(given_turn(f"S{n}", "Oslo") for n in range(80))
-ALONE: dict[str, Any] = {"first_round_given": True, "debaters": 1, "reads": {"own": "none"}}
-
-
-def window(fits: Callable[..., Any], replies: Callable[..., Any] | None = None) -> ScriptedChat:
-    """A model that finds a prompt too long unless ``fits`` accepts the signatures in it, or its whole text."""
-    said = replies or signed()
-
-    def reply(request: ChatRequest) -> str | Completion:
-        text = request.messages[-1].content if len(request.messages) == 2 else str(request.messages[1:])
-        if fits(text):
-            return said(request)
-        return Completion(outcome="too_long", error="the prompt does not fit")
-
-    return ScriptedChat(reply)
-
-
-def at_most(stances: int) -> Callable[..., Any]:
-    return lambda text: len(tokens(text)) <= stances
 
 
 @pytest.mark.parametrize("room", [79, 70, 41, 10, 1, 0])
 def test_the_stances_read_first_are_dropped_until_the_prompt_fits(room: int) -> None:
-    transcript, model = play(model=window(at_most(room)), turns=EIGHTY, overflow="drop", **ALONE)
+    def reply(request: ChatRequest) -> str | Completion:
+        if len(tokens(request.messages[-1].content)) <= room:
+            said: str = signed()(request)
+            return said
+        return Completion(outcome="too_long", error="the prompt does not fit")
+
+    alone: dict[str, Any] = {"first_round_given": True, "debaters": 1, "reads": {"own": "none"}}
+    transcript, model = play(model=ScriptedChat(reply), turns=EIGHTY, overflow="drop", **alone)
     (turn,) = transcript.rounds[1].turns
     last = tokens(prompts(model)[-1])
     assert last == [f"S{n}@1" for n in range(80 - len(last), 80)]

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import takewhile
 from typing import Any
 
-from madke.core.chat import ChatRequest, Completion
+from madke.core.chat import ChatRequest
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
@@ -90,17 +90,6 @@ def disagreeing_until(last_round: int) -> Reply:
         return f"{purpose.agent} in round {purpose.round}: the answer is [{mine}]."
 
     return reply
-
-
-def failing(reply: Reply, **purpose: Any) -> Reply:
-    """The replies, but calls whose purpose has all these fields fail."""
-
-    def answer(request: ChatRequest) -> Any:
-        if all(getattr(request.purpose, name) == value for name, value in purpose.items()):
-            return Completion(outcome="failed", error="the server is gone")
-        return reply(request)
-
-    return answer
 
 
 def asked(model: ScriptedChat, **purpose: Any) -> list[ChatRequest]:

@@ -148,8 +148,3 @@ def read_by(model: ScriptedChat, agent: str, round_n: int) -> list[str]:
     """The signatures in what a debater was shown before it spoke in a round."""
     (prompt,) = [p for stage in ("speak", "reply") for p in prompts(model, stage, round_n, agent)]
     return tokens(prompt)
-
-
-def calls(model: ScriptedChat) -> list[tuple[str, str, int]]:
-    """(stage, agent, round) of every call, in order."""
-    return [(r.purpose.stage, r.purpose.agent, r.purpose.round) for r in model.requests]
