@@ -475,9 +475,9 @@ class Debate:
         async def reviewed(turn: Turn) -> Turn:
             if turn.stance.status == "failed" or turn.agent not in debaters:
                 return turn
-            values = {"knowledge": allowed(self.scene, debaters[turn.agent]), "own": turn.stance.text}
-            schema = lambda shown: parse.review_schema()  # noqa: E731
-            reply = await self._ask("reflect", debaters[turn.agent], entry.n, values, schema=schema)
+            debater, own = debaters[turn.agent], turn.stance.text
+            values = {"knowledge": allowed(self.scene, debater), "own": own}
+            reply = await self._ask("reflect", debater, entry.n, values, schema=lambda shown: parse.review_schema())
             if reply.called.error is not None:
                 return replace(turn, reflection=reply.record(Reflection, satisfied=None))
             parsed = self._decision(reply)
