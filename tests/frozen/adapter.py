@@ -25,7 +25,6 @@ def run(
 ) -> Sequence[Transcript]:
     """The transcripts of a run. ``asked``: pools, first_round, sources, answer_scorer, repeats, settings."""
     given = {name: value for name, value in asked.items() if value is not None}
-    given["settings"] = present_settings(given.get("settings") or {})
     found = madke.run(questions, protocol=protocol, model=model, listen=events.append, signals=False, **given)
     return [*found.transcripts()]
 
@@ -33,37 +32,13 @@ def run(
 def stream(protocol: str, question: Question, model: Any, events: list[Event], **asked: Any) -> Transcript:
     """The transcript of one debate that is watched while its replies arrive."""
 
-    given = {**asked, "settings": present_settings(asked["settings"])}
-
     async def watched() -> None:
         events.extend(
-            [event async for event in madke.stream(question, protocol=protocol, model=model, deltas=True, **given)]
+            [event async for event in madke.stream(question, protocol=protocol, model=model, deltas=True, **asked)]
         )
 
     asyncio.run(watched())
     return next(event.transcript for event in events if isinstance(event, madke.events.DebateFinished))
-
-
-def present_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a frozen run, which have the names of 0.4.0, as they are called today."""
-    found: dict[str, Any] = {}
-    for name, value in settings.items():
-        match name, value:
-            case "talk.later", "sequential":
-                found["talk"] = "sequential_later"
-            case "talk.later", "simultaneous_with_summary":
-                found |= {"talk": "simultaneous", "summarized": True}
-            case "talk.first", _:
-                pass
-            case "knowledge", "none":
-                found["sources"] = []
-            case "finish", "judge_pick":
-                found["end"] = "pick"
-            case "stop", _:
-                found["early_stop"] = value
-            case _:
-                found[name.removeprefix("knowledge.").replace("sees.", "reads.")] = value
-    return found
 
 
 def scores(transcript: Transcript) -> Mapping[str, float]:

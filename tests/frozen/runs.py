@@ -137,44 +137,45 @@ def runs_of(name: str) -> Iterator[tuple[str, FrozenRun]]:
     if name not in ONE_ROUND and name not in ("moa", "adaptive-vote"):
         yield "given", FrozenRun(debates=given(name))
     if name not in ONE_ROUND:
-        tight = {"stop": "budget", "token_budget": 1500}
+        tight = {"early_stop": "budget", "token_budget": 1500}
         yield "budget", FrozenRun(debates=moods("differ", "agree"), settings=tight)
     if name in WITH_POOL and name not in ("isolate", "per-document"):
         yield "cite", FrozenRun(debates=moods("quotes", "differ"), settings={"cite": True}, takes_schemas=True)
     yield from ((more, run) for more, run in MORE.get(name, {}).items())
 
 
-_SUMMARY = {"talk.first": "simultaneous", "talk.later": "simultaneous_with_summary", "rounds": 3}
+_SUMMARY = {"talk": "simultaneous", "summarized": True, "rounds": 3}
 _RANDOM = FrozenRun(debates=moods("differ", "two-camps", "by-turns"), settings={"order": "random"}, repeats=2)
-_IN_TURN = {"talk.later": "sequential", "sees.peers": "latest", "order": "random"}
+_IN_TURN = {"talk": "sequential_later", "reads.peers": "latest", "order": "random"}
 
 MORE: Mapping[str, Mapping[str, FrozenRun]] = {
     "madke": {
         "in-turn": FrozenRun(debates=moods("differ", "by-turns"), settings=_IN_TURN, repeats=2),
         "in-turn-given": FrozenRun(debates=given("madke"), settings=_IN_TURN),
         "three": FrozenRun(debates=moods("differ", "by-turns", "survivor"), settings={"debaters": 3}),
-        "all": FrozenRun(debates=moods("differ", "by-turns"), settings={"knowledge.select": "all"}),
-        "none": FrozenRun(debates=moods("differ", "misjudged"), settings={"knowledge": "none"}, pool=False),
+        "all": FrozenRun(debates=moods("differ", "by-turns"), settings={"select": "all"}),
+        "none": FrozenRun(debates=moods("differ", "misjudged"), settings={"sources": []}, pool=False),
         "own-sources": FrozenRun(
             debates=moods("differ", "quotes"),
-            settings={"knowledge.per_debater_sources": {"Debater 1": ["wiki"], "Debater 2": ["google"]}},
+            settings={"per_debater_sources": {"Debater 1": ["wiki"], "Debater 2": ["google"]}},
         ),
         "free-text": FrozenRun(debates=moods("differ"), settings={"structured": "off"}, takes_schemas=True),
         "agreement": FrozenRun(
-            debates=moods("differ", "converge", "quiet", "first-fails-later"), settings={"stop": "agreement"}
+            debates=moods("differ", "converge", "quiet", "first-fails-later"), settings={"early_stop": "agreement"}
         ),
     },
     "madke-reference": {"random": _RANDOM},
     "mad": {
         "random": _RANDOM,
-        "answers": FrozenRun(debates=moods("differ", "by-turns"), settings={"sees.peers": "answers", "rounds": 3}),
-        "ring": FrozenRun(debates=moods("differ"), settings={"sees.topology": "ring", "debaters": 4}),
-        "star": FrozenRun(debates=moods("differ", "by-turns"), settings={"sees.topology": "star"}),
-        "sparse": FrozenRun(debates=moods("differ", "by-turns"), settings={"sees.topology": "sparse(1)"}),
+        "answers": FrozenRun(debates=moods("differ", "by-turns"), settings={"reads.peers": "answers", "rounds": 3}),
+        "ring": FrozenRun(debates=moods("differ"), settings={"reads.topology": "ring", "debaters": 4}),
+        "star": FrozenRun(debates=moods("differ", "by-turns"), settings={"reads.topology": "star"}),
+        "sparse": FrozenRun(debates=moods("differ", "by-turns"), settings={"reads.topology": "sparse(1)"}),
         "stability": FrozenRun(
-            debates=moods("differ", "converge", "unreadable", "quiet"), settings={"stop": "stability", "rounds": 4}
+            debates=moods("differ", "converge", "unreadable", "quiet"),
+            settings={"early_stop": "stability", "rounds": 4},
         ),
-        "judge": FrozenRun(debates=moods("differ", "converge"), settings={"stop": "judge", "rounds": 3}),
+        "judge": FrozenRun(debates=moods("differ", "converge"), settings={"early_stop": "judge", "rounds": 3}),
     },
     "madc": {
         "random": FrozenRun(debates=moods("differ", "by-turns"), settings={"order": "random"}),
@@ -218,16 +219,14 @@ MORE: Mapping[str, Mapping[str, FrozenRun]] = {
         ),
     },
     "gated": {"three": FrozenRun(debates=moods("differ", "two-camps", "quiet"), settings={"debaters": 3})},
-    "moa": {"with-pool": FrozenRun(debates=moods("differ"), settings={"knowledge.select": "all"}, pool=True)},
+    "moa": {"with-pool": FrozenRun(debates=moods("differ"), settings={"select": "all"}, pool=True)},
     "lemmas": {
-        "pick": FrozenRun(
-            debates=moods("differ", "by-turns", "end-fails", "unreadable"), settings={"finish": "judge_pick"}
-        ),
-        "four": FrozenRun(debates=moods("differ", "two-camps", "quiet"), settings={"debaters": 4, "sees.own": "last"}),
+        "pick": FrozenRun(debates=moods("differ", "by-turns", "end-fails", "unreadable"), settings={"end": "pick"}),
+        "four": FrozenRun(debates=moods("differ", "two-camps", "quiet"), settings={"debaters": 4, "reads.own": "last"}),
     },
     "self-consistency": {"four": FrozenRun(debates=moods("differ", "two-camps"), settings={"debaters": 4})},
     "per-document": {
-        "hidden": FrozenRun(debates=moods("differ", "by-turns"), settings={"sees.own": "none"}),
+        "hidden": FrozenRun(debates=moods("differ", "by-turns"), settings={"reads.own": "none"}),
     },
 }
 """Protocol -> runs with other settings, for what no protocol does as it is shipped."""
