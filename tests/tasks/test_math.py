@@ -95,6 +95,7 @@ def test_an_answer_is_read_without_the_marks_around_it(raw: str, answer: str | N
         ("5 feet", "5 ft"),
         ("20 \u00b0C", "20 degrees Celsius"),
         ("\u20ac5", "5 euros"),
+        ("\\$5", "5 dollars"),
         ("\u00a35", "5"),
         ("5 GB", "5 gigabytes"),
         ("5 yrs", "5 years"),
