@@ -1,4 +1,4 @@
-"""The order of every rendered prompt, for every protocol and task; and silence about passages where there are none."""
+"""The order of every rendered prompt, for every protocol and task; passages on one line each, none mentioned without."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from madke.core.chat import ChatRequest
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.engine.simulate import equal_scores, nothing_found
 from madke.engine.variant import load_variant, variant_folders
@@ -102,3 +104,16 @@ def test_only_worked_examples_hold_an_answer(name: str, task: str, pool: Knowled
         # No rule of a last line names an option, a label or a number.
         closing = request.messages[-1].content.rpartition("\n\n")[2]
         assert not re.search(r"\[[A-Z\d]\](?!\.)|The answer is [A-Za-z\d]", closing.replace("The answer is [X]", ""))
+
+
+WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
+
+
+@given(st.text(st.sampled_from("a ") | st.sampled_from("\u00e9\u200b" + WHITE_SPACE), max_size=12))
+def test_a_passage_is_one_line_whatever_white_space_its_source_had_in_it(text: str) -> None:
+    pool = KnowledgePool(
+        passages=(Passage(source="wiki", key="k", title=text, text=f"{text}.{text}", score=1.0, rank=0),)
+    )
+    _, model = play("rag", lambda request: "[a]", pool=pool)
+    title = f" ({folded})" if (folded := " ".join(text.split())) else ""
+    assert f"\nPassage 0{title}: {' '.join(f'{text}.{text}'.split())}\n" in model.requests[0].messages[-1].content
