@@ -1,4 +1,4 @@
-"""The order of every rendered prompt, for every protocol and task; passages on one line each, none mentioned without."""
+"""The order of every rendered prompt, for every protocol and task; passages on one line each, or not mentioned."""
 
 from __future__ import annotations
 
