@@ -39,6 +39,7 @@ from madke.retrieval.source import close_sources
 from madke.runs.directory import RunRecord, question_hashes, read_transcripts
 from madke.runs.request import Model, RunOptions, RunRequest, Sources
 from madke.tasks import TASKS, code_of, get_task
+from madke.tasks.base import BaseTask
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +63,8 @@ class RunSpec:
     """The sources that are open so far."""
     scope: Scope = field(default_factory=Scope)
     """The task, and the dataset reader, that were passed as objects."""
+    _tasks: dict[str, BaseTask] = field(default_factory=dict, init=False)
+    """Name -> task, looked up once."""
 
     def sources(self, listen: Listener = silent) -> Sequence[Source]:
         """The protocol's sources, each opened once; ``listen`` gets an event after each is opened."""
@@ -94,8 +97,10 @@ class RunSpec:
         **services: Any,
     ) -> Scene:
         """One debate with the wrapped models in ``cast``; ``services`` are further fields of :class:`Scene`."""
-        with self.scope.active():
-            task = get_task(question.task)
+        task = self._tasks.get(question.task)
+        if task is None:
+            with self.scope.active():
+                task = self._tasks[question.task] = get_task(question.task)
         return Scene(
             question,
             self.protocol,
