@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.cli import madke
-from tests.support.dataset import debating, stage_of, write_dataset
+from tests.support.dataset import debating, run_command, stage_of
 from tests.support.openai_server import error, openai_server
 
 KEY, JUDGE_KEY = "sk-base-31415926", "sk-judge-27182818"
@@ -23,9 +23,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def arguments(folder: Any, url: Any, *more: Any, n: int = 4) -> Any:
-    questions, pools = write_dataset(folder, n)
-    endpoint = ("--model", "openai/m", "--base-url", url)
-    return ("run", questions, "--pools", pools, *endpoint, "--out", folder / "out", *more)
+    return run_command(folder, url, *more, n=n)
 
 
 def stages(server: Any) -> Any:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,26 @@ from unittest.mock import patch
 
 import pytest
 
-from madke.core.chat import ChatRequest, Completion, Message, Purpose
+from madke._util.concurrency import gather
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError
-from madke.models.chat_models import open_model
+from madke.core.knowledge import KnowledgePool, Passage
+from madke.core.question import Question
+from madke.core.transcript import to_json
+from madke.engine.protocol import hold_debate
+from madke.engine.scene import Scene
+from madke.engine.variant import load_variant
+from madke.models.chat_models import close, open_model
+from madke.models.limiter import Limits
+from madke.models.pipeline import CallPipeline
+from madke.models.store import CallStore
 from madke.runs.meter import Meter
 from madke.runs.ray_models import ray_models
 from madke.runs.request import RunOptions
-from tests.support.dataset import debating
+from madke.tasks import get_task
+from tests.support.dataset import PASSAGES, debating
 from tests.support.installed import needs
 from tests.support.openai_server import OpenAIServer, Seen, chat, openai_server, without_streaming
-from tests.support.ray_debates import CONCURRENCY, ROLES, debated
 from tests.support.ray_nodes import another_node, kill, running_cluster, workers
 from tests.support.tiny_model import save_tiny_model
 
@@ -32,6 +43,12 @@ needs("ray", "ray")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 ONE = {"judge": "openai/m"}
+CONCURRENCY = 16
+VARIANT = load_variant("madke")
+ROLES = dict.fromkeys(VARIANT.protocol.roles, "openai/m")
+POOL = KnowledgePool(
+    passages=tuple(Passage(**dict[str, Any](each), score=1.0, rank=n) for n, each in enumerate(PASSAGES))
+)
 
 
 @contextmanager
@@ -58,6 +75,33 @@ def doomed(cluster: Any) -> Iterator[Any]:
     """Another node, which calls under a key of its own and may be killed."""
     with another_node(cluster, env_vars={"OPENAI_API_KEY": "doomed"}) as node:
         yield node
+
+
+def debated(models: Mapping[str, ChatModel], store_file: Path, count: int, meter: Meter) -> dict[str, Any]:
+    """The transcripts of so many questions, by id, without what no two runs have in common."""
+
+    async def play() -> list[bytes]:
+        try:
+            return await gather(_play(n) for n in range(count))
+        finally:
+            for model in set(models.values()):
+                await close(model)
+
+    async def _play(n: int) -> bytes:
+        question = Question(id=f"q{n}", question=f"Which lake is the deepest, in survey {n}?")
+        task = get_task(question.task)
+        return to_json(
+            await hold_debate(Scene(question, VARIANT.protocol, cast, POOL, task=task, prompts=VARIANT, seed=0))
+        )
+
+    with CallStore(store_file) as store:
+        pipeline = CallPipeline(limits=Limits(CONCURRENCY), store=store, meter=meter)
+        cast = {role: pipeline.model(model) for role, model in models.items()}
+        transcripts = [json.loads(line) for line in asyncio.run(play())]
+    for transcript in transcripts:
+        for usage in transcript["usage"].values():
+            del usage["seconds"], usage["retries"]
+    return {transcript["id"]: transcript for transcript in transcripts}
 
 
 def request(text: str = "?", question: str = "q") -> ChatRequest:

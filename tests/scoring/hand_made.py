@@ -1,8 +1,10 @@
 """Debates of several rounds, made by hand."""
 
+from dataclasses import replace
 from typing import Any
 
-from madke.core.transcript import Final, ParseStatus, PoolEntry, Round, Selection, Stance, Transcript, Turn
+from madke.core.transcript import PoolEntry, Round, Selection, Stance, Transcript, Turn
+from tests.support.transcripts import transcript
 
 RIGHT, WRONG, OTHER = "Lake Baikal", "Lake Tanganyika", "Lake Vostok"
 FAILED = object()
@@ -32,18 +34,8 @@ def debate(
         Round(n=n, order=(), turns=tuple(turn(*each) for each in zip("ABCDEFGHIJ", said, ids, strict=False)))
         for n, (said, ids) in enumerate(zip(rounds, selected, strict=True), start=1)
     )
-    status: ParseStatus = "ok" if answer else "abstained"
-    fields = {
-        "question": "Which lake is the deepest?",
-        "task": "short_answer",
-        "answers": golds,
-        "status": status,
-        "answer": answer,
-        "stop_reason": "rounds",
-        "rounds": made,
-        "final": Final(by="summarizer", answer=answer, status=status),
-    }
-    return Transcript(id=id_, **{**fields, **changes})
+    held = transcript(id_, said=[], consensus=None, answer=answer, golds=golds)
+    return replace(held, **{"rounds": made, "usage": {}, **changes})
 
 
 def turn(agent: str, answer: Any, ids: tuple[int, ...] | None = ()) -> Turn:
