@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from madke.data import read_dataset
 from madke.data.dataset import chosen, sample_of
 from madke.data.questions import questions_of_records
 from madke.engine.protocol import check_needs, check_task
-from madke.engine.variant import Variant, load_variant
+from madke.engine.variant import load_variant
 from madke.engine.wording import refuse_unused, shared_wording
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, sources_of, with_models, with_sources
 from madke.models.chat_models import as_chat_model, close, open_model
@@ -59,9 +59,6 @@ class ExperimentSpec:
     own_specs: Mapping[str, str | None] = field(default_factory=dict)
     """Name -> specification of the user's sources, over which the recipe's arms are; empty: those of the recipe."""
     _specs_of: dict[tuple[str, int | None], RunSpec] = field(default_factory=dict, init=False, repr=False)
-    _variant: Callable[[str, Path | None], Variant] = field(
-        default_factory=lambda: cache(load_variant), init=False, repr=False
-    )
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
@@ -111,7 +108,7 @@ class ExperimentSpec:
         name, shared = arm.protocol or "madke", self.request
         prompts = Path(folder) if (folder := arm.prompts or shared.prompts) else None
         with self._at(arm):
-            variant = self._variant(name, prompts)
+            variant = load_variant(name, prompts)
             if self.own_specs:  # an arm names them only
                 names = arm.sources.split(",") if arm.sources and arm.sources != "none" else ()
                 if arm.sources is None and variant.protocol.sources:
