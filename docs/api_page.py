@@ -18,7 +18,7 @@ GROUPS = {
     "Modules": "The events of a running debate, and completion functions over clients that you already have.",
 }
 
-FIRST = ("ask", "aask", "stream", "run", "arun", "score", "compare", "ablate", "build_index")
+FIRST = ("ask", "aask", "stream", "run", "arun", "score", "compare", "ablate", "build_pools", "build_index")
 """The functions that most readers look for. The others follow by name."""
 
 PARTS = ("Settings", "Debater", "Knowledge", "Reads", "Order")

@@ -13,7 +13,7 @@ from madke._util.logs import guard_http_logs
 from madke._version import __version__
 
 if TYPE_CHECKING:
-    from madke.api.batch import Run, arun, compare, run, score
+    from madke.api.batch import Run, arun, build_pools, compare, run, score
     from madke.api.one_question import Debate, aask, ask, stream
     from madke.api.study import Study, study
     from madke.core import events
@@ -52,7 +52,7 @@ guard_http_logs()
 
 _MODULES = {
     "madke.api.one_question": "Debate aask ask stream",
-    "madke.api.batch": "Run arun compare run score",
+    "madke.api.batch": "Run arun build_pools compare run score",
     "madke.api.study": "Study study",
     "madke.core.chat": "ChatModel ChatRequest Completion Message Purpose Usage",
     "madke.core.errors": "CallError UserError",
@@ -80,7 +80,7 @@ __all__ = [
     "Final", "Hits", "KnowledgePool", "Message", "Metric", "Passage", "PoolEntry", "Protocol", "Purpose", "Question",
     "Reflection", "Round", "Run", "RunOptions", "RunRecord", "RunRequest", "Scores", "Search", "Selection", "Source",
     "SourceCounts", "StageUsage", "Stance", "Study", "Transcript", "Truncation", "Turn", "Usage", "UserError",
-    "Verdict", "__version__", "aask", "ablate", "adebate", "arun", "ask", "build_index", "compare",
+    "Verdict", "__version__", "aask", "ablate", "adebate", "arun", "ask", "build_index", "build_pools", "compare",
     "debate", "events", "metric", "run", "score", "stream", "study",
 ]  # fmt: skip
 

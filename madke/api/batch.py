@@ -16,14 +16,16 @@ from weakref import finalize
 from madke._util.concurrency import finished
 from madke.core.errors import UserError
 from madke.core.events import Listener
+from madke.core.knowledge import Source, SourceCounts
 from madke.core.registry import Scope
 from madke.core.transcript import Transcript
-from madke.retrieval.named import source_paths
+from madke.retrieval.named import open_source, source_paths
+from madke.retrieval.source import close_sources
 from madke.runs.directory import RunRecord, question_files, read_run, read_transcripts, refuse_own_files
 from madke.runs.meter import Meter
-from madke.runs.request import DEFAULTS, Data, RunOptions, RunRequest, requested, takes_request
+from madke.runs.request import DEFAULTS, Data, RunOptions, RunRequest, Sources, requested, takes_request
 from madke.runs.runner import execute
-from madke.runs.spec import RunSpec, refuse_sample, resolve
+from madke.runs.spec import RunSpec, questions_of, refuse_sample, resolve, source_specs
 
 if TYPE_CHECKING:
     from madke.engine.agreement import ConflictMap
@@ -241,6 +243,40 @@ def compare(*runs: Run | str | Path) -> Comparison:
 
     with _paths(*runs) as paths:
         return compare_runs(paths)
+
+
+def build_pools(
+    questions: Data, out: str | Path, *, sources: Sources = "wiki,google", k: int = 10, **asked: Any
+) -> dict[str, SourceCounts]:
+    """Retrieve a pool of passages for every question, and write a pool file.
+
+    Args:
+        questions: As for :func:`madke.run`.
+        out: The pool file.
+        sources: As for :func:`madke.stream`.
+        k: The largest number of passages from each source.
+        asked: Fields of :class:`madke.RunRequest` that choose questions: ``dataset``, ``columns``, ``ids``, ``limit``,
+            ``sample_seed``.
+
+    Returns:
+        Source name -> for how many questions it found passages, or failed.
+
+    Raises:
+        UserError: An argument is invalid, a source cannot be opened, or the file cannot be written.
+    """
+    from madke.retrieval.pools import retrieve_pools
+
+    if k < 1:
+        raise UserError(f"k = {k}; expected at least 1")
+    with Scope().active():
+        records = questions_of(RunRequest(questions=questions, **asked))
+    specs, own = source_specs(sources, ())
+    opened: list[Source] = []
+    try:
+        opened += (open_source(name, own.get(name, spec)) for name, spec in specs.items())
+        return retrieve_pools(records, opened, k, Path(out))
+    finally:
+        close_sources(source for source in opened if source.name not in own)
 
 
 @contextmanager

@@ -132,6 +132,8 @@ def test_a_function_reads_a_file_of_its_own_form(tmp_path: Path) -> None:
     run = madke.run(tmp_path / "pairs.tsv", dataset=pairs, protocol="cot", model=lambda messages: "It is [Angara].")
     assert [transcript.id for transcript in run.transcripts()] == ["Angara"]
     assert "pairs" in str(run.record.dataset)
+    found = madke.build_pools(tmp_path / "pairs.tsv", tmp_path / "p.jsonl", dataset=pairs, sources=[Searching()])
+    assert [count.asked for count in found.values()] == [1]
 
 
 def test_a_question_ends_when_its_model_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

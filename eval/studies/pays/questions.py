@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import madke
 from eval.studies.shared import DEVELOPMENT, HELD_OUT, PASSAGES, ordered, packed
 from madke._util.files import read_jsonl, write_file
 from madke.core.knowledge import Passage
@@ -21,9 +22,7 @@ from madke.core.question import Question
 from madke.data import read_dataset
 from madke.data.questions import question_from_fields, question_to_json
 from madke.retrieval.indexes.build import build_index
-from madke.retrieval.named import open_source
-from madke.retrieval.pools import PoolRecord, read_pools, record_to_json, retrieve_pools
-from madke.retrieval.source import close_sources
+from madke.retrieval.pools import PoolRecord, read_pools, record_to_json
 
 SOURCE = "passages"
 PARTS = {"nq_open": 320, "hotpotqa": 200, "ramdocs": 80}
@@ -71,9 +70,7 @@ def with_pools(rows: Sequence[dict[str, Any]], index: Path) -> Part:
     ]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pools.jsonl"
-        source = open_source(SOURCE, str(index))
-        retrieve_pools(questions, [source], PASSAGES, file)
-        close_sources([source])
+        madke.build_pools(questions, file, sources={SOURCE: str(index)}, k=PASSAGES)
         pools = read_pools(file)
     # Without the description of the source, which names the folder of the index.
     return [(question, replace(pools[question.id], sources={})) for question in questions]
