@@ -356,17 +356,16 @@ class Debate:
         if called.error is not None:
             return reply.record(Stance, stage=stage, status="failed")
         shown = set(numbers) - set(called.truncated.passages if called.truncated else ())
-        answer = parsed = self._answer(reply, shown)
-        text = called.text
-        if task.is_prose and parsed.value is not None:
-            text = looked_up(parsed.value, scene.question.question, searchable(scene, shown))
-            answer = replace(parsed, value=text)
+        parsed = self._answer(reply, shown)
+        answer, text = parsed.value, called.text
+        if task.is_prose and answer is not None:
+            answer = text = looked_up(answer, scene.question.question, searchable(scene, shown))
         return reply.record(
             Stance,
             parsed,
             stage=stage,
             text=text,
-            answer=answer.value,
+            answer=answer,
             confidence=parse.parse_confidence(text, context=reply.context).value if scene.weighs else None,
             copied=parse.is_copied(text, reply.context),
         )
