@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 from madke._util.files import write_file
 from madke.core.question import Question
-from madke.engine.parse import answer_of, parse_verdict
+from madke.engine.parse.answer import answer_of
+from madke.engine.parse.decisions import parse_verdict
 from madke.tasks import TASKS
 
 _HERE = Path(__file__).parent

@@ -29,7 +29,9 @@ from madke.core.chat import (
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Turn
-from madke.engine.parse import TRUNCATED, marked, read_bound
+from madke.engine.parse.answer import marked
+from madke.engine.parse.decisions import read_bound
+from madke.engine.parse.reply import TRUNCATED
 from madke.engine.reading import View, view
 from madke.engine.scene import Scene
 from madke.engine.settings import Debater, Reads

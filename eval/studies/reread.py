@@ -14,7 +14,9 @@ from functools import cache
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcome
 from madke.engine.agreement import agreed, matcher
-from madke.engine.parse import ParseContext, Parsed, answer_of, is_copied
+from madke.engine.parse.answer import answer_of
+from madke.engine.parse.grammar import Parsed
+from madke.engine.parse.reply import ParseContext, is_copied
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
 from madke.engine.steps import Debate

@@ -104,7 +104,7 @@ class Stage:
     task: Any = None
     """The answer format, a :class:`madke.tasks.base.BaseTask`; None outside debates."""
     marker: Any = "plain"
-    """How an answer is stated: :data:`madke.engine.parse.Marker`."""
+    """How an answer is stated: :data:`madke.engine.parse.answer.Marker`."""
     persona: str = ""
     """The debater's own, from the protocol."""
     passages: tuple[ShownPassage, ...] = ()

@@ -19,7 +19,9 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
 from madke.data.questions import Id
-from madke.engine.parse import answer_of, marked, parse_confidence, without_reasoning
+from madke.engine.parse.answer import answer_of, marked
+from madke.engine.parse.decisions import parse_confidence
+from madke.engine.parse.reply import without_reasoning
 from madke.engine.protocol import Protocol
 from madke.engine.settings import is_debater_name
 from madke.tasks import get_task

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from madke.core.question import Question
 from madke.core.transcript import Agreement, Change, Final, Position, Quote, Round, Transcript, Turn
 from madke.engine.citations import citations_in, look_up
-from madke.engine.parse import parse_citations, parse_quotes
+from madke.engine.parse.answer import parse_citations
+from madke.engine.parse.decisions import parse_quotes
 from madke.tasks.base import BaseTask
 
 Same = Callable[[str, str], bool]

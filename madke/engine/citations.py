@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from madke.core.transcript import CitationCheck, QuoteStatus
-from madke.engine.parse import IDS, parse_citations
+from madke.engine.parse.answer import IDS, parse_citations
 from madke.tasks.words import SMALL_WORDS, UNITS, stems, vocabulary, words
 
 MIN_QUOTE = 12

@@ -28,8 +28,10 @@ from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Liste
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Called, PoolEntry, StageUsage, Transcript, Truncation, Turn
-from madke.engine import parse
-from madke.engine.parse import NO_CONTEXT, BoundReply, Marker, ParseContext
+from madke.engine.parse.answer import Marker
+from madke.engine.parse.decisions import BoundReply, read_bound
+from madke.engine.parse.grammar import Parsed
+from madke.engine.parse.reply import NO_CONTEXT, TRUNCATED, ParseContext, checked, without_reasoning
 from madke.engine.reading import as_message, groups_without, quoted
 from madke.engine.settings import Debater, Settings
 from madke.tasks.base import BaseTask
@@ -205,7 +207,7 @@ class Scene:
             completion = await self.cast[agent].complete(request)
             if completion.text.strip() and self.marker != "text":
                 # A custom model may return only reasoning. With marker "text" the reply is taken as it is.
-                completion = parse.checked(completion, request.max_tokens)
+                completion = checked(completion, request.max_tokens)
             self.tell(CallFinished, purpose=purpose, completion=completion)
             retries += max(0, completion.attempts - 1)
             if completion.outcome != "too_long" or self.protocol.overflow == "fail":
@@ -220,15 +222,15 @@ class Scene:
         place, model, read = (round_n, stage, agent), self.cast[agent].name, completion.usage.prompt_tokens
         self._prompts.append((place, model, request.messages, read))
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
-        text = writable(parse.without_reasoning(completion.text))
+        text = writable(without_reasoning(completion.text))
         request = request.in_form(bound=bool(completion.bound))
-        bound = parse.read_bound(text, request.bound.schema) if request.bound and completion.outcome == "ok" else None
+        bound = read_bound(text, request.bound.schema) if request.bound and completion.outcome == "ok" else None
         reply = Called(
             text=text if bound is None else bound.text,
             error=error and writable(error),
             truncated=None if truncated == _NOTHING_TRUNCATED else truncated,
             max_tokens=completion.max_tokens,
-            cut=completion.finish_reason.casefold() in parse.TRUNCATED,
+            cut=completion.finish_reason.casefold() in TRUNCATED,
             bound=request.bound is not None,
         )
         if self.agree is not None:  # reading would take most of the time of a simulated debate
@@ -400,7 +402,7 @@ class StageReply(NamedTuple):
     simulated: Mapping[str, Any] | None = None
     """What a reply of a simulated debate says, whatever its text."""
 
-    def record(self, kind: type[Record], parsed: parse.Parsed[Any] | None = None, **values: Any) -> Record:
+    def record(self, kind: type[Record], parsed: Parsed[Any] | None = None, **values: Any) -> Record:
         """The record of the call: what came back, ``values`` and, if it was read, status and rule."""
         found = fields_of(self.called)
         if parsed is not None:

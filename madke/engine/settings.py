@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
-from madke.engine.parse import Marker
+from madke.engine.parse.answer import Marker
 
 NON_DEBATERS = ("judge", "summarizer")
 STAGES = ("select", "speak", "reply", "reflect", "digest", "judge", "extract", "pick", "summarize")

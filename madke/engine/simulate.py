@@ -14,7 +14,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Called, Final, StageUsage, Stance, Turn
-from madke.engine.parse import NO_CONTEXT
+from madke.engine.parse.reply import NO_CONTEXT
 from madke.engine.scene import Scene, StageReply
 from madke.engine.settings import NON_DEBATERS, STAGES, Knowledge, Settings
 from madke.engine.steps import Debate

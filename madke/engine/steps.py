@@ -29,9 +29,12 @@ from madke.core.transcript import (
     Turn,
     Verdict,
 )
-from madke.engine import parse
 from madke.engine.agreement import agreed, answer_groups, last_turns
 from madke.engine.citations import looked_up, merged
+from madke.engine.parse import decisions
+from madke.engine.parse.answer import answer_of
+from madke.engine.parse.grammar import Parsed
+from madke.engine.parse.reply import is_copied
 from madke.engine.reading import View, by_cast, order_for, reading_order, stances_of, view
 from madke.engine.scene import Scene, Schemas, StageReply, allowed, citable_numbers, searchable
 from madke.engine.settings import Debater, JudgeAsked, Order, Reads, Talk, readable_by
@@ -327,17 +330,17 @@ class Debate:
         numbers, size = allowed(scene, debater), len(scene.pool.passages)
         limit, allow_search = scene.protocol.max_selected, scene.protocol.allow_search
         values = {"knowledge": numbers, "max_selected": limit, "allow_search": allow_search, "own": view.last}
-        schema = None if allow_search else partial(parse.selection_schema, limit)
+        schema = None if allow_search else partial(decisions.selection_schema, limit)
         reply = await self._ask("select", debater, n, values, schema=schema)
         called, context = reply.called, reply.context
         if called.error is not None:
             return reply.record(Selection, status="failed"), None
         if reply.bound is not None:
-            parsed = parse.bound_selection(reply.bound, limit)
+            parsed = decisions.bound_selection(reply.bound, limit)
         else:
             shown = set(numbers) - set(called.truncated.passages if called.truncated else ())
-            parsed = parse.parse_selection(called.text, size=size, limit=limit, shown=shown, context=context)
-        queries = parse.parse_searches(called.text, limit=1, context=context).value if allow_search else ()
+            parsed = decisions.parse_selection(called.text, size=size, limit=limit, shown=shown, context=context)
+        queries = decisions.parse_searches(called.text, limit=1, context=context).value if allow_search else ()
         chosen = {"ids": parsed.value.ids, "dropped": parsed.value.dropped}
         return reply.record(Selection, parsed, **chosen), Search(query=queries[0]) if queries else None
 
@@ -349,7 +352,7 @@ class Debate:
         shows = ("own", "peers", "history", "groups", "digest", "critique")
         values = {"knowledge": numbers, "cite": bool(numbers) and asks_quotes} | {n: getattr(view, n) for n in shows}
         bindable = asks_quotes and scene.marker not in ("text", "alone") and not scene.weighs
-        schema = partial(parse.stance_schema, task, scene.question) if bindable else None
+        schema = partial(decisions.stance_schema, task, scene.question) if bindable else None
         droppable = len(view.peers) + len(view.history)
         reply = await self._ask(stage, debater, n, values, droppable=droppable, schema=schema, chat=view.chat)
         called = reply.called
@@ -366,8 +369,8 @@ class Debate:
             stage=stage,
             text=text,
             answer=answer,
-            confidence=parse.parse_confidence(text, context=reply.context).value if scene.weighs else None,
-            copied=parse.is_copied(text, reply.context),
+            confidence=decisions.parse_confidence(text, context=reply.context).value if scene.weighs else None,
+            copied=is_copied(text, reply.context),
         )
 
     async def _ask(self, stage: str, debater: Debater, n: int, values: Mapping[str, Any], **how: Any) -> StageReply:
@@ -379,15 +382,15 @@ class Debate:
         shown = {**values, "debater": debater.name, "persona": persona, "prepared": prepared}
         return await scene.call(stage, debater.name, n, shown, **how)
 
-    def _answer(self, reply: StageReply, shown: set[int]) -> parse.Parsed[str | None]:
+    def _answer(self, reply: StageReply, shown: set[int]) -> Parsed[str | None]:
         (called, context, bound, simulated), scene = reply, self.scene
         task, question = scene.task, scene.question
         if simulated is not None:
-            return parse.Parsed(value=None, status="unmarked", rule="none")
+            return Parsed(value=None, status="unmarked", rule="none")
         if bound is not None:
-            return parse.bound_answer(bound, task, question, context)
+            return decisions.bound_answer(bound, task, question, context)
         text, cut = called.text, called.cut
-        return parse.answer_of(text, task, question, scene.marker, shown=shown, cut=cut, context=context)
+        return answer_of(text, task, question, scene.marker, shown=shown, cut=cut, context=context)
 
     def show(self, **values: Any) -> None:
         """Let all templates show further values, under these names."""
@@ -437,7 +440,7 @@ class Debate:
     async def _verdict(self, history: bool, decides: bool) -> Verdict:
         """What the judge says. It sees no pool."""
         task, question, sides = self.scene.task, self.scene.question, [each.name for each in self.scene.debaters]
-        schema = (lambda shown: parse.verdict_schema(task, question, sides)) if decides else None
+        schema = (lambda shown: decisions.verdict_schema(task, question, sides)) if decides else None
         reply = await self._conclude("judge", "judge", history, schema=schema)
         if reply.called.error is not None:
             return reply.record(Verdict, consensus=None)
@@ -446,10 +449,10 @@ class Debate:
         said = {"consensus": read.consensus, "side": read.side, "answer": read.answer, "reason": read.reason}
         return reply.record(Verdict, parsed, **said)
 
-    def _decision(self, reply: StageReply, **how: Any) -> parse.Parsed[Verdict]:
+    def _decision(self, reply: StageReply, **how: Any) -> Parsed[Verdict]:
         if reply.bound is not None:
-            return parse.bound_verdict(reply.bound, self.scene.task, self.scene.question)
-        return parse.parse_verdict(reply.called.text, context=reply.context, **how)
+            return decisions.bound_verdict(reply.bound, self.scene.task, self.scene.question)
+        return decisions.parse_verdict(reply.called.text, context=reply.context, **how)
 
     async def _conclude(
         self,
@@ -476,7 +479,7 @@ class Debate:
                 return turn
             debater, own = debaters[turn.agent], turn.stance.text
             values = {"knowledge": allowed(self.scene, debater), "own": own}
-            reply = await self._ask("reflect", debater, entry.n, values, schema=lambda shown: parse.review_schema())
+            reply = await self._ask("reflect", debater, entry.n, values, schema=lambda shown: decisions.review_schema())
             if reply.called.error is not None:
                 return replace(turn, reflection=reply.record(Reflection, satisfied=None))
             parsed = self._decision(reply)
@@ -597,7 +600,7 @@ class Debate:
         if reply.called.error is not None:
             return reply.record(Final, by="judge", status="failed")
         names = [spoken.agent for spoken in stances_of(self.past)]
-        parsed = parse.parse_pick(reply.called.text, names, context=reply.context)
+        parsed = decisions.parse_pick(reply.called.text, names, context=reply.context)
         final = reply.record(Final, parsed, by="judge", agent=parsed.value)
         if final.agent is None:
             return final
@@ -638,7 +641,7 @@ class Debate:
         """The answer to a call about the last round; with ``sides``, about the whole debate and for one of them."""
         scene = self.scene
         bindable = scene.marker != "text"
-        schema = (lambda shown: parse.answer_schema(scene.task, scene.question, sides)) if bindable else None
+        schema = (lambda shown: decisions.answer_schema(scene.task, scene.question, sides)) if bindable else None
         reply = await self._conclude(stage, agent, bool(sides), schema=schema)
         called, bound = reply.called, reply.bound
         if called.error is not None:
@@ -650,9 +653,9 @@ class Debate:
             citable.update(turn.selection.ids if turn.selection else (), turn.search.ids if turn.search else ())
         parsed = self._answer(reply, citable)
         if bound is not None:
-            side = parse.bound_side(bound)
+            side = decisions.bound_side(bound)
         else:
-            side = parse.parse_side(called.text, sides, context=reply.context).value
+            side = decisions.parse_side(called.text, sides, context=reply.context).value
         return reply.record(Final, parsed, by=agent, answer=parsed.value, agent=side)
 
     def _last_turns(self) -> list[Turn]:

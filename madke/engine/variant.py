@@ -26,7 +26,7 @@ from madke._util.yaml_file import read_mapping, read_yaml, validated
 from madke.core.chat import Message, Spoken, joined
 from madke.core.errors import UserError, nearest, unknown
 from madke.core.question import Question
-from madke.engine.parse import Marker, marked
+from madke.engine.parse.answer import Marker, marked
 from madke.engine.protocol import Protocol, ProtocolFunction, function_of, name_of, present_name, settings_of
 from madke.engine.reading import Group, quoted
 from madke.engine.scene import PREPARE_VALUES, REMARK_VALUES, STAGE_VALUES

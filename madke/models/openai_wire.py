@@ -18,7 +18,7 @@ from urllib.parse import urljoin
 from madke.core.addresses import bare_url, retry_after
 from madke.core.chat import ChatRequest, Completion, Message, Outcome, Usage, decoded, writable
 from madke.core.errors import CallError
-from madke.engine.parse import TRUNCATED, checked, without_reasoning
+from madke.engine.parse.reply import TRUNCATED, checked, without_reasoning
 from madke.models.prices import BATCH, estimated_usage
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, retry_seed, takes_schemas
 from madke.core.errors import CallError
-from madke.engine.parse import TRUNCATED, checked
+from madke.engine.parse.reply import TRUNCATED, checked
 from madke.models.limiter import Limits
 from madke.models.prices import billed_as
 from madke.models.store import CallStore, call_key

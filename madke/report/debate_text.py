@@ -22,7 +22,7 @@ from madke.core.transcript import (
     Turn,
 )
 from madke.engine.agreement import ConflictMap, conflicts_of, recorded_agreement
-from madke.engine.parse import without_reasoning
+from madke.engine.parse.reply import without_reasoning
 from madke.report.tables import ORACLE, one_line
 from madke.runs.runner import recorded_pools
 from madke.scoring.arms import Results

@@ -21,7 +21,7 @@ from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
 from madke.data import read_dataset
-from madke.engine.parse import marked
+from madke.engine.parse.answer import marked
 from madke.engine.protocol import Protocol, function_of, help_of, hold_debate
 from madke.engine.scene import Scene
 from madke.engine.settings import Debater, Knowledge

@@ -13,7 +13,7 @@ from typing import Any
 from madke.core.chat import Completion, Usage
 from madke.core.errors import UserError
 from madke.core.events import Listener, RunProgress
-from madke.engine.parse import TRUNCATED
+from madke.engine.parse.reply import TRUNCATED
 from madke.models.endpoint import read_models, shipped_prices
 from madke.models.limiter import Limits
 from madke.models.model_names import model_kind

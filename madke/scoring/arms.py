@@ -18,7 +18,8 @@ from madke.core.chat import writable
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcome
-from madke.engine.parse import answer_of, without_reasoning
+from madke.engine.parse.answer import answer_of
+from madke.engine.parse.reply import without_reasoning
 from madke.runs.directory import RunRecord, read_run, read_transcripts
 from madke.scoring.debate_rows import (
     NO_EXTERNAL_SCORES,

@@ -36,7 +36,8 @@ from madke.core.errors import UserError
 from madke.core.events import Watch, silent
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.parse import parse_grade, without_reasoning
+from madke.engine.parse.decisions import parse_grade
+from madke.engine.parse.reply import without_reasoning
 from madke.engine.reading import without_tags
 from madke.models.chat_models import close, open_model
 from madke.models.endpoint import refuse_unreachable

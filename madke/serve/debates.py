@@ -22,7 +22,7 @@ from madke.core.chat import Message, Usage
 from madke.core.errors import UserError
 from madke.core.events import Listener
 from madke.core.knowledge import KnowledgePool
-from madke.engine.parse import without_reasoning
+from madke.engine.parse.reply import without_reasoning
 from madke.models.limiter import allow_connections
 from madke.models.store import CallStore
 from madke.runs.runner import GRACE

@@ -15,7 +15,7 @@ from madke.core.chat import ChatRequest, Schema, SchemaField
 from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.transcript import Transcript
-from madke.engine.parse import read_bound
+from madke.engine.parse.decisions import read_bound
 from madke.engine.variant import Variant, load_variant
 from tests.support import debates
 from tests.support.bound_model import Bound, Values

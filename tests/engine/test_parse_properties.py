@@ -10,11 +10,8 @@ from hypothesis import strategies as st
 
 from madke.core.question import Question
 from madke.core.transcript import Selection, Verdict
-from madke.engine.parse import (
-    Marker,
-    ParseContext,
-    Parsed,
-    answer_of,
+from madke.engine.parse.answer import Marker, answer_of
+from madke.engine.parse.decisions import (
     parse_confidence,
     parse_grade,
     parse_pick,
@@ -22,8 +19,9 @@ from madke.engine.parse import (
     parse_selection,
     parse_side,
     parse_verdict,
-    without_reasoning,
 )
+from madke.engine.parse.grammar import Parsed
+from madke.engine.parse.reply import ParseContext, without_reasoning
 from madke.tasks import TASKS
 
 QUESTIONS = {

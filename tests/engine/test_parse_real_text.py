@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from madke.core.question import Question
-from madke.engine.parse import answer_of, parse_selection, parse_verdict
+from madke.engine.parse.answer import answer_of
+from madke.engine.parse.decisions import parse_selection, parse_verdict
 from madke.tasks import TASKS
 
 SIDES = ("Affirmative side", "Negative side")

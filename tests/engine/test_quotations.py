@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from madke.core.question import Question
-from madke.engine.parse import (
-    answer_of,
+from madke.engine.parse.answer import answer_of
+from madke.engine.parse.decisions import (
     parse_confidence,
     parse_grade,
     parse_pick,

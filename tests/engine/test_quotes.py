@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from madke.engine.citations import MIN_QUOTE, look_up, normalised
-from madke.engine.parse import parse_citations, parse_quotes
+from madke.engine.parse.answer import parse_citations
+from madke.engine.parse.decisions import parse_quotes
 
 TEXTS = {
     0: "Lake Baikal is the deepest lake in the world, at 1,642 metres. It holds a fifth of the fresh water.",

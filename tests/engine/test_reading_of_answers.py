@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from madke.core.question import Question
-from madke.engine.parse import ParseContext, Parsed, answer_of, is_copied
+from madke.engine.parse.answer import answer_of
+from madke.engine.parse.grammar import Parsed
+from madke.engine.parse.reply import ParseContext, is_copied
 from madke.tasks import TASKS
 
 QUESTIONS = {

@@ -6,7 +6,7 @@ import pytest
 
 from madke.core.question import Question
 from madke.core.transcript import Verdict
-from madke.engine.parse import (
+from madke.engine.parse.decisions import (
     parse_confidence,
     parse_grade,
     parse_pick,
@@ -14,8 +14,8 @@ from madke.engine.parse import (
     parse_selection,
     parse_side,
     parse_verdict,
-    without_reasoning,
 )
+from madke.engine.parse.reply import without_reasoning
 from madke.tasks import TASKS
 
 SIDES = ("Affirmative side", "Negative side")

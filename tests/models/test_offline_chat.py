@@ -11,14 +11,9 @@ import pytest
 from madke.core.chat import ChatRequest, Message, Purpose, ShownPassage, Spoken, Stage
 from madke.core.errors import CallError
 from madke.core.question import Question
-from madke.engine import parse
-from madke.engine.parse import (
-    parse_confidence,
-    parse_searches,
-    parse_selection,
-    parse_verdict,
-)
+from madke.engine.parse import answer as answers
 from madke.engine.parse.answer import Marker
+from madke.engine.parse.decisions import parse_confidence, parse_searches, parse_selection, parse_verdict
 from madke.models.encoders import Dtype, Similarity
 from madke.models.offline import OfflineChat
 from madke.models.offline.reader import content
@@ -79,7 +74,7 @@ def ask(
 
 def answer_of(text: Any, task: str = "", choices: tuple[str, ...] = ()) -> Any:
     question = Question(question="?", choices=choices)
-    return parse.answer_of(text, TASKS[task or "short_answer"], question, "plain").value
+    return answers.answer_of(text, TASKS[task or "short_answer"], question, "plain").value
 
 
 def spoken(texts: Any, first: int = 1) -> tuple[Spoken, ...]:
@@ -323,7 +318,7 @@ def test_the_answer_is_marked_as_asked(model: Any, marker: Marker, stated: str) 
 
     assert text.endswith(f"\nThe answer is {stated}.")
     question = Question(question="Who climbed Mount Etna?")
-    assert parse.answer_of(text, TASKS["short_answer"], question, marker).value == "Lucy Harper"
+    assert answers.answer_of(text, TASKS["short_answer"], question, marker).value == "Lucy Harper"
 
 
 def test_it_states_a_confidence_and_searches_only_where_asked(model: Any) -> None:

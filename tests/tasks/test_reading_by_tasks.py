@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from madke.core.question import Question
-from madke.engine.parse import answer_of
+from madke.engine.parse.answer import answer_of
 from madke.scoring.metrics import METRICS, metrics_of
 from madke.tasks import TASKS
 from tests.support.plain import play, signed

@@ -18,7 +18,7 @@ from madke._util.concurrency import DaemonThreads
 from madke.core.chat import ChatRequest, Completion, ShownPassage, Stage, Usage
 from madke.core.errors import CallError
 from madke.engine.citations import cited_sentences
-from madke.engine.parse import answer_of, marked
+from madke.engine.parse.answer import answer_of, marked
 from madke.models.offline.reader import (
     Candidate,
     WordVectors,
