@@ -6,7 +6,7 @@ from docs.metrics_table import with_table
 from madke.models.model_names import MODEL_KINDS
 
 _OTHERS = {
-    "`NAME`": "an entry of `models.yaml`, or of an installed package",
+    "`NAME`": "an entry of `models.yaml`",
     "`module:object`": "your own Python object; see [Extending madke](extend.md)",
 }
 
