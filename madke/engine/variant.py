@@ -80,13 +80,6 @@ def task_prompt(name: str) -> TaskPrompt:
     return read_yaml(asset("prompts", "tasks", f"{name}.yaml"), TaskPrompt)
 
 
-@lru_cache(maxsize=64)
-def _wording_of(task: BaseTask | str) -> TaskPrompt:
-    if isinstance(task, str) or task.wording is None:
-        return task_prompt(task if isinstance(task, str) else task.name)
-    return validated(task.wording, TaskPrompt, file=f"the wording of task {task.name!r}")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Variant:
     """A debate variant: a protocol with the templates of its stages. Load one with :func:`load_variant`.
@@ -110,6 +103,8 @@ class Variant:
     """Where ``words`` are from."""
     is_fixed: bool = False
     """Whether its file says ``structured: off``, which settings cannot change."""
+    _wordings: dict[str, tuple[object, TaskPrompt]] = field(default_factory=dict, repr=False)
+    """Of tasks that bring their own wording: name -> what it was read from, and the wording."""
 
     @cached_property
     def environment(self) -> _Sandbox:
@@ -128,7 +123,7 @@ class Variant:
         chat: Sequence[Message] = (),
     ) -> tuple[Message, ...]:
         """The messages of a stage: its non-empty blocks, with ``chat`` before the last; equal roles are joined."""
-        name, wording = self.template(stage, prompt), _wording_of(task)
+        name, wording = self.template(stage, prompt), self._wording(task)
         marker: Marker = "text" if wording.is_prose else self.protocol.marker
         examples = wording.examples[: self.protocol.examples]
         shared = {"task": wording, "marker": marker, "options": lettered(values["question"].choices)}
@@ -173,6 +168,15 @@ class Variant:
             if block in blocks and (text := _tidy(blocks[block][0](context))):
                 messages.append(Message(role=role, content=text))
         return joined(messages)
+
+    def _wording(self, task: BaseTask | str) -> TaskPrompt:
+        if isinstance(task, str) or task.wording is None:
+            return task_prompt(task if isinstance(task, str) else task.name)
+        known = self._wordings.get(task.name)
+        if known is None or known[0] is not task.wording:
+            wording = validated(task.wording, TaskPrompt, file=f"the wording of task {task.name!r}")
+            known = self._wordings[task.name] = task.wording, wording
+        return known[1]
 
     def template(self, stage: str, prompt: str | None) -> str:
         """The name of a stage's template: a debater's own (``<stage>.<prompt>.j2``) if there is one."""
