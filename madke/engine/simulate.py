@@ -173,7 +173,11 @@ def _simulated(function: Function, settings: Settings, values: Mapping[str, Any]
         decides="decides" in steps,
         needs_golds=steps.get("golds"),
         needs_answer_scorer="score" in steps,
-        shown={name: scene.shared[name] for name in scene.shared.keys() - {"question", "rounds", "debaters"}},
+        shown={
+            name: value
+            for name, value in debates[1].scene.shared.items()
+            if name not in ("question", "rounds", "debaters")
+        },
     )
 
 
