@@ -53,6 +53,7 @@ verdicts = st.one_of(
     single=st.integers(-1, 7),
 )
 @example(["AGENT_1", "AGENT_10"], ["x", "y"], "AGENT_10 is best", True, 0, None, 3)
+@example([], [], "", True, 0, None, 3)
 @example(["A", "A"], ["x y", "z"], "", False, 1, None, 3)
 @example(["A", "B", "C"], [None, "x", "y"], "", False, 0, None, 3)
 @example(["A", "B", "C"], ["x", "y", "z"], "b: clearer", True, 0, None, 3)
@@ -79,13 +80,15 @@ def test_any_script_gives_equal_outcomes(
 
 @pytest.mark.parametrize("labels", [("A", "B", "C"), ("A", "A", "B"), ("A",), ("judge", "summarizer", "")])
 @pytest.mark.parametrize("judged", [False, True])
-def test_everybody_sees_the_same_drafts(labels: tuple[str, ...], judged: bool) -> None:
+def test_everybody_sees_the_same_drafts_and_its_own_persona(labels: tuple[str, ...], judged: bool) -> None:
     rounds = 2
     replies = [f"token{n}x" for n in range(len(labels) * (rounds + 1))]
+    personas = [f"You are persona{n}x, and count {{things}}." for n in range(len(labels))]
 
     def seen(debate: Callable[..., Any]) -> tuple[Any, list[Any]]:
-        outcome, script = run(debate, replies, labels, judged=judged, rounds=rounds)
-        return outcome, [sorted(re.findall(r"token\d+x", prompt)) for prompt in script.prompts]
+        outcome, script = run(debate, replies, labels, judged=judged, rounds=rounds, personas=personas)
+        assert all("Why?" in prompt for prompt in script.prompts)
+        return outcome, [sorted(re.findall(r"(?:token|persona)\d+x", prompt)) for prompt in script.prompts]
 
     assert seen(madke.debate) == seen(lemmas.debate)
 
