@@ -14,6 +14,7 @@ from madke.core.question import Question
 from madke.engine.parse import answer as answers
 from madke.engine.parse.answer import Marker
 from madke.engine.parse.decisions import parse_confidence, parse_searches, parse_selection, parse_verdict
+from madke.models import offline
 from madke.models.encoders import Dtype, Similarity
 from madke.models.offline import OfflineChat
 from madke.models.offline.reader import content
@@ -358,3 +359,15 @@ def test_vectors_are_computed_once_for_all_models_of_a_process() -> None:
 
     assert len(encoder.encoded) == len(set(encoder.encoded)) > 0
     assert first == second
+
+
+def test_vectors_of_the_latest_texts_are_kept_however_many_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offline, "_KEPT_VECTORS", 2)
+    encoder = WordEncoder()
+    embed = offline._remembering(encoder)
+
+    for question in range(4):
+        for _ in range(3):
+            embed([f"question {question}", f"passage {question}"])
+
+    assert len(encoder.encoded) == len(set(encoder.encoded)) == 8

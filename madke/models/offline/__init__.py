@@ -122,12 +122,13 @@ def _remembering(encoder: Encoder) -> Embed:
     def embed(texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np
 
-        found = {text: known[text] for text in texts if text in known}
+        found = {text: vector for text in texts if (vector := known.get(text)) is not None}
         if missing := [text for text in dict.fromkeys(texts) if text not in found]:
             # Half precision: half of the memory, and kept vectors are equal to new ones.
             found |= zip(missing, encoder.encode_queries(missing).astype(np.float16), strict=True)
-            if len(known) < _KEPT_VECTORS:
-                known.update(found)
+            if len(known) >= _KEPT_VECTORS:
+                known.clear()  # the calls of one question, which share most texts, follow each other
+            known.update(found)
         return np.stack([found[text] for text in texts]).astype(np.float32)
 
     return embed
