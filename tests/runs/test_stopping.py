@@ -320,7 +320,9 @@ def test_ctrl_c_does_not_wait_for_a_slow_search(tmp_path: Path, monkeypatch: pyt
     slow = json.dumps({"id": "slow", "question": "Slow?", "golden_answers": ["a"]})
     questions.write_text("\n".join([*quick, slow]))
     out.mkdir()
-    command = ("run", questions, "--protocol", "rag", "--sources", "slow=slow_source:source", "--out", out)
+    (tmp_path / "replies.yaml").write_text("- reply: The answer is [a].")
+    model = ("--model", f"scripted/{tmp_path / 'replies.yaml'}")
+    command = ("run", questions, "--protocol", "rag", *model, "--sources", "slow=slow_source:source", "--out", out)
     with started(*command) as process:
         assert process.stdout is not None
         for _ in range(501):
