@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, Union
 
-from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from madke._util.assets import asset, cache_dir
 from madke._util.files import dir_lock, write_file
@@ -98,10 +98,16 @@ class SampleSpec(SourceSpec):
     sample: RankedBy
 
 
+def _code(text: str) -> str:
+    if not _CODE.fullmatch(text):
+        raise ValueError(f"expected module:object, found {text!r}")
+    return text
+
+
 class PythonSpec(SourceSpec):
     """A source defined in code: ``module:object``."""
 
-    python: Annotated[str, Field(pattern=f"^{_CODE.pattern}$")]
+    python: Annotated[str, AfterValidator(_code)]
 
 
 _Default = BeforeValidator(lambda options: {} if options is None else options)

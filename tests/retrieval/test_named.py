@@ -222,6 +222,7 @@ def test_an_entry_of_a_file_is_a_specification(content: dict[str, Any], spec: So
         ({"hybrid": ["a", "b"], "fusion": "weighted", "weights": [1]}, "expected 2 weights, one per part; found 1"),
         ({"hybrid": ["a", "b"], "fusion": "weighted", "weights": [1, 0]}, r"weights\.1: .*found 0"),
         ({"wikipedia": {"langage": "en"}}, r"unknown key 'wikipedia\.langage'"),
+        ({"python": "notes"}, "python: expected module:object, found 'notes'"),
     ],
 )
 def test_a_wrong_entry_is_one_line_that_says_what_was_expected(content: Any, message: str) -> None:
