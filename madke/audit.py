@@ -239,9 +239,11 @@ class _Recorder:
         audit.tell(len(audit.calls), self._probe)
         began = time.monotonic()
         request = replace(request, max_tokens=self._max_tokens or request.max_tokens)
+        # A server that asks for a longer wait than this would leave no time, and its reason would be lost.
+        retries = replace(_ONE_RETRY, total_wait=audit.call_seconds / 2)
         try:
             async with asyncio.timeout(audit.call_seconds):
-                completion = await CallPipeline(limits=Limits(1), retries=_ONE_RETRY).call(audit.model, request)
+                completion = await CallPipeline(limits=Limits(1), retries=retries).call(audit.model, request)
         except TimeoutError:
             late = f"no whole reply within {audit.call_seconds:g} seconds"
             completion = Completion(outcome="failed", error=late, finish_reason="error")

@@ -14,7 +14,7 @@ from madke.cli.doctor import audit_lines
 from madke.engine.variant import load_variant
 from madke.models.openai_client import OpenAIChat
 from tests.audit import models
-from tests.support.openai_server import Reply, chat, openai_server
+from tests.support.openai_server import Reply, chat, error, openai_server
 
 
 def audited(model: Any) -> Findings:
@@ -82,6 +82,13 @@ def test_a_server_that_never_answers_is_left_after_two_calls() -> None:
     with openai_server(late) as server:
         found = audit_at(server.url, seconds=0.05)
     assert (found.calls, found.errors) == (2, ("no whole reply within 0.05 seconds",))
+
+
+def test_a_server_that_asks_for_a_long_wait_is_named_as_such() -> None:
+    with openai_server(error(429, "Too many requests.", {"retry-after": "20"})) as server:
+        found = audit_at(server.url, seconds=10.0)
+    assert found.calls == 2
+    assert "429" in found.errors[0]
 
 
 GOOD = replace(
