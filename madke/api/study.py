@@ -201,8 +201,7 @@ def studies(
             ungraded = ask_outside(arms, graders, budget=experiment.budget, watch=watch)
         answers = right_answers(experiment.arms)
         verdict = verdict_of(answers, margin=margin)
-        found: dict[str, Any] = {"verdict": verdict, "answers": answers, "given": given, "ungraded": ungraded}
-        yield Study(path=out, experiment=experiment, **found)
+        yield Study(path=out, experiment=experiment, verdict=verdict, answers=answers, given=given, ungraded=ungraded)
         if experiment.unfinished or experiment.waiting or (verdict.outcome != "open" and not whole):
             return
 

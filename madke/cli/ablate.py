@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -77,14 +77,15 @@ def command(
         refuse_limits(options)
     elif as_json:
         raise UserError("--json prints a plan and needs --plan; `madke score --json` prints scores")
-    names = () if models is None else [name.strip() for name in models.split(",")]
-    inputs: dict[str, Any] = {
-        "model": model,
-        "models": names,
-        "pools": pools or (),
-        "sources": {} if sources is None else sources,
-    }
-    spec = read_experiment_spec(recipe, data or (), request, **inputs)
+    spec = read_experiment_spec(
+        recipe,
+        data or (),
+        request,
+        model=model,
+        models=() if models is None else [name.strip() for name in models.split(",")],
+        sources={} if sources is None else sources,
+        pools=pools or (),
+    )
     if out is not None and not plan:
         refuse_overwritten(out, data or (), spec, options)
     spec.check(options)
