@@ -33,7 +33,6 @@ LAKES = [
     Question(id="2", question="Which lake is the largest?", answers=("the Caspian Sea",)),
     Question(id="3", question="Which lake is the saltiest?", answers=("Gaet'ale",)),
 ]
-ZH = [Question(id="1", question="吃掉敌人一个师。", answers=("Destroy a division.",), task="translation")]
 OURS = {"1": "Baikal", "2": "Caspian Sea", "3": None}
 THEIRS = {"1": "Baikal", "2": "Superior", "3": "the Dead Sea"}
 
