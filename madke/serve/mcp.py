@@ -121,7 +121,7 @@ async def serve_stdio(debates: Debates) -> None:
     server = mcp_server(debates)._lowlevel_server
     with ExitStack() as printing:
         async with debates, stdio_server() as (reading, writing):
-            # The transport has its own copy of the descriptor; what plug-ins print must not follow it, now or at exit.
+            # The transport has its own copy of the descriptor; what own code prints must not follow it, now or at exit.
             printing.enter_context(redirect_stdout(sys.stderr))
             await server.run(reading, writing, server.create_initialization_options())
 
