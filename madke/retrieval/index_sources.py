@@ -152,7 +152,7 @@ class DenseSource:
 
             def passage(row: int) -> StoredPassage:
                 with java_thread():
-                    docid = ids[row].as_py()
+                    docid = ids[row].as_py().rstrip()  # as pyserini reads it
                     document = searcher.doc(docid)
                     if document is None:
                         raise LookupError(f"document {docid!r} of {folder} has no text in {texts}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,13 @@ def test_what_a_faiss_folder_does_not_say_is_asked_for(vectors: Path, lucene: Pa
         open_index("wiki", vectors, texts=lucene)
     with pytest.raises(UserError, match="holds no texts; expected a Lucene index"):
         open_index("wiki", vectors, encoder="minilm", texts=vectors)
+
+
+def test_white_space_after_an_id_is_no_part_of_it(vectors: Path, lucene: Path, tmp_path: Path) -> None:
+    spaced = Path(shutil.copytree(vectors, tmp_path / "spaced"))
+    (spaced / "docid").write_bytes((vectors / "docid").read_bytes().replace(b"\n", b" \r\n"))
+    found, expected = (search_source(dense(folder, lucene), QUERIES, 3) for folder in (spaced, vectors))
+    assert found == expected
 
 
 @pytest.mark.slow
