@@ -13,7 +13,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.core.transcript import Final
+from madke.core.transcript import Final, StageUsage
 from madke.report import figures
 from madke.report.html import without_folders, write_report
 from madke.report.tables import Cell, Table
@@ -131,8 +131,10 @@ def test_the_page_shows_a_prediction_file_with_a_run(tmp_path: Path) -> None:
 def test_finding_chart_scores_and_tests_stand_in_it_as_markup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "available", lambda: False)  # the light installation has no matplotlib
     good = write_run(tmp_path / "good", [debate(f"q{n}", [RIGHT, RIGHT]) for n in range(10)])
-    bad = write_run(tmp_path / "bad", [debate(f"q{n}", [WRONG, WRONG]) for n in range(10)])
+    once = {"speak": StageUsage(calls=1, prompt_tokens=500)}
+    bad = write_run(tmp_path / "bad", [debate(f"q{n}", [WRONG, WRONG], usage=once) for n in range(10)])
     page = write(tmp_path / "report.html", good, bad)
+    assert re.findall(r'<span class="spent">([^<]*)</span>', page) == ["2 calls", "1 call"]
     assert '<p class="finding">good beats bad by 100.0 points' in page
     assert '<b style="left:92.59%;bottom:72.25%;top:0.0%"></b>' in page
     assert "<small>72.2 to 100.0</small>" in page
