@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from hashlib import sha256
 from math import ceil
 from typing import Any, NamedTuple, TypeVar
 
@@ -71,7 +70,6 @@ _SHARE = 8
 """Each attempt to shorten a prompt drops an eighth of its stances or passages."""
 
 _NOTHING_TRUNCATED = Truncation()
-_AS_LETTERS = str.maketrans("0123456789", "ghijklmnop")  # a number could be read as a value
 
 
 @dataclass(slots=True)
@@ -99,9 +97,9 @@ class Scene:
     settle: Callable[[Transcript], Transcript] | None = None
     listen: Listener | None = None
     deltas: bool = False
-    agree: bool | None = None
-    """Of a simulated debate (:mod:`madke.engine.simulate`): whether all always agree, or never. Its replies are made,
-    but what they say is replaced."""
+    simulate: Callable[[str, str, int, Mapping[str, Any]], Mapping[str, Any]] | None = None
+    """Of a simulated debate (:mod:`madke.engine.simulate`): stage, agent, round and values of a call -> what its reply
+    says, as fields of its record. The call is made, but its reply is not read."""
     clock: Callable[[], float] = lambda: 0.0
     began: float = field(init=False)
     usage: dict[str, StageUsage] = field(init=False)
@@ -233,31 +231,9 @@ class Scene:
             cut=completion.finish_reason.casefold() in TRUNCATED,
             bound=request.bound is not None,
         )
-        if self.agree is not None:  # reading would take most of the time of a simulated debate
-            return StageReply(reply, NO_CONTEXT, simulated=self._simulated(stage, agent, round_n, kept))
+        if self.simulate is not None:  # reading would take most of the time of a simulated debate
+            return StageReply(reply, NO_CONTEXT, simulated=self.simulate(stage, agent, round_n, kept))
         return StageReply(reply, self._context(request, agent, kept), bound)
-
-    def _simulated(self, stage: str, agent: str, round_n: int, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What a reply says if all always agree, or never do: fields of its record."""
-        first = next((spoken for spoken in values.get("stances", ()) if spoken.round == round_n), None)
-        last = first.answer if first is not None else None
-        match stage:
-            case "select":
-                return {"ids": tuple(values["knowledge"][: values["max_selected"]])}
-            case "speak" | "reply":
-                said = "" if self.agree else f"{agent} {round_n}"
-                answer = sha256(said.encode()).hexdigest()[:16].translate(_AS_LETTERS)
-                return {"answer": answer, "status": "ok", "confidence": 1.0}
-            case "reflect":
-                return {"satisfied": self.agree}
-            case "judge":
-                side = first.agent if first is not None and self.agree else None
-                return {"consensus": self.agree, "side": side, "answer": last if self.agree else None}
-            case "extract" | "summarize":
-                return {"answer": last, "status": "ok"}
-            case "pick":
-                return {"agent": first and first.agent, "answer": last, "status": "ok"}
-        return {}
 
     def _context(self, request: ChatRequest, agent: str, values: Mapping[str, Any]) -> ParseContext:
         """What the parsers need of a request, from the values of its stage."""

@@ -7,6 +7,7 @@ and roles there are, what the debate needs, and the fewest and most calls that i
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from madke._util.concurrency import finished
@@ -21,6 +22,7 @@ from madke.engine.steps import Debate
 from madke.tasks.base import BaseTask
 
 _MOST_CALLS = 2_000
+_AS_LETTERS = str.maketrans("0123456789", "ghijklmnop")  # a number could be read as a value
 _SYMBOLS = BaseTask()
 _SYMBOLS.name = "simulated"
 
@@ -98,10 +100,37 @@ class Trace:
         return (max(1, fewest), most) if most > 1 and self.talks else None
 
 
+def simulated_reply(agree: bool, stage: str, agent: str, round_n: int, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What the reply to a call says if all always ``agree``, or never do: fields of its record.
+
+    ``partial(simulated_reply, agree)`` is a value for ``simulate`` of :class:`madke.engine.scene.Scene`.
+    """
+    first = next((spoken for spoken in values.get("stances", ()) if spoken.round == round_n), None)
+    last = first.answer if first is not None else None
+    match stage:
+        case "select":
+            return {"ids": tuple(values["knowledge"][: values["max_selected"]])}
+        case "speak" | "reply":
+            said = "" if agree else f"{agent} {round_n}"
+            answer = sha256(said.encode()).hexdigest()[:16].translate(_AS_LETTERS)
+            return {"answer": answer, "status": "ok", "confidence": 1.0}
+        case "reflect":
+            return {"satisfied": agree}
+        case "judge":
+            side = first.agent if first is not None and agree else None
+            return {"consensus": agree, "side": side, "answer": last if agree else None}
+        case "extract" | "summarize":
+            return {"answer": last, "status": "ok"}
+        case "pick":
+            return {"agent": first and first.agent, "answer": last, "status": "ok"}
+    return {}
+
+
 @dataclass(slots=True)
 class _SilentScene(Scene):
     """A scene whose calls are only noted."""
 
+    agree: bool = field(kw_only=True)
     calls: list[SimulatedCall] = field(default_factory=list, kw_only=True)
 
     async def call(self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], **how: Any) -> StageReply:
@@ -110,7 +139,8 @@ class _SilentScene(Scene):
         self.calls.append(SimulatedCall(stage, agent, round_n))
         # Any budget of tokens is used up where all agree.
         self.usage[stage] = StageUsage(prompt_tokens=10**12 if self.agree else 0)
-        return StageReply(Called(text="-"), NO_CONTEXT, simulated=self._simulated(stage, agent, round_n, values))
+        said = simulated_reply(self.agree, stage, agent, round_n, values)
+        return StageReply(Called(text="-"), NO_CONTEXT, simulated=said)
 
 
 Function = Callable[..., Awaitable[Final]]

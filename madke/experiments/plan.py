@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from madke.data import FirstRounds
 from madke.data.first_round import planned_first_rounds
 from madke.engine.protocol import Protocol, run_protocol
 from madke.engine.settings import MAX_DEBATERS, Knowledge
-from madke.engine.simulate import equal_scores, nothing_found, placeholders
+from madke.engine.simulate import equal_scores, nothing_found, placeholders, simulated_reply
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.recipe import Arm
 from madke.models.model_names import has_endpoint
@@ -93,7 +94,7 @@ class _Call(NamedTuple):
 
 @dataclass(kw_only=True, slots=True)
 class _Counting:
-    """A model that records its requests. What it replies is not read (``Scene.agree``)."""
+    """A model that records its requests. What it replies is not read (``Scene.simulate``)."""
 
     name: str
     price: Price | None
@@ -142,12 +143,12 @@ class Planner:
                 )
                 for role, model in spec.record.models.items()
             }
-            knowledge, given = protocol.knowledge, {}
+            knowledge, given, said = protocol.knowledge, {}, partial(simulated_reply, agree)
             for question in questions:
                 longest = placeholders(knowledge, "A title", PASSAGE) if knowledge is not None else EMPTY_POOL
                 pool = pool_of(question) if knowledge is not None and pool_of else longest
                 scene = spec.scene(question, cast, pool, retrieve=nothing_found, score_answers=equal_scores)
-                debate, _ = await run_protocol(replace(scene, protocol=protocol, agree=agree))
+                debate, _ = await run_protocol(replace(scene, protocol=protocol, simulate=said))
                 given[question.id] = {0: debate.past[0].turns}
             known = [min(self._known.get((agree, call.key), 0), repeats) for call in calls]
             self._known |= {(agree, call.key): max(repeats, self._known.get((agree, call.key), 0)) for call in calls}
