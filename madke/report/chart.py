@@ -53,7 +53,7 @@ class Chart:
     unit: str
     markers: Sequence[Marker]
     costs: Mapping[str, str]
-    """Letter -> cost per question."""
+    """Letter -> cost per question, with its unit."""
     x_ticks: Mapping[float, str]
     y_ticks: Mapping[float, str]
 
@@ -121,10 +121,14 @@ def _chart(unit: str, runs: Sequence[tuple[KeyEntry, float]]) -> Chart:
     return Chart(
         unit=unit,
         markers=markers,
-        costs={run.letter: _short(cost) for run, cost in runs},
+        costs={run.letter: _with_unit(_short(cost), unit) for run, cost in runs},
         x_ticks={x(each): _short(each) for each in _round_numbers(least, most, is_log=is_log) if 0 <= x(each) <= 100},
         y_ticks={y(share): f"{100 * share:.0f}" for share in shares if y(share) <= 100},
     )
+
+
+def _with_unit(number: str, unit: str) -> str:
+    return f"{number} {unit.removesuffix('s') if number == '1' else unit}"
 
 
 def _round_numbers(least: float, most: float, *, is_log: bool) -> Iterator[float]:
