@@ -259,7 +259,7 @@ async def ask(url: str, model: str, asked: Sequence[Pair], ways: Sequence[str], 
 
 
 def table(model: str, asked: Mapping[str, Pair], replies: Iterable[Mapping[str, str]]) -> str:
-    """For each way: how often SAME and DIFFERENT are said rightly, alone and for the pairs in doubt."""
+    """For each way: how many equal pairs it calls SAME and different ones DIFFERENT, of all and of those in doubt."""
     rows = defaultdict(list)
     for line in replies:
         pair = asked.get(line["pair"])
