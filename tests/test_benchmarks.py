@@ -76,6 +76,7 @@ def _fail() -> None:
     raise SystemExit(3)
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_gives_its_result_and_its_anonymous_memory() -> None:
     (digest, small), (_, large) = in_own_process(_digest, 1), in_own_process(_digest, 400)
     assert digest == _digest(1)

@@ -60,6 +60,7 @@ def test_the_questions_are_new_and_each_has_a_pool() -> None:
     assert {name: third.count(name) for name in sorted(set(third))} == {"hotpotqa": 67, "nq_open": 106, "ramdocs": 27}
 
 
+@pytest.mark.slow
 def test_a_vote_has_the_first_round_of_its_debate_and_three_samples_more(folder: Path) -> None:
     held = read_study(kept(folder)).transcripts
     for debate, vote in (("mad", "mad-vote"), ("mad-brief", "rag-vote"), ("mad-no-pool", "vote-no-pool")):
@@ -70,6 +71,7 @@ def test_a_vote_has_the_first_round_of_its_debate_and_three_samples_more(folder:
             assert len(samples[each.id]) == 6
 
 
+@pytest.mark.slow
 def test_a_replay_makes_the_same_debates_from_the_kept_calls_alone(folder: Path, tmp_path: Path) -> None:
     study = read_study(kept(folder))
     assert study.arms == [arm.name for part in parts_of(MODEL).values() for arm in part.all_arms()]
@@ -78,6 +80,7 @@ def test_a_replay_makes_the_same_debates_from_the_kept_calls_alone(folder: Path,
     assert differences(study, replayed) == []
 
 
+@pytest.mark.slow
 def test_the_core_goes_on_where_the_other_arms_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(cast("dict[str, int]", PLANNED_OTHERS), "small", 1)
     run(tmp_path, "--limit", "2")
@@ -90,6 +93,7 @@ def test_the_core_goes_on_where_the_other_arms_end(tmp_path: Path, monkeypatch: 
     assert {*replace(Figures.of(study), least_others=2).arms} == {*CORE}, "too few to be compared"
 
 
+@pytest.mark.slow
 def test_a_replay_tells_a_call_that_is_missing(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,6 +104,7 @@ def test_a_replay_tells_a_call_that_is_missing(
     assert "is not among the kept calls" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_from_the_kept_calls_without_its_experiment(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +170,7 @@ def outcomes(**marks: str) -> Figures:
     return Figures.of(study)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("vote", "debate", "finding"),
     [
@@ -182,11 +188,13 @@ def test_the_finding_of_a_contrast_is_one_of_the_four_of_the_plan(vote: str, deb
     assert contrast.finding.partition(";")[0] == finding
 
 
+@pytest.mark.slow
 def test_an_open_contrast_names_the_questions_that_would_decide() -> None:
     (contrast,) = outcomes(mad_vote="+-" * 300, mad="-+" * 300).primary
     assert contrast.needed == 1079, "the 90 % interval, 6.7 points to each side, would fit into 5"
 
 
+@pytest.mark.slow
 def test_a_second_computation_gives_the_same_tests() -> None:
     found = outcomes(
         mad_vote="+-" * 200 + "x" * 10,

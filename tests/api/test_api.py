@@ -75,6 +75,7 @@ def test_import_loads_nothing_and_names_are_there() -> None:
         _ = madke.aks
 
 
+@pytest.mark.slow
 def test_the_same_debate_through_api_command_line_and_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")

@@ -22,6 +22,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return folder
 
 
+@pytest.mark.slow
 def test_search_info_and_verify(index: Any) -> None:
     found = madke("index", "search", index / "bm25", "lighthouse at Corva", "--k", 2, "--json")
     assert next(json.loads(line)["key"] for line in found.stdout.splitlines()) == "p22"

@@ -56,6 +56,7 @@ def test_documents_that_are_missing_and_questions_that_the_sample_lacks_are_refu
     assert not (folder / "runs").exists()
 
 
+@pytest.mark.slow
 def test_no_to_the_question_starts_nothing(folder: Path) -> None:
     words = ("study", "questions.jsonl", "wiki", "--model", "openai/m", "--base-url", "http://127.0.0.1:9/v1")
     for _ in range(2):  # it asks again

@@ -149,6 +149,7 @@ def ignoring_schemas(body: Any, n: Any = 0) -> Any:
     return reply
 
 
+@pytest.mark.slow
 def test_a_killed_run_asks_as_one_that_was_not_because_it_knows_its_endpoint(tmp_path: Path) -> None:
     """What the endpoint takes is in the run's directory, so it is not tried again. Who streams may differ."""
 

@@ -122,6 +122,7 @@ SENTENCES = st.sampled_from(
 CITATIONS = st.sampled_from([" [3]", " [1][2]", "[0]", " [1, 2]", " [4-6]", " [Knowledge 2]", " [10]."])
 
 
+@pytest.mark.slow
 @example([("Final answer: B.", "", False, False), ("The answer is A or B.", " [3]", True, False)])
 @example([("The label is [SUPPORTS], not [REFUTES].", " [3]", True, False)])
 @example([("Its label", " [3]", True, False), ("The answer is [Lake Baikal].", "", False, False)])
@@ -194,6 +195,7 @@ NESTED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_work_grows_with_the_length_and_no_faster(unit: str) -> None:
     """Ten times the text is at most 40 times the work; with quadratic growth it would be 100 times."""
@@ -202,6 +204,7 @@ def test_work_grows_with_the_length_and_no_faster(unit: str) -> None:
     assert work(unit, 5_000) <= limit or work(unit, 5_000) <= limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", NESTED, ids=range(len(NESTED)))
 def test_deep_and_long_brackets_are_read(text: str) -> None:
     read_all(text)

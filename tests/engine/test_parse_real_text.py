@@ -84,6 +84,7 @@ def test_labels_in_agents_final_actions_are_read(shared_data: Path) -> None:
     assert sum(one == other for one, other in zip(found, told, strict=True)) >= 249
 
 
+@pytest.mark.slow
 def test_answers_in_running_text_are_read(shared_data: Path) -> None:
     with gzip.open(shared_data / "recorded" / "evouna" / "NQ_1800.json.gz", "rt", encoding="utf-8") as file:
         texts = [item["answer_gpt4"] or "" for item in json.load(file)]

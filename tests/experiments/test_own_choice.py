@@ -70,6 +70,7 @@ def test_the_papers_figures_stay_with_arms_that_keep_their_names() -> None:
     assert of_model.published_with.figures == table.published_with.figures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", recipe_files())
 def test_every_shipped_recipe_takes_the_users_sources_and_models_or_refuses_them(name: str, tmp_path: Path) -> None:
     """None searches the shipped sample."""
@@ -119,6 +120,7 @@ def write(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_ablating_the_users_own_sources(tmp_path: Path) -> None:
     write(tmp_path)
     command = ("ablate", "source-ablation", "--data", "q.jsonl")

@@ -105,6 +105,7 @@ def test_a_margin_is_a_share(tmp_path: Path) -> None:
         study(tmp_path, Gains(0), margin=10)
 
 
+@pytest.mark.slow
 def test_the_money_is_what_batches_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "QUIET_SECONDS", 0.05)
     monkeypatch.setattr(batches, "POLL_SECONDS", (0.01, 0.02))

@@ -49,6 +49,7 @@ def exported(*arguments: object) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_pandas_and_datasets_read_the_answers(run: Path, tmp_path: Path) -> None:
     pandas, datasets = pytest.importorskip("pandas"), pytest.importorskip("datasets")
     file = tmp_path / "answers.parquet"

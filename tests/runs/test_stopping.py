@@ -108,6 +108,7 @@ def test_a_call_that_is_under_way_at_the_deadline_is_stored(tmp_path: Path) -> N
     assert [session["ended"] for session in sessions(tmp_path)] == ["--deadline", "finished"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
 )
@@ -142,6 +143,7 @@ def test_a_signal_waits_for_calls_under_way_and_loses_none(tmp_path: Path, numbe
     assert sessions(tmp_path)[0]["ended"] == "interrupted"
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
     reached = threading.Event()
 
@@ -311,6 +313,7 @@ source = Slow()
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_does_not_wait_for_a_slow_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was searched before is kept, and nothing of the search that was left."""
     (tmp_path / "slow_source.py").write_text(SLOW_SOURCE)

@@ -55,6 +55,7 @@ def recorded(path: Path) -> Any:
         return json.load(file) if path.name.endswith("json.gz") else [json.loads(line) for line in file]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "answers"), [("NQ_1800", 8700), ("TQ_1000", 5000)])
 def test_squads_definition_over_the_best_of_several_golds(shared_data: Path, file: str, answers: int) -> None:
     found = recorded(shared_data / "recorded" / "evouna" / f"{file}.json.gz")

@@ -162,6 +162,7 @@ def test_doctor(tmp_path: Path) -> None:
         assert_no_leak(tmp_path, ended, PLAIN)
 
 
+@pytest.mark.slow
 def test_searching_the_web(tmp_path: Path) -> None:
     def answer(body: Any, n: Any) -> Any:
         sent = server.requests[-1].headers["x-api-key"]

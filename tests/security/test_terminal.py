@@ -237,6 +237,7 @@ def test_only_one_place_prints() -> None:
     assert found == {"app.py": ["logging.basicConfig"], "terminal.py": ["Console", "sys.stderr.write"]}
 
 
+@pytest.mark.slow
 def test_text_that_the_encoding_lacks_is_replaced_and_json_says_the_same(stranger: Any) -> None:
     ascii_only: dict[str, Any] = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
     asked = ("ask", "Zürich, 日本?", "--sources", "none", "--protocol", "standard")
@@ -275,6 +276,7 @@ def test_a_closed_output_is_one_true_line(words: Any) -> None:
     assert (shell.returncode, shell.stderr) == (2, "madke: standard output cannot be written: it is closed\n")
 
 
+@pytest.mark.slow
 def test_no_file_takes_the_number_of_a_closed_stream(stranger: Any, tmp_path: Path) -> None:
     """A run without standard streams writes what one with them writes."""
     words = ("run", stranger / f"data{IN_A_NAME}.jsonl", "--protocol", "standard", "--sources", "none", "--out")

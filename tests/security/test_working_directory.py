@@ -66,6 +66,7 @@ def test_no_module_of_the_folder_is_imported(cloned: Any, program: Any, command:
     assert not (cloned / "RAN").exists(), (cloned / "RAN").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "key"),
     [

@@ -49,6 +49,7 @@ def thoughts_of(chunks: list[ChatCompletionChunk], field: str = "reasoning_conte
     return "".join(getattr(chunk.choices[0].delta, field, None) or "" for chunk in chunks if chunk.choices)
 
 
+@pytest.mark.slow
 def test_the_same_questions_get_the_same_answers_from_the_same_calls_as_a_run(tmp_path: Path) -> None:
     with endpoint() as alone:
         options = madke.RunOptions(base_url=alone.server.url)
@@ -116,6 +117,7 @@ def test_usage_is_that_of_the_whole_debate(stream: bool, upstream: Upstream, tmp
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
 
 
+@pytest.mark.slow
 def test_comments_break_every_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert streaming.SILENCE <= 5
     monkeypatch.setattr(streaming, "SILENCE", 0.1)

@@ -114,6 +114,7 @@ def test_what_is_no_request_is_refused_in_openais_form(content: bytes, upstream:
         assert (status, body["error"]["type"]) == (404, "invalid_request_error")
 
 
+@pytest.mark.slow
 def test_beyond_the_queue_clients_are_told_to_come_back(tmp_path: Path) -> None:
     with endpoint(seconds=0.3) as upstream, serving(tmp_path, upstream, run={"concurrency": 1}, queue=1) as server:
         connections = [server.ask("Who wrote book 1?"), server.ask("Who wrote book 2?")]

@@ -55,6 +55,7 @@ def test_a_client_that_is_killed_ends_its_debate_and_pays_nothing_twice(stream: 
         assert len(upstream.calls) == len({*upstream.calls}) == 4, "the debate goes on where it was"
 
 
+@pytest.mark.slow
 def test_a_client_that_comes_back_at_once_joins_the_calls_under_way(tmp_path: Path) -> None:
     with endpoint(seconds=0.6) as upstream, serving(tmp_path, upstream) as server:
         connection = server.ask(QUESTION)
@@ -66,6 +67,7 @@ def test_a_client_that_comes_back_at_once_joins_the_calls_under_way(tmp_path: Pa
         assert stored(tmp_path) == 4
 
 
+@pytest.mark.slow
 def test_an_sdk_that_times_out_and_retries_pays_nothing_twice(tmp_path: Path) -> None:
     with endpoint(seconds=0.5) as upstream, serving(tmp_path, upstream, sources=Shelf()) as server:
         client = server.client(timeout=0.8, max_retries=8)
@@ -166,6 +168,7 @@ def question_of(client: Any, text: str = QUESTION) -> str:
     return completion.choices[0].message.content
 
 
+@pytest.mark.slow
 def test_a_killed_server_loses_no_paid_call_and_debates_anew_what_it_delivered(tmp_path: Path) -> None:
     with endpoint(seconds=0.3) as upstream:
         url = upstream.server.url
@@ -185,6 +188,7 @@ def test_a_killed_server_loses_no_paid_call_and_debates_anew_what_it_delivered(t
             assert len(upstream.calls) == len({*upstream.calls}) == 12
 
 
+@pytest.mark.slow
 def test_a_server_that_is_told_to_stop_finishes_what_it_has_begun(tmp_path: Path) -> None:
     with endpoint(seconds=0.4) as upstream, process(tmp_path, upstream.server.url) as (running, client):
         stream = client.chat.completions.create(
@@ -207,6 +211,7 @@ def test_a_server_that_is_told_to_stop_finishes_what_it_has_begun(tmp_path: Path
     assert record["sessions"][0]["ended"] == "finished"
 
 
+@pytest.mark.slow
 def test_a_second_signal_does_not_wait_for_debates(tmp_path: Path) -> None:
     with endpoint(seconds=3) as upstream, process(tmp_path, upstream.server.url) as (running, client):
         stream = client.chat.completions.create(

@@ -151,6 +151,7 @@ async def transcript_at(client: Client, address: str) -> str:
     return str(content.text)  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_a_debate_with_its_progress_citations_and_transcript(door: Door) -> None:
     door.upstream.rounds, door.upstream.seconds = 2, 0.15
     progress = Progress(door.upstream)
@@ -229,6 +230,7 @@ def test_mistakes_are_tool_errors_in_one_sentence(door: Door) -> None:
     assert door.upstream.calls == []
 
 
+@pytest.mark.slow
 def test_a_cancelled_call_ends_its_debate_and_pays_nothing_twice(door: Door) -> None:
     door.upstream.seconds = 0.5
 

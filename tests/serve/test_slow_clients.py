@@ -88,6 +88,7 @@ def test_the_whole_request_has_a_deadline_on_every_path(
     assert upstream.calls == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hasty")
 def test_a_debate_may_take_longer_than_its_request_on_a_kept_connection(tmp_path: Path) -> None:
     with endpoint(seconds=LIMIT) as upstream, serving(tmp_path, upstream) as server:
@@ -176,6 +177,7 @@ class Hanging(Shelf):
         raise AssertionError
 
 
+@pytest.mark.slow
 def test_a_signal_ends_the_process_within_the_grace_under_any_load(tmp_path: Path) -> None:
     """Calls that hang, a source that hangs in a thread, large bodies that keep the event loop busy."""
     grace = 3

@@ -92,6 +92,7 @@ def test_ctrl_c_does_not_wait_for_what_is_under_way(tmp_path: Path) -> None:
         assert not any(worker.is_running() for worker in workers)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     with at_work(tmp_path) as (program, workers):

@@ -91,6 +91,9 @@ def _sentence(found: Figures) -> str:
 def _of_model(found: Figures) -> Iterator[str]:
     yield "\n".join(_arms_table(found))
     yield "\n".join(_contrasts_table(found))
+    if found.waiting:
+        waiting = ", ".join(f"`{right}` minus `{left}`" for left, right in found.waiting)
+        yield f"Not tested yet, because the arms have too few questions: {waiting}, and knowledge times debate."
     if found.interaction:
         yield (
             f"**Knowledge times debate.** With the pool, debate gains {points(found.interaction)} more over its vote "

@@ -30,7 +30,7 @@ def recomputed(found: Figures, pairs: Sequence[tuple[str, str]]) -> Iterator[Row
     ordered = sorted(row[-1] for row in rows)
     for row in rows:
         smaller = ordered[: ordered.index(row[-1]) + 1]
-        yield *row, min(1.0, max(p * (len(rows) - rank) for rank, p in enumerate(smaller)))
+        yield *row, min(1.0, max(p * (len(pairs) - rank) for rank, p in enumerate(smaller)))
 
 
 if __name__ == "__main__":

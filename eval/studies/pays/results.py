@@ -151,7 +151,9 @@ class Figures:
                 one, two = self.arms[left].values, self.arms[right].values
                 tests = {measure: test for measure in MEASURES if (test := paired_test(one, two, measure))}
                 found += [tests] if tests else []
-        for measures, p in zip(found, holm([each[MEASURES[0]].p for each in found]), strict=True):
+        # A test that waits for its arms counts in the correction as one that finds nothing.
+        ps = [each[MEASURES[0]].p for each in found] + [1.0] * (len(pairs) - len(found))
+        for measures, p in zip(found, holm(ps), strict=False):
             test = replace(measures.pop(MEASURES[0]), p_holm=p)
             gaps = [*self._unequally_read(test.left, test.right)]
             yield Contrast(test=test, others=measures, margin=self.margin, unequally_read=gaps)
@@ -161,6 +163,11 @@ class Figures:
         for stage in one:
             if stage in two and abs(one[stage].value - two[stage].value) > READABLE_GAP:
                 yield stage
+
+    @property
+    def waiting(self) -> list[tuple[str, str]]:
+        """The secondary contrasts whose arms have too few questions yet."""
+        return [pair for pair in SECONDARY if not {*pair} <= self.arms.keys()]
 
     @cached_property
     def interaction(self) -> Estimate | None:

@@ -75,6 +75,7 @@ def test_it_debates_every_task_with_short_answers(task: str) -> None:
     assert (transcript.answer, model.calls) == (answer, 3)
 
 
+@pytest.mark.slow
 def test_the_authors_recorded_debates_end_when_and_as_they_did(shared_data: Path) -> None:
     lines = gzip.decompress((shared_data / "recorded" / "mad_commonmt_debates_100.jsonl.gz").read_bytes()).splitlines()
     assert len(lines) == 100
