@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eval.studies.equal_cost_page import model_name, points, share, shown_p, svg
 from eval.studies.kept import read_study
-from eval.studies.pays.results import MEASURES, Contrast, Figures, model_votes
+from eval.studies.pays.results import MEASURES, Changes, Contrast, Figures, model_votes
 from madke._util.files import write_file
 from madke.report import figures as canvas
 from madke.scoring.paired import PairedTest
@@ -90,8 +90,7 @@ def _of_model(found: Figures) -> Iterator[str]:
     yield "\n".join(_arms_table(found))
     yield "\n".join(_contrasts_table(found))
     if found.waiting:
-        waiting = ", ".join(f"`{right}` minus `{left}`" for left, right in found.waiting)
-        yield f"Not tested yet, because the arms have too few questions: {waiting}, and knowledge times debate."
+        yield f"Not tested yet, because the arms have too few questions: {', '.join(found.waiting)}."
     if found.interaction:
         yield (
             f"**Knowledge times debate.** With the pool, debate gains {points(found.interaction)} more over its vote "
@@ -100,8 +99,9 @@ def _of_model(found: Figures) -> Iterator[str]:
     yield "\n".join(_ballots_table(found))
     for name in ("mad", "mad-brief"):
         yield f"What the second round of `{name}` changed, by the answers of the first:"
-        yield "\n".join(_changes_table(found, name))
-        yield _gate(found, name)
+        rows = found.changes(name)
+        yield "\n".join(_changes_table(rows))
+        yield _gate(name, rows)
 
 
 def _arms_table(found: Figures) -> Iterator[str]:
@@ -149,17 +149,16 @@ def _votes(worth: Estimate) -> str:
     return f"{worth.value:.1f} [{worth.low:.1f}, {worth.high:.1f}]"
 
 
-def _changes_table(found: Figures, name: str) -> Iterator[str]:
+def _changes_table(rows: Sequence[Changes]) -> Iterator[str]:
     yield "| first answers | questions | right before | right after | corrected | spoiled |"
     yield "|---|---|---|---|---|---|"
-    for row in found.changes(name):
+    for row in rows:
         cells = (row.questions, row.right_before, row.right_after, row.corrected, row.spoiled)
         yield f"| {row.agreement} | {' | '.join(map(str, cells))} |"
 
 
-def _gate(found: Figures, name: str) -> str:
+def _gate(name: str, rows: Sequence[Changes]) -> str:
     """What a gate would have done that skips the second round where all first answers agree."""
-    rows = found.changes(name)
     agreed = rows[0]
     corrected, spoiled = sum(row.corrected for row in rows), sum(row.spoiled for row in rows)
     return (
@@ -182,10 +181,14 @@ def drawn(studies: Sequence[Figures]) -> bytes:
         for panel, found in zip(panels, studies, strict=True):
             means = {name: mean for name, arm in found.arms.items() if (mean := arm.mean())}
             calls = {name: found.arms[name].per_question("calls") for name in means}
+            places = {}  # arms with as many calls stand side by side
+            for name, cost in calls.items():
+                level = [each for each in calls if calls[each] == cost]
+                places[name] = cost + 0.12 * (level.index(name) - (len(level) - 1) / 2)
             for name, mean in means.items():
                 colour, marker = looks[name]
-                canvas.interval_line(panel, calls[name], mean, colour=colour)
-                panel.plot(calls[name], mean.value, marker, color=colour)
+                canvas.interval_line(panel, places[name], mean, colour=colour)
+                panel.plot(places[name], mean.value, marker, color=colour)
             canvas.percent_axis(panel, [*means.values()])
             panel.set_ylabel("match (%)")
             panel.set_title(f"{model_name(found.study.model)}, n = {found.study.questions}")

@@ -165,9 +165,10 @@ class Figures:
                 yield stage
 
     @property
-    def waiting(self) -> list[tuple[str, str]]:
-        """The secondary contrasts whose arms have too few questions yet."""
-        return [pair for pair in SECONDARY if not {*pair} <= self.arms.keys()]
+    def waiting(self) -> list[str]:
+        """What is not tested yet, because its arms have too few questions."""
+        pairs = [f"`{right}` minus `{left}`" for left, right in SECONDARY if not {left, right} <= self.arms.keys()]
+        return pairs if self.interaction else [*pairs, "knowledge times debate"]
 
     @cached_property
     def interaction(self) -> Estimate | None:
