@@ -27,19 +27,14 @@ MAX_LINE = 64 << 20
 
 
 def refuse_special(path: Path) -> None:
-    """UserError for a named pipe, a socket or a device: reading it may never begin or never end.
-
-    The pipe of ``<(command)`` has a writer, so it can be read.
-    """
+    """UserError for a named pipe, a socket or a device: reading it may never begin or never end."""
     try:
         mode = path.stat().st_mode
     except OSError:  # opening it tells why
         return
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return
-    if stat.S_ISFIFO(mode) and not os.path.lexists(os.path.realpath(path)):
-        return
-    kind = "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+    kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
     raise UserError(f"is {kind}; expected a regular file", file=path)
 
 
@@ -177,16 +172,6 @@ def _is_running(process: int) -> bool:
 def unfinished_parts(folder: Path, names: Collection[str]) -> list[Path]:
     """Parts of files with these names that killed processes left in :func:`atomic_write`."""
     return [path for path, running in _parts(folder, names) if not running]
-
-
-def is_written(folder: Path, names: Collection[str]) -> bool:
-    """Whether a running process is writing files with these names by :func:`atomic_write`."""
-    return any(running for _, running in _parts(folder, names))
-
-
-def writing_here(folder: Path) -> UserError:
-    """The error for a folder in which :func:`is_written` finds a process."""
-    return UserError("another process is writing into this folder; wait for it or choose another --out", file=folder)
 
 
 def unexpected_files(folder: Path, made: Collection[str], replaced: Collection[str]) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +13,7 @@ from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError, count_of
-from madke.data.dataset import Card, card, cards, chosen, ids_fingerprint, read_published
+from madke.data.dataset import card, read_published
 from madke.data.formats import FORMATS, READERS
 from madke.data.questions import question_to_json
 from madke.retrieval.pools import PoolRecord, write_pools
@@ -35,12 +36,16 @@ def _list(
             raise UserError(f"--json before {context.invoked_subcommand} applies to the list; put it after the verb")
         return
 
-    known = [(name, FORMATS[name].task, card) for name, card in cards().items()]
+    known = {name: card(name) for name in FORMATS}
     if as_json:
-        for name, task, card in known:
-            say_json({"name": name, "title": card.title, "task": task, "licence": card.licence, "splits": card.splits})
+        for name, about in known.items():
+            shown = {key: about[key] for key in ("title", "licence", "splits")}
+            say_json({"name": name, "task": FORMATS[name].task, **shown})
         return
-    rows = [(name, card.title, task, _sizes(card), card.licence) for name, task, card in known]
+    rows = [
+        (name, about["title"], FORMATS[name].task, _listed(about["splits"]), about["licence"])
+        for name, about in known.items()
+    ]
     say_table(("name", "dataset", "task", "questions", "licence"), rows)
 
 
@@ -51,22 +56,18 @@ def show(
     """Print the card of a dataset: origin, licence, splits, task and known errors."""
     shown, task = card(name), get_task(FORMATS[name].task)
     if as_json:
-        say_json({"name": name, "task": task.name, "metrics": task.metrics, **shown.model_dump(mode="json")})
+        say_json({"name": name, "task": task.name, "metrics": task.metrics, **shown})
         return
-    hub, fields = shown.hugging_face, ("paper", "owner", "licence", "get", "files")
-    lines = [(name, f"{shown.title}. {shown.about}"), *((each, getattr(shown, each)) for each in fields)]
-    lines += [("splits", _sizes(shown)), ("task", f"{task.name} ({', '.join(task.metrics)})")]
-    lines += [("scored", shown.scored), *(("papers", text) for text in shown.papers)]
-    lines += [("knowledge", shown.knowledge)] if shown.knowledge else []
-    lines += [("fault", text) for text in shown.faults]
-    if hub:
-        lines.append(("hugging face", ", ".join(f"{key}: {value}" for key, value in hub.items())))
+    lines = [("name", name), ("task", f"{task.name} ({', '.join(task.metrics)})")]
+    for key, value in shown.items():
+        texts = value if isinstance(value, list) else [_listed(value) if isinstance(value, dict) else value]
+        lines += [(key.replace("_", " "), text) for text in texts]
     for label, text in lines:
         say_wrapped(text, label=label, indent=max(len(label) for label, _ in lines) + 2)
 
 
-def _sizes(card: Card) -> str:
-    return ", ".join(f"{split} {size:,}" for split, size in card.splits.items())
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value:,}" if type(value) is int else f"{key} {value}" for key, value in values.items())
 
 
 @app.command()
@@ -78,34 +79,26 @@ def convert(
     task: Annotated[
         str | None, flags.option("Answer format. Default: the dataset's.", "TASK", names=("--task", "-t"))
     ] = None,
-    ids: flags.Ids = None,
-    limit: flags.Limit = None,
-    sample_seed: flags.SampleSeed = None,
 ) -> None:
-    """Write a published dataset, or a sample of it, as the JSONL that madke reads without --dataset.
+    """Write a published dataset as the JSONL that madke reads without --dataset.
 
     In the pool file, source context has all passages of a question and source gold those with evidence.
     """
     READERS[name]
     refuse_overwriting({"--out": out, "--pools": pools}, question_files(path))
     entries = read_published(path, name, task=task)
-    entries = chosen(entries, lambda entry: entry.question.id, path, ids=ids, limit=limit, seed=sample_seed)
     if pools is not None:
         if not any(entry.passages for entry in entries):
             raise UserError(f"--pools: these questions of {name} have no passages")
         sources = {"gold": f"{name}: passages with evidence", "context": f"{name}: all passages of the question"}
         records = (
-            PoolRecord(
-                id=entry.question.id,
-                question=entry.question.question,
-                passages=tuple(passage for source in sources for passage in entry.passages.get(source, ())),
-                sources=sources,
-            )
-            for entry in entries
+            PoolRecord(id=each.question.id, question=each.question.question, passages=each.passages, sources=sources)
+            for each in entries
         )
         write_pools(pools, records)
     with atomic_write(out) as made:
         made.writelines(question_to_json(entry.question) + b"\n" for entry in entries)
-    say(f"{out}: {count_of(len(entries), 'question')}, ids {ids_fingerprint(entry.question.id for entry in entries)}")
+    say(f"{out}: {count_of(len(entries), 'question')}")
     if pools is not None:
-        say(f"{pools}: {count_of(sum(len(entry.passages.get('context', ())) for entry in entries), 'passage')}")
+        written = sum(passage.source == "context" for entry in entries for passage in entry.passages)
+        say(f"{pools}: {count_of(written, 'passage')}")

@@ -16,7 +16,7 @@ from madke.cli import flags
 def command(
     context: typer.Context,
     as_json: Annotated[
-        bool, flags.switch("--json", "Print one JSON object: verbs, options, protocols, sources, models, ...")
+        bool, flags.switch("--json", "Print one JSON object: verbs, options, protocols, settings, sources.")
     ] = False,
 ) -> None:
     """Print the guide for agents that ships with madke, or with --json all verbs, options, protocols and sources.
@@ -43,15 +43,11 @@ def commands(group: Any, context: typer.Context) -> Iterator[tuple[Any, typer.Co
 
 def _offered(root: typer.Context) -> dict[str, Any]:
     from madke import __version__
-    from madke.data.dataset import cards
     from madke.engine.protocol import help_of, settings_of, shipped_functions
     from madke.engine.settings import Settings
     from madke.engine.variant import read_protocol, variant_folders
-    from madke.experiments.recipe import recipe_files
-    from madke.models.model_names import MODEL_KINDS
     from madke.report.protocol_text import changed_settings
     from madke.retrieval.named import known_sources
-    from madke.tasks import TASKS
 
     protocols = {name: read_protocol(folder) for name, folder in variant_folders().items()}
     functions = {}
@@ -68,7 +64,6 @@ def _offered(root: typer.Context) -> dict[str, Any]:
         }
     return {
         "version": __version__,
-        "guide": str(PACKAGE / "SKILL.md"),
         "verbs": [_verb(*each) for each in commands(root.command, root)],
         "protocols": [
             {
@@ -83,10 +78,6 @@ def _offered(root: typer.Context) -> dict[str, Any]:
         "functions": functions,
         "settings": Settings.model_json_schema(),
         "sources": known_sources(),
-        "models": {form: text for kind in MODEL_KINDS.values() for form, text in kind.definitions.items()},
-        "tasks": [*TASKS],
-        "recipes": [*recipe_files()],
-        "datasets": {name: card.title for name, card in cards().items()},
     }
 
 

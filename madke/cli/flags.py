@@ -38,8 +38,6 @@ SOURCE_NAMES = f"""Sources: none, or a comma-separated list of NAME, NAME=SPEC o
 fetched index, or built in: {", ".join(BUILT_IN_SOURCES)}. SPEC is a folder (an index, or PDF, Office,
 HTML, Markdown and text files), another NAME, A+B or 0.5*A+B (weighted sum of scores), a .jsonl file of web results,
 serper, or module:object of your own code. A FOLDER such as ./docs is a source of its own name."""
-QRELS_FORM = """Judgements: a file in TREC's form (question 0 passage relevance), or a table separated by tabs with the
-headings qid, passage_id and rel. A passage is named by its key, such as its id in the index."""
 TASK_NAMES = f"""Tasks: {", ".join(TASKS)}, or module:object of your own code. Default: the task of the dataset.
 For your own questions: choice if a question has options, otherwise short_answer."""
 
@@ -89,18 +87,12 @@ SettingsOption = Annotated[list[str] | None, field_option(RunRequest, "settings"
 TaskOption = Annotated[str | None, field_option(RunRequest, "task")]
 Dataset = Annotated[str | None, field_option(RunRequest, "dataset")]
 Columns = Annotated[str | None, field_option(RunRequest, "columns")]
-Ids = Annotated[str | None, field_option(RunRequest, "ids")]
-Limit = Annotated[int | None, field_option(RunRequest, "limit")]
-SampleSeed = Annotated[int | None, field_option(RunRequest, "sample_seed")]
 _FORMATS = "Questions: CSV, TSV, XLSX, JSON, JSONL, Parquet; see --dataset."
 Questions = Annotated[Path, typer.Argument(metavar="DATA", help=_FORMATS)]
 Plan = Annotated[bool, switch("--plan", "Estimate calls, tokens and cost, then exit.")]
 PoolFiles = Annotated[
     list[Path] | None, option("Pool file. Missing sources are retrieved. Repeatable.", "FILE", KNOWLEDGE)
 ]
-Qrels = Annotated[Path, option("Judgements: which passages are relevant, see below.", "FILE")]
-Depths = Annotated[str, option("Numbers of first passages to measure.", "N,N", names="--k")]
-Relevance = Annotated[int, option("Lowest relevance that counts.", "N", names="--relevance", min=1)]
 EngineOption = Annotated[
     Literal["local", "ray"], option("This machine, or the Ray cluster at RAY_ADDRESS.", panel=CLUSTER)
 ]

@@ -58,13 +58,17 @@ def build(
         raise typer.Exit(1)
 
 
-@app.command(epilog=flags.epilog(flags.QRELS_FORM))
+@app.command(
+    epilog=flags.epilog(
+        "Judgements: a file in TREC's form (question 0 passage relevance), or a table separated by tabs with the "
+        "headings qid, passage_id and rel. A passage is named by its key, such as its id in the index."
+    )
+)
 def score(
     pools: Annotated[Path, typer.Argument(metavar="POOLS", help="Pool file.")],
-    qrels: flags.Qrels,
-    k: flags.Depths = "5,20",
-    least: flags.Relevance = 1,
-    tables: Annotated[list[Path] | None, option("Write the table: .csv or .tex. Repeatable.", "FILE")] = None,
+    qrels: Annotated[Path, option("Judgements: which passages are relevant, see below.", "FILE")],
+    k: Annotated[str, option("Numbers of first passages to measure.", "N,N", names="--k")] = "5,20",
+    least: Annotated[int, option("Lowest relevance that counts.", "N", names="--relevance", min=1)] = 1,
     as_json: Annotated[bool, switch("--json", "Print JSON.")] = False,
 ) -> None:
     """Measure how well each source, and the fusions of all, find the relevant passages.
@@ -72,11 +76,10 @@ def score(
     Example:
       madke pool score pools.jsonl --qrels qrels.tsv --k 5,20
     """
-    from madke.report.tables import Cell, Table, count_cell, percent_cell, plain_table, write_table
+    from madke.report.tables import Cell, Table, count_cell, percent_cell, plain_table
     from madke.retrieval.pools import pool_records
     from madke.scoring.retrieval import of_pools, read_qrels, retrieval, with_fusions
 
-    refuse_overwriting({f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}, [pools, qrels])
     rankings = with_fusions(of_pools(record for _, record in pool_records(pools)))
     judgements = read_qrels(qrels)
     parts = [part.strip() for part in k.split(",")]
@@ -90,8 +93,6 @@ def score(
     )
     headings = ("retriever", "n", "depth", *found[0].measures)
     table = Table(title="Retrieval, in percent", columns=headings, rows=rows)
-    for path in tables or ():
-        write_table(table, path)
     if as_json:
         say_json(found)
     else:

@@ -10,7 +10,7 @@ import typer
 
 from madke._util.terminal import say, say_wrapped
 from madke.cli import flags
-from madke.cli.progress import exit_status, listening, show_spent, why_stopped
+from madke.cli.progress import listening, resumable, show_spent, why_stopped
 from madke.core.errors import count_of
 from madke.runs.request import RunOptions, RunRequest
 
@@ -51,12 +51,8 @@ def command(
         return
     asked = [request.model, *request.cast.values()]
     # A person types where the line of progress would be.
-    with listening(line="human" not in asked) as listen:
-        try:
-            done = run(request, out=out, options=options, listen=listen, signals=True)
-        except KeyboardInterrupt as interrupt:
-            say(f"madke: interrupted{_how_far(out)}; the same command resumes", err=True)
-            raise typer.Exit(exit_status(interrupt)) from None
+    with resumable(), listening(line="human" not in asked) as listen:
+        done = run(request, out=out, options=options, listen=listen, signals=True)
         assert done.spec is not None
         show_spent(done.spec.opened)
     _show_results(done, options)
@@ -77,15 +73,6 @@ def _show_plan(request: RunRequest, out: Path, options: RunOptions) -> None:
     pool_of = RunPools(file, knowledge, spec.questions).of if file and knowledge else None
     prices = prices_of(options, spec.record.models.values())
     show_plans([Planner(prices=planned_prices(prices, options)).plan(spec.variant.name, spec, pool_of)], prices)
-
-
-def _how_far(out: Path) -> str:
-    from madke.runs.directory import read_run, read_transcripts
-
-    if not (out / "run.json").is_file():
-        return ""
-    record, finished = read_run(out), sum(1 for _ in read_transcripts(out))
-    return f" after {finished} of {len(record.questions) * record.repeats} questions"
 
 
 def _show_results(done: Run, options: RunOptions) -> None:

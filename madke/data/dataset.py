@@ -4,21 +4,18 @@ They may be chosen by a list of ids, as the first ones, or as a sample by the ha
 has a card (``eval/datasets/NAME.yaml``).
 """
 
-import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
-
-from pydantic import BaseModel, Field
+from typing import Any
 
 from madke._util.assets import asset
 from madke._util.files import text_lines
-from madke._util.yaml_file import read_yaml
+from madke._util.yaml_file import read_mapping
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Passage
 from madke.core.question import Question
@@ -29,8 +26,6 @@ from madke.tasks import TASKS, get_task
 
 _log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 _SAMPLE = asset("eval", "samples") / "questions.jsonl"
 
 
@@ -39,8 +34,8 @@ class DatasetEntry:
     """A question of a published dataset with its passages."""
 
     question: Question
-    passages: Mapping[str, tuple[Passage, ...]] = field(default_factory=dict)
-    """Source -> passages in the dataset's order. ``context``: all of them; ``gold``: those with the evidence."""
+    passages: tuple[Passage, ...] = ()
+    """Source ``gold``: those with the evidence; source ``context``: all of them; each in the dataset's order."""
 
 
 def read_dataset(
@@ -72,24 +67,12 @@ def read_dataset(
         raise UserError("--columns is for files of your own; leave out --dataset")
     if dataset is None:
         found = Columns(given=columns or {})
-        try:
-            questions = questions_in(own_rows(path, found.is_header), path, found, task=task)
-        except UserError as error:
-            fits = [] if columns or found.found or path.is_fifo() else [name for name in FORMATS if _fits(name, path)]
-            raise UserError(f"{error}; it can be read with --dataset {' or '.join(fits)}") if fits else error from None
+        questions = questions_in(own_rows(path, found.is_header), path, found, task=task)
         _warn_unlabelled(questions, path)
     else:
         questions = [entry.question for entry in read_published(path, dataset, task=task)]
         say_once(path, counts(questions))
-    return chosen(questions, lambda question: question.id, path, ids=ids, limit=limit, seed=sample_seed)
-
-
-def _fits(dataset: str, path: Path) -> bool:
-    """Whether the first row of a file is a labelled entry of a published dataset."""
-    try:
-        return bool(FORMATS[dataset].item(next(iter(FORMATS[dataset].rows(path)))).answers)
-    except (StopIteration, UserError):
-        return False
+    return chosen(questions, path, ids=ids, limit=limit, seed=sample_seed)
 
 
 def read_published(path: Path, dataset: str, *, task: str | None = None) -> list[DatasetEntry]:
@@ -145,7 +128,7 @@ def _entries(format_: Format, path: Path, task: str | None) -> Iterator[tuple[Ro
         place = places[item.series]
         counted = f"{item.series}-{place:03}" if item.series else f"{format_.name}-{place + 1:04}"
         places[item.series] += 1
-        yield row, _entry(format_.name, task or format_.task, item.id if item.id is not None else counted, item)
+        yield row, _entry(format_.name, task or format_.task, item.question.id or counted, item)
 
 
 def _warn_unlabelled(questions: Sequence[Question], file: Path) -> None:
@@ -158,39 +141,34 @@ def _warn_unlabelled(questions: Sequence[Question], file: Path) -> None:
 
 def _entry(dataset: str, task: str, id_: str, item: Item) -> DatasetEntry:
     """The entry of an item; a passage's key is question id and position, which does not reveal its kind."""
-    metadata: dict[str, Any] = {"dataset": dataset, **item.metadata}
-    keys: dict[str, list[str]] = {}
-    passages: dict[str, list[Passage]] = {}
-    for place, paragraph in enumerate(item.paragraphs):
-        key = f"{id_}/{place}"
-        keys.setdefault(paragraph.kind, []).append(key)
-        for source in ("gold", "context") if paragraph.kind == "gold" else ("context",):
-            ranked = passages.setdefault(source, [])
-            ranked.append(
-                Passage(source=source, key=key, title=paragraph.title, text=paragraph.text, score=0.0, rank=len(ranked))
-            )
-    if "misinformation" in keys:
-        metadata["misinformation_passages"] = keys["misinformation"]
+    metadata: dict[str, Any] = {"dataset": dataset, **item.question.metadata}
+    keyed = [(f"{id_}/{place}", paragraph) for place, paragraph in enumerate(item.paragraphs)]
+    gold = [(key, each) for key, each in keyed if each.kind == "gold"]
+    if wrong := [key for key, each in keyed if each.kind == "misinformation"]:
+        metadata["misinformation_passages"] = wrong
     # Titles mark evidence in the pools of every source; keys only in pools of the dataset's own passages.
-    if "gold" in keys and "gold_titles" not in metadata:
-        metadata["gold_passages"] = keys["gold"]
-    question = Question(
-        id=id_, question=item.question, answers=item.answers, task=task, choices=item.choices, metadata=metadata
+    if gold and "gold_titles" not in metadata:
+        metadata["gold_passages"] = [key for key, _ in gold]
+    passages = (
+        Passage(source=source, key=key, title=each.title, text=each.text, score=0.0, rank=rank)
+        for source, shown in (("gold", gold), ("context", keyed))
+        for rank, (key, each) in enumerate(shown)
     )
-    return DatasetEntry(question=question, passages={source: tuple(ranked) for source, ranked in passages.items()})
+    return DatasetEntry(question=replace(item.question, id=id_, task=task, metadata=metadata), passages=tuple(passages))
 
 
-def sample_of(items: Sequence[T], limit: int | None, seed: int | None, id_of: Callable[[T], str]) -> list[T]:
-    """The first ``limit`` items (None: all), or a random sample, in the original order; UserError for a lone seed.
+def sample_of(questions: Sequence[Question], limit: int | None, seed: int | None) -> list[Question]:
+    """The first ``limit`` questions (None: all), or a random sample, in the original order; UserError for a lone seed.
 
-    A sample has the items with the lowest SHA-256 of ``seed:id``, so larger samples contain smaller ones.
+    A sample has the questions with the lowest SHA-256 of ``seed:id``, so larger samples contain smaller ones.
     """
     if seed is None:
-        return list(items[:limit])
+        return list(questions[:limit])
     if limit is None:
         raise UserError("a sample seed requires a limit, the number of questions to draw")
-    drawn = set(sorted(map(id_of, items), key=lambda id_: (sha256(f"{seed}:{id_}".encode()).digest(), id_))[:limit])
-    return [item for item in items if id_of(item) in drawn]
+    ids = (question.id for question in questions)
+    drawn = set(sorted(ids, key=lambda id_: (sha256(f"{seed}:{id_}".encode()).digest(), id_))[:limit])
+    return [question for question in questions if question.id in drawn]
 
 
 def read_ids(name: str) -> list[str]:
@@ -208,71 +186,32 @@ def read_ids(name: str) -> list[str]:
     return ids
 
 
-def with_ids(items: Sequence[T], ids: Sequence[str], id_of: Callable[[T], str], file: Path) -> list[T]:
-    """The items with these ids, in the order of the file; UserError if some are missing.
+def with_ids(questions: Sequence[Question], ids: Sequence[str], file: Path) -> list[Question]:
+    """The questions with these ids, in the order of the file; UserError if some are missing.
 
-    A file with exactly as many items as ids is taken as the selection itself, even if some ids differ: published
+    A file with exactly as many questions as ids is taken as the selection itself, even if some ids differ: published
     selections do not contain the positions of their sentences in the whole set.
     """
     wanted = set(ids)
-    chosen = [item for item in items if id_of(item) in wanted]
-    if len(chosen) < len(wanted) and len(items) == len(wanted):
-        return list(items)
-    if missing := sorted(wanted - {id_of(item) for item in items}):
-        some = f"{len(missing)} of {len(wanted)} ids are not among the {len(items)} questions of this file"
+    chosen = [question for question in questions if question.id in wanted]
+    if len(chosen) < len(wanted) and len(questions) == len(wanted):
+        return list(questions)
+    if missing := sorted(wanted - {question.id for question in chosen}):
+        some = f"{len(missing)} of {len(wanted)} ids are not among the {len(questions)} questions of this file"
         raise UserError(f"{some} (first: {missing[0]!r})", file=file)
     return chosen
 
 
 def chosen(
-    items: Sequence[T], id_of: Callable[[T], str], file: Path, *, ids: str | None, limit: int | None, seed: int | None
-) -> list[T]:
-    """The items of a list of ids (:func:`read_ids`; None: all), limited or sampled by :func:`sample_of`."""
-    listed = items if ids is None else with_ids(items, read_ids(ids), id_of, file)
-    return sample_of(listed, limit, seed, id_of)
+    questions: Sequence[Question], file: Path, *, ids: str | None, limit: int | None, seed: int | None
+) -> list[Question]:
+    """The questions of a list of ids (:func:`read_ids`; None: all), limited or sampled by :func:`sample_of`."""
+    listed = questions if ids is None else with_ids(questions, read_ids(ids), file)
+    return sample_of(listed, limit, seed)
 
 
-def ids_fingerprint(ids: Iterable[str]) -> str:
-    """Hexadecimal SHA-256 of a set of ids, independent of their order."""
-    return sha256(json.dumps(sorted(ids)).encode()).hexdigest()
-
-
-_Text = Annotated[str, Field(min_length=1)]
-
-
-class Card(BaseModel, extra="forbid", frozen=True):
-    """One dataset. Its task is the ``task`` of its format."""
-
-    title: _Text
-    about: _Text
-    paper: _Text
-    owner: _Text
-    licence: _Text
-    get: _Text
-    """The owner's page, and which files to download."""
-    files: _Text
-    """The files that the reader accepts, and the origin of ids."""
-    splits: Annotated[dict[str, Annotated[int, Field(gt=0)]], Field(min_length=1)]
-    """Name -> number of questions."""
-    scored: _Text
-    """The metrics, and what the literature reports."""
-    faults: Annotated[tuple[_Text, ...], Field(min_length=1)]
-    """Known errors of the dataset and common mistakes in its use."""
-    papers: tuple[_Text, ...] = ()
-    """How the papers that this project follows used it."""
-    knowledge: str | None = None
-    """Where the evidence for its answers is."""
-    hugging_face: dict[str, Any] | None = None
-    """Its repository there, split, and whether it is the owner's."""
-
-
-def card(name: str) -> Card:
-    """The card of a dataset; for an unknown name, UserError with the closest name."""
+def card(name: str) -> dict[str, Any]:
+    """The card of a dataset: origin, licence, files, splits, scoring, known faults. UserError for an unknown name."""
     if name not in FORMATS:
         raise unknown("dataset", name, FORMATS)
-    return read_yaml(asset("eval", "datasets", f"{name}.yaml"), Card)
-
-
-def cards() -> dict[str, Card]:
-    """Name -> card of every dataset."""
-    return {name: card(name) for name in FORMATS}
+    return read_mapping(asset("eval", "datasets", f"{name}.yaml"))

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from string import ascii_uppercase
@@ -30,16 +30,11 @@ class Paragraph:
 class Item:
     """One entry of a published file."""
 
-    question: str
-    answers: tuple[str, ...]
-    """Gold answer first, then its aliases; letters if there are choices. Empty in an unlabelled split."""
-    id: str | None = None
-    """None: the id is made from the position."""
+    question: Question
+    """Without its task. An empty id is made from the position."""
     series: str | None = None
     """Positions are counted within the series from 0, as MIRAGE (Xiong et al., 2024) numbers the questions of an MMLU
     subject; None: within the whole dataset from 1."""
-    choices: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
     paragraphs: tuple[Paragraph, ...] = ()
 
 
@@ -51,7 +46,7 @@ class Format:
     task: str
     rows: Callable[[Path], Iterator[Row]]
     """Reads the rows of a file (or folder) as the owner publishes it."""
-    read: Callable[[Row], Item]
+    read: Callable[[Row], Item | Question]
     """Converts one row of a file, or of the Hugging Face repository that the card names."""
 
     def item(self, row: Row) -> Item:
@@ -60,7 +55,8 @@ class Format:
             remedy = "omit --dataset (madke ablate: give --data PATH without NAME=)"
             raise row.error(f"found 'golden_answers', so this file is in madke's own format; {remedy}")
         try:
-            return self.read(row)
+            found = self.read(row)
+            return Item(question=found) if isinstance(found, Question) else found
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise row.error(f"not a valid entry of {self.name}: {type(error).__name__}: {error}") from None
 
@@ -69,11 +65,11 @@ _HIDDEN = "<unk>"
 """The value of an answer in TriviaQA's test splits on Hugging Face."""
 
 
-def _triviaqa(row: Row) -> Item:
+def _triviaqa(row: Row) -> Question:
     """TriviaQA (Joshi et al., 2017): the release's JSON, KILT's JSON Lines, plain JSON Lines, Hugging Face rows."""
     if "output" in row.fields:
         return _kilt(row)
-    return Item(
+    return Question(
         id=row.text("QuestionId", "question_id", "id"),
         question=row.text("Question", "question"),
         answers=row.texts("answers") if "answers" in row.fields else _aliases(row),
@@ -99,14 +95,14 @@ def _aliases(row: Row) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-def _kilt(row: Row) -> Item:
+def _kilt(row: Row) -> Question:
     """KILT (Petroni et al., 2021): each output may hold an answer and the pages that contain it."""
     outputs = row.fields["output"]
     answers = [row.checked(output["answer"], "answer") for output in outputs if output.get("answer")]
     if not answers:
         raise row.error("'output' contains no 'answer'")
     pages = [page for output in outputs for page in output.get("provenance") or []]
-    return Item(
+    return Question(
         id=row.text("id"),
         question=row.text("question", "input"),
         answers=tuple(dict.fromkeys(answers)),
@@ -118,47 +114,41 @@ def _gold_titles(titles: Iterable[str]) -> dict[str, Any]:
     return {"gold_titles": found} if (found := list(dict.fromkeys(titles))) else {}
 
 
-def _nq_open(row: Row) -> Item:
+def _nq_open(row: Row) -> Question:
     """NQ-open (Kwiatkowski et al., 2019; Lee et al., 2019): question and short answers, one object per line."""
     if isinstance(answer := row.fields.get("answer"), str):
         raise row.error(f"'answer' is {short(answer)}; expected a list")
-    return Item(question=row.text("question"), answers=row.texts("answer"))
+    return Question(question=row.text("question"), answers=row.texts("answer"))
 
 
-def _multihop(types: Collection[str], row: Row, *, lists: bool = False) -> Item:
+def _multihop(row: Row) -> Item:
     """HotpotQA (Yang et al., 2018) and 2WikiMultiHopQA (Ho et al., 2020), which share one schema.
 
     ``context`` is a list of [title, sentences], ``supporting_facts`` a list of [title, sentence number]; on Hugging
-    Face both are columns. Files without paragraphs are accepted. Fields may be capitalised. ``lists``: ``answer`` may
-    be a list, as in some copies of 2WikiMultiHopQA.
+    Face both are columns. Files without paragraphs are accepted. Fields may be capitalised. ``answer`` may be a list,
+    as in some copies of 2WikiMultiHopQA.
     """
     fields = {key.lower(): value for key, value in row.fields.items()}
     row = replace(row, fields=fields)
-    if fields.get("type") and fields["type"] not in types:
-        raise row.error(f"'type' is {short(fields['type'])}; expected {', '.join(types)}")
     pages = _pairs(fields.get("context"), "sentences")
     titles = [title for title, _ in _pairs(fields.get("supporting_facts"), "sent_id")]
     gold = [row.checked(title, "title") for title in titles]
-    return Item(
-        id=row.text("_id", "id") if {"_id", "id"} & set(fields) else None,
+    question = Question(
+        id=row.text("_id", "id") if {"_id", "id"} & set(fields) else "",
         question=row.text("question"),
-        answers=_answers(row, lists=lists),
+        answers=_answers(row),
         metadata={key: row.text(key) for key in ("type", "level") if fields.get(key)} | _gold_titles(gold),
-        paragraphs=tuple(_page(row, title, sentences, gold) for title, sentences in pages),
     )
+    return Item(question=question, paragraphs=tuple(_page(row, title, sentences, gold) for title, sentences in pages))
 
 
-def _answers(row: Row, *, lists: bool) -> tuple[str, ...]:
-    """One ``answer``, or ``answers``, or with ``lists`` several in ``answer``; empty in test splits."""
-    if row.fields.get("answers") is not None:
-        return row.texts("answers")
-    if row.fields.get("answer") is None:
-        return ()
-    if isinstance(row.fields["answer"], bool) or (lists and isinstance(row.fields["answer"], list)):
-        return row.texts("answer")
-    if "####" in (answer := row.text("answer")):
-        raise row.error("'answer' contains '####' like the worked solutions of GSM8K; expected a short answer")
-    return (answer,)
+def _answers(row: Row) -> tuple[str, ...]:
+    """Those of ``answers``, else of ``answer``; empty in test splits."""
+    key = next((key for key in ("answers", "answer") if row.fields.get(key) is not None), None)
+    answers = () if key is None else row.texts(key)
+    if any("####" in answer for answer in answers):
+        raise row.error(f"{key!r} contains '####' like the worked solutions of GSM8K; expected a short answer")
+    return answers
 
 
 def _pairs(value: Any, second: str) -> list[tuple[Any, Any]]:
@@ -189,12 +179,12 @@ def _page_title(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def _fever(row: Row) -> Item:
+def _fever(row: Row) -> Question:
     """FEVER (Thorne et al., 2018): one claim per line, with the Wikipedia sentences that verify it."""
     # A sentence is [annotation, evidence, page, number]; the page is None for claims without enough information.
     sentences = [sentence for group in row.fields.get("evidence", ()) for sentence in group]
     pages = [row.checked(page, "evidence") for _, _, page, _ in sentences if page is not None]
-    return Item(
+    return Question(
         id=row.text("id"),
         question=row.text("claim"),
         # The test split has no labels.
@@ -213,10 +203,9 @@ _KINDS: Mapping[str, Literal["gold", "misinformation", "other"]] = {
 def _ramdocs(row: Row) -> Item:
     """RAMDocs (Wang et al., 2025): ambiguous questions with documents that are correct, wrong, or irrelevant."""
     wrong = row.texts("wrong_answers") if row.fields.get("wrong_answers") else ()
+    metadata = {"wrong_answers": list(wrong)} if wrong else {}
     return Item(
-        question=row.text("question"),
-        answers=row.texts("gold_answers"),
-        metadata={"wrong_answers": list(wrong)} if wrong else {},
+        question=Question(question=row.text("question"), answers=row.texts("gold_answers"), metadata=metadata),
         paragraphs=tuple(
             Paragraph(title="", text=row.checked(document["text"], "text"), kind=_KINDS[document["type"]])
             for document in row.fields["documents"]
@@ -261,20 +250,20 @@ def _mmlu(row: Row) -> Item:
         raise row.error(f"the answer is {short(letter)}; expected a letter from A to D")
     choices = row.fields["choices"] if "choices" in row.fields else [row.fields[letter] for letter in _LETTERS]
     subject = row.text("subject")
-    return Item(
-        series=subject,
+    question = Question(
         question=row.text("question"),
         answers=(letter.strip(),),
         choices=tuple(row.checked(choice, "option") for choice in choices),
         metadata={"subject": subject},
     )
+    return Item(question=question, series=subject)
 
 
 _OPTION = re.compile(r"\(([A-Z])\) (.*\S)\s*")
 _TARGET = re.compile(r"\s*\(([A-Z])\)\s*")
 
 
-def _bbh(wording: str, row: Row) -> Item:
+def _bbh(wording: str, row: Row) -> Question:
     """A task of BIG-Bench Hard (Suzgun et al., 2022), recognised by ``wording``, which all its questions contain.
 
     Each of the ``examples`` has ``input``, a question followed by its lettered options, and ``target``, the correct
@@ -290,12 +279,12 @@ def _bbh(wording: str, row: Row) -> Item:
     target = _TARGET.fullmatch(row.text("target"))
     if target is None:
         raise row.error(f"'target' is {short(row.fields['target'])}; expected a letter in brackets")
-    return Item(question=question, answers=(target[1],), choices=tuple(choices.values()))
+    return Question(question=question, answers=(target[1],), choices=tuple(choices.values()))
 
 
-def _math500(row: Row) -> Item:
+def _math500(row: Row) -> Question:
     """MATH-500 (Hendrycks et al., 2021; Lightman et al., 2023)."""
-    return Item(
+    return Question(
         id=row.text("unique_id"),
         question=row.text("problem"),
         answers=(row.text("answer"),),
@@ -303,18 +292,18 @@ def _math500(row: Row) -> Item:
     )
 
 
-def _gsm8k(row: Row) -> Item:
+def _gsm8k(row: Row) -> Question:
     """GSM8K (Cobbe et al., 2021): a worked solution that ends in ``####`` and the result."""
     _, mark, result = row.text("answer").rpartition("####")
     if not mark or not result.strip():
         raise row.error("'answer' does not end in #### and a number")
-    return Item(question=row.text("question"), answers=(result.strip(),))
+    return Question(question=row.text("question"), answers=(result.strip(),))
 
 
-def _ciar(row: Row) -> Item:
+def _ciar(row: Row) -> Question:
     """Counter-intuitive arithmetic reasoning (Liang et al., 2024): a question, its answers, and its trap answers."""
     wrong = list(row.texts("incorrect answer"))
-    return Item(question=row.text("question"), answers=row.texts("answer"), metadata={"wrong_answers": wrong})
+    return Question(question=row.text("question"), answers=row.texts("answer"), metadata={"wrong_answers": wrong})
 
 
 _CHINESE, _ENGLISH, _WRONG = "chinese_source", "english_target_correct", "english_target_wrong"
@@ -336,23 +325,19 @@ def _commonmt_rows(path: Path) -> Iterator[Row]:
         yield Row(fields={_CHINESE: chinese, _ENGLISH: english}, file=path, line=number, number=number)
 
 
-def _commonmt(row: Row) -> Item:
+def _commonmt(row: Row) -> Question:
     """CommonMT (He et al., 2020): Chinese sentences with an ambiguous word, and their English translation."""
-    return Item(question=row.text(_CHINESE).strip(), answers=(row.text(_ENGLISH).strip(),))
+    return Question(question=row.text(_CHINESE).strip(), answers=(row.text(_ENGLISH).strip(),))
 
 
-_HOTPOT_TYPES = ("bridge", "comparison")
-_WIKI_TYPES = ("compositional", "comparison", "inference", "bridge_comparison")
 _DEDUCTION, _SHAPES = "arranged in a fixed order", "SVG path element"
 _TRIVIA_ROWS, _BBH_ROWS = partial(json_rows, under="Data"), partial(json_rows, under="examples")
-
-_hotpotqa, _wiki_hop = partial(_multihop, _HOTPOT_TYPES), partial(_multihop, _WIKI_TYPES, lists=True)
 
 _FORMATS = (
     Format(name="triviaqa", task="short_answer", rows=_TRIVIA_ROWS, read=_triviaqa),
     Format(name="nq_open", task="short_answer", rows=json_rows, read=_nq_open),
-    Format(name="hotpotqa", task="short_answer", rows=json_rows, read=_hotpotqa),
-    Format(name="2wikimultihopqa", task="short_answer", rows=json_rows, read=_wiki_hop),
+    Format(name="hotpotqa", task="short_answer", rows=json_rows, read=_multihop),
+    Format(name="2wikimultihopqa", task="short_answer", rows=json_rows, read=_multihop),
     Format(name="fever", task="claim", rows=json_rows, read=_fever),
     Format(name="ramdocs", task="short_answer", rows=json_rows, read=_ramdocs),
     Format(name="mmlu", task="choice", rows=partial(_mmlu_rows, ()), read=_mmlu),

@@ -173,7 +173,8 @@ class Columns:
         if "question" in self.given:
             return f"expected the column {self.given['question']!r} that --columns names, found {_listed(keys)}"
         hint = "; did you mean 'question'?" if any(_meant(name, ["question"], 0.6) for name in keys) else ""
-        how = f"; say which column is which, for example {naming(keys)}" if keys else ""
+        example = f"; say which column is which, for example {naming(keys)}; a published file needs --dataset NAME"
+        how = example if keys else ""
         listed = ", ".join(short(name) for name in keys[:_SHOWN]) or "nothing"
         return f"expected a field 'question', 'query' or 'prompt', found {listed}{hint}{how}"
 

@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from token import STRING
 from tokenize import TokenError, generate_tokens
@@ -71,8 +71,8 @@ class Row:
         if key not in self.fields:
             return (self.text(key),)  # raises the error
         value = self.fields[key]
-        entries = [value] if isinstance(value, str | bool) else value
-        if not isinstance(entries, list) or not entries:
+        entries = value if isinstance(value, list) else [value]
+        if not entries:
             raise self.error(f"{key!r} is {short(value)}; expected a list of texts")
         return tuple(dict.fromkeys(self.answer(entry, key) for entry in entries))
 
@@ -164,8 +164,6 @@ def own_rows(path: Path, is_header: Callable[[Row], bool]) -> Iterator[Row]:
     Only JSON lists are held in memory. The cells of a table are texts. ``is_header`` tells whether the keys of a row,
     the first cells of a table, are names of columns, and refuses wrong ones.
     """
-    if path.is_fifo():  # can be read only once
-        return jsonl_rows(path)
     suffix = (path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix).lower()
     with open_unpacked(path) as file:
         start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -191,7 +189,7 @@ def _table_rows(path: Path, cells: Iterable[tuple[int, list[Any]]], is_header: C
         listed = ", ".join(f"{cell[:40]!r}" for cell in header[:8])
         raise UserError(
             f"expected {FORMS} with a column 'question'; found no such header, but {listed}; if these are the names of "
-            f"the columns, say which is which, for example {naming(header)}",
+            f"the columns, say which is which, for example {naming(header)}; a published file needs --dataset NAME",
             file=path,
             line=line,
         )
@@ -207,10 +205,7 @@ def _table_rows(path: Path, cells: Iterable[tuple[int, list[Any]]], is_header: C
 def _text_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The cells of a CSV or TSV file; commas, semicolons or tabs separate them, as the first line shows."""
     first = next(text_lines(path), "")
-    named = re.fullmatch(r"sep=(.)\s*", first)  # Excel's own line
-    delimiter = named[1] if named else "\t" if "\t" in first else max(",;", key=first.count)
-    cells = cells_of(path, delimiter, strict=True)
-    return islice(cells, 1, None) if named else cells
+    return cells_of(path, "\t" if "\t" in first else max(",;", key=first.count), strict=True)
 
 
 def _sheet_cells(path: Path, is_header: Callable[[Row], bool]) -> Iterator[tuple[int, list[Any]]]:
@@ -294,7 +289,8 @@ def json_rows(path: Path, *, under: str | None = None) -> Iterator[Row]:
     if not isinstance(items, list):
         expected = "a list of objects" if under is None else f"an object with a list under {under!r}"
         keys = f" with the keys {', '.join(map(repr, list(document)[:8]))}" if isinstance(document, dict) else ""
-        raise UserError(f"expected {expected}, found {type(document).__name__}{keys}", file=path)
+        hint = "; a published file needs --dataset NAME" if keys and under is None else ""
+        raise UserError(f"expected {expected}, found {type(document).__name__}{keys}{hint}", file=path)
     for number, fields in enumerate(items, start=1):
         if not isinstance(fields, dict):
             raise UserError(f"item {number}: expected an object, found {type(fields).__name__}", file=path)

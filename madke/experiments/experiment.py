@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from madke._util.concurrency import outside_loop
-from madke._util.files import file_lock, is_written, short_hash, unexpected_files, writing_here
+from madke._util.files import file_lock, short_hash, unexpected_files
 from madke._util.yaml_file import validated
 from madke.core.errors import UserError, count_of
 from madke.core.events import Listener, PoolsReady, SourceOpened, never_raising, silent
@@ -113,10 +113,7 @@ class Experiment:
         """
         path, replay, spec = self.path, self.options.replay, self.experiment_spec
         others = unexpected_files(path, _EARLY_FILES, {FILE, *_EARLY_FILES})
-        written = is_written(path, {FILE, *_EARLY_FILES})
         exists = is_experiment(path)  # after them: another process may begin the experiment in between
-        if written and not exists:
-            raise writing_here(path)
         if replay and not exists:
             raise UserError("this folder holds no experiment to replay", file=path)
         if others and not exists:

@@ -279,14 +279,14 @@ def _questions(recipe: Recipe, data: QuestionSets, request: RunRequest) -> list[
         raise UserError(f"--data is missing; give the questions of the experiment{expected}")
     own = [item for item in data if isinstance(item, Question | Mapping)]
     records = questions_of_records(own, task=task, columns=request.columns) if own else []
-    records = sample_of(records, limit, sample_seed, lambda question: question.id)
+    records = sample_of(records, limit, sample_seed)
     found = [("questions", question) for question in records]
     for item in (item for item in data if not isinstance(item, Question | Mapping)):
         name, equals, path = str(item).rpartition("=")
         columns = {} if equals else request.columns
         read = read_dataset(Path(path), dataset=name if equals else None, task=task, columns=columns)
         listed = request.ids or recipe.ids.get(name or str(read[0].metadata.get("dataset")))
-        read = chosen(read, lambda question: question.id, Path(path), ids=listed, limit=limit, seed=sample_seed)
+        read = chosen(read, Path(path), ids=listed, limit=limit, seed=sample_seed)
         found += [(name or Path(path).stem, question) for question in read]
     if len({question.id for _, question in found}) == len(found):
         return [question for _, question in found]

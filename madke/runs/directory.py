@@ -27,13 +27,11 @@ from madke._util.files import (
     atomic_write,
     file_lock,
     is_held,
-    is_written,
     refuse_special,
     short_hash,
     unexpected_files,
     unfinished_parts,
     write_file,
-    writing_here,
 )
 from madke.core.chat import ChatModel, fields_of
 from madke.core.errors import UserError, count_of
@@ -287,10 +285,7 @@ class RunDirectory:
         if self._replayed is not None and not (begun and run_files(self.path).calls.is_file()):
             raise UserError("holds no run with stored calls (calls.sqlite) to replay", file=self.path)
         others = unexpected_files(self.path, _EARLY_FILES, _RUN_FILES)
-        # In this order: another process may begin the run in between.
-        if is_written(self.path, _RUN_FILES) and not self.begun:
-            raise writing_here(self.path)
-        if others and not self.begun:
+        if others and not self.begun:  # in this order: another process may begin the run in between
             raise UserError(f"holds {others[0]!r} but no run; choose another --out", file=self.path)
         self._created = not self.path.exists()
         self._lock = self._held.enter_context(file_lock(self.path / "lock", self._busy()))

@@ -226,7 +226,7 @@ def questions_of(request: RunRequest) -> list[Question]:
         dataset = name_of_dataset(request.dataset)
         return read_dataset(Path(data), dataset=dataset, task=task, columns=request.columns, **selected)
     questions = questions_of_records(data, task=task, columns=request.columns)
-    return sample_of(questions, limit, seed, lambda question: question.id)
+    return sample_of(questions, limit, seed)
 
 
 def variant_of(

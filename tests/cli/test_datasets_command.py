@@ -8,7 +8,6 @@ import pytest
 
 from madke.core.errors import count_of
 from madke.data import read_dataset
-from madke.data.dataset import ids_fingerprint
 from madke.data.formats import FORMATS
 from tests.data.published import FILES, HOTPOT, write
 from tests.support.cli import madke, refused
@@ -50,8 +49,7 @@ def test_what_is_converted_reads_as_the_published_file(tmp_path: Path, name: str
     said = converted(name, path, "--out", tmp_path / "q.jsonl")
     questions = read_dataset(tmp_path / "q.jsonl")
     assert questions == read_dataset(path, dataset=name)
-    ids = ids_fingerprint(question.id for question in questions)
-    assert said == f"{tmp_path / 'q.jsonl'}: {count_of(len(questions), 'question')}, ids {ids}\n"
+    assert said == f"{tmp_path / 'q.jsonl'}: {count_of(len(questions), 'question')}\n"
 
 
 def test_what_cannot_be_done(tmp_path: Path) -> None:
@@ -60,7 +58,6 @@ def test_what_cannot_be_done(tmp_path: Path) -> None:
     assert "unknown dataset 'nq'; " in refused("datasets", "show", "nq")
     assert "unknown dataset 'nq-open'; did you mean 'nq_open'?" in refused("datasets", "convert", "nq-open", path, *out)
     assert "Missing argument 'PATH'" in refused("datasets", "convert", "nq_open", *out)
-    assert "a sample seed requires a limit" in refused("datasets", "convert", "nq_open", path, *out, "--sample-seed", 1)
     assert "have no passages" in refused("datasets", "convert", "nq_open", path, *out, "--pools", tmp_path / "p.jsonl")
     assert "to the list" in refused("datasets", "--json", "show", "nq_open")
     assert {file.name for file in tmp_path.iterdir()} == {"d.jsonl"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,11 +54,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_pool_file_is_measured_by_source_and_fusion_on_screen_in_json_and_as_a_file(folder: Path) -> None:
+def test_a_pool_file_is_measured_by_source_and_fusion_on_screen_and_in_json(folder: Path) -> None:
     retrieve_pools(read_dataset(folder / "questions.jsonl"), [SURE, NOISY], 10, folder / "pools.jsonl")
     score = ("pool", "score", "pools.jsonl", "--qrels", "qrels.tsv", "--relevance", 2, "--k", "2,1")
 
-    done = madke(*score, "--tables", "scores.csv", cwd=folder)
+    done = madke(*score, cwd=folder)
     assert done.returncode == 0, done.stderr
     shown = done.stdout
     rows = [line.split() for line in shown.splitlines() if "40" in line]
@@ -78,11 +77,6 @@ def test_a_pool_file_is_measured_by_source_and_fusion_on_screen_in_json_and_as_a
     assert found["noisy"]["measures"]["MRR"]["value"] == 0.75
     assert (found["noisy"]["n"], found["noisy"]["depth"]) == (40, 3)
 
-    with (folder / "scores.csv").open(newline="") as file:
-        of_noisy = list(csv.DictReader(file))[1]
-    assert (of_noisy["retriever"], of_noisy["hit@1"], of_noisy["hit@2"]) == ("noisy", "50.0", "100.0")
-    assert float(of_noisy["hit@1 low"]) < 50 < float(of_noisy["hit@1 high"])
-
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -92,7 +86,6 @@ def test_a_pool_file_is_measured_by_source_and_fusion_on_screen_in_json_and_as_a
         (("pools.jsonl", "--qrels", "qrels.tsv", "--k", "5,0"), "--k '5,0': expected whole numbers"),
         (("pools.jsonl", "--qrels", "qrels.tsv", "--k", "9" * 5000), "expected whole numbers"),
         (("pools.jsonl", "--qrels", "other.tsv"), "none of the 1 questions of 'w' has a relevant"),
-        (("pools.jsonl", "--qrels", "qrels.tsv", "--tables", "pools.jsonl"), "would overwrite"),
     ],
 )
 def test_what_cannot_be_scored_is_one_line(folder: Path, arguments: tuple[str, ...], message: str) -> None:

@@ -210,7 +210,7 @@ def test_a_start_in_a_folder_where_another_process_starts_names_that_process(tmp
     with RunDirectory(tmp_path / "out") as first, atomic_write(first.path / "run.json"):
         assert any(path.suffix == ".part" for path in first.path.iterdir())
         with (
-            pytest.raises(UserError, match=r"out: another process is writing into this folder; wait"),
+            pytest.raises(UserError, match=r"out: another process is writing this run"),
             RunDirectory(first.path),
         ):
             pass

@@ -7,7 +7,7 @@ import pytest
 
 from madke._util.assets import asset
 from madke.data import read_dataset
-from madke.data.dataset import cards, read_published
+from madke.data.dataset import card, read_published
 from madke.data.formats import FORMATS
 from tests.data.published import FILES, KILT, MMLU, write
 
@@ -59,13 +59,13 @@ def test_multihop(tmp_path: Path, dataset: str) -> None:
         "level": "hard",
         "gold_titles": ["Lake Ohrid", "Lake Baikal"],
     }
-    assert [(p.key, p.title, p.rank) for p in entry.passages["context"]] == [
+    assert [(p.key, p.title, p.rank) for p in entry.passages if p.source == "context"] == [
         ("h1/0", "Lake Como", 0),
         ("h1/1", "Lake Baikal", 1),
         ("h1/2", "Lake Ohrid", 2),
     ]
-    assert [(p.source, p.key, p.rank) for p in entry.passages["gold"]] == [("gold", "h1/1", 0), ("gold", "h1/2", 1)]
-    assert entry.passages["gold"][0].text == "It is in Siberia. It is 1,642 metres deep."
+    assert [(p.source, p.key, p.rank) for p in entry.passages[:2]] == [("gold", "h1/1", 0), ("gold", "h1/2", 1)]
+    assert entry.passages[0].text == "It is in Siberia. It is 1,642 metres deep."
 
 
 def test_fever_titles_are_those_of_pages(tmp_path: Path) -> None:
@@ -122,10 +122,15 @@ def test_ramdocs_keys_do_not_tell_what_a_document_is(tmp_path: Path) -> None:
         "gold_passages": ["ramdocs-0001/1"],
         "misinformation_passages": ["ramdocs-0001/0"],
     }
-    assert [p.key for p in entry.passages["context"]] == ["ramdocs-0001/0", "ramdocs-0001/1", "ramdocs-0001/2"]
-    assert [p.text for p in entry.passages["gold"]] == ["It is 288 metres deep."]
+    assert [p.key for p in entry.passages[1:]] == ["ramdocs-0001/0", "ramdocs-0001/1", "ramdocs-0001/2"]
+    assert (entry.passages[0].source, entry.passages[0].text) == ("gold", "It is 288 metres deep.")
 
 
 def test_each_dataset_has_a_card_and_each_card_a_dataset() -> None:
     assert {path.stem for path in asset("eval", "datasets").glob("*.yaml")} == set(FORMATS)
-    assert list(cards()) == list(FORMATS)
+    needed = {"title", "about", "paper", "owner", "licence", "get", "files", "splits", "scored", "faults"}
+    for name in FORMATS:
+        found = card(name)
+        assert needed <= found.keys() <= needed | {"papers", "knowledge", "hugging_face"}
+        assert all(found[key] for key in needed)
+        assert all(type(size) is int and size > 0 for size in found["splits"].values())

@@ -84,7 +84,6 @@ def understood(path: Path, caplog: pytest.LogCaptureFixture) -> str:
 FORMS = {
     "q.csv": f'Query,Answers\n{RIVER},"[""Angara"", ""Angara River""]"\n{LAKE},Baikal\n',
     "semicolons.csv": f"Query;Answers\n{RIVER};['Angara', 'Angara River']\n{LAKE};Baikal\n",
-    "named.csv": f"sep=;\r\nQuery;Answers\r\n{RIVER};Angara|Angara River\r\n{LAKE};Baikal\r\n",
     "q.tsv": f"Query\tAnswers\n{RIVER}\t['Angara', 'Angara River']\n{LAKE}\tBaikal\n",
     "bom.csv": f"\ufeffQuery,Answers\r\n{RIVER},\"['Angara', 'Angara River']\"\r\n,\r\n\r\n{LAKE},Baikal\r\n",
     "q.json": json.dumps(ROWS, indent=2),

@@ -45,7 +45,7 @@ def test_what_a_task_raises_passes_through() -> None:
         assert str(refused.value) == "numbers.txt:7: cannot take 1"
         with pytest.raises(ZeroDivisionError) as raised:
             list(workers.map(stumble, [1, 0, 1]))
-        assert "in stumble" in raised.value.__notes__[0]
+        assert "in stumble" in str(raised.value.__cause__)
         assert list(workers.map(square, [3])) == [9], "the workers live on"
 
 
