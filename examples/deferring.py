@@ -12,7 +12,7 @@ import madke
 from madke.core.errors import UserError
 from madke.engine.deferral import SIGNALS, signals
 from madke.scoring.arms import open_results
-from madke.scoring.calibration import calibrated
+from madke.scoring.gates import calibrated
 from madke.tasks import get_task
 
 QUESTIONS = Path(__file__).parents[1] / "eval" / "samples" / "questions.jsonl"

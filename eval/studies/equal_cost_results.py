@@ -12,9 +12,9 @@ from madke.core.transcript import ParseStatus, StageUsage, Transcript, Turn
 from madke.engine.agreement import answer_groups, matcher
 from madke.scoring.arms import ArmValues, read_arm
 from madke.scoring.debate_rows import DebateMeasures
+from madke.scoring.gates import Shadow, gated, shadow_of
 from madke.scoring.metrics import question_of
 from madke.scoring.paired import PairedTest, paired_tests
-from madke.scoring.shadow import Shadow, gated, shadow_of
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 

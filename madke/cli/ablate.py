@@ -133,10 +133,9 @@ def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions) -> Non
 
 def _show_results(done: Experiment) -> None:
     """The finding, the scores, the papers' figures and the spending. All tests are in the report."""
-    from madke.experiments.recipe import read_claims
     from madke.models.prices import shipped_note
     from madke.report.html import write_report
-    from madke.report.reproduction import claims_table, figures, published_table
+    from madke.report.reproduction import figures, published_table
     from madke.report.scores import scores_on_terminal
     from madke.report.tables import plain_table
     from madke.scoring.arms import open_results
@@ -148,10 +147,7 @@ def _show_results(done: Experiment) -> None:
     measured = {(each.arm, each.dataset, each.metric) for each in published if each.ours}
     # A terminal has no room for the others.
     next_to_ours = [each for each in published if (each.arm, each.dataset, each.metric) in measured]
-    claims = claims_table(read_claims(), published)
-    on_page, on_terminal = (
-        [*filter(None, [published_table(recipe, each), claims])] for each in (published, next_to_ours)
-    )
+    on_page, on_terminal = ([*filter(None, [published_table(recipe, each)])] for each in (published, next_to_ours))
     # Tests compare each arm with the first one, so the reference comes first.
     arms.sort(key=lambda arm: arm.name != recipe.reference)
     page = done.path / "report.html"

@@ -133,7 +133,7 @@ def _calibrate(arms: Sequence[Results], out: Path, signal: str) -> None:
     from madke._util.files import write_file
     from madke.engine.deferral import fewest
     from madke.report.tables import percent_cell, plain_table, score_cell, table_of
-    from madke.scoring.calibration import calibrated
+    from madke.scoring.gates import calibrated
 
     made = calibrated(arms, signal)
     write_file(out, made.model_dump_json(indent=1).encode() + b"\n")

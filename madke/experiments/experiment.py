@@ -39,7 +39,7 @@ from madke.runs.directory import question_hashes, read_outcomes, read_record, re
 from madke.runs.meter import Budget, Meter, budget_of, planned_prices
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest, takes_request
 from madke.runs.runner import execute, pool_progress
-from madke.runs.spec import RunSpec, with_first_rounds, with_questions
+from madke.runs.spec import RunSpec, with_first_rounds
 from madke.scoring.scored import kept_scores, score_run
 from madke.scoring.scores import Scores
 
@@ -233,8 +233,6 @@ class Experiment:
     async def run(self, arm: Arm) -> Meter:
         """Run or resume an arm that waits for no other arm (:meth:`waits_for`)."""
         spec, options = self.experiment_spec.spec(arm, debaters=self.debaters(arm)), self.options
-        if arm.selects:
-            spec = with_questions(spec, self.questions(arm))
         if arm.first_round is not None:
             spec = with_first_rounds(spec, self._first_rounds(arm.first_round, spec), arm.first_round.draw)
         if not any(map(has_endpoint, spec.record.models.values())):

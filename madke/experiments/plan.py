@@ -28,7 +28,7 @@ from madke.models.model_names import has_endpoint
 from madke.models.prices import Price, Prices, cost, estimated_usage, price_of
 from madke.models.store import call_key
 from madke.retrieval.pools import PoolRecord, merged_pools, pool_of, read_pools
-from madke.runs.spec import RunSpec, with_first_rounds
+from madke.runs.spec import RunSpec
 
 PASSAGE = "word " * 100
 """A placeholder for passages of a missing pool: Wikipedia passages have a hundred words."""
@@ -203,7 +203,7 @@ def planned(
         if arm.first_round:
             rounds, draw = planner.first_rounds[arm.first_round.arm], arm.first_round.draw
             given = planned_first_rounds(rounds, draw) if draw else rounds.reordered(arm.first_round.order)
-            spec = with_first_rounds(spec, given)
+            spec = replace(spec, first_round=given)
         knowledge = spec.protocol.knowledge
 
         def pool(question: Question, knowledge: Knowledge | None = knowledge) -> KnowledgePool:

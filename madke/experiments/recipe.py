@@ -1,7 +1,4 @@
-"""Recipes: the arms of an experiment, described in a YAML file, also over sources and models of the user's own choice.
-
-And claims of papers that follow from their figures.
-"""
+"""Recipes: the arms of an experiment, described in a YAML file, and over sources and models of the user's choice."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
@@ -300,11 +296,6 @@ def same_model(name: str, published: str) -> bool:
     return published.casefold() in (own.casefold(), _SNAPSHOT.sub("", own).casefold())
 
 
-def named_for(arm: str, model: str) -> str:
-    """The name of an arm in its recipe: without that of the model, which :func:`with_models` adds."""
-    return arm.removesuffix(f"-{_label(model)}") if model else arm
-
-
 def with_models(recipe: Recipe, models: Sequence[str]) -> Recipe:
     """The recipe with each arm once for every model, whose name follows that of the arm.
 
@@ -363,58 +354,3 @@ def _label(model: str, *, whole: bool = False) -> str:
     """The label of a model: its name, unless ``whole`` without its kind, owner and address."""
     name = model if whole else split_address(model)[0].rpartition("/")[2]
     return _NOT_IN_NAMES.sub("-", name).strip("-._+") or "model"
-
-
-# Claims of papers
-
-Place = tuple[str, str, str, str]
-"""(model, arm, dataset, metric)."""
-
-
-class Side(BaseModel, extra="forbid", frozen=True):
-    """One of the two arms of a claim."""
-
-    model: str
-    arm: str | tuple[str, ...]
-    """Several: the best of them in each figure."""
-
-
-class DerivedClaim(BaseModel, extra="forbid", frozen=True):
-    """A difference that a paper states."""
-
-    says: str
-    """The claim, in our words."""
-    source: str
-    published: float
-    """``of`` minus ``than``, in shares; with ``relative``, as a part of ``than``."""
-    relative: bool = False
-    of: Side
-    than: Side
-    figures: Mapping[str, str | tuple[str, ...]] = Field(min_length=1)
-    """Dataset -> metric, or several; all figures count the same."""
-
-    def computed(self, values: Mapping[Place, float]) -> float | None:
-        """The difference by these figures; None if one is missing."""
-
-        def mean(side: Side) -> float:
-            places = [(dataset, metric) for dataset, metrics in self.figures.items() for metric in _all(metrics)]
-            return fmean(max(values[side.model, arm, *place] for arm in _all(side.arm)) for place in places)
-
-        try:
-            of, than = mean(self.of), mean(self.than)
-        except KeyError:
-            return None
-        return (of - than) / than if self.relative else of - than
-
-
-def _all(named: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (named,) if isinstance(named, str) else named
-
-
-class _File(BaseModel, extra="forbid", frozen=True):
-    claims: tuple[DerivedClaim, ...]
-
-
-def read_claims() -> tuple[DerivedClaim, ...]:
-    """All claims of the papers, in the order of their file."""
-    return read_yaml(asset("eval", "reproduction", "claims.yaml"), _File).claims

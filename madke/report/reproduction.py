@@ -1,4 +1,4 @@
-"""Figures of a paper next to ours, with a verdict per figure, and the claims that follow from them."""
+"""Figures of a paper next to ours, with a verdict per figure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal
 
 from madke.engine.variant import load_variant, variant_folders
 from madke.engine.wording import PAPER
-from madke.experiments.recipe import DerivedClaim, Place, Recipe, named_for, same_model
+from madke.experiments.recipe import Recipe, same_model
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
 from madke.scoring.arms import ArmValues, Results, of_dataset, open_results
 from madke.scoring.metrics import GRADER, heading_of, is_share
@@ -180,36 +180,3 @@ def published_table(recipe: Recipe, found: Sequence[Figure]) -> Table | None:
     notes = [text for verdict, text in _MEANINGS.items() if verdict in verdicts]
     notes.insert(0, f"Published: {recipe.source}. Shares are in percent.")
     return table_of("Published figures and ours", rows, notes) if rows else None
-
-
-def claims_table(claims: Sequence[DerivedClaim], found: Sequence[Figure]) -> Table | None:
-    """The claims with their differences, computed from the published figures and from ours.
-
-    None if no claim has all of its parts among the figures.
-    """
-    published: dict[Place, float] = {}
-    ours: dict[Place, float] = {}
-    for each in found:
-        place = (each.model, named_for(each.arm, each.ours_by), each.dataset, each.metric)
-        if each.published is not None:
-            published.setdefault(place, each.published)
-        if each.ours is not None:
-            ours.setdefault(place, each.ours.value)
-    rows: list[TableRow] = []
-    for claim in claims:
-        theirs, own = claim.computed(published), claim.computed(ours)
-        if theirs is None and own is None:
-            continue
-        rows.append(
-            {
-                "claim": claim.says,
-                "stated, points": _points(claim.published),
-                "from published figures": _points(theirs),
-                "from ours": _points(own),
-            }
-        )
-    return table_of("Claims", rows, ["Means over datasets, each counting the same."]) if rows else None
-
-
-def _points(value: float | None) -> Cell:
-    return score_cell(value, digits="+z.2f", times=100)

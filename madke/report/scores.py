@@ -27,6 +27,7 @@ from madke.report.tables import (
     value_cell,
 )
 from madke.scoring.arms import ArmValues, of_dataset
+from madke.scoring.gates import gate_lines
 from madke.scoring.metrics import (
     BUILT_IN_METRICS,
     GRADER,
@@ -37,7 +38,6 @@ from madke.scoring.metrics import (
 )
 from madke.scoring.paired import PairedTest
 from madke.scoring.scores import Scores
-from madke.scoring.shadow import gate_lines
 from madke.scoring.statistics import DIFFICULTY, Estimate
 
 # One row per arm
@@ -299,16 +299,12 @@ def score_details(scores: Scores) -> str:
 
 
 def _other_measures(scores: Scores) -> Iterator[str]:
-    """Measures of debates, rounds and the whole run, without intervals and without changes by debater."""
+    """Measures of debates, rounds and the whole run, without intervals."""
 
     def amount(name: str, found: Estimate | None) -> str:
         return (percent_cell(found) if is_share(name) else score_cell(found, digits=".2f")).text
 
-    by_round = {
-        name: " > ".join(amount(name, found) for found in values)
-        for name, values in scores.by_round.items()
-        if not name.startswith("changed_")
-    }
+    by_round = {name: " > ".join(amount(name, found) for found in values) for name, values in scores.by_round.items()}
     several = len(next(iter(scores.by_round.values()), ())) > 1 or "cons" in by_round
     lines = {
         "of the debates": {name: amount(name, found) for name, found in scores.debate.items()},

@@ -186,12 +186,6 @@ def sessions_of(path: Path) -> Sequence[Mapping[str, Any]]:
     return list(_record(path)["sessions"])
 
 
-def tokens_of_sessions(path: Path) -> int:
-    """Total prompt and completion tokens of all commands."""
-    counted = (session.get(name) for session in sessions_of(path) for name in ("prompt_tokens", "completion_tokens"))
-    return sum(count for count in counted if isinstance(count, int))
-
-
 def _record(path: Path) -> dict[str, Any]:
     record = read_record(path / "run.json", RUN_FORMAT, "a run")
     endpoints, sessions = record.get("endpoints"), record.get("sessions")

@@ -90,12 +90,6 @@ class Budget:
             spent = f"{self.tokens:,} are used, and the next batch may take {tokens:,}"
             raise UserError(f"--token-budget {self.max_tokens}: {spent}; {again}")
 
-    def catch_up(self, store: CallStore, at_least: int = 0) -> None:
-        """Count the calls in a store, unless something is counted already; a damaged store may hold too few tokens."""
-        if self.tokens == 0:
-            self.pay_stored(store)
-            self.tokens = max(self.tokens, at_least)
-
     def pay_stored(self, store: CallStore) -> None:
         """Count all paid calls in a store."""
         for (_, model), paid in store.paid().items():

@@ -37,7 +37,7 @@ from madke.retrieval.pools import (
     searching,
     sources_in,
 )
-from madke.runs.directory import RunDirectory, RunFiles, RunRecord, read_run, run_files, tokens_of_sessions
+from madke.runs.directory import RunDirectory, RunFiles, RunRecord, read_run, run_files
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Budget, Meter, budget_of
 from madke.runs.request import RunOptions
 from madke.runs.spec import RunSpec
@@ -134,8 +134,8 @@ async def execute(
                 meter.done += 1
                 meter.failed += transcript.status == "failed"
 
-        if meter.budget is not None and pending:
-            meter.budget.catch_up(store, tokens_of_sessions(path))
+        if meter.budget is not None and pending and meter.budget.tokens == 0:
+            meter.budget.pay_stored(store)
         if meter.stopped:
             # A limit is reached before the start, so a retried question would lose its outcome.
             pending = directory.pending(spec.questions, repeats, options, retry=False)

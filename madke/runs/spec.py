@@ -295,16 +295,15 @@ def _model_name(model: Model, own: dict[str, ChatModel]) -> str:
     return chat.name
 
 
-def with_questions(spec: RunSpec, questions: Sequence[Question]) -> RunSpec:
-    """The same spec with some of its questions."""
-    hashes = {question.id: spec.record.questions[question.id] for question in questions}
-    return replace(spec, questions=questions, record=spec.record.model_copy(update={"questions": hashes}))
-
-
 def with_first_rounds(spec: RunSpec, given: FirstRounds, draw: Draw | None = None) -> RunSpec:
-    """The same spec with the given first rounds. ``draw``: how they were drawn from another arm's stances."""
-    update = {"first_round": given.hashes, "first_round_draw": draw}
-    return replace(spec, first_round=given, record=spec.record.model_copy(update=update))
+    """The spec with these first rounds, and the questions that have one.
+
+    ``draw``: how they were drawn from another arm's stances.
+    """
+    questions = [question for question in spec.questions if question.id in given.rounds]
+    hashes = {question.id: spec.record.questions[question.id] for question in questions}
+    update = {"questions": hashes, "first_round": given.hashes, "first_round_draw": draw}
+    return replace(spec, questions=questions, first_round=given, record=spec.record.model_copy(update=update))
 
 
 def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) -> dict[str, str]:

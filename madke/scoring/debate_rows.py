@@ -41,7 +41,7 @@ ExternalScores = Mapping[str, Mapping[tuple[str, int], float]]
 NO_EXTERNAL_SCORES: ExternalScores = MappingProxyType({})
 
 _BY_JUDGE = ("cons_judge", "co2_judge", "co2_judge_grader")
-_SHARE, _CHANGED = "share_", "changed_"
+_SHARE = "share_"
 
 
 class DebateMeasures:
@@ -72,8 +72,7 @@ class DebateMeasures:
 
         ``accuracy`` is of the largest group of answers, in a tie of the earliest debater's group. ``right`` and the
         log-likelihood require a binary metric; agreement, entropy and disagreement more than one debater.
-        ``self_disagreement`` and ``changed_<debater>`` are about debaters with an answer in this round and the one
-        before.
+        ``self_disagreement`` is about debaters with an answer in this round and the one before.
         """
         names = [turn.agent for entry in self.transcript.rounds[:1] for turn in entry.turns]
         rows: list[DebateRow] = []
@@ -95,13 +94,12 @@ class DebateMeasures:
                 if (answered := sum(map(len, groups))) > 1:
                     alike = sum(same_answers(spoke, self.same).values())
                     row["disagreement"] = 1 - alike / (answered * (answered - 1))
-            changed = {
-                turn.agent: float(not self.same(old, new))
+            changed = [
+                not self.same(old, new)
                 for turn in entry.turns
                 if (old := before.get(turn.agent)) is not None and (new := turn.stance.answer) is not None
-            }
-            row |= {"self_disagreement": sum(changed.values()) / len(changed)} if changed else {}
-            row |= {f"{_CHANGED}{agent}": value for agent, value in changed.items()}
+            ]
+            row |= {"self_disagreement": sum(changed) / len(changed)} if changed else {}
             before = {turn.agent: turn.stance.answer for turn in entry.turns}
             rows.append(row)
         return rows
@@ -279,8 +277,8 @@ def over_rounds(debates: Sequence[Sequence[Sequence[DebateRow]]]) -> dict[str, t
     """The mean of each value after round 1, 2, ... of the longest debate; None if no debate has it in that round.
 
     ``debates``: for each question, the round rows of its repeats. A debate that has ended keeps its last values, so
-    that all rounds have the same questions, but no change of a debater. Whoever is satisfied disagrees with itself in
-    none of its further iterations: its ``self_disagreement`` is 0 (Liang et al., Figure 1, is about all questions).
+    that all rounds have the same questions. Whoever is satisfied disagrees with itself in none of its further
+    iterations: its ``self_disagreement`` is 0 (Liang et al., Figure 1, is about all questions).
     """
     longest = max((len(rounds) for repeats in debates for rounds in repeats), default=0)
     names = dict.fromkeys(name for repeats in debates for rounds in repeats for row in rounds for name in row)
@@ -289,7 +287,7 @@ def over_rounds(debates: Sequence[Sequence[Sequence[DebateRow]]]) -> dict[str, t
     def value(rounds: Sequence[DebateRow], n: int, name: str) -> float | None:
         if n < len(rounds):
             return rounds[n].get(name)
-        return 0.0 if name == "self_disagreement" else None if name.startswith(_CHANGED) else rounds[-1].get(name)
+        return 0.0 if name == "self_disagreement" else rounds[-1].get(name)
 
     for n in range(longest):
         for name in names:

@@ -315,7 +315,7 @@ VALUE_UNITS: Mapping[str, str] = MappingProxyType(
 )
 """Name -> unit, for all values but metrics and those of ``_NAMED_SHARES``."""
 
-_NAMED_SHARES = ("share_", "sided_with_", "changed_", f"{GRADER}:")
+_NAMED_SHARES = ("share_", "sided_with_", f"{GRADER}:")
 """Beginnings of the names of shares of which there are several: by source, debater or model."""
 
 

@@ -57,11 +57,6 @@ def read_qrels(path: Path) -> Mapping[str, Judged]:
     return qrels
 
 
-def judged_of(qrels: Mapping[str, Judged], question: str) -> Judged:
-    """The judged passages of a question. For ``NAME/ID`` (two datasets share an ID) those of ``ID`` count, too."""
-    return qrels.get(question) or qrels.get(question.partition("/")[2], {})
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetrievalScores:
     """How well one retriever finds the relevant passages."""
@@ -86,7 +81,7 @@ def retrieval(
     require("retrieval measures need", "retrieval", "ir_measures")
     from ir_measures import RR, Qrel, R, ScoredDoc, Success, iter_calc, nDCG
 
-    known = {question: judged_of(qrels, question) for question in rankings}
+    known = {question: qrels.get(question, {}) for question in rankings}
     asked = [question for question, each in known.items() if any(relevance >= least for relevance in each.values())]
     if not asked:
         found = f"none of the {len(known)} questions of {name!r} has a relevant passage in the judgements"
@@ -115,17 +110,10 @@ def retrieval(
 def of_pools(records: Iterable[PoolRecord]) -> dict[str, dict[str, Ranking]]:
     """Source -> its rankings, without the questions that it failed on."""
     held: dict[str, dict[str, Ranking]] = {}
-    silent: dict[str, Mapping[str, str]] = {}
     for record in records:
-        if not record.sources:
-            silent[record.id] = record.partial
         for source in (name for name in sources_in([record]) if name not in record.partial):
             passages = sorted((each for each in record.passages if each.source == source), key=lambda each: each.rank)
             held.setdefault(source, {})[record.id] = {passage.key: passage.score for passage in passages}
-    # A hand-written line names no source that found nothing.
-    for question, partial in silent.items():
-        for source in held.keys() - partial.keys():
-            held[source].setdefault(question, {})
     return held
 
 

@@ -23,8 +23,8 @@ from madke.core.transcript import (
 )
 from madke.scoring.arms import ArmValues, QuestionKey, read_arm
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, DebateMeasures, ExternalScores, over_repeats, over_rounds
+from madke.scoring.gates import GatedDebate, Shadow, gated, shadow_of
 from madke.scoring.metrics import GRADER, METRICS
-from madke.scoring.shadow import GatedDebate, Shadow, gated, shadow_of
 from madke.scoring.statistics import Estimate, effective_votes
 
 

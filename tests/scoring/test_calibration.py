@@ -12,7 +12,7 @@ from madke.core.errors import UserError
 from madke.engine.deferral import SIGNALS, Calibration, Deferring, binomial_tail, fewest, signals, threshold
 from madke.runs.spec import deferring_of, level_of
 from madke.scoring.arms import open_results
-from madke.scoring.calibration import calibrated
+from madke.scoring.gates import calibrated
 from madke.tasks import get_task
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript

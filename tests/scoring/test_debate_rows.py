@@ -68,8 +68,6 @@ def test_each_debater_is_compared_with_itself_one_round_before() -> None:
     rows = DebateMeasures(
         debate([RIGHT, WRONG, None], [RIGHT, RIGHT, RIGHT], [WRONG, "the Lake Baikal", FAILED])
     ).rounds
-    changed = [{name[-1]: value for name, value in row.items() if name.startswith("changed_")} for row in rows]
-    assert changed == [{}, {"A": 0, "B": 1}, {"A": 1, "B": 0}]
     assert [row.get("self_disagreement") for row in rows] == [None, 0.5, 0.5]
     before, after = debate([RIGHT, WRONG], [RIGHT, WRONG]).rounds
     after = replace(after, turns=(turn("B", WRONG), turn("A", RIGHT)))  # another order is no change
@@ -79,7 +77,7 @@ def test_each_debater_is_compared_with_itself_one_round_before() -> None:
 def test_a_debater_alone_agrees_with_nobody_but_can_change() -> None:
     first, second = DebateMeasures(debate([WRONG], [RIGHT])).rounds
     assert set(first) == {"accuracy", "right"}
-    assert set(second) == {"accuracy", "right", "self_disagreement", "changed_A"}
+    assert set(second) == {"accuracy", "right", "self_disagreement"}
 
 
 def test_without_gold_and_for_degrees_nothing_is_right_or_wrong() -> None:
@@ -105,7 +103,6 @@ def test_a_debate_that_has_ended_keeps_what_it_held_and_changes_no_more() -> Non
     assert found["disagreement"] == [(pytest.approx(2 / 3), 3), (third, 3), (0, 3)]
     # Liang et al., Figure 1, is about all questions: who is satisfied disagrees with itself in 0 further iterations.
     assert found["self_disagreement"] == [None, (third, 3), (pytest.approx(1 / 6), 3)]
-    assert found["changed_B"] == [None, (0.5, 2), (0, 1)]
 
 
 def test_repeats_are_one_question_in_each_round_and_failed_debates_are_in_none() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
-from madke.scoring.retrieval import judged_of, read_qrels
+from madke.scoring.retrieval import read_qrels
 
 JUDGED = {"q1": {"p1": 2, "p2": 0}, "q2": {"p3": 1}}
 
@@ -51,8 +51,3 @@ def test_a_wrong_line_is_named(content: bytes, message: str, tmp_path: Path) -> 
     (tmp_path / "qrels").write_bytes(content)
     with pytest.raises(UserError, match=message):
         read_qrels(tmp_path / "qrels")
-
-
-def test_a_question_under_the_name_of_its_dataset_has_the_judgements_of_its_id() -> None:
-    assert judged_of(JUDGED, "q2") == judged_of(JUDGED, "nq/q2") == {"p3": 1}
-    assert judged_of(JUDGED, "q3") == {}

@@ -13,9 +13,8 @@ import pytest
 import madke
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.question import Question
-from madke.core.transcript import Transcript
+from madke.scoring.gates import Shadow
 from madke.scoring.scores import scores_of
-from madke.scoring.shadow import Shadow
 
 SPOKEN: Mapping[str, tuple[tuple[str, str, str], tuple[str, str, str]]] = {
     "agreed and right": (("A", "A", "A"), ("A", "A", "A")),
@@ -94,21 +93,6 @@ def test_the_figures_are_those_of_a_real_run_of_the_gate(
     assert shadow.difference.low <= shadow.difference.value <= shadow.difference.high
     total = scores.total
     assert (shadow.spent.calls, shadow.spent.tokens) == (total.calls, total.tokens)
-
-
-def _without_turn_usage(transcript: Transcript) -> Transcript:
-    rounds = tuple(
-        replace(entry, turns=tuple(replace(turn, usage=None) for turn in entry.turns)) for entry in transcript.rounds
-    )
-    return replace(transcript, rounds=rounds)
-
-
-def test_turns_without_usage_count_calls(tmp_path: Path) -> None:
-    old = [_without_turn_usage(each) for each in debated(tmp_path).transcripts()]
-    shadow = scores_of(old).shadow
-    assert {each.spent.tokens for each in shadow.gates.values()} == {0}, "a part of the tokens is no figure"
-    assert shadow.gates["vote"].spent.calls == 3 * 7
-    assert shadow.sentence.endswith("for 50 % of the calls.")
 
 
 @pytest.mark.parametrize("protocol", ["rag", "cot", "self-consistency", "adaptive-vote", "isolate"])

@@ -1,8 +1,9 @@
-"""What a gate on the answers of round 1 would have saved, computed from finished debates without a call.
+"""What finished debates say of gates, without a call: on the answers of round 1, and on whether to act on an answer.
 
-A gate skips the debate of a question if its rule holds after round 1. Then the answer is the most frequent one of round
-1, and only the calls of that round are made. Else everything happens as it did. A real run of the same gate on the same
-calls gives the same figures, if its debate cannot end early for another reason (``tests/scoring/test_shadow.py``).
+A gate on round 1 skips the debate of a question if its rule holds after it. Then the answer is the most frequent one of
+round 1, and only the calls of that round are made. Else everything happens as it did. A real run of the same gate on
+the same calls gives the same figures, if its debate cannot end early for another reason
+(``tests/scoring/test_shadow.py``).
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from madke.core.errors import count_of
+from madke.core.errors import UserError, count_of
 from madke.core.transcript import StageUsage, Turn
 from madke.engine.agreement import Same, agreed, answer_groups
+from madke.engine.deferral import SIGNALS, Calibration, signals, stated_answer
+from madke.scoring.arms import Results
 from madke.scoring.debate_rows import DebateMeasures, heard, majority, over_repeats
-from madke.scoring.metrics import common_metric, correct_by
+from madke.scoring.metrics import METRICS, common_metric, correct_by, is_binary, metrics_of, question_of
 from madke.scoring.statistics import Estimate
+from madke.tasks import get_task
 
 GATES: Mapping[str, Callable[[Sequence[Turn], Same], bool]] = {
     "agreement": agreed,
@@ -34,7 +38,7 @@ class GateFigures:
     skipped: int
     """Debates that it skips."""
     spent: StageUsage
-    """What all debates cost with it; without tokens where transcripts do not have those of each turn."""
+    """What all debates cost with it."""
     correct: Estimate | None
     """Accuracy with it, by the shadow's measure; None without gold answers."""
     difference: Estimate | None
@@ -107,8 +111,6 @@ class GatedDebate:
     """The score of the most frequent answer of round 1."""
     whole: StageUsage
     first: StageUsage
-    metered: bool
-    """Whether ``first`` has the tokens of all turns."""
     skips: Mapping[str, bool]
 
 
@@ -123,9 +125,6 @@ def gated(debate: DebateMeasures) -> GatedDebate | None:
     voted, answer = majority(answer_groups(spoke, same)), transcript.answer
     kept = voted == answer or (voted is not None and answer is not None and same(voted, answer))
     replied = any(turn.stance.stage == "reply" for entry in transcript.rounds[1:] for turn in entry.turns)
-    # Old transcripts lack the usage of turns.
-    calls = [StageUsage(calls=(turn.stance.rule != "given") * (1 + (turn.selection is not None))) for turn in turns]
-    first = sum((turn.usage or estimated for turn, estimated in zip(turns, calls, strict=True)), StageUsage())
     return GatedDebate(
         id=transcript.id,
         debaters=len(turns),
@@ -135,8 +134,7 @@ def gated(debate: DebateMeasures) -> GatedDebate | None:
         score=debate.score(answer),
         voted=debate.score(voted),
         whole=transcript.total,
-        first=first,
-        metered=all(turn.usage is not None for turn in turns),
+        first=sum((turn.usage for turn in turns if turn.usage is not None), StageUsage()),
         skips={name: rule(spoke, same) for name, rule in GATES.items()},
     )
 
@@ -159,11 +157,9 @@ def shadow_of(debates: Iterable[GatedDebate | None]) -> Shadow | None:
         def score(each: GatedDebate) -> float | None:
             return each.voted if each.skips[gate] else each.score
 
-        used = sum((each.first if each.skips[gate] else each.whole for each in held), StageUsage())
-        known = all(each.metered for each in held if each.skips[gate])
         return GateFigures(
             skipped=sum(each.skips[gate] for each in held),
-            spent=used if known else StageUsage(calls=used.calls),
+            spent=sum((each.first if each.skips[gate] else each.whole for each in held), StageUsage()),
             correct=mean(score),
             difference=mean(lambda each: None if each.score is None else (score(each) or 0) - each.score, shares=False),
         )
@@ -192,4 +188,55 @@ def shadow_of(debates: Iterable[GatedDebate | None]) -> Shadow | None:
         measure=measure,
         gates=gates,
         sentence=sentence,
+    )
+
+
+# Thresholds on a signal of debates, learned from runs with gold answers (madke.engine.deferral)
+
+_RIGHT_FROM = 0.5
+"""The lowest value of a metric that is not yes or no, such as F1, of an answer that counts as right."""
+_FEWEST = 20
+"""The fewest questions that thresholds are tested on."""
+
+
+def calibrated(arms: Sequence[Results], signal: str, *, delta: float = 0.1) -> Calibration:
+    """A calibration on this signal, from the first debate of each question that has an answer and a gold answer.
+
+    The answer may also be a deferred one; it is wrong by ``match``, or by the first metric of a task that has no
+    ``match``. UserError for too few questions, runs that differ in protocol or models, and
+    if a debate lacks the signal.
+    """
+    specs = [arm.config for arm in arms if arm.config is not None]
+    if len(specs) < len(arms):
+        raise UserError("expected run directories: a calibration records protocol, tasks and models")
+    if len({(spec.variant, *sorted(spec.models.items())) for spec in specs}) > 1:
+        raise UserError("the runs have different protocols or models; calibrate each of them alone")
+    if signal not in SIGNALS:
+        raise UserError(f"unknown signal {signal!r}; expected {', '.join(SIGNALS)}")
+    points: dict[tuple[str, str], tuple[float | None, bool]] = {}
+    tasks = set()
+    for transcript in (each for arm in arms for each in arm.transcripts()):
+        tasks.add(transcript.task)
+        answer, key = stated_answer(transcript), (transcript.id, transcript.question)
+        if answer is None or key in points:
+            continue
+        if transcript.answers and transcript.rounds and not transcript.oracle:
+            task = get_task(transcript.task)
+            names = metrics_of(task)
+            name = "match" if "match" in names else names[0]
+            wrong = METRICS[name](answer, question_of(transcript)) < (1 if is_binary(name) else _RIGHT_FROM)
+            points[key] = signals(transcript, task).get(signal), wrong
+    known = tuple(sorted((value, wrong) for value, wrong in points.values() if value is not None))
+    if lacking := len(points) - len(known):
+        raise UserError(f"signal {signal!r}: {lacking} of {len(points)} debates do not have it")
+    if len(known) < _FEWEST:
+        raise UserError(f"{len(known)} questions with an answer and a gold are too few; expected at least {_FEWEST}")
+    return Calibration(
+        run=", ".join(arm.name for arm in arms),
+        variant=specs[0].variant,
+        tasks=tuple(sorted(tasks)),
+        models=tuple(sorted(set(specs[0].models.values()))),
+        signal=signal,
+        points=known,
+        delta=delta,
     )
