@@ -3,10 +3,9 @@
 :class:`Audit` makes the calls; :func:`findings_of` counts, each figure as k of n; :func:`advice` is one sentence.
 """
 
-import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -85,12 +84,11 @@ def _long_pool(item: AuditQuestion) -> KnowledgePool:
     return _pool([*item.passages, *(_Text(title=row["title"], text=row["text"]) for row in rows)])
 
 
-PLANNED = 15
-"""Calls of a whole audit."""
 MAX_TOKENS = 256
 """Of a call of a stage. A reply that needs more is counted as cut off."""
-CALL_SECONDS = 120.0
-_ONE_RETRY = RetryPolicy(attempts=2, rejections=2, timeouts=1, empties=0, only_reasoning=0, first_wait=0.0)
+_ONE_RETRY = RetryPolicy(
+    attempts=2, rejections=2, timeouts=1, empties=0, only_reasoning=0, first_wait=0.0, total_wait=60.0
+)
 
 SYSTEM_WORD = "Plover"
 _WRITE = (
@@ -107,9 +105,11 @@ class ProbeCall:
 
     probe: str
     """A stage of the ``madke`` protocol, or ``system``, ``schema``, ``long``: properties of the endpoint."""
-    case: str = ""
-    """``own_right``, ``own_wrong``: the own stance and the reverse of the peer's; ``same``, ``different``: answers."""
-    request: ChatRequest
+    case: str
+    """``own_right``, ``own_wrong``: the own stance and the reverse of the peer's; ``same``, ``different``: answers.
+    For other probes: their name."""
+    prompt: int
+    """Characters of the prompt."""
     completion: Completion
     seconds: float
     is_readable: bool = False
@@ -119,33 +119,23 @@ class ProbeCall:
     is_right: bool = False
 
 
-class Unreachable(Exception):
-    """The first calls of an audit failed."""
-
-
 @dataclass(kw_only=True)
 class Audit:
-    """The audit of one model. :attr:`calls` grows call by call, so that an interrupted audit keeps its results."""
+    """The audit of one model."""
 
     model: ChatModel
     variant: Variant
     """The protocol ``madke``."""
     tell: Callable[[int, str], None] = lambda done, what: None
     """Is called before each call with the number of finished ones, and what the call is for."""
-    call_seconds: float = CALL_SECONDS
     calls: list[ProbeCall] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         # Short calls. Without schemas: the audit asks for one on its own.
         self.variant = self.variant.with_settings({"max_tokens": MAX_TOKENS, "structured": "off"})
 
-    @property
-    def planned(self) -> int:
-        """The number of calls of this model's whole audit: a model that takes no schemas is asked for none."""
-        return PLANNED if takes_schemas(self.model) else PLANNED - 1
-
     async def run(self) -> None:
-        """Make all calls, one after the other. Stops if the first two fail."""
+        """Make all calls, one after the other. Stops if those of the first passages fail."""
         first, second, third = audit_questions()[:3]
         try:
             for gold in (0, len(first.passages) - 1):
@@ -156,6 +146,8 @@ class Audit:
                 self._read(is_readable=selection.status == "ok", is_right=gold in selection.ids)
                 scene, debate, debater = self._scene("speak", first, _pool(texts))
                 self._read_answer(scene, first, await debate.speak(debater, 1, range(len(texts)), View()))
+                if all(call.completion.outcome == "failed" for call in self.calls):
+                    return
             for case, answers in (("own_right", ("right", "wrong")), ("own_wrong", ("wrong", "right"))):
                 scene, debate, debater = self._scene("reply", second, _pool(second.passages), case)
                 names = [each.name for each in scene.protocol.cast]
@@ -181,8 +173,6 @@ class Audit:
             # A prompt as long as those of debates with full pools.
             _, debate, debater = self._scene("long", first, _long_pool(first), max_tokens=32)
             await debate.select(debater, 1, View())
-        except Unreachable:
-            return
         finally:
             await close(self.model)
 
@@ -195,7 +185,7 @@ class Audit:
             seed=0,
             bound=BoundForm(schema=schema, task=messages[-1].content) if schema else None,
         )
-        await _Recorder(self, probe, "").complete(request)
+        await _Recorder(self, probe).complete(request)
 
     def _scene(
         self, probe: str, item: AuditQuestion, pool: KnowledgePool = EMPTY_POOL, case: str = "", max_tokens: int = 0
@@ -229,34 +219,27 @@ def _round(scene: Scene, item: AuditQuestion, *kinds: str) -> list[Round]:
 class _Recorder:
     """The audited model for one call, which it adds to the audit."""
 
-    def __init__(self, audit: Audit, probe: str, case: str, max_tokens: int = 0) -> None:
+    def __init__(self, audit: Audit, probe: str, case: str = "", max_tokens: int = 0) -> None:
         self.name = audit.model.name
-        self._audit, self._probe, self._case, self._max_tokens = audit, probe, case, max_tokens
+        self._audit, self._probe, self._case, self._max_tokens = audit, probe, case or probe, max_tokens
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Make the call, in a limited time; once more if it fails for a passing reason."""
+        """Make the call; once more if it fails for a passing reason."""
         audit = self._audit
         audit.tell(len(audit.calls), self._probe)
         began = time.monotonic()
         request = replace(request, max_tokens=self._max_tokens or request.max_tokens)
-        # A server that asks for a longer wait than this would leave no time, and its reason would be lost.
-        retries = replace(_ONE_RETRY, total_wait=audit.call_seconds / 2)
-        try:
-            async with asyncio.timeout(audit.call_seconds):
-                completion = await CallPipeline(limits=Limits(1), retries=retries).call(audit.model, request)
-        except TimeoutError:
-            late = f"no whole reply within {audit.call_seconds:g} seconds"
-            completion = Completion(outcome="failed", error=late, finish_reason="error")
-        seconds = time.monotonic() - began
-        call = ProbeCall(probe=self._probe, case=self._case, request=request, completion=completion, seconds=seconds)
+        completion = await CallPipeline(limits=Limits(1), retries=_ONE_RETRY).call(audit.model, request)
+        call = ProbeCall(
+            probe=self._probe,
+            case=self._case,
+            prompt=sum(len(message.content) for message in request.messages),
+            completion=completion,
+            seconds=time.monotonic() - began,
+        )
         audit.calls.append(call)
-        if len(audit.calls) == 2 and all(call.completion.outcome == "failed" for call in audit.calls):
-            raise Unreachable
         return completion
 
-
-FINDINGS_FORMAT = 2
-"""Of the JSON record; grows when a field changes its meaning."""
 
 STAGES = ("select", "speak", "reply", "judge", "summarize")
 _CHARACTERS = 4
@@ -266,8 +249,6 @@ _CUT = 2 / 3
 _READS = 0.75
 """Least share of readable replies of a stage that is good enough."""
 _HALF = 0.5
-_SLOW = 5.0
-"""New tokens a second below which a debate takes many minutes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -287,11 +268,8 @@ class Share:
 class Findings:
     """The record of an audit, as ``madke doctor --model NAME --json`` prints it. A share of none was not measured."""
 
-    format: int = FINDINGS_FORMAT
     model: str
     calls: int
-    complete: bool
-    """Whether all calls of the audit were made."""
     failed: int
     """Failed calls. A refused schema is not counted."""
     errors: tuple[str, ...]
@@ -300,25 +278,16 @@ class Findings:
     seconds: float
     form: dict[str, Share]
     """Stage -> replies that its parser reads."""
+    right: dict[str, Share]
+    """Case -> right replies: ``select``, ``speak`` (the passage with the answer, and the answer to it), ``own_right``,
+    ``own_wrong`` (a right answer is kept against a wrong peer; taken from a right peer), ``same``, ``different``
+    (verdicts on the same answer in other words; on different answers), ``summarize`` (of a disagreement)."""
     given_back: Share
     """Answers that are the prompt's own words."""
     cut_off: Share
     """Replies that reached the limit of new tokens."""
-    selected: Share
-    """Selections with the passage that has the answer; ``answered``: right answers to it."""
-    answered: Share
-    stayed_right: Share
-    """Replies that keep a right answer against a wrong peer; ``became_right``: that take it from a right peer."""
-    became_right: Share
-    same_found: Share
-    """Right verdicts on the same answer in other words; ``different_found``: on different answers."""
-    different_found: Share
-    summary_right: Share
-    """Summaries that report the right answer, which has the better reason."""
     prompts_cut: Share
     """Calls for which the server counted fewer than two thirds of the expected prompt tokens."""
-    longest_prompt: int
-    """In tokens by the server's count."""
     schemas: Share
     system: Share
     """Replies that follow an instruction of the system message."""
@@ -326,41 +295,35 @@ class Findings:
     """New tokens a second, of one call after the other."""
 
 
-def findings_of(model: str, calls: Sequence[ProbeCall], *, planned: int) -> Findings:
-    """Count what the calls show; ``planned`` is the number of calls of a whole audit."""
+CASES = ("select", "speak", "own_right", "own_wrong", "same", "different", "summarize")
+
+
+def findings_of(model: str, audit: Audit) -> Findings:
+    """Count what the calls of an audit show."""
+    calls = audit.calls
     # A reply of only hidden reasoning is one that says nothing.
     answered = [call for call in calls if call.completion.outcome in ("ok", "empty")]
     stages = [call for call in answered if call.probe in STAGES]
     failures = [call for call in calls if call not in answered and call.probe != "schema"]
-    errors = dict.fromkeys(call.completion.error or call.completion.outcome for call in failures)
     usage = [call.completion.usage for call in calls]
-    counted = [call for call in answered if not call.completion.usage.estimated]
     new, seconds = sum(each.completion_tokens for each in usage), sum(call.seconds for call in calls)
-
-    def right(probe: str, case: str = "") -> Share:
-        return _share(call.is_right for call in stages if call.probe == probe and call.case == case)
-
     return Findings(
         model=model,
         calls=len(calls),
-        complete=len(calls) >= planned,
         failed=len(failures),
-        errors=tuple(errors)[:3],
+        errors=tuple(dict.fromkeys(call.completion.error or call.completion.outcome for call in failures)),
         prompt_tokens=sum(each.prompt_tokens for each in usage),
         completion_tokens=new,
         seconds=seconds,
         form={stage: _share(call.is_readable for call in stages if call.probe == stage) for stage in STAGES},
+        right={case: _share(call.is_right for call in stages if call.case == case) for case in CASES},
         given_back=_share(call.is_echo for call in stages if call.probe in ("speak", "reply", "summarize")),
         cut_off=_share(call.completion.finish_reason.casefold() in TRUNCATED for call in stages),
-        selected=right("select"),
-        answered=right("speak"),
-        stayed_right=right("reply", "own_right"),
-        became_right=right("reply", "own_wrong"),
-        same_found=right("judge", "same"),
-        different_found=right("judge", "different"),
-        summary_right=right("summarize"),
-        prompts_cut=_share(_is_cut(call) for call in counted),
-        longest_prompt=max((call.completion.usage.prompt_tokens for call in counted), default=0),
+        prompts_cut=_share(
+            call.completion.usage.prompt_tokens < _CUT * call.prompt / _CHARACTERS
+            for call in answered
+            if not call.completion.usage.estimated
+        ),
         schemas=_share(call.is_readable for call in calls if call.probe == "schema"),
         system=_share(
             call.completion.text.casefold().lstrip('*"').startswith(SYSTEM_WORD.casefold())
@@ -371,31 +334,21 @@ def findings_of(model: str, calls: Sequence[ProbeCall], *, planned: int) -> Find
     )
 
 
-def _is_cut(call: ProbeCall) -> bool:
-    sent = sum(len(message.content) for message in call.request.messages)
-    return call.completion.usage.prompt_tokens < _CUT * sent / _CHARACTERS
-
-
 def _share(values: Iterable[bool]) -> Share:
     found = list(values)
     return Share(k=sum(found), n=len(found))
 
 
-def _below(share: Share, limit: float) -> bool:
-    return share.value < limit  # False for a share that was not measured.
-
-
 def _reads(found: Findings, *stages: str) -> bool:
-    return not any(_below(found.form[stage], _READS) for stage in stages)
+    return not any(found.form[stage].value < _READS for stage in stages)
 
 
 def _judges_wrongly(found: Findings) -> bool:
-    right, read = found.same_found.k + found.different_found.k, found.form["judge"].k
+    right, read = found.right["same"].k + found.right["different"].k, found.form["judge"].k
     return read > 1 and right <= _HALF * read
 
 
 ALONE: tuple[tuple[Callable[[Findings], bool], str], ...] = (
-    (lambda f: f.calls == 0, "nothing was measured"),
     (lambda f: f.failed == f.calls, "it cannot be used: every call failed; see the error above"),
     (lambda f: 2 * f.failed >= f.calls, "it is not reliable enough: at least half of the calls failed"),
     (
@@ -418,18 +371,17 @@ CLAUSES: tuple[tuple[Callable[[Findings], bool], str], ...] = (
     (_judges_wrongly, "this model cannot judge; use agreement (--set early_stop=agreement)"),
     (lambda f: not _reads(f, "summarize"), "take another summarizer, because its summaries cannot be read"),
     (
-        lambda f: _below(f.stayed_right, _HALF) and f.became_right.k > 0,
+        lambda f: f.right["own_right"].value < _HALF and f.right["own_wrong"].k > 0,
         "do not trust its agreement, because it follows whoever speaks",
     ),
     (
-        lambda f: _below(f.became_right, _HALF) and f.stayed_right.k > 0,
+        lambda f: f.right["own_wrong"].value < _HALF and f.right["own_right"].k > 0,
         "expect nothing from later rounds, because it keeps its first answer",
     ),
     (
-        lambda f: _below(f.system, _HALF),
+        lambda f: f.system.value < _HALF,
         "set dialect: {system: false} for it in models.yaml, because it ignores system messages",
     ),
-    (lambda f: f.speed is not None and f.speed < _SLOW, "ask few questions, because it is slow"),
 )
 """Rules whose clauses are joined, at most two."""
 
@@ -437,7 +389,6 @@ CLAUSES: tuple[tuple[Callable[[Findings], bool], str], ...] = (
 def advice(found: Findings) -> str:
     """One sentence: what to do with the model. The most important rules come first."""
     alone = [clause for holds, clause in ALONE if holds(found)][:1]
-    good = "use it in all roles" if found.complete else "nothing speaks against it so far"
-    clauses = alone or [clause for holds, clause in CLAUSES if holds(found)][:2] or [good]
+    clauses = alone or [clause for holds, clause in CLAUSES if holds(found)][:2] or ["use it in all roles"]
     sentence = "; ".join(clauses)
     return f"{sentence[0].upper()}{sentence[1:]}."

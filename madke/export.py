@@ -1,14 +1,14 @@
 """Runs in the formats of other tools: TREC runs and judgements, and logs of Inspect AI, which Inspect itself writes.
 
 TREC gets the pools, and the gold passages of the questions (qrels). In a log of Inspect a sample is a debate, with its
-calls and its scores.
+replies and its scores.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -17,10 +17,9 @@ from urllib.parse import quote
 from madke._util.assets import require
 from madke._util.files import atomic_write, short_hash
 from madke._version import __version__
-from madke.core.transcript import Transcript
+from madke.core.transcript import Called, Transcript
 from madke.models.model_names import split_address
-from madke.models.store import Recorded
-from madke.runs.directory import recorded_calls, sessions_of
+from madke.runs.directory import sessions_of
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import DebateMeasures, gold_of
 from madke.scoring.metrics import listed, metrics_of
@@ -89,8 +88,6 @@ def _word(text: str) -> str:
 
 # Inspect AI
 
-_STOP_REASONS = {"stop": "stop", "length": "max_tokens", "content_filter": "content_filter"}
-
 
 def log_file(arm: Results) -> str:
     """The file name of an arm's log."""
@@ -101,7 +98,8 @@ def write_inspect(arms: Sequence[Results], folder: Path) -> dict[str, int]:
     """Write one log per arm; returns samples by file name.
 
     A sample's scores are the metrics of its task, as ``madke score`` counts them; failed and deferred debates, and
-    those without gold answers, have none. A log is held in memory while it is written, with the texts of all calls.
+    those without gold answers, have none. Its messages are the replies of the debate. A log is held in memory
+    while it is written.
 
     UserError: a run cannot be read, or inspect_ai is missing.
     """
@@ -123,7 +121,7 @@ def _log_of(arm: Results) -> Any:
     spec, start = arm.config, datetime.fromtimestamp(0, UTC)
     if sessions := sessions_of(arm.path) if arm.path.is_dir() else ():
         start = datetime.fromisoformat(str(sessions[0].get("started", start.isoformat()))).astimezone(UTC)
-    samples = [_sample(transcript, calls, start) for transcript, calls in _debates_with_calls(arm)]
+    samples = [_sample(transcript) for transcript in arm.transcripts()]
     models = {} if spec is None else {role: split_address(name)[0] for role, name in spec.models.items()}
     ids = list(dict.fromkeys(sample.id for sample in samples))
     done = spec is None or len(samples) == len(spec.questions) * spec.repeats
@@ -153,102 +151,40 @@ def _log_of(arm: Results) -> Any:
         results=logs.EvalResults(
             total_samples=len(samples), completed_samples=sum(each.error is None for each in samples), scores=scores
         ),
-        stats=logs.EvalStats(
-            started_at=start.isoformat(),
-            completed_at=max((sample.completed_at for sample in samples), default=start.isoformat()),
-            model_usage=_summed(sample.model_usage for sample in samples),
-        ),
         samples=samples,
     )
 
 
-def _sample(t: Transcript, calls: Sequence[Recorded], began: datetime) -> Any:
+def _sample(t: Transcript) -> Any:
     from inspect_ai.log import EvalError, EvalSample
-    from inspect_ai.model import ChatMessageUser, ModelOutput
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageUser, ModelOutput
     from inspect_ai.scorer import Score
 
     output = ModelOutput.from_content(model="madke", content=t.answer or "")
     values = DebateMeasures(t).row if t.answers and t.status not in ("failed", "deferred") else {}
     metrics = metrics_of(get_task(t.task))
     failed = t.final.error or "all calls of a round failed"
-    events, now = [], began  # runs record no times: calls follow each other
-    for call in calls:
-        events.append(_event(call, now))
-        now += timedelta(seconds=call.completion.seconds)
-    about = {"status": t.status, "stop_reason": t.stop_reason, "rounds": len(t.rounds), "calls": t.total.calls}
+    about: dict[str, Any] = {"status": t.status, "stop_reason": t.stop_reason, "rounds": len(t.rounds)}
+    about |= {name: getattr(t.total, name) for name in ("calls", "prompt_tokens", "completion_tokens")}
+    replies = [ChatMessageAssistant(content=text) for text in _replies(t)]
     return EvalSample(
         id=t.id,
         epoch=t.repeat + 1,
         input=t.question,
         choices=list(t.choices) or None,
         target=list(t.answers),
-        messages=[ChatMessageUser(content=t.question), output.message],
+        messages=[ChatMessageUser(content=t.question), *replies, output.message],
         output=output,
         scores={name: Score(value=value, answer=t.answer) for name, value in values.items() if name in metrics},
         metadata={**t.metadata, **{f"madke_{name}": value for name, value in about.items()}},
-        events=events,
-        model_usage=_summed({event.model: event.output.usage} for event in events),
-        started_at=began.isoformat(),
-        completed_at=now.isoformat(),
-        total_time=(now - began).total_seconds(),
+        total_time=t.total.seconds,
         error=EvalError(message=failed, traceback="", traceback_ansi="") if t.status == "failed" else None,
     )
 
 
-def _event(call: Recorded, began: datetime) -> Any:
-    from inspect_ai import model as models
-    from inspect_ai.event import ModelEvent
-
-    kinds = {"system": models.ChatMessageSystem, "user": models.ChatMessageUser}
-    reply, purpose, (model, *_) = call.completion, call.purpose, split_address(call.model)
-    thoughts = [models.ContentReasoning(reasoning=reply.reasoning)] if reply.reasoning else []
-    output = models.ModelOutput.from_content(
-        model=model,
-        content=[*thoughts, models.ContentText(text=reply.text)],
-        stop_reason=_STOP_REASONS.get(reply.finish_reason, "unknown"),
-        error=reply.error,
-    )
-    output.time = reply.seconds
-    output.usage = models.ModelUsage(  # Inspect counts tokens of a prefix cache apart from other input tokens
-        input_tokens=reply.usage.prompt_tokens - reply.usage.cached_tokens,
-        input_tokens_cache_read=reply.usage.cached_tokens,
-        output_tokens=reply.usage.completion_tokens,
-        reasoning_tokens=reply.usage.reasoning_tokens,
-        total_tokens=reply.usage.prompt_tokens + reply.usage.completion_tokens,
-    )
-    return ModelEvent(
-        model=model,
-        role=f"{purpose.agent}, {purpose.stage}, round {purpose.round}",
-        input=[kinds.get(each.role, models.ChatMessageAssistant)(content=each.content) for each in call.messages],
-        tools=[],
-        tool_choice="none",
-        config=models.GenerateConfig(max_tokens=reply.max_tokens),
-        output=output,
-        error=reply.error if reply.outcome != "ok" else None,
-        retries=reply.attempts - 1,
-        timestamp=began,
-        completed=began + timedelta(seconds=reply.seconds),
-        working_time=reply.seconds,
-    )
-
-
-def _summed(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    total: dict[str, Any] = {}
-    for part in parts:
-        for model, usage in part.items():
-            total[model] = total[model] + usage if model in total else usage
-    return total
-
-
-def _debates_with_calls(arm: Results) -> Iterator[tuple[Transcript, Sequence[Recorded]]]:
-    """Each debate with its own calls by round; none if the call store is gone, or for predictions.
-
-    The calls of a whole run are held in memory.
-    """
-    calls: dict[tuple[str, int], list[Recorded]] = {}
-    for call in recorded_calls(arm.path):
-        calls.setdefault((call.purpose.question, call.purpose.repeat), []).append(call)
-    for t in arm.transcripts():
-        # Stores also hold searches and grades.
-        own = (call for call in calls.get((t.id, t.repeat), ()) if call.purpose.stage in t.usage)
-        yield t, sorted(own, key=lambda call: call.purpose.round)
+def _replies(t: Transcript) -> Iterator[str]:
+    """What debaters and judge said, headed by round and speaker."""
+    for entry in t.rounds:
+        said: list[tuple[str, Called]] = [(turn.agent, turn.stance) for turn in entry.turns]
+        said += [("judge", entry.verdict)] if entry.verdict else []
+        yield from (f"Round {entry.n}, {who}:\n{reply.error or reply.text}" for who, reply in said)

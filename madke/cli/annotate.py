@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from madke._util.terminal import say, say_json
+from madke._util.terminal import say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import DataOption, Paths, open_arms
@@ -18,8 +18,6 @@ app = typer.Typer(help=__doc__, no_args_is_help=True)
 def sheet(
     paths: Paths,
     out: Annotated[Path, option("Sheet (.csv).", "FILE")],
-    sample: Annotated[int | None, option("Draw N questions at random, the same for all runs.", "N", min=1)] = None,
-    seed: Annotated[int, option("Seed of the draw.", "N")] = 0,
     deferred: Annotated[
         bool, switch("--deferred", "Only answers that runs with --error-at-most left to people.")
     ] = False,
@@ -30,14 +28,14 @@ def sheet(
 ) -> None:
     """Write a blind sheet: one row per distinct answer to a question, in random order, without run names.
 
-    People fill the column `right` (yes or no). Give each person a copy.
+    People fill the column `right` (yes or no). Give each person a copy. For a sample, keep only the first rows.
     The column `gold` takes `wrong` where the gold answers are wrong. `madke score --corrections` takes a filled sheet.
     For translations the columns are `ambiguity_resolved` (yes or no: ambiguous words are right) and `quality` (1 to 5).
     """
     from madke.report.human_grades import write_sheet
 
     arms = open_arms(paths, data, dataset, task, columns=columns)
-    answers = write_sheet(arms, out, sample=sample, seed=seed, deferred=deferred)
+    answers = write_sheet(arms, out, deferred=deferred)
     say(f"sheet: {out}: {count_of(answers, 'answer')} to grade")
 
 
@@ -51,23 +49,24 @@ def read(
     task: flags.TaskOption = None,
     as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
 ) -> None:
-    """Print people's scores by run, and how far they agree with each other, with metrics and with graders.
+    """Keep people's grades with the runs; print how far people agree with each other, with metrics and with graders.
 
-    The grades are stored with the runs: `madke score`, `compare` and `report` show them as `human_right`, or for
-    translations as `human_ambiguity_resolved` and `human_quality`.
+    `madke score`, `compare` and `report` show the grades as `human_right`, or for translations as
+    `human_ambiguity_resolved` and `human_quality`.
     """
-    from madke.report.human_grades import human_scores, human_table
-    from madke.report.tables import plain_table
+    from madke.report.human_grades import keep_grades
 
     siblings = len({path.parent for path in sheets}) == 1
     names = {path.name if siblings else str(path): path for path in sheets}
     if len(names) < len(sheets):
         raise UserError("a sheet is given twice; expected one sheet per person")
-    found = human_scores(open_arms(runs, data, dataset, task, columns=columns), names)
+    found = keep_grades(open_arms(runs, data, dataset, task, columns=columns), names)
     if as_json:
         say_json(found)
         return
-    say(plain_table(human_table(found), details=True))
+    for agreement in found.agreement:
+        say_wrapped(f"{agreement}")
+    say("the grades are kept; `madke score` shows them")
     if found.ungraded:
         effect = "scores use the others, so abstentions weigh too much"
         say(f"{count_of(found.ungraded, 'answer is', 'answers are')} not fully graded: {effect}")

@@ -41,7 +41,6 @@ def command(
     limit: Annotated[int | None, option("Show N questions. Scores and tests use all.", "N", min=1)] = None,
     only_different: Annotated[bool, switch("--only-different", "Show only questions with different answers.")] = False,
     metric: Annotated[list[str] | None, option("Metric to test, see below. Default: all. Repeatable.", "NAME")] = None,
-    all_pairs: Annotated[bool, switch("--all-pairs", "Test every pair of runs, also of more than six.")] = False,
     details: Annotated[bool, switch("--details", "Show whole intervals, p before correction, effects.")] = False,
     data: DataOption = None,
     dataset: flags.Dataset = None,
@@ -69,8 +68,8 @@ def command(
         raise UserError(f"expected two or more runs, found {len(results)}; `madke report` shows one")
     comparison = compare_runs(results)
     shown = [row for row in comparison.questions if row.differs or not only_different][:limit]
-    tests = comparison.tests(metric or (), all_pairs=all_pairs)
-    within = comparison.dataset_tests(metric or (), all_pairs=all_pairs)
+    tests = comparison.tests(metric or ())
+    within = comparison.dataset_tests(metric or ())
     sentence = finding(comparison.arms, comparison.scores, tests)
     if as_json:
         found: dict[str, object] = {
@@ -89,7 +88,7 @@ def command(
 
 
 def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> None:
-    from madke.report.comparison import compare_logs, logs_table, pairs_table
+    from madke.report.comparison import NOT_ON_TERMINALS, compare_logs, log_finding, logs_table, paired_table
     from madke.report.tables import plain_table
 
     logs = read_logs(paths)
@@ -97,16 +96,16 @@ def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> Non
         raise UserError(f"expected two or more logs or runs, found {len(logs)}")
     if not 0 < margin < 100:
         raise UserError(f"--margin {margin:g}: expected points between 0 and 100")
-    pairs = compare_logs(logs, margin / 100)
-    sentences = [pair.sentence() for pair in pairs]
+    tests = compare_logs(logs)
+    sentences = [log_finding(test, margin / 100) for test in tests]
     if as_json:
         shown = [{"name": log.name, "path": str(log.path), "right": log.right, "cost": log.cost} for log in logs]
-        say_json({"logs": shown, "pairs": pairs, "findings": sentences})
+        say_json({"logs": shown, "tests": tests, "findings": sentences})
         return
     for sentence in sentences:
         say_wrapped(sentence)
-    for table in (logs_table(logs), pairs_table(pairs)):
-        say(plain_table(table))
+    say(plain_table(logs_table(logs)))
+    say(plain_table(paired_table(tests), NOT_ON_TERMINALS))
 
 
 def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, within: Tests, *, details: bool) -> None:

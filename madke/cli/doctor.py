@@ -43,7 +43,7 @@ def command(
     Sources are those of sources.yaml, the fetched indexes, wiki and google. Each is searched once, services are not.
     Exit status 1 if a check fails. A missing key or endpoint is not a failure.
 
-    With --model, ask the model some 30 short questions instead, with the prompts of the protocol madke, and say for
+    With --model, ask the model 15 short questions instead, with the prompts of the protocol madke, and say for
     which roles it is fit. Exit status 1 if all calls fail.
     """
     if model is not None:
@@ -65,9 +65,9 @@ def command(
 
 
 def _audit(name: str, base_url: str | None, prompts: Path | None, *, as_json: bool) -> None:
-    """Audit a model and show what was found, also if the audit is interrupted."""
+    """Audit a model and show what was found."""
     from madke.audit import Audit, findings_of
-    from madke.cli.progress import exit_status, status_line
+    from madke.cli.progress import status_line
     from madke.engine.variant import load_variant
     from madke.models.chat_models import open_model
     from madke.models.endpoint import AtEndpoint, read_models
@@ -77,23 +77,17 @@ def _audit(name: str, base_url: str | None, prompts: Path | None, *, as_json: bo
     variant = load_variant("madke", prompts)
     opened = open_model(name, base_url=base_url, models=read_models())
     address = opened.endpoint.shown if isinstance(opened, AtEndpoint) else ""
-    status = 0
     with status_line() as show:
-        audit = Audit(
-            model=opened, variant=variant, tell=lambda n, what: show(f"call {n + 1} of {audit.planned}: {what}")
-        )
-        try:
-            asyncio.run(audit.run())
-        except KeyboardInterrupt as interrupt:
-            status = exit_status(interrupt)
-    found = findings_of(name, audit.calls, planned=audit.planned)
+        audit = Audit(model=opened, variant=variant, tell=lambda n, what: show(f"call {n + 1}: {what}"))
+        asyncio.run(audit.run())
+    found = findings_of(name, audit)
     if as_json:
         say_json({**asdict(found), "address": address, "advice": advice(found)})
     else:
         for line in audit_lines(found, address):
             say_wrapped(line)
-    if status or found.failed == found.calls:
-        raise typer.Exit(status or 1)
+    if found.failed == found.calls:
+        raise typer.Exit(1)
 
 
 def _local_servers() -> str:
@@ -190,10 +184,9 @@ def _endpoint(base_url: str | None) -> str:
 
 def audit_lines(found: Findings, address: str) -> Iterator[str]:
     """At most 24 lines of 80 columns, the last ones with the advice; longer texts are wrapped by the caller."""
-    where, stopped = f" at {address}" if address else "", "" if found.complete else ", stopped early"
-    yield f"{found.model}{where}"
+    yield f"{found.model} at {address}" if address else found.model
     yield (
-        f"{count_of(found.calls, 'call')}{stopped}, {found.failed} failed; {found.prompt_tokens:,} prompt and "
+        f"{count_of(found.calls, 'call')}, {found.failed} failed; {found.prompt_tokens:,} prompt and "
         f"{found.completion_tokens:,} new tokens; {found.seconds:.0f} s"
     )
     if found.failed == found.calls:
@@ -201,18 +194,17 @@ def audit_lines(found: Findings, address: str) -> Iterator[str]:
     else:
         yield from (shorten(f"error: {error}", _WIDTH, placeholder=" ...") for error in found.errors[:1])
         stages = [f"{stage} {_of(share)}" for stage, share in found.form.items()]
-        longest = f"the longest has {found.longest_prompt:,} tokens" if found.prompts_cut.n else "no count of tokens"
-        same, different = _of(found.same_found, " right"), _of(found.different_found, " right")
+        right = {case: _of(share) for case, share in found.right.items()}
         rows = {
             "replies read": ", ".join(stages[:3]),
             "": ", ".join(stages[3:]),
             "prompt given back": f"{_of(found.given_back, ' answers')}; cut off: {_of(found.cut_off)}",
-            "passage with the answer": f"selected: {_of(found.selected)}; answered: {_of(found.answered)}",
-            "right, peer wrong": _of(found.stayed_right, " stay right"),
-            "wrong, peer right": _of(found.became_right, " become right"),
-            "verdicts": f"same answers: {same}; different: {different}",
-            "summaries": _of(found.summary_right, " right"),
-            "prompts cut": f"{_of(found.prompts_cut)}; {longest}",
+            "passage with the answer": f"selected: {right['select']}; answered: {right['speak']}",
+            "right, peer wrong": _of(found.right["own_right"], " stay right"),
+            "wrong, peer right": _of(found.right["own_wrong"], " become right"),
+            "right verdicts": f"same answers: {right['same']}; different: {right['different']}",
+            "right summaries": right["summarize"],
+            "prompts cut": _of(found.prompts_cut),
             "schemas": _of(found.schemas, " taken"),
             "system messages": _of(found.system, " followed"),
             "speed": "not measured" if found.speed is None else f"{found.speed:,.0f} new tokens a second",

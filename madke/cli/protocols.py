@@ -72,7 +72,7 @@ def prompt(
     settings: flags.SettingsOption = None,
     as_json: Annotated[bool, flags.switch("--json", "Print a JSON object: the call's purpose and messages.")] = False,
 ) -> None:
-    """Print the first prompt of a stage in a debate about a sample question. Replies in it are placeholders."""
+    """Print the first prompt of a stage in a sample debate, with placeholders for passages and replies."""
     request = sample_prompt(_variant(name, prompts, wording, settings), stage)
     purpose = request.purpose
     if as_json:

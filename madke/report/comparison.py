@@ -96,16 +96,16 @@ class Comparison:
     scores: Mapping[str, Scores]
     """Run -> scores on the shared questions."""
 
-    def tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
+    def tests(self, metrics: Sequence[str] = ()) -> list[PairedTest]:
         """Paired tests over questions of these metrics (default: all), with Holm's correction.
 
-        Tests every pair of up to six runs. Of more runs, tests each against the first, unless ``all_pairs``.
+        Tests every pair of up to six runs. Of more runs, tests each against the first.
         """
-        return paired_tests(_pairs_of(self.arms, all_pairs=all_pairs), self._known(metrics))
+        return paired_tests(_pairs_of(self.arms), self._known(metrics))
 
-    def dataset_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
+    def dataset_tests(self, metrics: Sequence[str] = ()) -> list[PairedTest]:
         """Like :meth:`tests`, within each dataset: see :func:`madke.scoring.paired.paired_tests_by_dataset`."""
-        return paired_tests_by_dataset(_pairs_of(self.arms, all_pairs=all_pairs), self._known(metrics))
+        return paired_tests_by_dataset(_pairs_of(self.arms), self._known(metrics))
 
     @property
     def notes(self) -> list[str]:
@@ -138,8 +138,8 @@ def family(arms: Sequence[ArmValues]) -> tuple[list[PairedTest], list[PairedTest
     return paired_tests(pairs), paired_tests_by_dataset(pairs)
 
 
-def _pairs_of(items: Sequence[T], *, all_pairs: bool = False) -> list[tuple[T, T]]:
-    if all_pairs or len(items) <= _ALL_PAIRS:  # with more pairs, the correction would remove all power
+def _pairs_of(items: Sequence[T]) -> list[tuple[T, T]]:
+    if len(items) <= _ALL_PAIRS:  # with more pairs, the correction would remove all power
         return list(combinations(items, 2))
     return [(items[0], other) for other in items[1:]]
 
@@ -321,44 +321,9 @@ def _short(text: str) -> str:
 # Logs
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LogPair:
-    """Two logs on the questions that both have."""
-
-    test: PairedTest
-    """``left`` and ``right`` are the names; ``p_holm`` is corrected over all pairs."""
-    equal: bool
-    """Whether the two are equal within the margin, by an equivalence test."""
-    margin: float
-    more: int | None
-    """Further questions that would show a difference of this size; None for no difference."""
-    unshared: int
-    """Questions that only one of the two has."""
-
-    def sentence(self) -> str:
-        """The result in words."""
-        test, found = self.test, self.test.difference
-        better, worse = test.right, test.left
-        if found.value < 0:
-            better, worse, found = worse, better, -found
-        shown = f"95 % {100 * found.low:+.1f} to {100 * found.high:+.1f}, p {equals(test.p_holm)}, n = {test.n:,}"
-        points, margin = f"{100 * found.value:.1f} points", f"{100 * self.margin:g} points"
-        if test.p_holm < 0.05:
-            within = f" They are equal within {margin}." if self.equal else ""
-            return f"{better} is better than {worse} by {points} ({shown}).{within}"
-        if self.equal:
-            return f"{better} and {worse} are equal within {margin} ({shown})."
-        if self.more is None:
-            return f"No difference was found between {better} and {worse} ({shown})."
-        return (
-            f"No difference was found: {better} is ahead of {worse} by {points} ({shown}). To show a difference of "
-            f"this size needs n = {self.more:,} more."
-        )
-
-
-def compare_logs(logs: Sequence[Log], margin: float) -> list[LogPair]:
-    """The pairs of logs: all of up to six, else each with the first. UserError if two share no question."""
-    found = []
+def compare_logs(logs: Sequence[Log]) -> list[PairedTest]:
+    """Tests of the pairs of logs: all of up to six, else each with the first. UserError if two share no question."""
+    tests = []
     for left, right in _pairs_of(logs):
         shared = [id_ for id_ in left.right if id_ in right.right]
         if not shared:
@@ -366,16 +331,29 @@ def compare_logs(logs: Sequence[Log], margin: float) -> list[LogPair]:
             why = f"shares no question with {left.path}: its first id is {here!r}, there it is {there!r}"
             raise UserError(why, file=right.path)
         test = compared(*([log.right[id_] for id_ in shared] for log in (left, right)))
-        pair = LogPair(
-            test=replace(test, left=left.name, right=right.name),
-            equal=equal_within(test.difference, margin),
-            margin=margin,
-            more=further_questions(test),
-            unshared=len(left.right) + len(right.right) - 2 * len(shared),
-        )
-        found.append(pair)
-    corrected = holm([each.test.p for each in found])
-    return [replace(each, test=replace(each.test, p_holm=p)) for each, p in zip(found, corrected, strict=True)]
+        left_out = len(left.right) + len(right.right) - 2 * len(shared)
+        tests.append(replace(test, left=left.name, right=right.name, metric="correct", left_out=left_out))
+    return [replace(test, p_holm=p) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]
+
+
+def log_finding(test: PairedTest, margin: float) -> str:
+    """The result for two logs in words. ``margin``: a smaller difference is none that matters."""
+    found, better, worse = test.difference, test.right, test.left
+    equal, more = equal_within(found, margin), further_questions(test)
+    if found.value < 0:
+        better, worse, found = worse, better, -found
+    shown = f"95 % {100 * found.low:+.1f} to {100 * found.high:+.1f}, p {equals(test.p_holm)}, n = {test.n:,}"
+    points, within = f"{100 * found.value:.1f} points", f"equal within {100 * margin:g} points"
+    if test.p_holm < 0.05:
+        return f"{better} is better than {worse} by {points} ({shown}).{f' They are {within}.' if equal else ''}"
+    if equal:
+        return f"{better} and {worse} are {within} ({shown})."
+    if more is None:
+        return f"No difference was found between {better} and {worse} ({shown})."
+    return (
+        f"No difference was found: {better} is ahead of {worse} by {points} ({shown}). To show a difference of "
+        f"this size needs n = {more:,} more."
+    )
 
 
 def logs_table(logs: Sequence[Log]) -> Table:
@@ -390,25 +368,3 @@ def logs_table(logs: Sequence[Log]) -> Table:
                 row[what] = NO_FIGURE if spent is None else Cell(text=f"{spent:{form}}", value=spent)
         rows.append(row)
     return table_of("", rows)
-
-
-def pairs_table(pairs: Sequence[LogPair]) -> Table:
-    """One row per pair: the difference with its interval, the test, and how many questions more would show it."""
-    rows: list[TableRow] = [
-        {
-            "pair": f"{pair.test.right} - {pair.test.left}",
-            "points": percent_cell(pair.test.difference, sign="+"),
-            "n": count_cell(pair.test.n),
-            "p": Cell(text=p_value(pair.test.p_holm), value=pair.test.p_holm),
-            "more": NO_FIGURE if pair.more is None or pair.test.p_holm < 0.05 else count_cell(pair.more),
-            f"equal within {100 * pair.margin:g}": "yes" if pair.equal else "not shown",
-        }
-        for pair in pairs
-    ]
-    notes = [
-        "p: McNemar's exact test for right or wrong, else a paired permutation test; Holm-corrected.",
-        "more: further questions that would show a difference of this size (80 % power).",
-    ]
-    if left_out := sum(pair.unshared for pair in pairs):
-        notes.append(f"{count_of(left_out, 'question')} in only one log of a pair, not compared.")
-    return table_of("", rows, notes)

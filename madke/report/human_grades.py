@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import logging
-import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,12 +24,11 @@ from madke._util.files import atomic_write, refuse_repeated, sheet_rows, short_h
 from madke.core.errors import UserError, count_of
 from madke.core.transcript import Transcript
 from madke.engine.deferral import stated_answer
-from madke.report.tables import Table, TableRow, count_cell, csv_cell, percent_cell, score_cell, table_of
+from madke.report.tables import csv_cell
 from madke.scoring.arms import Results
-from madke.scoring.debate_rows import correct, over_repeats
+from madke.scoring.debate_rows import correct
 from madke.scoring.metrics import HUMAN, METRICS, is_binary, is_grader, metrics_of, question_of
 from madke.scoring.scored import answers_of, external_values, grader_of, keep_scores
-from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 from madke.tasks.base import Scale, lettered
 
@@ -90,14 +88,12 @@ def _code(transcript: Transcript) -> str:
     return "R" + short_hash("\n".join(parts).encode("utf-8", "replace"))
 
 
-def write_sheet(
-    results: Sequence[Results], out: Path, *, sample: int | None = None, seed: int = 0, deferred: bool = False
-) -> int:
+def write_sheet(results: Sequence[Results], out: Path, *, deferred: bool = False) -> int:
     """Write the answers of arms as a sheet (``.csv``); returns the number of answers to grade.
 
-    Uses the questions without a failure in any arm, or a random sample of them; ``deferred``: only those that every arm
-    deferred. Equal answers to a question share a row, and so do abstentions, which are filled in as a no. Rows are in
-    the order of their codes, which is random. The byte order mark is for Excel.
+    Uses the questions without a failure in any arm; ``deferred``: only those that every arm deferred. Equal answers to
+    a question share a row, and so do abstentions, which are filled in as a no. Rows are in the order of their codes,
+    which is random: the first rows alone are a sample. The byte order mark is for Excel.
     UserError if the file exists, or the arms cannot share a sheet.
     """
     if out.suffix.lower() != ".csv":
@@ -105,10 +101,7 @@ def write_sheet(
     if out.exists():
         raise UserError("already exists and may be filled in; choose another --out", file=out)
     ids = _shared_ids(results, deferred=deferred)
-    if sample is not None and sample > len(ids):
-        raise UserError(f"--sample {sample}: only {len(ids)} questions have a result in every arm")
-    chosen = set(ids if sample is None else random.Random(seed).sample(ids, sample))
-    rows = {code: row for code, row in sorted(rows_of(results).items()) if row.id in chosen}
+    rows = {code: row for code, row in sorted(rows_of(results).items()) if row.id in ids}
     answers = sum(bool(row.answer) for row in rows.values())
     if not answers:
         raise UserError("the arms have no answers to grade")
@@ -124,12 +117,12 @@ def write_sheet(
     return answers
 
 
-def _shared_ids(results: Sequence[Results], *, deferred: bool) -> list[str]:
+def _shared_ids(results: Sequence[Results], *, deferred: bool) -> set[str]:
     kinds = ("deferred",) if deferred else ("ok", "abstained", "deferred")
     of_arms = [{(t.id, t.question) for t in result.transcripts() if t.status in kinds} for result in results]
     if deferred and not any(of_arms):
         raise UserError("no answer is deferred; expected a run with --error-at-most")
-    ids = sorted(id_ for id_, _ in set.intersection(*of_arms))
+    ids = {id_ for id_, _ in set.intersection(*of_arms)}
     if not ids:
         raise UserError("no question has a result in every arm")
     if left_out := len(set.union(*of_arms)) - len(ids):
@@ -250,22 +243,20 @@ class Agreement:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HumanScores:
+class HumanGrades:
     """Results of human grading."""
 
-    scores: Mapping[str, Mapping[str, Estimate]]
-    """Arm -> scale -> mean over questions. An abstention counts as ``no`` and has no quality."""
     agreement: tuple[Agreement, ...]
     ungraded: int
     """Rows that lack a grade on some scale. That scale's mean excludes them."""
 
 
-def human_scores(results: Sequence[Results], sheets: Mapping[str, Path]) -> HumanScores:
-    """Scores by arm from filled sheets (person -> file), and agreement of people with each other and with metrics.
+def keep_grades(results: Sequence[Results], sheets: Mapping[str, Path]) -> HumanGrades:
+    """Store the grades of filled sheets (person -> file) with the arms; agreement of people, and with metrics.
 
-    The grades are stored with the arms, so that ``human_right``, ``human_quality``, ... are values like others: an
-    answer has the mean of its grades, an abstention in the sheet is a no. Answers in no sheet have no value.
-    UserError names the first wrong line of a sheet.
+    The grades become ``human_right``, ``human_quality``, ..., values like others: an answer has the mean of its grades,
+    an abstention in the sheet is a no. Answers in no sheet have no value. UserError names the first wrong line of a
+    sheet.
     """
     rows = rows_of(results)
     people = {name: read_sheet(path, rows) for name, path in sheets.items()}
@@ -275,24 +266,18 @@ def human_scores(results: Sequence[Results], sheets: Mapping[str, Path]) -> Huma
         for scale in scales
     }
     who = f"{len(people)} of people: {', '.join(people)}"
-    scores: dict[str, dict[str, Estimate]] = {arm.name: {} for arm in results}
     for arm, scale in product(results, scales):
         answers = answers_of(arm.transcripts())
-        values, stored, left_out = defaultdict[str, list[float]](list), {}, 0
+        stored, left_out = {}, 0
         for t in arm.transcripts():
-            if t.status != "failed" and (grades := given[scale][_code(t)]):
-                values[t.id].append(fmean(grades))
-                if t.status != "deferred":
-                    stored[t.id, t.repeat] = fmean(grades)
+            if t.status in ("ok", "abstained") and (grades := given[scale][_code(t)]):
+                stored[t.id, t.repeat] = fmean(grades)
             elif (t.id, t.repeat) in answers:
                 left_out += 1
         missing = {"not graded by people": left_out} if left_out else {}
         keep_scores(arm.path, f"{HUMAN}{scale}", answers, command=who, scores=stored, missing=missing)
-        if mean := over_repeats([*values.values()]):
-            scores[arm.name][scale] = mean
     in_sheets = {code for grades in people.values() for code in grades if rows[code].answer}
-    return HumanScores(
-        scores=scores,
+    return HumanGrades(
         agreement=tuple(_agreement(rows, people, scales)),
         ungraded=sum(not all(given[scale][code] for scale in scales) for code in in_sheets),
     )
@@ -340,24 +325,6 @@ def kappa(left: Sequence[float], right: Sequence[float], *, ordinal: bool = Fals
     observed = sum(map(distance, left, right))
     by_chance = sum(n * m * distance(one, other) for one, n in ours.items() for other, m in theirs.items())
     return 1 - observed * len(left) / by_chance
-
-
-def human_table(found: HumanScores) -> Table:
-    """Grades by arm, with kappa and the number of answers of each two who graded the same."""
-    scales = dict.fromkeys(name for scores in found.scores.values() for name in scores)
-    rows: list[TableRow] = []
-    for arm, scores in found.scores.items():
-        row: TableRow = {"arm": arm}
-        for name in scales:
-            mean, is_share = scores.get(name), name != "quality"
-            row[f"{name} %" if is_share else name] = percent_cell(mean) if is_share else score_cell(mean)
-            row[f"n of {name}"] = count_cell(mean.n if mean else 0)
-        rows.append(row)
-    notes = [
-        "Means of people's grades over questions, with 95 % intervals; an abstention is a no, and has no quality.",
-        *(f"{each}." for each in found.agreement),
-    ]
-    return table_of("Grades", rows, notes)
 
 
 def grader_agreement(arms: Sequence[Results]) -> list[Agreement]:

@@ -6,26 +6,23 @@ import asyncio
 import inspect
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from madke._util.assets import asset
-from madke._util.files import read_jsonl
 from madke._util.terminal import printable
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError, count_of, unknown
-from madke.core.knowledge import KnowledgePool, Passage
-from madke.core.question import Question
+from madke.core.knowledge import EMPTY_POOL
 from madke.core.transcript import Stance, Turn
 from madke.data import read_dataset
-from madke.engine.parse.answer import marked
-from madke.engine.protocol import Protocol, function_of, help_of, hold_debate
+from madke.engine.protocol import Protocol, function_of, help_of, run_protocol
 from madke.engine.scene import Scene
-from madke.engine.settings import Debater, Knowledge
-from madke.engine.simulate import Trace, World, equal_scores, nothing_found
+from madke.engine.settings import Debater
+from madke.engine.simulate import Trace, World, equal_scores, nothing_found, placeholders, simulated_reply
 from madke.engine.variant import Variant
 from madke.tasks import get_task
 
@@ -131,54 +128,48 @@ def templates(variant: Variant) -> dict[str, str]:
 def sample_prompt(variant: Variant, stage: str) -> ChatRequest:
     """The first request of a stage in a debate about the first sample question, of which no round agrees.
 
-    Its passages are from the sample too. Replies are placeholders. UserError if the protocol has no such stage.
+    Passages and replies are placeholders. UserError if the protocol has no such stage.
     """
     if stage not in variant.protocol.stages:
         raise unknown(f"stage of {variant.name}", stage, variant.protocol.stages)
     protocol, question = variant.protocol, read_dataset(asset("eval", "samples", "questions.jsonl"), limit=1)[0]
-    model = _Placeholder(protocol)
+    model = _Recorder()
     scene = Scene(
         question,
         protocol,
         dict.fromkeys(protocol.roles, model),
-        _pool(question, protocol.knowledge) if protocol.knowledge else KnowledgePool(),
+        placeholders(protocol.knowledge, "A title", "of the pool.") if protocol.knowledge else EMPTY_POOL,
         task=get_task(question.task),
         prompts=variant,
         first_round=_first_round(protocol) if protocol.first_round_given else (),
         retrieve=nothing_found,
         score_answers=equal_scores,
+        simulate=_said,
     )
-    asyncio.run(hold_debate(scene))
+    asyncio.run(run_protocol(scene))
     found = next((request for request in model.requests if request.purpose.stage == stage), None)
     if found is None:
         raise UserError(f"{variant.name}: with these settings a debate never reaches the stage {stage!r}")
     return found
 
 
-class _Placeholder:
-    """A model that records its requests. Its debaters never agree, and its judge never settles."""
+class _Recorder:
+    """A model that records its requests."""
 
     name = "placeholder"
 
-    def __init__(self, protocol: Protocol) -> None:
+    def __init__(self) -> None:
         self.requests: list[ChatRequest] = []
-        self._marker = protocol.marker
-        self._names = [debater.name for debater in protocol.cast]
 
     async def complete(self, request: ChatRequest) -> Completion:
         self.requests.append(request)
-        purpose = request.purpose
-        of_stage = {
-            "select": "Selected: [0] [1]",
-            "judge": "Verdict: DIFFERENT",
-            "reflect": "This is what the debater finds in its own answer.\nVerdict: REVISE",
-            "pick": f"[{self._names[0]}]",
-        }
-        text = f"These are the words of the {purpose.agent}."
-        if purpose.agent in self._names:
-            answer = marked(f"{purpose.agent}'s answer in round {purpose.round}", self._marker)
-            text = f"These are the reasons of {purpose.agent}. The answer is {answer}."
-        return Completion(text=of_stage.get(purpose.stage, text))
+        return Completion(text=f"These are the words of {request.purpose.agent} in round {request.purpose.round}.")
+
+
+def _said(stage: str, agent: str, round_n: int, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a reply says: debaters never agree, and the judge never settles."""
+    answer = {"answer": f"{agent}'s answer in round {round_n}"} if stage in ("speak", "reply") else {}
+    return simulated_reply(False, stage, agent, round_n, values) | answer
 
 
 def _first_round(protocol: Protocol) -> Sequence[Turn]:
@@ -186,16 +177,3 @@ def _first_round(protocol: Protocol) -> Sequence[Turn]:
     if not any(call.reads for call in protocol.trace.differ.calls):
         names += [f"Stranger {n}" for n in range(1, len(names))]
     return [Turn(agent=each, stance=Stance(text=f"The answer is {each}'s.", answer=f"{each}'s")) for each in names]
-
-
-def _pool(question: Question, knowledge: Knowledge) -> KnowledgePool:
-    """Passages of the sample, those of the page with the evidence first, as many of each source as are kept."""
-    rows = [row for _, row in read_jsonl(asset("indexes", "sample", "passages.jsonl"))]
-    pages = {row["title"] for row in rows if row["id"] in question.metadata["gold_passages"]}
-    rows.sort(key=lambda row: row["title"] not in pages)
-    passages = [
-        Passage(source=source, key=row["id"], title=row["title"], text=row["text"], score=0.0, rank=rank)
-        for source in knowledge.sources
-        for rank, row in enumerate(rows[: knowledge.count(source)])
-    ]
-    return KnowledgePool(passages=tuple(passages[: knowledge.pool_limit]))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from madke.audit import PLANNED, STAGES, Audit, Findings, Share, advice, findings_of
+from madke.audit import CASES, STAGES, Audit, Findings, Share, advice, findings_of
 from madke.cli.doctor import audit_lines
 from madke.engine.variant import load_variant
 from madke.models.openai_client import OpenAIChat
@@ -22,54 +22,59 @@ def audited(model: Any) -> Findings:
         return audit_at(server.url)
 
 
+def audit_of(url: str, *, seconds: float = 30.0) -> Audit:
+    return Audit(model=OpenAIChat("m", base_url=url, timeout=seconds), variant=load_variant("madke"))
+
+
 def audit_at(url: str, *, seconds: float = 30.0) -> Findings:
-    audit = Audit(model=OpenAIChat("m", base_url=url), variant=load_variant("madke"), call_seconds=seconds)
+    audit = audit_of(url, seconds=seconds)
     asyncio.run(audit.run())
-    return findings_of("openai/m", audit.calls, planned=audit.planned)
+    return findings_of("openai/m", audit)
 
 
 def test_a_good_model_may_play_every_role_and_every_figure_is_a_count() -> None:
     found = audited(models.Model())
-    assert (found.calls, found.failed, found.complete, found.errors) == (PLANNED, 0, True, ())
+    assert (found.calls, found.failed, found.errors) == (15, 0, ())
     assert [(stage, share.k, share.n) for stage, share in found.form.items()] == [
         ("select", 2, 2), ("speak", 2, 2), ("reply", 2, 2), ("judge", 4, 4), ("summarize", 2, 2)
     ]  # fmt: skip
-    assert (found.given_back, found.cut_off, found.prompts_cut) == (Share(n=6), Share(n=12), Share(n=PLANNED))
-    assert found.selected == found.answered == found.summary_right == Share(k=2, n=2)
-    assert found.stayed_right == found.became_right == found.schemas == found.system == Share(k=1, n=1)
-    assert found.same_found == found.different_found == Share(k=2, n=2)
-    assert found.longest_prompt > 2500
+    assert (found.given_back, found.cut_off, found.prompts_cut) == (Share(n=6), Share(n=12), Share(n=15))
+    assert found.right == {**dict.fromkeys(CASES, Share(k=2, n=2)), **dict.fromkeys(OWN, Share(k=1, n=1))}
+    assert found.schemas == found.system == Share(k=1, n=1)
     assert advice(found) == "Use it in all roles."
+
+
+OWN = ("own_right", "own_wrong")
 
 
 @pytest.mark.parametrize(
     ("model", "figures", "sentence"),
     [
-        ("Servile", {"stayed_right": Share(n=1), "became_right": Share(k=1, n=1)}, "it follows whoever speaks"),
-        ("Stubborn", {"stayed_right": Share(k=1, n=1), "became_right": Share(n=1)}, "it keeps its first answer"),
-        ("CutsPrompts", {"prompts_cut": Share(k=1, n=15), "longest_prompt": 1000}, "Raise the server's context window"),
-        ("WithoutSchemas", {"schemas": Share(n=1), "failed": 0, "complete": True}, "Use it in all roles"),
-        ("NoForm", {"same_found": Share(k=2, n=2), "different_found": Share(n=2)}, "this model cannot judge"),
+        ("Servile", {"own_right": Share(n=1), "own_wrong": Share(k=1, n=1)}, "it follows whoever speaks"),
+        ("Stubborn", {"own_right": Share(k=1, n=1), "own_wrong": Share(n=1)}, "it keeps its first answer"),
+        ("CutsPrompts", {"prompts_cut": Share(k=1, n=15)}, "Raise the server's context window"),
+        ("WithoutSchemas", {"schemas": Share(n=1), "failed": 0}, "Use it in all roles"),
+        ("NoForm", {"same": Share(k=2, n=2), "different": Share(n=2)}, "this model cannot judge"),
         ("OnlyReasons", {"cut_off": Share(k=12, n=12), "failed": 0}, "Give it more tokens or take another model"),
-        ("FailsNowAndThen", {"failed": 2, "complete": True}, "Use it in all roles"),
+        ("FailsNowAndThen", {"failed": 2}, "Use it in all roles"),
     ],
 )
 def test_a_fault_is_found_and_leads_to_an_advice(model: str, figures: dict[str, Any], sentence: str) -> None:
     found = audited(getattr(models, model)())
-    assert {name: getattr(found, name) for name in figures} == figures
+    assert {name: found.right[name] if name in CASES else getattr(found, name) for name in figures} == figures
     assert sentence in advice(found)
 
 
 def test_a_connection_that_breaks_is_tried_once_more() -> None:
     found = audited(models.breaks_every_second_connection(models.Model()))
-    assert (found.calls, found.failed) == (PLANNED, 0)
+    assert (found.calls, found.failed) == (15, 0)
 
 
 def test_a_dead_endpoint_is_left_after_two_calls() -> None:
     with socket.socket() as taken:  # bound but not listening: connections are refused
         taken.bind(("127.0.0.1", 0))
         found = audit_at(f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
-    assert (found.calls, found.failed, found.complete) == (2, 2, False)
+    assert (found.calls, found.failed) == (2, 2)
     assert "connection failed" in found.errors[0]
     assert advice(found) == "It cannot be used: every call failed; see the error above."
 
@@ -81,25 +86,21 @@ def test_a_server_that_never_answers_is_left_after_two_calls() -> None:
 
     with openai_server(late) as server:
         found = audit_at(server.url, seconds=0.05)
-    assert (found.calls, found.errors) == (2, ("no whole reply within 0.05 seconds",))
+    assert (found.calls, found.failed) == (2, 2)
 
 
 def test_a_server_that_asks_for_a_long_wait_is_named_as_such() -> None:
-    with openai_server(error(429, "Too many requests.", {"retry-after": "20"})) as server:
-        found = audit_at(server.url, seconds=10.0)
+    with openai_server(error(429, "Too many requests.", {"retry-after": "90"})) as server:
+        found = audit_at(server.url)
     assert found.calls == 2
     assert "429" in found.errors[0]
 
 
 GOOD = replace(
-    findings_of("openai/m", [], planned=PLANNED),
-    calls=PLANNED,
-    complete=True,
+    findings_of("openai/m", audit_of("http://127.0.0.1:9/v1")),
+    calls=15,
     form=dict.fromkeys(STAGES, Share(k=4, n=4)),
-    stayed_right=Share(k=1, n=1),
-    became_right=Share(k=1, n=1),
-    same_found=Share(k=2, n=2),
-    different_found=Share(k=2, n=2),
+    right=dict.fromkeys(CASES, Share(k=2, n=2)),
     schemas=Share(k=1, n=1),
     system=Share(k=1, n=1),
     speed=50.0,
@@ -113,7 +114,6 @@ def unread(*stages: str, **changes: Any) -> Findings:
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
-        (replace(GOOD, calls=0), "Nothing was measured."),
         (replace(GOOD, failed=8), "It is not reliable enough: at least half of the calls failed."),
         (replace(GOOD, given_back=Share(k=2, n=6)), "Do not debate with these prompts, because it gives them back."),
         (unread("speak"), "Do not use it as a debater, because its answers cannot be read."),
@@ -125,13 +125,11 @@ def unread(*stages: str, **changes: Any) -> Findings:
             replace(GOOD, system=Share(n=1)),
             "Set dialect: {system: false} for it in models.yaml, because it ignores system messages.",
         ),
-        (replace(GOOD, speed=4.0), "Ask few questions, because it is slow."),
-        (replace(GOOD, complete=False), "Nothing speaks against it so far."),
     ],
 )
 def test_each_advice_has_its_finding(found: Findings, sentence: str) -> None:
     assert advice(found) == sentence
     lines = list(audit_lines(replace(found, errors=("no such model " * 40,)), "http://127.0.0.1:11434/v1"))
     assert len(lines) <= 24
-    assert not found.calls or max(map(len, lines)) <= 80, max(lines, key=len)
+    assert max(map(len, lines)) <= 80, max(lines, key=len)
     assert not any("0 of 0" in line for line in lines)

@@ -1,4 +1,4 @@
-"""``madke annotate`` from a run and a file of predictions to people's scores."""
+"""``madke annotate`` from files of predictions to people's grades."""
 
 import csv
 import json
@@ -10,9 +10,16 @@ from typer.testing import CliRunner
 
 from madke.cli import annotate
 from madke.core.errors import UserError
+from madke.core.question import Question
+from madke.scoring.arms import open_results
+from madke.scoring.scored import external_values
 
 QUESTIONS = [
     {"id": str(n), "question": f"Which lake is number {n}?", "golden_answers": [f"Lake {n}"]} for n in range(4)
+]
+
+ASKED = [
+    Question(id=each["id"], question=each["question"], answers=tuple(each["golden_answers"])) for each in QUESTIONS
 ]
 
 
@@ -54,14 +61,11 @@ def test_a_sheet_goes_out_and_comes_back(tmp_path: Path, data: Any, predictions:
     sheets = (tmp_path / "anna.csv", tmp_path / "bert.csv")
     of = ("--runs", predictions[0], "--runs", predictions[1], "--data", data)
     shown = invoke("read", *sheets, *of).stdout
-    assert "b[red]d.jsonl" in shown
-    assert "50.0 (15.0 to 85.0)" in shown
+    assert "anna.csv and bert.csv, right: kappa 1.00, n = 6" in shown
     assert "not graded" not in shown
     told = json.loads(invoke("read", *sheets, *of, "--json").stdout)
-    assert {arm: scores["right"]["value"] for arm, scores in told["scores"].items()} == {
-        "good.jsonl": 1.0,
-        "b[red]d.jsonl": 0.5,
-    }
+    kept = [external_values(arm)["human_right"] for arm in open_results([Path(each) for each in predictions], ASKED)]
+    assert [sum(each.values()) for each in kept] == [4, 2]
     assert told["agreement"][0]["kappa"] == 1.0
 
 

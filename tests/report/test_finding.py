@@ -31,10 +31,10 @@ def answered(marks: str, **changes: Any) -> Any:
     ]
 
 
-def found(*metrics: Any, all_pairs: Any = False, **marks: Any) -> Any:
+def found(*metrics: Any, **marks: Any) -> Any:
     runs = {name.replace("_", "+"): answered(each) for name, each in marks.items()}
     both = compared(runs)
-    return finding(both.arms, both.scores, both.tests(metrics, all_pairs=all_pairs))
+    return finding(both.arms, both.scores, both.tests(metrics))
 
 
 def alone(transcripts: Any) -> Any:

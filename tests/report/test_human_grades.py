@@ -15,8 +15,8 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.experiments.recipe import read_recipe
 from madke.report.human_grades import (
-    human_scores,
     kappa,
+    keep_grades,
     with_corrections,
     write_sheet,
 )
@@ -113,16 +113,17 @@ def test_no_cell_is_a_formula_and_every_row_comes_back(tmp_path: Path, answer: A
     (row,) = rows_of(tmp_path / "sheet.csv")
     assert row["answer"][0] not in "=+-@\t\r\x1b"
     filled = fill(tmp_path / "anna.csv", [row], {row["answer"]: "yes"})
-    assert human_scores(results, {"anna": filled}).scores["ours"]["right"].value == 1
+    keep_grades(results, {"anna": filled})
+    assert external_values(results[0])["human_right"] == {("1", 0): 1.0}
 
 
 def test_two_people_are_averaged_and_compared_and_the_grades_are_values(tmp_path: Path, both: Any, rows: Any) -> None:
     anna = fill(tmp_path / "anna.csv", rows, RIGHT)
     bert = fill(tmp_path / "bert.csv", rows, {"Baikal": "No", "Superior": "no"}, delimiter=";")
-    alone = human_scores(both, {"anna": anna})
-    means = {arm: (scores["right"].value, scores["right"].n) for arm, scores in alone.scores.items()}
-    assert means == {"ours": (pytest.approx(2 / 3), 3), "theirs": (pytest.approx(1 / 3), 3)}
-    found = human_scores(both, {"anna": anna, "bert": bert})
+    keep_grades(both, {"anna": anna})
+    means = [arm_of(each).mean("human_right") for each in both]
+    assert [(each.value, each.n) for each in means if each] == [(pytest.approx(2 / 3), 3), (pytest.approx(1 / 3), 3)]
+    found = keep_grades(both, {"anna": anna, "bert": bert})
     assert f"{found.agreement[0]}" == "anna and bert, right: kappa 0.00, n = 2"
     assert {each.other for each in found.agreement[1:]} == {"match", "em"}
     assert found.ungraded == 0
@@ -131,7 +132,7 @@ def test_two_people_are_averaged_and_compared_and_the_grades_are_values(tmp_path
     assert ours == {("1", 0): 0.5, ("2", 0): 1.0, ("3", 0): 0.0}
     assert theirs == {("1", 0): 0.5, ("2", 0): 0.0, ("3", 0): 0.0}
     mean = arm_of(both[0]).mean("human_right")
-    assert mean == found.scores["ours"]["right"]
+    assert mean is not None
     assert mean.value == 0.5
 
 
@@ -173,7 +174,7 @@ def test_a_sheet_that_is_filled_wrongly_is_named(
         table.writeheader()
         table.writerows(changed)
     with pytest.raises(UserError) as error:
-        human_scores(both, {"anna": filled})
+        keep_grades(both, {"anna": filled})
     assert said.format(row=rows[0]["row"]) in str(error.value)
     assert str(error.value).startswith(str(filled))
 
@@ -186,7 +187,7 @@ def test_a_sheet_is_a_csv_and_is_never_written_over(tmp_path: Path, both: Any) -
         write_sheet(both, tmp_path / "sheet.csv")
     (tmp_path / "open.csv").write_text('row,question,right\nR1,"Where? \nR2,Who?,yes\n')
     with pytest.raises(UserError, match=r"open.csv:2: is not CSV: .*; is a quote not closed\?"):
-        human_scores(both, {"anna": tmp_path / "open.csv"})
+        keep_grades(both, {"anna": tmp_path / "open.csv"})
 
 
 def test_what_cannot_be_graded_together_is_refused(tmp_path: Path) -> None:
@@ -196,8 +197,6 @@ def test_what_cannot_be_graded_together_is_refused(tmp_path: Path) -> None:
     apart = [*arms(tmp_path, LAKES[:1], ours={"1": "x"}), *arms(tmp_path, LAKES[1:2], theirs={"2": "x"})]
     with pytest.raises(UserError, match="no question has a result in every arm"):
         write_sheet(apart, tmp_path / "sheet.csv")
-    with pytest.raises(UserError, match="--sample 4: only 3 questions"):
-        write_sheet(arms(tmp_path, ours=OURS), tmp_path / "sheet.csv", sample=4)
     with pytest.raises(UserError, match="no answers to grade"):
         write_sheet(arms(tmp_path, ours={"1": None}), tmp_path / "sheet.csv")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.report.comparison import compare_logs, logs_table, pairs_table
+from madke.report.comparison import compare_logs, log_finding, logs_table, paired_table
 from madke.scoring.logs import Log, read_log, read_logs
 from tests.support.cli import madke
 from tests.support.run_folder import write_run
@@ -27,8 +27,8 @@ def log(name: str, marks: str) -> Log:
 
 
 def said(left: str, right: str, margin: float = 0.1) -> str:
-    (pair,) = compare_logs([log("a", left), log("b", right)], margin)
-    return pair.sentence()
+    (test,) = compare_logs([log("a", left), log("b", right)])
+    return log_finding(test, margin)
 
 
 def sample(id_: Any, value: Any, epoch: int = 1) -> dict[str, Any]:
@@ -129,21 +129,21 @@ def test_logs_that_lm_eval_wrote() -> None:
 def test_a_log_that_inspect_wrote_is_joined_with_those_of_lm_eval() -> None:
     pytest.importorskip("inspect_ai")
     logs = read_logs([*LOGS.glob("*.eval"), *LOGS.glob("large/*.jsonl")])
-    (pair,) = compare_logs(logs, 0.1)
+    (test,) = compare_logs(logs)
     assert logs[0].name == "short_5qbQXBcHS4KcbxALxp9RpY.eval"
     assert logs[0].cost == {"tokens": 288}
-    assert (pair.test.n, pair.unshared, pair.test.difference.value) == (12, 0, 0)
+    assert (test.n, test.left_out, test.difference.value) == (12, 0, 0)
 
 
 def test_questions_are_joined_and_each_pair_is_corrected() -> None:
     logs = [log("a", "++++++++"), log("b", "------- "), log("c", "+++++++-")]
-    pairs = compare_logs(logs, 0.1)
-    assert [(each.test.n, each.unshared) for each in pairs] == [(7, 1), (8, 0), (7, 1)]
-    assert pairs[0].test.p_holm == pytest.approx(3 * pairs[0].test.p)
-    assert "2 questions in only one log of a pair, not compared." in pairs_table(pairs).notes
+    tests = compare_logs(logs)
+    assert [(each.n, each.left_out) for each in tests] == [(7, 1), (8, 0), (7, 1)]
+    assert tests[0].p_holm == pytest.approx(3 * tests[0].p)
+    assert any(note.startswith("Up to 1 question is excluded") for note in paired_table(tests).notes)
     assert [row[0].text for row in logs_table(logs).rows] == ["a", "b", "c"]
     with pytest.raises(UserError, match="shares no question with a: its first id is 'x', there it is 'q0'"):
-        compare_logs([logs[0], Log(name="x", path=Path("x"), right={"x": 1.0}, cost={})], 0.1)
+        compare_logs([logs[0], Log(name="x", path=Path("x"), right={"x": 1.0}, cost={})])
 
 
 def test_the_command_compares_logs_and_runs(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_the_command_compares_logs_and_runs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("No difference was found: run is ahead of mine.jsonl by 50.0 points (95 % ")
     record = json.loads(madke("compare", run, file, "--json", cwd=tmp_path).stdout)
-    assert record["pairs"][0]["test"]["n"] == 4
+    assert record["tests"][0]["n"] == 4
     assert [each["name"] for each in record["logs"]] == ["run", "mine.jsonl"]
 
 
