@@ -56,8 +56,8 @@ def main() -> None:
         for position in found.positions:
             held = ", ".join(f"{agent} in rounds {rounds}" for agent, rounds in position.held.items())
             print(f"- {position.answer}: {held}; in passages {position.containing}")
-        for each in found.contradictions:
-            print(f"passages differ: {each.answers[0]} {each.passages[0]}, {each.answers[1]} {each.passages[1]}")
+        for one, other in found.contradictions:
+            print(f"passages differ: {one.answer} {one.containing}, {other.answer} {other.containing}")
         for turn in found.changes:
             print(f"{turn.change.agent}: {turn.change.before} -> {turn.change.after}, having read {turn.read}")
 

@@ -107,7 +107,7 @@ def _final(
     if final.by in ("majority", "agreement"):
         scene = Scene(question, protocol, {}, task=get_task(question.task), prompts=_no_prompts())
         debate = Debate(scene)
-        debate.past, debate.samples = [*rounds], protocol.samples
+        debate.past, debate.samples = [*rounds], protocol.trace.samples
         return debate.vote()
     if final.bound or not final.text:
         return final

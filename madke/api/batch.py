@@ -84,7 +84,7 @@ class Run:
         yield from read_transcripts(self.path)
 
     def conflicts(self) -> Iterator[ConflictMap]:
-        """The map of each debate: who held which answer when, and what says so. ``is_conflict``: several answers."""
+        """The map of each debate: who held which answer when, and what says so."""
         from madke.report.debate_text import maps_of
         from madke.scoring.arms import open_runs
 

@@ -250,21 +250,12 @@ class HeldPosition:
     """What the debaters quoted for it, looked up."""
 
 
-class Contradiction(NamedTuple):
-    """Two answers that differ under the task's matcher, and the passages that contain the first and the second."""
-
-    answers: tuple[str, str]
-    passages: tuple[tuple[int, ...], tuple[int, ...]]
-
-
 class Turnaround(NamedTuple):
-    """A debater that changed its answer, and what it had before it that says the new one."""
+    """A debater that changed its answer."""
 
     change: Change
     read: tuple[str, ...]
     """The debaters whose stance of the round before it read, if that has the new answer."""
-    passages: tuple[int, ...]
-    """Passages with the new answer that it named in this round and not before."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -275,20 +266,16 @@ class ConflictMap:
     question: str
     repeat: int
     positions: tuple[HeldPosition, ...]
-    """The final answer first, then by the number of replies."""
-    contradictions: tuple[Contradiction, ...]
+    """The final answer first, then by the number of replies. More than one is a conflict."""
+    contradictions: tuple[tuple[HeldPosition, HeldPosition], ...]
+    """Two answers that differ under the task's matcher, each in a passage."""
     changes: tuple[Turnaround, ...]
-
-    @property
-    def is_conflict(self) -> bool:
-        """Whether more than one answer was given."""
-        return len(self.positions) > 1
 
 
 def conflicts_of(transcript: Transcript, task: BaseTask, texts: Texts | None) -> ConflictMap | None:
     """The map of a debate; None if nobody gave an answer, and for prose, whose texts no matcher compares."""
-    pool, question = {entry.n for entry in transcript.pool}, asked_question(transcript)
-    evidence, same = Evidence(task, question, texts, lambda turn: pool), matcher(task, question)
+    question = asked_question(transcript)
+    evidence, same = Evidence(task, question, texts, lambda turn: ()), matcher(task, question)
     said = [(entry.n, turn) for entry in transcript.rounds for turn in entry.turns]
     round_of = {id(turn): n for n, turn in said}
     positions = []
@@ -308,29 +295,20 @@ def conflicts_of(transcript: Transcript, task: BaseTask, texts: Texts | None) ->
     if not positions:
         return None
     positions.sort(key=lambda each: (not each.final, -sum(map(len, each.held.values()))))
-
-    def named(turn: Turn) -> set[int]:
-        chosen = {*(turn.selection.ids if turn.selection else ()), *(turn.search.ids if turn.search else ())}
-        return chosen | {*parse_citations(turn.stance.text, pool)}
-
-    def turnaround(change: Change) -> Turnaround:
-        own = {n: turn for n, turn in said if turn.agent == change.agent and n <= change.round}
-        now, before = own[change.round], {n for at, turn in own.items() if at < change.round for n in named(turn)}
-        holds = next((each for each in positions if same(each.answer, change.after)), None)
+    changes = []
+    for change in _changes(transcript.rounds, same):
         gave = {turn.agent for n, turn in said if n == change.round - 1 and _says(turn, change.after, same)}
-        read = tuple(agent for agent in dict.fromkeys(now.reads) if agent in gave)
-        fresh = named(now) - before
-        return Turnaround(change, read, tuple(n for n in (holds and holds.containing) or () if n in fresh))
-
+        now = next(turn for n, turn in said if (n, turn.agent) == (change.round, change.agent))
+        changes.append(Turnaround(change, tuple(agent for agent in dict.fromkeys(now.reads) if agent in gave)))
     return ConflictMap(
         id=transcript.id,
         question=transcript.question,
         repeat=transcript.repeat,
         positions=tuple(positions),
         contradictions=tuple(
-            Contradiction((one.answer, other.answer), (one.containing, other.containing))
+            (one, other)
             for one, other in combinations(positions, 2)
             if one.containing and other.containing and not same(one.answer, other.answer)
         ),
-        changes=tuple(map(turnaround, _changes(transcript.rounds, same))),
+        changes=tuple(changes),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Annotated, Any, ClassVar, get_type_hints
 
 from pydantic import BeforeValidator, SerializeAsAny, create_model
@@ -14,7 +14,7 @@ from madke.core.chat import fields_of
 from madke.core.errors import UserError, unknown
 from madke.core.question import Question
 from madke.core.registry import qualified_name
-from madke.core.transcript import Final, Transcript, Turn, outcome
+from madke.core.transcript import Final, Transcript, outcome
 from madke.engine import protocols
 from madke.engine.agreement import Evidence, agreement_of
 from madke.engine.scene import Scene, citable_numbers, searchable
@@ -50,19 +50,9 @@ class Protocol(Settings, frozen=True, extra="forbid"):
         return simulated(function_of(self.function), self, self.values)
 
     @property
-    def stages(self) -> tuple[str, ...]:
-        """The stages that need a template, in order."""
-        return self.trace.stages
-
-    @property
     def roles(self) -> tuple[str, ...]:
         """Names of all roles that may be called: debaters, then the others."""
         return (*(debater.name for debater in self.cast), *self.trace.other_roles)
-
-    @property
-    def samples(self) -> bool:
-        """Whether all rounds are samples of one vote."""
-        return self.trace.samples
 
 
 _own: dict[str, ProtocolFunction] = {}
@@ -189,11 +179,8 @@ async def hold_debate(scene: Scene) -> Transcript:
     rounds = debate.past
     turns = [turn for entry in rounds for turn in entry.turns]
     turn_failed = any(turn.stance.status == "failed" or (turn.search and turn.search.error) for turn in turns)
-    texts, debaters = searchable(scene, range(len(scene.pool.passages))) or None, {d.name: d for d in scene.debaters}
-
-    def shown(turn: Turn) -> Sequence[int]:
-        return citable_numbers(scene, debaters[turn.agent], turn) if turn.agent in debaters else ()
-
+    texts = searchable(scene, range(len(scene.pool.passages))) or None
+    evidence = Evidence(scene.task, scene.question, texts, partial(citable_numbers, scene))
     transcript = Transcript(
         **fields_of(scene.question),
         status=outcome(final.status),
@@ -209,9 +196,7 @@ async def hold_debate(scene: Scene) -> Transcript:
         pool=scene.pool_entries(),
         pool_partial=scene.pool.partial,
         usage=scene.usage_by_stage(),
-        agreement=agreement_of(
-            rounds, final, Evidence(scene.task, scene.question, texts, shown), samples=debate.samples
-        ),
+        agreement=agreement_of(rounds, final, evidence, samples=debate.samples),
     )
     if scene.settle is not None:
         transcript = scene.settle(transcript)

@@ -423,8 +423,12 @@ def searchable(scene: Scene, numbers: Iterable[int]) -> dict[int, str]:
     return {n: "\n".join((scene.pool.passages[n].title, scene.pool.passages[n].text)) for n in numbers}
 
 
-def citable_numbers(scene: Scene, debater: Debater, turn: Turn) -> list[int]:
-    """The numbers of the passages that a debater reads in its turn: those it chose and found, or else all."""
+def citable_numbers(scene: Scene, turn: Turn) -> list[int]:
+    """The numbers of the passages that a debater reads in its turn: those it chose and found, or else all.
+
+    None of an agent outside the cast that chose and found nothing.
+    """
     if turn.selection is None:
-        return allowed(scene, debater)
+        debater = next((debater for debater in scene.debaters if debater.name == turn.agent), None)
+        return allowed(scene, debater) if debater else []
     return sorted({*turn.selection.ids, *(turn.search.ids if turn.search else ())})

@@ -308,7 +308,7 @@ class Debate:
         if turn.stance.status != "failed":
             # A sample is the same call in whichever round it is taken, so a vote that takes all at once shares it.
             asked_in = 1 if self.samples else n
-            numbers = citable_numbers(scene, debater, turn)
+            numbers = citable_numbers(scene, turn)
             turn = replace(turn, stance=await self.speak(debater, asked_in, numbers, view))
         scene.tell(events.StanceGiven, n=n, agent=debater.name, stance=turn.stance)
         return replace(turn, usage=scene.turn_usage.pop(debater.name, None))
@@ -646,12 +646,9 @@ class Debate:
         called, bound = reply.called, reply.bound
         if called.error is not None:
             return reply.record(Final, by=agent, status="failed")
-        citable: set[int] = set()  # the passages that the debaters were shown
-        for turn in (turn for entry in self.past for turn in entry.turns):
-            for debater in scene.debaters:
-                citable.update(citable_numbers(scene, debater, turn) if debater.name == turn.agent else ())
-            citable.update(turn.selection.ids if turn.selection else (), turn.search.ids if turn.search else ())
-        parsed = self._answer(reply, citable)
+        turns = (turn for entry in self.past for turn in entry.turns)
+        # The passages that the debaters were shown.
+        parsed = self._answer(reply, {n for turn in turns for n in citable_numbers(scene, turn)})
         if bound is not None:
             side = decisions.bound_side(bound)
         else:

@@ -17,7 +17,6 @@ import yaml
 from jinja2 import FunctionLoader, StrictUndefined, TemplateNotFound, TemplateSyntaxError, meta, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.loaders import split_template_path
-from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from pydantic import BaseModel, Field
 
@@ -101,8 +100,6 @@ class Variant:
     """Templates that take the place of those in the folders, see :meth:`in_words`."""
     words_file: Path = Path()
     """Where ``words`` are from."""
-    is_fixed: bool = False
-    """Whether its file says ``structured: off``, which settings cannot change."""
     _wordings: dict[str, tuple[object, TaskPrompt]] = field(default_factory=dict, repr=False)
     """Of tasks that bring their own wording: name -> what it was read from, and the wording."""
 
@@ -196,8 +193,8 @@ class Variant:
         """A copy in other words: ``paper``, or a file of one's own (:mod:`madke.engine.wording`)."""
         words, file = wording_of(wording, self.name), wording_file(wording)
         stages = {name.partition(".")[0] for name in words.stages}
-        if strange := sorted(stages - {*self.protocol.stages}):
-            raise UserError(str(unknown(f"stage of {self.name}", strange[0], self.protocol.stages)), file=file)
+        if strange := sorted(stages - {*self.protocol.trace.stages}):
+            raise UserError(str(unknown(f"stage of {self.name}", strange[0], self.protocol.trace.stages)), file=file)
         replaced = {each for each in self.files if each.endswith(".j2") and Path(each).name.partition(".")[0] in stages}
         files = {each: sha256 for each, sha256 in self.files.items() if each not in replaced}
         files[f"{file.name}/{self.name}"] = words.sha256
@@ -229,8 +226,6 @@ class Variant:
         variant = replace(
             self, protocol=validated(content, settings_of(function_of(content["function"])), file=where.rstrip(":"))
         )
-        if self.is_fixed and (found := variant.protocol.structured) != "off":
-            raise UserError(f"{where} structured={found}: {self.name} is always asked in free text (structured: off)")
         check_templates(variant)
         return variant
 
@@ -313,8 +308,6 @@ class _Names(NamedTuple):
 class _Sandbox(ImmutableSandboxedEnvironment):
     """Jinja's sandbox over texts, then over folders in this order; templates have no functions but ``range``."""
 
-    intercepted_binops = frozenset({"*", "**"})
-
     def __init__(self, folders: tuple[Path, ...], texts: tuple[tuple[str, str], ...], marker: Marker) -> None:
         known = dict(texts)
 
@@ -353,12 +346,6 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         if key not in self._safe:
             self._safe[key] = super().is_safe_attribute(obj, attr, value)
         return self._safe[key]
-
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """A product of numbers; a SecurityError for powers and for texts and lists that are repeated."""
-        if operator == "**" or not all(isinstance(value, int | float) for value in (left, right)):
-            raise SecurityError(f"{operator} is not available in templates, except * for numbers")
-        return super().call_binop(context, operator, left, right)
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
         """The environment's globals; templates have none of their own."""
@@ -474,7 +461,6 @@ def _checked(
         base=base,
         protocol=own,
         files={**files, **(code or {})},
-        is_fixed=own.structured == "off",
     )
     check_templates(variant, tested=tested)
     return variant
@@ -542,19 +528,15 @@ def check_templates(variant: Variant, *, tested: bool = False) -> None:
     prompts = sorted({debater.prompt for debater in protocol.cast}, key=str)
     prepared = frozenset(stage for debater in protocol.cast for stage in debater.prepare)
     for own in filter(None, prompts):
-        if not any(variant.path(f"{stage}.{own}.j2").is_file() for stage in protocol.stages):
+        if not any(variant.path(f"{stage}.{own}.j2").is_file() for stage in protocol.trace.stages):
             raise UserError(f"has no template <stage>.{own}.j2, but a debater has prompt = {own}", file=variant.folder)
-    uses = [(stage, prompt) for stage in protocol.stages for prompt in prompts]
+    uses = [(stage, prompt) for stage in protocol.trace.stages for prompt in prompts]
     templates = dict.fromkeys(variant.template(*use) for use in uses)
     if missing := [name for name in templates if not os.path.lexists(variant.path(name))]:
-        shipped = variant_folders().items()
-        lenders = [name for name, folder in shipped if all((folder / each).is_file() for each in missing)]
-        lender = protocol.function if protocol.function in lenders else next(iter(lenders), None)
-        borrow = f', or add the line "templates: {lender}" to its protocol.yaml to use that of {lender}'
         stage = missing[0].partition(".")[0]
         raise UserError(
-            f"missing: the protocol has a stage {stage!r}, which needs this template; write it"
-            f"{borrow if lender else ''}",
+            f"missing: the protocol has a stage {stage!r}, which needs this template; write it, or name a shipped "
+            "protocol that has it: templates: NAME in protocol.yaml",
             file=variant.path(missing[0]),
         )
     checked = variant.environment.checked  # by all variants that share the environment
@@ -562,7 +544,7 @@ def check_templates(variant: Variant, *, tested: bool = False) -> None:
         if not tested and (*use, prepared) not in checked:
             _check_template(variant, *use, prepared)
         checked.add((*use, prepared))
-    readers = [stage for stage in protocol.stages if "cite" in STAGE_VALUES.get(stage, ())]
+    readers = [stage for stage in protocol.trace.stages if "cite" in STAGE_VALUES.get(stage, ())]
     if protocol.cite and not any("cite" in variant.shows(stage) for stage in readers):
         raise UserError("cite = true: no template of this variant asks for a quote", file=variant.folder)
     shown = (
@@ -631,7 +613,7 @@ def copy_variant(variant: Variant, folder: Path) -> list[Path]:
     if folder.exists():
         raise UserError("exists already; give another folder, or remove this one", file=folder)
     texts = {file.name: read_prompt(file) for file in sorted(variant.folder.iterdir()) if _is_prompt(file)}
-    for name in [name for name in texts if name.partition(".")[0] in variant.protocol.stages]:
+    for name in [name for name in texts if name.partition(".")[0] in variant.protocol.trace.stages]:
         for each in sorted(variant.environment.names(name).files):
             texts.setdefault(each, variant.environment.text(each))
         while lone := _ONLY_EXTENDS.fullmatch(texts[name]):

@@ -118,7 +118,7 @@ def templates(variant: Variant) -> dict[str, str]:
     prompts = sorted({debater.prompt for debater in variant.protocol.cast}, key=str)
     return {
         stage: ", ".join(dict.fromkeys(variant.template(stage, prompt) for prompt in prompts))
-        for stage in variant.protocol.stages
+        for stage in variant.protocol.trace.stages
     }
 
 
@@ -130,8 +130,8 @@ def sample_prompt(variant: Variant, stage: str) -> ChatRequest:
 
     Passages and replies are placeholders. UserError if the protocol has no such stage.
     """
-    if stage not in variant.protocol.stages:
-        raise unknown(f"stage of {variant.name}", stage, variant.protocol.stages)
+    if stage not in variant.protocol.trace.stages:
+        raise unknown(f"stage of {variant.name}", stage, variant.protocol.trace.stages)
     protocol, question = variant.protocol, read_dataset(asset("eval", "samples", "questions.jsonl"), limit=1)[0]
     model = _Recorder()
     scene = Scene(

@@ -134,7 +134,7 @@ def _shipped_templates(protocol: str) -> Mapping[str, str]:
     if protocol not in variant_folders():
         return {}
     variant = load_variant(protocol)
-    stages = tuple(f"{protocol}/{stage}." for stage in variant.protocol.stages)
+    stages = tuple(f"{protocol}/{stage}." for stage in variant.protocol.trace.stages)
     return {file: sha256 for file, sha256 in variant.files.items() if file.startswith(stages)}
 
 

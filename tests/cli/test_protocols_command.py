@@ -101,5 +101,5 @@ def test_a_copy_sends_the_same_prompts(name: str, tmp_path: Path) -> None:
     copied = load_variant(name, tmp_path)
     assert copied.folder == tmp_path / name
     given = {"speak"} if shipped.protocol.first_round_given else set()  # a stage that no debate reaches
-    for stage in {*shipped.protocol.stages} - given:
+    for stage in {*shipped.protocol.trace.stages} - given:
         assert sample_prompt(copied, stage).messages == sample_prompt(shipped, stage).messages
