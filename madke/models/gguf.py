@@ -27,7 +27,7 @@ from madke.core.errors import CallError, UserError
 from madke.models import gguf_process
 from madke.models.endpoint import Endpoint
 from madke.models.openai_client import OpenAIChat
-from madke.models.transformers_chat import ControlTokens, looks_like_markup, number_in_environment
+from madke.models.transformers_chat import ControlTokens, looks_like_markup
 
 CONTEXT, _SMALLEST_CONTEXT = 8_192, 512
 """Tokens of prompt and reply of one call: by default, and at least."""
@@ -57,10 +57,8 @@ class GGUFChat(OpenAIChat):
             require(f"{name} needs", "local", "xllamacpp", "gguf")
             file = find_file(model).resolve()
             trained, self._control = read_header(file)
-            chosen = number_in_environment("MADKE_GGUF_CONTEXT", CONTEXT, least=_SMALLEST_CONTEXT)
-            slots = number_in_environment("MADKE_GGUF_SLOTS", 1)
-            threads = number_in_environment("MADKE_GGUF_THREADS", 0)
-            key = (os.getpid(), file, min(chosen, trained or CONTEXT), slots, threads)
+            chosen = _number("MADKE_GGUF_CONTEXT", CONTEXT, least=_SMALLEST_CONTEXT)
+            key = (os.getpid(), file, min(chosen, trained or CONTEXT), _number("MADKE_GGUF_SLOTS", 1, least=1))
             if key in _SERVERS and _SERVERS[key].why_ended():
                 _SERVERS.pop(key).stop()
             if key not in _SERVERS:
@@ -78,6 +76,14 @@ class GGUFChat(OpenAIChat):
             if self._server is not None and (why := self._server.why_ended()):
                 raise CallError(f"{self.name}: {why}", retryable=False) from None
             raise
+
+
+def _number(variable: str, default: int, *, least: int) -> int:
+    """The number in a variable, or the default; UserError if it is set to anything but a number from ``least``."""
+    text = os.environ.get(variable, "").strip()
+    if text and not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= least):
+        raise UserError(f"{variable} is {text!r}; expected a number from {least}")
+    return int(text or default)
 
 
 def find_file(name: str) -> Path:
@@ -124,9 +130,9 @@ def read_header(file: Path) -> tuple[int | None, ControlTokens]:
 class LlamaServer:
     """A running server. UserError if it cannot load the file; the constructor waits until it has."""
 
-    def __init__(self, file: Path, context: int, slots: int, threads: int) -> None:
+    def __init__(self, file: Path, context: int, slots: int) -> None:
         self.key = secrets.token_urlsafe(32)
-        settings = {"file": str(file), "key": self.key, "context": context, "slots": slots, "threads": threads}
+        settings = {"file": str(file), "key": self.key, "context": context, "slots": slots}
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
@@ -171,7 +177,7 @@ class LlamaServer:
         return f"its server ended with status {status}" + ("; is there enough memory?" if status == -9 else "")
 
 
-_SERVERS: dict[tuple[int, Path, int, int, int], LlamaServer] = {}
+_SERVERS: dict[tuple[int, Path, int, int], LlamaServer] = {}
 """By the process that started it, its file and its settings."""
 
 

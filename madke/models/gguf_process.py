@@ -23,8 +23,6 @@ def serve_model() -> None:
     parameters.model.path = settings["file"]
     parameters.n_parallel = settings["slots"]
     parameters.n_ctx = settings["slots"] * settings["context"]
-    if settings["threads"]:  # else as many as this machine has physical cores
-        parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = settings["threads"]
     quarter_of_memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 22
     parameters.cache_ram_mib = min(8_192, quarter_of_memory)  # for prompts that the server keeps
     parameters.hostnames = ["127.0.0.1"]

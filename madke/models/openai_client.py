@@ -28,7 +28,6 @@ from madke.models.openai_wire import (
     read_broken,
     read_completion,
     read_refusal,
-    readable,
     too_long,
 )
 
@@ -232,8 +231,8 @@ class OpenAIChat:
         response = await client.post(**where, cast_to=httpx2.Response, stream=True, stream_cls=openai.AsyncStream[Any])
         body, read = bytearray(), 0
         on_delta, on_token = request.on_delta, request.on_token
-        if on_delta and request.bound is not None:
-            on_delta = readable(on_delta)
+        if request.bound is not None:
+            on_delta = None  # nobody reads JSON; the whole reply is shown in words
         try:
             async for piece in response.aiter_bytes():
                 alive()  # by comments too: the server says that it is at work

@@ -10,7 +10,7 @@ import json
 import re
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urljoin
@@ -32,9 +32,6 @@ _MAX_COUNT = 10**9
 """A higher token count of one call is invalid, and would use up a run's token budget."""
 _SHORTEST_CUT = 2000
 """Characters of a prompt that can be cut. In shorter ones, the chat template is a large part of the tokens."""
-_READ = 4000
-"""Characters of a reply in which its reasoning is looked for."""
-_REASONING = re.compile(r'\s*\{\s*"reasoning"\s*:\s*"((?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*)("?)', re.DOTALL)
 SLOT_TIMINGS = re.compile(rb'"timings"\s*:\s*\{[^{}]{0,200}?"prompt_n"')
 """What llama.cpp adds to its replies; calls to it at the same time share nothing that it has read. Quotes inside of a
 text have a backslash before them."""
@@ -255,37 +252,6 @@ def _count(value: Any, *names: str) -> int | None:
 
 def _first(value: Any) -> Any:
     return value[0] if isinstance(value, list) and value else None
-
-
-def readable(on_delta: Callable[[str], None]) -> Callable[[str], None]:
-    """A listener for the parts of a bound reply, which passes on the text of its reasoning.
-
-    Nothing of a reply that ignores the schema: the request is sent again, without it.
-    """
-    said, passed_on, done = "", 0, False
-
-    def hear(text: str) -> None:
-        nonlocal said, passed_on, done
-        if done:
-            return
-        said += text
-        if found := _REASONING.match(said):
-            reasoning = _decoded(found[1])
-            if new := reasoning[passed_on:]:
-                on_delta(new)
-            passed_on, done = len(reasoning), bool(found[2])
-        done = done or len(said) > _READ
-
-    return hear
-
-
-def _decoded(escaped: str) -> str:
-    """The text of a JSON string that may still grow: without the first half of a surrogate pair at its end."""
-    try:
-        text: str = json.loads(f'"{escaped}"', strict=False)
-    except ValueError:
-        return ""
-    return text[:-1] if "\ud800" <= text[-1:] <= "\udbff" else text
 
 
 RETRYABLE = (408, 409, 429)

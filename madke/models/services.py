@@ -22,9 +22,8 @@ from madke.engine.scene import ScoreAnswers
 class Batching(ABC):
     """Answers one batch at a time, in one event loop. Requests that arrive meanwhile form the next batch."""
 
-    def __init__(self, name: str, batch_size: int = 100_000) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._batch_size = batch_size
         self._waiting: list[tuple[ChatRequest, asyncio.Future[Completion]]] = []
         self._worker: asyncio.Task[None] | None = None
 
@@ -41,11 +40,11 @@ class Batching(ABC):
         while self._waiting:
             # Yield to the loop as long as each step adds a request, so that imminent requests join the batch.
             before = 0
-            while before < len(self._waiting) < self._batch_size:
+            while before < len(self._waiting):
                 before = len(self._waiting)
                 await asyncio.sleep(0)
-            waiting = [(request, answer) for request, answer in self._waiting if not answer.done()]
-            batch, self._waiting = waiting[: self._batch_size], waiting[self._batch_size :]
+            batch = [(request, answer) for request, answer in self._waiting if not answer.done()]
+            self._waiting = []
             started = time.monotonic()
             try:
                 results = await self._answer([request for request, _ in batch])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +17,6 @@ from madke.core.errors import CallError, UserError
 from madke.models.dialect import without_system
 from madke.models.services import Batching
 
-DEFAULT_BATCH_SIZE = 16
 _SYSTEM_PROBE = "madke-system-probe"
 
 
@@ -27,18 +25,16 @@ class HFChat(Batching):
 
     Temperature 0 is greedy. At higher temperatures a reply is sampled from the whole distribution, without the top-k,
     top-p and penalties in the model's files. Each request has its own generator with the request's seed, so the other
-    requests of a batch change a reply only by rounding. Code that comes with a model is never run.
+    requests of a batch change a reply only by rounding. All calls in flight are one batch. Code that comes with a
+    model is never run.
 
     Args:
         model: A folder, or a name on the Hub.
-        device: Default: ``cuda`` if available, else ``cpu``.
-        batch_size: Maximum batch size. Default: ``MADKE_HF_BATCH_SIZE``, else :data:`DEFAULT_BATCH_SIZE`.
     """
 
-    def __init__(self, model: str, *, device: str | None = None, batch_size: int | None = None) -> None:
-        chosen = number_in_environment("MADKE_HF_BATCH_SIZE", DEFAULT_BATCH_SIZE)
-        super().__init__(f"hf/{model}", batch_size or chosen)
-        self._path, self._device = model, device
+    def __init__(self, model: str) -> None:
+        super().__init__(f"hf/{model}")
+        self._path = model
         self._model: Any = None
         self._closed = threading.Event()
 
@@ -66,7 +62,7 @@ class HFChat(Batching):
             raise UserError(f"{self.name} cannot be loaded as a chat model: {reason}") from None
         if not tokenizer.chat_template:
             raise UserError(f"{self.name} has no chat template; choose a model that is tuned for chat")
-        self._device = self._device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self._device = "cuda" if torch.cuda.is_available() else "cpu"
         ends = _token_ids(model.generation_config.eos_token_id) | _token_ids(tokenizer.eos_token_id)
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token_id = min(ends, default=0)  # padding is masked, so any token will do
@@ -126,11 +122,11 @@ class HFChat(Batching):
                     **padded,
                     max_new_tokens=max(request.max_tokens for request in requests),
                     do_sample=False,
-                    logits_processor=[_Sampler(requests, str(self._device))],
+                    logits_processor=[_Sampler(requests, self._device)],
                     stopping_criteria=[lambda ids, scores, **_: torch.full((len(ids),), self._closed.is_set())],
                 )
         except torch.OutOfMemoryError:
-            why = f"out of memory on {self._device} with {len(batch)} requests in a batch; set MADKE_HF_BATCH_SIZE"
+            why = f"out of memory on {self._device} with {len(batch)} calls at a time; lower --concurrency"
             return [CallError(why, retryable=False) for _ in batch]
         if self._closed.is_set():
             return [CallError("the model was closed", retryable=False) for _ in batch]
@@ -188,14 +184,6 @@ def _keeps_system_message(render: Any) -> bool:
 
 def _token_ids(value: int | list[int] | None) -> set[int]:
     return set() if value is None else {value} if isinstance(value, int) else set(value)
-
-
-def number_in_environment(variable: str, default: int, *, least: int = 1) -> int:
-    """The number in a variable, or the default; UserError if it is set to anything but a number from ``least``."""
-    text = os.environ.get(variable, "").strip()
-    if text and not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= least):
-        raise UserError(f"{variable} is {text!r}; expected a number from {least}")
-    return int(text or default)
 
 
 def looks_like_markup(token: str) -> bool:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, Union
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, InstanceOf, model_validator
 
 from madke._util.assets import asset, cache_dir
 from madke._util.files import dir_lock, write_file
@@ -71,8 +71,8 @@ class DocumentsSpec(SourceSpec):
 class HybridSpec(SourceSpec):
     """A fusion of several sources; see :func:`madke.retrieval.fusion.fuse`."""
 
-    hybrid: Annotated[tuple[_Part, ...], Field(min_length=2)]
-    """Each is the name of a source, an index folder, ``module:object``, or a nested specification."""
+    hybrid: Annotated[tuple[Annotated[str, Field(min_length=1)] | InstanceOf[SourceSpec], ...], Field(min_length=2)]
+    """Each is the name of a source, an index folder or ``module:object``; once resolved, its specification."""
     fusion: Method = "weighted"
     """Sources whose scores do not order their passages need ``rrf``."""
     weights: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)], ...] | None = None
@@ -154,9 +154,14 @@ def _risk(part: SourceSpec | str, folder: Path) -> str | None:
             return "is Python code"
         case HttpSpec() if part.http.sends_key_away:
             return "sends a key"
-        case DocumentsSpec() if not part.under(folder).documents.resolve().is_relative_to(folder.resolve()):
-            return f"reads documents outside of this folder ({part.documents})"
-    return None
+        case DocumentsSpec():
+            read = part.under(folder).documents
+        case str() if (folder / at_home(Path(part))).exists() and not is_index(folder / at_home(Path(part))):
+            read = folder / at_home(Path(part))
+        case _:
+            return None
+    inside = read.resolve().is_relative_to(folder.resolve())
+    return None if inside else f"reads documents outside of this folder ({read})"
 
 
 _SPECS = (
@@ -165,28 +170,6 @@ _SPECS = (
 _KINDS: dict[str, type[SourceSpec]] = {next(iter(spec.model_fields)): spec for spec in _SPECS}
 """By kind, in the order of messages."""
 _ONE_OF = f"one of {', '.join(_KINDS)}"
-
-
-def _kind(value: Any) -> str | None:
-    if isinstance(value, str):
-        return "name"
-    keys = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
-    return next((kind for kind in _KINDS if kind in keys), None)
-
-
-if TYPE_CHECKING:
-    _Part = str | SourceSpec
-else:
-    _Part = Annotated[
-        Union[
-            (
-                Annotated[str, Field(min_length=1), Tag("name")],
-                *(Annotated[model, Tag(kind)] for kind, model in _KINDS.items()),
-            )
-        ],
-        Discriminator(_kind, custom_error_type="source_kind", custom_error_message=f"expected a name, or {_ONE_OF}"),
-    ]
-HybridSpec.model_rebuild()
 
 
 def parse_spec(text: str) -> SourceSpec | str:
@@ -231,9 +214,9 @@ def parts_of(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
 
 def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:
     """Parse an entry of a ``sources.yaml``; ``file`` is its position, for errors."""
-    kind = _kind(content)
-    if kind is None or kind == "name":
-        keys = content if isinstance(content, dict) else {}
+    keys = content if isinstance(content, dict) else {}
+    kind = next((kind for kind in _KINDS if kind in keys), None)
+    if kind is None:
         found = ", ".join(map(repr, keys)) or repr(content)
         preset = next(
             (f"; a preset is written {{http: {{preset: {key}}}}}" for key in keys if key in search_presets()), ""

@@ -33,7 +33,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = save_stand_in(tmp_path / "site")
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    for name in ("MADKE_GGUF_CONTEXT", "MADKE_GGUF_SLOTS", "MADKE_GGUF_THREADS", "GOMP_SPINCOUNT"):
+    for name in ("MADKE_GGUF_CONTEXT", "MADKE_GGUF_SLOTS", "GOMP_SPINCOUNT"):
         monkeypatch.delenv(name, raising=False)
     yield folder
     servers.stop_servers()
@@ -77,7 +77,6 @@ def test_a_call_reaches_a_server_of_one_slot_on_the_loopback(path: Path, monkeyp
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     (seen,) = ask(gguf(str(path)), chat_request("Hi", seed=7, temperature=0.5, max_tokens=64))
     assert (seen["slots"], seen["context"], seen["hosts"]) == (1, 4_096, ["127.0.0.1"])
-    assert seen["threads"] is None  # llama.cpp counts the physical cores
     assert seen["spin"] == "1000"
     assert seen["secrets"] == []
     assert (seen["sent"]["seed"], seen["sent"]["temperature"], seen["sent"]["max_tokens"]) == (7, 0.5, 64)
@@ -89,14 +88,13 @@ def test_the_window_is_at_most_that_of_the_model(
 ) -> None:
     monkeypatch.setenv("MADKE_GGUF_CONTEXT", asked)
     monkeypatch.setenv("MADKE_GGUF_SLOTS", "3")
-    monkeypatch.setenv("MADKE_GGUF_THREADS", "5")
     (seen,) = ask(gguf(f"{save_model(tmp_path / 'm.gguf', context=own)}"))
-    assert (seen["context"], seen["slots"], seen["threads"]) == (3 * served, 3, 5)  # the slots share it
+    assert (seen["context"], seen["slots"]) == (3 * served, 3)  # the slots share it
 
 
 @pytest.mark.parametrize(
     ("variable", "value", "least"),
-    [("CONTEXT", "100", 512), ("CONTEXT", "8k", 512), ("SLOTS", "0", 1), ("THREADS", "-1", 1), ("SLOTS", "9" * 30, 1)],
+    [("CONTEXT", "100", 512), ("CONTEXT", "8k", 512), ("SLOTS", "0", 1), ("SLOTS", "-1", 1), ("SLOTS", "9" * 30, 1)],
 )
 def test_a_setting_that_cannot_be_used_is_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, least: int

@@ -22,11 +22,11 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return save_tiny_model(tmp_path_factory.mktemp("tiny"))
 
 
-def ask(path: Any, *requests: Any, batch_size: int = 8) -> Any:
+def ask(path: Any, *requests: Any) -> Any:
     """The replies to concurrent requests."""
 
     async def all_at_once() -> Any:
-        model = HFChat(path, device="cpu", batch_size=batch_size)
+        model = HFChat(path)
         try:
             return await asyncio.gather(*(model.complete(r) for r in requests), return_exceptions=True)
         finally:
@@ -60,7 +60,7 @@ def test_any_mix_of_settings_is_one_batch_with_the_replies_of_single_calls(
         chat_request("Hi", temperature=0.3, max_tokens=9, seed=7, stop=(stop,)),
         greedy("x" * 60, max_tokens=40),
     ]
-    alone = ask(tiny, *requests, batch_size=1)
+    alone = [ask(tiny, each)[0] for each in requests]
     seen = batches(monkeypatch)
     together = ask(tiny, *requests)
     assert [len(batch) for batch in seen] == [7]
@@ -80,16 +80,6 @@ def test_a_batch_that_finds_no_memory_fails(tiny: Any, monkeypatch: pytest.Monke
     said = ask(tiny, greedy("1"), greedy("2"))
     assert [(type(error), error.retryable) for error in said] == [(CallError, False)] * 2
     assert "out of memory" in said[0].reason
-
-
-def test_the_environment_says_how_large_a_batch_may_be(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = batches(monkeypatch)
-    monkeypatch.setenv("MADKE_HF_BATCH_SIZE", "3")
-    ask(tiny, *[greedy(str(i), max_tokens=2) for i in range(6)], batch_size=None)
-    assert [len(batch) for batch in seen] == [3, 3]
-    monkeypatch.setenv("MADKE_HF_BATCH_SIZE", "many")
-    with pytest.raises(UserError, match="MADKE_HF_BATCH_SIZE is 'many'"):
-        HFChat(tiny)
 
 
 def test_a_seed_fixes_a_sample_whatever_shares_its_batch(tiny: Any) -> None:
@@ -128,7 +118,7 @@ def test_a_model_without_a_system_role_reads_it_in_the_first_user_message(tmp_pa
 
 def test_a_closed_model_ends_its_batch(tiny: Any) -> None:
     async def close_at_once() -> Any:
-        model = HFChat(tiny, device="cpu")
+        model = HFChat(tiny)
         asking = asyncio.create_task(model.complete(greedy("Hi")))
         await asyncio.sleep(0)
         await close(model)

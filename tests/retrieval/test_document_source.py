@@ -183,8 +183,10 @@ def test_a_sources_file_that_is_merely_found_reads_no_documents_elsewhere(
     work.mkdir()
     monkeypatch.chdir(work)
     (work / "link").symlink_to(folder)
-    for documents_entry in (str(folder), "../birds", "link"):
-        (work / "sources.yaml").write_text(f"wiki: {{hybrid: [google, {{documents: {documents_entry}}}]}}\n")
+    places = (str(folder), "../birds", "link")
+    entries = [f"{{hybrid: [google, {place}]}}" for place in places] + [f"{{documents: {place}}}" for place in places]
+    for entry in entries:
+        (work / "sources.yaml").write_text(f"wiki: {entry}\n")
         with pytest.raises(UserError, match=r"reads documents outside of this folder .* only in a file that you name"):
             open_source("wiki")
     (work / "sources.yaml").write_text("wiki: {documents: link, encoder: none}\n")

@@ -31,7 +31,6 @@ from madke.retrieval.named import (
     resolve,
     spec_from_yaml,
 )
-from madke.retrieval.source import search_source
 from tests.support.corpus import WordEncoder, write_corpus
 
 
@@ -95,13 +94,13 @@ def test_the_environment_names_another_file_and_paths_in_it_are_beside_it(
 
 
 def test_a_part_of_a_hybrid_is_a_declared_name_then_a_folder_then_a_built_in_name(folder: Path) -> None:
-    (folder / "sources.yaml").write_text("a: {index: /idx/a}\nb: {index: b}\nmix: {hybrid: [a, google, {index: x}]}\n")
+    (folder / "sources.yaml").write_text("a: {index: /idx/a}\nb: {index: b}\nmix: {hybrid: [a, google, b]}\n")
     for name in ("a", "google"):
         (folder / name).mkdir()
         (folder / name / MANIFEST).touch()
 
     assert resolve("mix") == HybridSpec(
-        hybrid=(IndexSpec(index=Path("/idx/a")), IndexSpec(index=folder / "google"), IndexSpec(index=folder / "x"))
+        hybrid=(IndexSpec(index=Path("/idx/a")), IndexSpec(index=folder / "google"), IndexSpec(index=folder / "b"))
     )
     rmtree(folder / "google")
     parts = resolve("any", "2*google + b")
@@ -113,7 +112,7 @@ def test_a_part_of_a_hybrid_is_a_declared_name_then_a_folder_then_a_built_in_nam
 
 def test_a_source_that_is_made_of_itself_is_refused(folder: Path) -> None:
     (folder / "sources.yaml").write_text(
-        "a: {hybrid: [google, b]}\nb: {hybrid: [google, {hybrid: [google, a]}]}\nc: {hybrid: [google, c]}\n"
+        "a: {hybrid: [google, b]}\nb: {hybrid: [google, a]}\nc: {hybrid: [google, c]}\n"
     )
 
     with pytest.raises(UserError, match=r"^sources.yaml:2: source 'a' contains itself: a -> b -> a$"):
@@ -148,7 +147,7 @@ def test_wiki_is_the_fusion_of_both_rankings_of_the_sample(sample: Path, monkeyp
     monkeypatch.setattr("madke.retrieval.index_sources.load_encoder", lambda *_, **__: WordEncoder())
 
     source = open_source("wiki")
-    (hits,) = search_source(source, ["drawbridge of Elstow"], 3)
+    (hits,) = source.search(["drawbridge of Elstow"], 3)
 
     assert hits.passages[0].key == "p34"
     assert hits.passages[0].source == "wiki"
@@ -196,7 +195,6 @@ def test_a_word_of_the_command_line_is_a_specification(text: str, spec: SourceSp
         ({"wikipedia": None}, WikipediaSpec()),
         ({"results": "r.jsonl"}, ResultsSpec(results=Path("r.jsonl"))),
         ({"hybrid": ["a", "b"], "weights": [1, 2]}, HybridSpec(hybrid=("a", "b"), fusion="weighted", weights=(1, 2))),
-        ({"hybrid": ["a", {"index": "i"}]}, HybridSpec(hybrid=("a", IndexSpec(index=Path("i"))))),
     ],
 )
 def test_an_entry_of_a_file_is_a_specification(content: dict[str, Any], spec: SourceSpec) -> None:
@@ -215,8 +213,7 @@ def test_an_entry_of_a_file_is_a_specification(content: dict[str, Any], spec: So
         ({"hybrid": ["a"]}, "hybrid: .*at least 2"),
         ({"hybrid": "a+b"}, "hybrid: .*found 'a.b'"),
         ({"hybrid": ["a", ""]}, r"hybrid\.1"),
-        ({"hybrid": ["a", {"indx": "b"}]}, r"hybrid\.1: expected a name, or one of index"),
-        ({"hybrid": ["a", {"index": "b", "k": 1}]}, r"unknown key 'hybrid\.1\.index\.k'"),
+        ({"hybrid": ["a", {"index": "b"}]}, r"hybrid\.1"),
         ({"hybrid": ["a", "b"], "fusion": "sum"}, "fusion: .*found 'sum'"),
         ({"hybrid": ["a", "b"], "fusion": "rrf", "weights": [1, 2]}, "weights require fusion: weighted"),
         ({"hybrid": ["a", "b"], "fusion": "weighted", "weights": [1]}, "expected 2 weights, one per part; found 1"),
@@ -263,7 +260,7 @@ def test_a_source_is_registered_beside_the_others_or_in_place_of_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MADKE_CACHE", str(tmp_path))
-    kept = HybridSpec(hybrid=("a", IndexSpec(index=Path("/b"))), fusion="weighted", weights=(1, 0.5))
+    kept = HybridSpec(hybrid=("a", "/b"), fusion="weighted", weights=(1, 0.5))
 
     register("mix", kept)
     register("wiki", IndexSpec(index=Path("/old")))

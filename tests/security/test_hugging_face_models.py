@@ -60,7 +60,7 @@ def read_as(path: Any, monkeypatch: pytest.MonkeyPatch, request: Any) -> Any:
         )
 
         async def complete() -> None:
-            model = HFChat(path, device="cpu")
+            model = HFChat(path)
             await model.complete(request)
             await close(model)
 
@@ -107,7 +107,7 @@ def test_weights_that_are_a_program_are_refused(tmp_path: Path) -> None:
     (path / "model.safetensors").unlink()
     (path / "pytorch_model.bin").write_bytes(pickle.dumps({"weight": _Runs(tmp_path / "ran")}, protocol=2))
     with pytest.raises(UserError, match="cannot be loaded"):
-        HFChat(str(path), device="cpu").load()
+        HFChat(str(path)).load()
     assert not (tmp_path / "ran").exists()
 
 
@@ -129,7 +129,7 @@ def test_code_that_comes_with_a_model_is_not_run_and_not_asked_about(
     (path / file).write_text(json.dumps(config))
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked whether to run it"))
     try:
-        HFChat(str(path), device="cpu").load()
+        HFChat(str(path)).load()
     except UserError as error:
         assert "\n" not in str(error)
     assert not (tmp_path / "ran").exists()

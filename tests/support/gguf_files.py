@@ -77,7 +77,7 @@ from types import SimpleNamespace
 
 class CommonParams(SimpleNamespace):
     def __init__(self):
-        super().__init__(model=SimpleNamespace(), cpuparams=SimpleNamespace(), cpuparams_batch=SimpleNamespace())
+        super().__init__(model=SimpleNamespace())
 
 
 class Server:
@@ -91,7 +91,6 @@ class Server:
             os.kill(os.getpid(), signal.SIGABRT)
         settings = {
             "context": parameters.n_ctx, "slots": parameters.n_parallel,
-            "threads": getattr(parameters.cpuparams, "n_threads", None),
             "hosts": parameters.hostnames,
             "spin": os.environ.get("GOMP_SPINCOUNT"), "pid": os.getpid(),
             "secrets": [name for name in os.environ if "KEY" in name or "TOKEN" in name],
