@@ -38,12 +38,15 @@ class Upstream:
     rounds: int = 1
     began: list[tuple[float, str]] = field(default_factory=list)
     """When each call arrived, and what it was for."""
+    held: dict[str, threading.Event] = field(default_factory=dict)
     server: OpenAIServer = field(init=False)
 
     def __call__(self, body: dict[str, Any], n: int) -> Reply:
         stage = stage_of(body)
         self.began.append((time.monotonic(), stage))
         time.sleep(self.seconds)
+        if held := self.held.get(stage):
+            assert held.wait(60)
         prompt = "\n".join(message["content"] for message in body["messages"])
         answer = next((answer for question, answer in ANSWERS.items() if question in prompt), "Baikal")
         agreed = sum(stage == "judge" for _, stage in self.began) % self.rounds == 0
@@ -57,6 +60,15 @@ class Upstream:
         said = {"select": "The first. Selected: [0]", "condense": "Who wrote book 3?", "plain": "A title"}
         text = said.get(stage, f"I know that. The answer is [{answer}].")
         return streamed(text) if body.get("stream") else chat(text)
+
+    @contextmanager
+    def holding(self, stage: str) -> Iterator[None]:
+        """Calls of this stage are answered after the block."""
+        self.held[stage] = threading.Event()
+        try:
+            yield
+        finally:
+            self.held.pop(stage).set()
 
     @property
     def calls(self) -> list[str]:
