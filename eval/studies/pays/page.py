@@ -25,7 +25,10 @@ _UNDECIDED = "**Not decided yet.** This page states a finding once a model has a
 _BEFORE = """[The exploratory part](study_exploratory.md) has what 60 and 42 other questions showed. It suggested the
 contrasts of the plan, and confirms none.
 """
-_CAPTION = "Mean of `match` (the task's matcher against any gold answer), 95 % interval, against calls per question."
+_CAPTION = (
+    "Mean of `match` (the task's matcher against any gold answer), 95 % interval, against calls per question. Some "
+    "arms have fewer questions, as the tables say."
+)
 _LIMITS = """## What this does not say
 
 - The models are small, made for code, and quantised to four bits. Nothing follows for strong models.
@@ -93,8 +96,8 @@ def _of_model(found: Figures) -> Iterator[str]:
         yield f"Not tested yet, because the arms have too few questions: {', '.join(found.waiting)}."
     if found.interaction:
         yield (
-            f"**Knowledge times debate.** With the pool, debate gains {points(found.interaction)} more over its vote "
-            "than without it (95 %, bootstrap over questions; no test)."
+            "**Knowledge times debate.** What debate gains over its vote, with the pool minus without it: "
+            f"{points(found.interaction)} (95 %, bootstrap over {found.interaction.n} questions; no test)."
         )
     yield "\n".join(_ballots_table(found))
     for name in ("mad", "mad-brief"):
