@@ -12,8 +12,8 @@ GROUPS = {
     "Records": "What the functions take and return.",
     "Parts of a protocol": "The settings of every debate, and the mappings inside a `protocol.yaml` and `settings`.",
     "Steps of a protocol": "What a protocol's function gets: `from madke.engine.steps import Debate`.",
-    "Interfaces": "What your own model, source or task must have. Any object with these methods is a model or a "
-    "source; a task inherits from `BaseTask`.",
+    "Interfaces": "What your own model, source or task must have. Any object with these methods works. A task that "
+    "inherits from `BaseTask` has defaults for most of them.",
     "Errors": "Every function raises this error for bad input. Its text says in one line what is wrong.",
     "Modules": "The events of a running debate, and completion functions over clients that you already have.",
 }

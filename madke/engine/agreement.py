@@ -251,11 +251,13 @@ class HeldPosition:
 
 
 class Turnaround(NamedTuple):
-    """A debater that changed its answer."""
+    """A debater that changed its answer, and what it had before it that says the new one."""
 
     change: Change
     read: tuple[str, ...]
     """The debaters whose stance of the round before it read, if that has the new answer."""
+    passages: tuple[int, ...]
+    """Passages with the new answer that it named in this round and not before."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -295,11 +297,20 @@ def conflicts_of(transcript: Transcript, task: BaseTask, texts: Texts | None) ->
     if not positions:
         return None
     positions.sort(key=lambda each: (not each.final, -sum(map(len, each.held.values()))))
-    changes = []
+    pool, changes = {entry.n for entry in transcript.pool}, []
+
+    def named(turn: Turn) -> set[int]:
+        chosen = {*(turn.selection.ids if turn.selection else ()), *(turn.search.ids if turn.search else ())}
+        return chosen | {*parse_citations(turn.stance.text, pool)}
+
     for change in _changes(transcript.rounds, same):
+        own = {n: turn for n, turn in said if turn.agent == change.agent and n <= change.round}
+        now = own.pop(change.round)
+        fresh = named(now).difference(*map(named, own.values()))
         gave = {turn.agent for n, turn in said if n == change.round - 1 and _says(turn, change.after, same)}
-        now = next(turn for n, turn in said if (n, turn.agent) == (change.round, change.agent))
-        changes.append(Turnaround(change, tuple(agent for agent in dict.fromkeys(now.reads) if agent in gave)))
+        read = tuple(agent for agent in dict.fromkeys(now.reads) if agent in gave)
+        holds = next((each.containing for each in positions if same(each.answer, change.after)), None)
+        changes.append(Turnaround(change, read, tuple(n for n in holds or () if n in fresh)))
     return ConflictMap(
         id=transcript.id,
         question=transcript.question,

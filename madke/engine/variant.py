@@ -17,6 +17,7 @@ import yaml
 from jinja2 import FunctionLoader, StrictUndefined, TemplateNotFound, TemplateSyntaxError, meta, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.loaders import split_template_path
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from pydantic import BaseModel, Field
 
@@ -308,6 +309,8 @@ class _Names(NamedTuple):
 class _Sandbox(ImmutableSandboxedEnvironment):
     """Jinja's sandbox over texts, then over folders in this order; templates have no functions but ``range``."""
 
+    intercepted_binops = frozenset({"*", "**"})
+
     def __init__(self, folders: tuple[Path, ...], texts: tuple[tuple[str, str], ...], marker: Marker) -> None:
         known = dict(texts)
 
@@ -346,6 +349,12 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         if key not in self._safe:
             self._safe[key] = super().is_safe_attribute(obj, attr, value)
         return self._safe[key]
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        """A product of numbers; a SecurityError for powers and for texts and lists that are repeated."""
+        if operator == "**" or not all(isinstance(value, int | float) for value in (left, right)):
+            raise SecurityError(f"{operator} is not available in templates, except * for numbers")
+        return super().call_binop(context, operator, left, right)
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
         """The environment's globals; templates have none of their own."""

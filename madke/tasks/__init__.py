@@ -8,7 +8,7 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.registry import Registry
-from madke.tasks.base import BaseTask, as_task
+from madke.tasks.base import REQUIRED, BaseTask, as_task
 from madke.tasks.choice import Choice, Claim
 from madke.tasks.math import Math
 from madke.tasks.short_answer import ShortAnswer
@@ -30,8 +30,7 @@ def get_task(name: str) -> BaseTask:
     value: Any = sys.modules.get(module)
     for part in path.split("."):
         value = getattr(value, part, None)
-    is_task = isinstance(value, BaseTask) or (isinstance(value, type) and issubclass(value, BaseTask))
-    if ":" in name and name not in TASKS and not is_task:
+    if ":" in name and name not in TASKS and not all(hasattr(value, part) for part in REQUIRED):
         remedy = f"if you trust it, give --task {name} (in Python: import it, or use the Run that has it)"
         raise UserError(f"task {name!r} is code that only a file names; {remedy}")
     return TASKS[name]

@@ -120,7 +120,11 @@ class Example(TypedDict):
 
 
 class BaseTask:
-    """What a task is. An own one sets a name, instructions and examples; the rest has defaults."""
+    """What a task is. An own one sets a name, instructions and examples; the rest has defaults.
+
+    A task need not inherit from it: any object with ``name``, ``instructions``, ``examples``, ``read``, ``same`` and
+    ``accepts`` is one.
+    """
 
     name: str
     answers_are: str = ""
@@ -203,19 +207,29 @@ class BaseTask:
         }
 
 
+class _Completed(BaseTask):
+    """A task that does not inherit from :class:`BaseTask`, with its defaults for missing members."""
+
+    def __init__(self, task: Any) -> None:
+        for name in dir(task):
+            if not name.startswith("_"):
+                setattr(self, name, getattr(task, name))
+
+
+REQUIRED = ("name", "instructions", "examples", "read", "same", "accepts")
+
+
 def as_task(name: str, value: Any) -> BaseTask:
-    """A custom task, or a class of them; a UserError if it is not a task."""
-    task = value() if isinstance(value, type) and issubclass(value, BaseTask) else value
-    if not isinstance(task, BaseTask):
-        raise UserError(f"task {name!r} is {value!r}; a task inherits from madke.BaseTask")
-    if missing := [part for part in ("name", "instructions", "examples") if not getattr(task, part, None)]:
-        raise UserError(f"task {name!r} lacks {missing[0]!r}; a task needs a name, instructions and examples")
+    """A custom task (or task class) with defaults for missing members; a UserError if it is not a task."""
+    task = value() if isinstance(value, type) else value
+    if missing := [part for part in REQUIRED if not getattr(task, part, None)]:
+        raise UserError(f"task {name!r} lacks {missing[0]!r}; a task needs {', '.join(REQUIRED)}")
     for example in task.examples:
         if lacking := {"question", "reasoning", "answer"}.difference(example):
             raise UserError(f"task {name!r}: an example lacks {min(lacking)!r}; found {example!r}")
-    for scale in task.scales:
+    for scale in getattr(task, "scales", ()):
         if scale not in get_args(Scale):
             raise unknown(f"scale of task {name!r}", scale, get_args(Scale))
     if len({example["answer"] for example in task.examples}) < 2:
         raise UserError(f"task {name!r}: expected at least two examples with different answers")
-    return task
+    return task if isinstance(task, BaseTask) else _Completed(task)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from madke.core.transcript import PoolEntry, Stance, Transcript, Turn
+from madke.core.transcript import PoolEntry, Selection, Stance, Transcript, Turn
 from madke.engine.agreement import ConflictMap, conflicts_of
 from madke.tasks import get_task
 from tests.scoring.hand_made import FAILED, OTHER, RIGHT, WRONG, debate
@@ -54,12 +54,12 @@ def test_answers_contradict_each_other_if_both_stand_in_passages() -> None:
 
 
 def test_what_a_debater_had_read_stands_next_to_its_change() -> None:
-    held = debate([WRONG, RIGHT, RIGHT], [RIGHT, RIGHT, RIGHT], pool=POOL)
+    held = debate([WRONG, RIGHT, RIGHT], [RIGHT, RIGHT, RIGHT], selected=[[(1,), (), ()], [(0, 1), (), ()]], pool=POOL)
     (change,) = mapped(with_turn(held, 2, "A", reads=("B", "A"))).changes
     assert (change.change.agent, change.change.before, change.change.after) == ("A", WRONG, RIGHT)
-    assert change.read == ("B",)
-    (alone,) = mapped(held).changes
-    assert alone.read == ()
+    assert (change.read, change.passages) == (("B",), (0,))
+    (alone,) = mapped(with_turn(held, 2, "A", selection=Selection(ids=(1, 3)))).changes
+    assert (alone.read, alone.passages) == ((), ())
 
 
 def test_quotes_of_all_rounds_are_looked_up() -> None:

@@ -21,11 +21,11 @@ def test_functions_are_called_one_after_another_in_the_callers_thread_and_contex
     seen = []
 
     def complete(messages: list[dict[str, str]]) -> str:
-        seen.append((threading.current_thread(), place.get()))
+        seen.append((threading.current_thread(), place.get(), asyncio.run(asyncio.sleep(0, "a loop of its own"))))
         return "x"
 
     madke.debate("Why?", complete, rounds=1)
-    assert seen == [(threading.current_thread(), "here")] * 6
+    assert seen == [(threading.current_thread(), "here", "a loop of its own")] * 6
 
 
 def test_it_works_where_a_loop_runs_already() -> None:
@@ -35,7 +35,7 @@ def test_it_works_where_a_loop_runs_already() -> None:
     assert asyncio.run(in_a_notebook()).final == "y"
 
 
-@pytest.mark.parametrize("raised", [KeyboardInterrupt(), ValueError("gone")])
+@pytest.mark.parametrize("raised", [KeyboardInterrupt(), StopIteration("no more"), ValueError("gone")])
 @pytest.mark.parametrize("at", [1, 2, 5, 7])
 def test_what_a_function_raises_comes_out_unchanged_and_ends_the_debate(raised: Any, at: int) -> None:
     script = Script(["x"] * (at - 1) + [raised])
@@ -43,6 +43,15 @@ def test_what_a_function_raises_comes_out_unchanged_and_ends_the_debate(raised: 
         madke.debate("Why?", [(x, script.role(x)) for x in "ABC"], rounds=1, judge=script.role("judge"))
     assert caught.value is raised
     assert len(script.calls) == at
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("madke-debate")]
+
+
+def test_an_asynchronous_function_is_sent_to_adebate() -> None:
+    async def complete(messages: Any) -> Any:
+        return "x"
+
+    with pytest.raises(TypeError, match=r"madke\.adebate"):
+        madke.debate("Why?", complete)  # type: ignore[arg-type]
 
 
 # --- what the result tells ---------------------------------------------------------------------------------------
