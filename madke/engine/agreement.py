@@ -200,15 +200,6 @@ def asked_question(transcript: Transcript) -> Question:
     return Question(id=transcript.id, question=transcript.question, task=transcript.task, choices=transcript.choices)
 
 
-def recorded_agreement(transcript: Transcript, task: BaseTask) -> Agreement | None:
-    """The agreement of a transcript; of one that an older version wrote, without what only passages can tell."""
-    if transcript.agreement is not None:
-        return transcript.agreement
-    known = {entry.n for entry in transcript.pool}
-    evidence = Evidence(task, asked_question(transcript), None, lambda turn: known)
-    return agreement_of(transcript.rounds, transcript.final, evidence)
-
-
 def _cited(right: Sequence[Position]) -> tuple[int, ...]:
     found = {n for position in right for n in position.containing or ()}
     quotes = [quote for position in right for quote in position.quotes if quote.status != "stitched"]

@@ -14,7 +14,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from madke.core.transcript import Deferral, Transcript
-from madke.engine.agreement import answer_groups, asked_question, matcher, recorded_agreement
+from madke.engine.agreement import answer_groups, asked_question, matcher
 from madke.tasks.base import BaseTask
 
 # Signals: figures from a transcript that may tell whether its answer is right. No golds are read.
@@ -31,7 +31,7 @@ SIGNALS: Mapping[str, str] = {
 
 def signals(transcript: Transcript, task: BaseTask) -> dict[str, float]:
     """The signals of a debate with an answer; those that do not apply are missing, and all without an answer."""
-    agreement = recorded_agreement(transcript, task)
+    agreement = transcript.agreement
     if stated_answer(transcript) is None or agreement is None:
         return {}
     groups = answer_groups(transcript.rounds[0].turns, matcher(task, asked_question(transcript)))

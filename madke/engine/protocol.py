@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from typing import Annotated, Any, ClassVar, get_type_hints
@@ -105,16 +106,8 @@ def settings_of(function: ProtocolFunction) -> type[Protocol]:
 def help_of(function: ProtocolFunction) -> dict[str, str]:
     """Parameter -> its text in the section ``Args`` of the function's docstring."""
     _, _, section = inspect.cleandoc(function.__doc__ or "").partition("\nArgs:\n")
-    found: dict[str, str] = {}
-    for line in section.splitlines():
-        name, colon, text = line.strip().partition(": ")
-        if line.startswith("    ") and not line.startswith("     ") and colon:
-            found[name] = text
-        elif line.startswith("     ") and found:
-            found[[*found][-1]] += f" {line.strip()}"
-        else:
-            break
-    return found
+    found = re.findall(r"^ {4}([^\s:]+): (.*(?:\n {5}.*)*)", section.partition("\n\n")[0], re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
 
 
 def as_protocol(value: Any) -> Any:
@@ -225,31 +218,6 @@ def check_task(protocol: Protocol, task: BaseTask) -> None:
         raise UserError(f"task {task.name!r}: {why}; take one with a judge or a summarizer, such as madke or moa")
 
 
-# The settings of 0.4.0: their names today, and what its run directories hold.
-
-RENAMED: Mapping[str, str] = {
-    "knowledge": "sources",
-    "talk": "talk (simultaneous, sequential or sequential_later)",
-    "talk.first": "talk (simultaneous, sequential or sequential_later)",
-    "talk.later": "talk (sequential_later: one after another from round 2 on), or summarized",
-    "talk.groups": "layers",
-    "sees": "reads",
-    "sees.form": "reads.chat",
-    "stop": "early_stop, or the function's own rule",
-    "finish": "function: that of the protocol, vote, ...; for lemmas end",
-    "judge_sees": "a value in the protocol's function",
-}
-"""Former name of a setting -> what is set instead."""
-
-
-def present_name(name: str) -> str | None:
-    """What is set instead of a setting of 0.4.0; None if the name was none."""
-    if name in RENAMED:
-        return RENAMED[name]
-    section, _, field = name.partition(".")
-    return {"knowledge": field, "sees": f"reads.{field}"}.get(section) if field else None
-
-
 def settings_of_0_4(old: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a protocol that 0.4.0 wrote, with the function that does most of what it did."""
     knowledge, talk, sees = old.get("knowledge") or {}, old.get("talk") or {}, dict(old.get("sees") or {})
@@ -273,7 +241,7 @@ def settings_of_0_4(old: Mapping[str, Any]) -> dict[str, Any]:
         later, sees["peers"] = first, "last_round"
     sees["chat"] = sees.pop("form", "text") == "chat"
     return {
-        **{name: value for name, value in old.items() if name not in RENAMED},
+        **old,
         **knowledge,
         "function": function,
         "reads": sees,

@@ -12,7 +12,6 @@ from typing import IO, Any
 from madke._util.assets import require
 from madke._util.files import atomic_write
 from madke.core.transcript import Transcript
-from madke.report.debate_text import agreement_in
 from madke.report.tables import check_ending, csv_cell
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct
@@ -69,7 +68,7 @@ def answer_rows(arm: Results) -> Iterator[dict[str, Any]]:
 
 
 def _end(transcript: Transcript) -> dict[str, Any]:
-    agreement = agreement_in(transcript)
+    agreement = transcript.agreement
     if agreement is None:
         return {"agreement": None, "agreed_by": None, "supporters": (), "dissent": (), "cited": ()}
     entries = {entry.n: f"{entry.source} {entry.key}" for entry in transcript.pool}

@@ -21,7 +21,7 @@ from madke.core.transcript import (
     Transcript,
     Turn,
 )
-from madke.engine.agreement import ConflictMap, conflicts_of, recorded_agreement
+from madke.engine.agreement import ConflictMap, conflicts_of
 from madke.engine.parse.reply import without_reasoning
 from madke.report.tables import ORACLE, one_line
 from madke.runs.runner import recorded_pools
@@ -208,8 +208,8 @@ def final_lines(transcript: Transcript) -> Iterator[str]:
     if final.scores:
         yield f"    weights: {_figures(final.scores)}"
     yield from _indented(final.error or final.text)
-    if (agreement := agreement_in(transcript)) is not None:
-        yield from agreement_lines(agreement)
+    if transcript.agreement is not None:
+        yield from agreement_lines(transcript.agreement)
     if transcript.usage:
         used = transcript.total
         yield f"Ended by: {one_line(transcript.stop_reason)}. {count_of(used.calls, 'call')}, {used.tokens:,} tokens."
@@ -269,14 +269,6 @@ _LONGEST = 300
 """Characters of an answer in a list."""
 
 
-def agreement_in(transcript: Transcript) -> Agreement | None:
-    """The agreement of a transcript, also of one that an older version wrote; None if there is none or no such task."""
-    try:
-        return recorded_agreement(transcript, get_task(transcript.task))
-    except UserError:
-        return transcript.agreement
-
-
 def summary(agreement: Agreement) -> str:
     """One line: ``split, by the judge; 1 of 2 dissents``."""
     if agreement.outcome == "single":
@@ -311,7 +303,7 @@ def closing_lines(transcript: Transcript) -> Iterator[str]:
         if transcript.status != "deferred":
             yield from ("", "No answer found.")
         return
-    agreement = agreement_in(transcript)
+    agreement = transcript.agreement
     if agreement is not None and agreement.outcome == "split":
         yield from ("", f"Answer ({summary(agreement)}): {one_line(transcript.answer)}")
         for position in agreement.positions:

@@ -6,7 +6,6 @@ import gzip
 from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +14,6 @@ from pydantic_core import to_json
 from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Transcript
 from madke.core.transcript import to_json as transcript_to_json
-from madke.report.debate_text import agreement_in
 from madke.report.tables import ORACLE
 from madke.retrieval.pools import PoolLines
 from madke.runs.directory import recorded_calls, run_files
@@ -207,8 +205,7 @@ def _body(transcript: Transcript, known: float | None, texts: Sequence[int | Non
         for answer in sorted(filter(None, given)):
             scores[answer] = debate.score(answer) if known is None or answer != transcript.answer else known
     own = {"texts": texts, "scores": scores, "gold": gold_numbers(transcript), "calls": calls}
-    told = replace(transcript, agreement=agreement_in(transcript))
-    return transcript_to_json(told, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
+    return transcript_to_json(transcript, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
 
 
 class PageCall(NamedTuple):

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from madke.core.transcript import PoolEntry, Round, Selection, Stance, Transcript, Turn
-from tests.support.transcripts import transcript
+from tests.support.transcripts import transcript, with_agreement
 
 RIGHT, WRONG, OTHER = "Lake Baikal", "Lake Tanganyika", "Lake Vostok"
 FAILED = object()
@@ -35,7 +35,7 @@ def debate(
         for n, (said, ids) in enumerate(zip(rounds, selected, strict=True), start=1)
     )
     held = transcript(id_, said=[], consensus=None, answer=answer, golds=golds)
-    return replace(held, **{"rounds": made, "usage": {}, **changes})
+    return with_agreement(replace(held, **{"rounds": made, "usage": {}, **changes}))
 
 
 def turn(agent: str, answer: Any, ids: tuple[int, ...] | None = ()) -> Turn:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from madke.core.transcript import Final, ParseStatus, Round, Selection, StageUsage, Stance, Transcript, Turn, Verdict
+from madke.engine.agreement import Evidence, agreement_of, asked_question
 from madke.report.comparison import Comparison, comparison_of
 from madke.scoring.arms import Results
+from madke.tasks import get_task
 
 
 def stance(answer: str | None, status: Any = None) -> Stance:
@@ -44,7 +47,14 @@ def transcript(
         "final": Final(by="summarizer", answer=answer, status=status, error="gone" if status == "failed" else None),
         "usage": {"speak": StageUsage(calls=2, paid=1, prompt_tokens=100, completion_tokens=10)},
     }
-    return Transcript(**{**fields, **changes})
+    return with_agreement(Transcript(**{**fields, **changes}))
+
+
+def with_agreement(transcript: Transcript) -> Transcript:
+    """With who agrees at its end, as debates record it, as far as no passages are needed."""
+    known = {entry.n for entry in transcript.pool}
+    evidence = Evidence(get_task(transcript.task), asked_question(transcript), None, lambda turn: known)
+    return replace(transcript, agreement=agreement_of(transcript.rounds, transcript.final, evidence))
 
 
 def arm(name: str, transcripts: Any, path: Path = Path("nowhere")) -> Results:
