@@ -16,7 +16,6 @@ from docs import (
     printed_prompts_page,
     protocols_page,
     reproduction_page,
-    tasks_table,
 )
 
 FOLDER = Path(__file__).parent
@@ -28,7 +27,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "evaluation.md": metrics_table.page,
     "printed_prompts.md": printed_prompts_page.page,
     "protocols.md": protocols_page.page,
-    "questions.md": tasks_table.page,
     "reproduction.md": reproduction_page.page,
 }
 """Each generated page and the function that returns its text."""

@@ -127,9 +127,6 @@ class BaseTask:
     """
 
     name: str
-    answers_are: str = ""
-    right_when: str = ""
-    """Its line in ``docs/questions.md``: what an answer is, and when it is right; built-in tasks have both."""
     instructions: str = ""
     """What prompts say about the form of an answer. Built-in tasks use ``prompts/tasks/<name>.yaml`` instead."""
     examples: Sequence[Example] = ()

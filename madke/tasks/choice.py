@@ -23,8 +23,6 @@ class Choice(BaseTask):
     """Answers are upper-case letters."""
 
     name = "choice"
-    answers_are = "a letter"
-    right_when = "the letter is equal"
     metrics = ("choice_accuracy",)
 
     def read(self, text: str, question: Question) -> str | None:
@@ -74,8 +72,6 @@ class Claim(BaseTask):
     """The answer is one of three labels."""
 
     name = "claim"
-    answers_are = "SUPPORTS, REFUTES or NOT ENOUGH INFO"
-    right_when = "the label is equal"
     metrics = ("label_accuracy",)
     choices = tuple(_FORMS)
 

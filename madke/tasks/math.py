@@ -38,8 +38,6 @@ class Math(BaseTask):
     """Answers are LaTeX or plain text without surrounding marks; units are kept."""
 
     name = "math"
-    answers_are = "a number or expression"
-    right_when = "it is mathematically equivalent"
     metrics = ("math_equivalence",)
     reads_last_number = True
     is_in_passages = False

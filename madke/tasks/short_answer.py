@@ -327,8 +327,6 @@ class ShortAnswer(BaseTask):
     """Answers keep the debater's wording. The matcher compares what they name."""
 
     name = "short_answer"
-    answers_are = "a few words, a name, a number"
-    right_when = "the matcher finds that it states a gold answer (`match`)"
     metrics = ("match", "em", "f1")
 
     def read(self, text: str, question: Question) -> str | None:

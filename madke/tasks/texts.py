@@ -22,8 +22,6 @@ class AnswerList(BaseTask):
     """
 
     name = "answer_list"
-    answers_are = "short answers with semicolons between them"
-    right_when = "all golds are named, and none that `metadata.wrong_answers` lists, as RAMDocs asks (`all_golds`)"
     metrics = ("all_golds", "f1")
     reads_whole_line = True
     is_list = True
@@ -72,8 +70,6 @@ class Text(BaseTask):
     """
 
     name = "text"
-    answers_are = "a text whose sentences cite"
-    right_when = "scored by the golds that it names; for protocols that compare no answers ([texts](report.md#texts))"
     metrics = ("named", "match")
     reads_whole_line = True
     is_prose = True
@@ -106,8 +102,6 @@ class Translation(BaseTask):
     """Answers are the translated text on one line; golds are reference translations."""
 
     name = "translation"
-    answers_are = "a text"
-    right_when = "scored by chrF and BLEU, or by your own scorer"
     metrics = ("chrf", "bleu")
     scales = ("ambiguity_resolved", "quality")
     reads_whole_line = True
