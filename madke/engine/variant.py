@@ -19,7 +19,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.loaders import split_template_path
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, RootModel
 
 from madke._util.assets import asset
 from madke._util.yaml_file import read_mapping, read_yaml, validated
@@ -31,7 +31,6 @@ from madke.engine.protocol import Protocol, ProtocolFunction, function_of, name_
 from madke.engine.reading import Group, quoted
 from madke.engine.scene import PREPARE_VALUES, REMARK_VALUES, STAGE_VALUES
 from madke.engine.settings import Knowledge, Settings
-from madke.engine.wording import PAPER, Wording, wording_file, wording_of
 from madke.tasks.base import BaseTask, lettered
 
 _BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
@@ -78,6 +77,103 @@ class TaskPrompt(BaseModel, extra="forbid", frozen=True):
 def task_prompt(name: str) -> TaskPrompt:
     """The wording of a task that madke has."""
     return read_yaml(asset("prompts", "tasks", f"{name}.yaml"), TaskPrompt)
+
+
+# A protocol in other words: the structure of its paper's prompts (``paper``), or a file of one's own.
+
+PAPER = "paper"
+"""The wording that ships with madke, ``prompts/paper.yaml``."""
+
+
+class StagePrompt(BaseModel, extra="forbid", frozen=True):
+    """The messages of one stage, as templates, and how they differ from the printed prompt."""
+
+    printed: str = ""
+    """Number and title of the paper's prompt."""
+    differs: str = ""
+    """What differs from it besides words."""
+    system: str = ""
+    opening: str = ""
+    own: str = ""
+    user: str | None = None
+    """None: the stage keeps its words, and only the notes are of use."""
+
+    @property
+    def template(self) -> str:
+        """The messages as the blocks of a template."""
+        blocks = {"system": self.system, "opening": self.opening, "own": self.own, "user": self.user or ""}
+        return "".join(f"{{% block {name} %}}\n{text}\n{{% endblock %}}\n" for name, text in blocks.items())
+
+
+class Wording(BaseModel, extra="forbid", frozen=True):
+    """The words of one protocol."""
+
+    paper: str = ""
+    settings: dict[str, Any] = {}
+    """Setting of the protocol -> value, as for ``--set``."""
+    prompts: dict[str, StagePrompt | str]
+    """Stage (or ``stage.prompt``) -> its messages; any other name -> a text that templates include as ``NAME.j2``."""
+
+    @cached_property
+    def templates(self) -> Mapping[str, str]:
+        """File name of a template -> its text."""
+        texts = {name: each for name, each in self.prompts.items() if isinstance(each, str)}
+        texts |= {name: each.template for name, each in self.stages.items()}
+        return {f"{name}.j2": text for name, text in texts.items()}
+
+    @property
+    def stages(self) -> Mapping[str, StagePrompt]:
+        """The stages that have words."""
+        prompts = self.prompts.items()
+        return {name: each for name, each in prompts if isinstance(each, StagePrompt) and each.user is not None}
+
+    @property
+    def sha256(self) -> str:
+        """Fingerprint of all that changes a prompt."""
+        return sha256(repr((sorted(self.settings.items()), sorted(self.templates.items()))).encode()).hexdigest()
+
+
+class _Wordings(RootModel[dict[str, Wording]]):
+    pass
+
+
+def wording_file(wording: str | Path) -> Path:
+    """The file of a wording: ``paper``, or a path."""
+    return asset("prompts", "paper.yaml") if str(wording) == PAPER else Path(wording)
+
+
+def read_wordings(wording: str | Path) -> dict[str, Wording]:
+    """Protocol -> its words in ``paper`` or in a file of the same form; UserError if the file is wrong."""
+    return read_yaml(wording_file(wording), _Wordings).root
+
+
+def worded(wording: str | Path) -> dict[str, Wording]:
+    """Protocol -> its words, of those that the wording has prompts for."""
+    return {name: each for name, each in read_wordings(wording).items() if each.stages}
+
+
+def shared_wording(wording: str | Path | None, protocol: str) -> str | Path | None:
+    """The wording that several protocols share, if it has prompts of this one."""
+    return wording if wording is not None and protocol in worded(wording) else None
+
+
+def refuse_unused(wording: str | Path, protocols: Iterable[str]) -> None:
+    """UserError if a wording has prompts of none of the protocols."""
+    if not worded(wording).keys() & (names := dict.fromkeys(protocols)).keys():
+        raise UserError(f"has prompts of none of {', '.join(names)}", file=wording_file(wording))
+
+
+def wording_of(wording: str | Path, protocol: str) -> Wording:
+    """The words of one protocol; UserError if the wording has none for it."""
+    found = worded(wording)
+    if protocol not in found:
+        raise UserError(
+            f"has no prompts of {protocol}; it has {', '.join(found) or 'none'}", file=wording_file(wording)
+        )
+    return found[protocol]
+
+
+# The variant.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +287,7 @@ class Variant:
         return there if os.path.lexists(there) and not os.path.lexists(here) else here
 
     def in_words(self, wording: str | Path) -> Variant:
-        """A copy in other words: ``paper``, or a file of one's own (:mod:`madke.engine.wording`)."""
+        """A copy in other words: ``paper``, or a file of one's own (:class:`Wording`)."""
         words, file = wording_of(wording, self.name), wording_file(wording)
         stages = {name.partition(".")[0] for name in words.stages}
         if strange := sorted(stages - {*self.protocol.trace.stages}):
