@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import operator
 import time
 import typing
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
-from queue import SimpleQueue
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any
 
+from madke._util.concurrency import gather
 from madke.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
-from madke.core.chat import ChatRequest, Completion, Purpose, Usage
+from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
 from madke.engine.protocol import hold_debate as engine_debate
@@ -28,8 +26,6 @@ from madke.models.prices import estimated_usage
 from madke.tasks import get_task
 
 __all__ = ["DebateResult", "DebateRound", "Tracer", "adebate", "debate"]
-
-T = TypeVar("T")
 
 
 @dataclass
@@ -105,9 +101,17 @@ def debate(
         TypeError: A function is asynchronous; use :func:`adebate`.
         Exception: Any exception of a completion function, unchanged; no further calls are made.
     """
-    seats = _seats(agents, n_agents_if_single, personas)
-    with _span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
-        return _in_this_thread(_Debate(query, seats, rounds, judge, tracer).run)
+    held = _Debate(query, _seats(agents, n_agents_if_single, personas), rounds, judge, tracer)
+    try:
+        held.run().send(None)  # No call waits: without an event loop, functions may run their own.
+    except StopIteration as done:
+        result: DebateResult = done.value
+        return result
+    except RuntimeError:
+        if held.stopped is not None:
+            raise held.stopped from None
+        raise
+    raise AssertionError("a synchronous function does not wait")
 
 
 async def adebate(
@@ -125,8 +129,7 @@ async def adebate(
     raised. The package has no such call.
     """
     seats = _seats(agents, n_agents_if_single, personas)
-    with _span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
-        return await _Debate(query, seats, rounds, judge, tracer).run(_Caller.make_async)
+    return await _Debate(query, seats, rounds, judge, tracer, is_async=True).run()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,17 +176,24 @@ def _variant() -> Variant:
     return load_variant("lemmas").with_settings({"marker": "text", "structured": "off"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Debate:
     query: str
     seats: tuple[_Seat, ...]
     rounds: int
     judge: Callable[[ChatMessages], Any] | None
     tracer: Tracer | None
+    is_async: bool = False
+    stopped: StopIteration | None = None
+    """The exception of a function that a coroutine cannot raise."""
 
-    async def run(self, ask: _Ask) -> DebateResult:
-        cast = {seat.name: _Caller(self, ask, seat.complete, seat) for seat in self.seats}
-        judge = None if self.judge is None else _Caller(self, ask, self.judge)
+    async def run(self) -> DebateResult:
+        with _span(self.tracer, "lemmas.debate", query=self.query, n_agents=len(self.seats), rounds=self.rounds):
+            return await self._result()
+
+    async def _result(self) -> DebateResult:
+        cast = {seat.name: _Caller(self, seat.complete, seat) for seat in self.seats}
+        judge = None if self.judge is None else _Caller(self, self.judge)
         protocol, seats = _variant().protocol, self.seats
         settings = {
             **dict(protocol),
@@ -201,6 +211,7 @@ class _Debate:
             cast if judge is None else {**cast, "judge": judge},
             task=get_task("short_answer"),
             prompts=_variant(),
+            gather=gather if self.is_async else _in_turn,
         )
         transcript = await engine_debate(scene)
         replies = {seat.label: cast[seat.name].replies for seat in seats}
@@ -240,81 +251,41 @@ class _Caller:
     """A ChatModel over a completion function."""
 
     debate: _Debate
-    ask: _Ask
     function: Callable[[ChatMessages], Any]
     seat: _Seat | None = None
     """None: the judge."""
     name: str = "function"
     replies: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-    """How long the last call took."""
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Call the function. An empty reply is valid; an exception of the function ends the debate."""
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
-        reply = await self.ask(self, messages, request.purpose)
-        text, counted = self.replies[-1], getattr(reply, "usage", None)
-        usage = counted if isinstance(counted, Usage) else estimated_usage(request.messages, text)
-        heard = self.seat is None or self.seat.heard
-        return Completion(text=text if heard else "", usage=usage, seconds=self.seconds)
-
-    def make(self, messages: ChatMessages, purpose: Purpose) -> Any:
-        """Make a call; TypeError if the function is asynchronous."""
-        with self._traced(purpose):
-            reply = self.function(messages)
-            if inspect.isawaitable(reply):
-                if inspect.iscoroutine(reply):
-                    reply.close()
-                raise TypeError("debate: an agent is asynchronous; await madke.adebate(...) with it")
-            self.replies.append((reply or "").strip())
-        return reply
-
-    async def make_async(self, messages: ChatMessages, purpose: Purpose) -> Any:
-        """Make a call, and await its result if it is awaitable."""
-        with self._traced(purpose):
-            reply = self.function(messages)
-            reply = await reply if inspect.isawaitable(reply) else reply
-            self.replies.append((reply or "").strip())
-        return reply
-
-    @contextmanager
-    def _traced(self, purpose: Purpose) -> Iterator[None]:
-        start = time.perf_counter()
-        attrs = {"agent": self.seat.label, "round": purpose.round - 1} if self.seat else {}
-        what = "judge" if self.seat is None else "draft" if purpose.round == 1 else "revise"
+        round_n, start = request.purpose.round, time.perf_counter()
+        attrs = {"agent": self.seat.label, "round": round_n - 1} if self.seat else {}
+        what = "judge" if self.seat is None else "draft" if round_n == 1 else "revise"
         with _span(self.debate.tracer, f"lemmas.debate.{what}", **attrs) as results:
-            yield
-            text = self.replies[-1]
+            reply = await self._reply(messages)
+            text = (reply or "").strip()
+            self.replies.append(text)
             results.update({"draft_len": len(text)} if self.seat else {"winner": self.debate.winner(text)})
-        self.seconds = time.perf_counter() - start
+        counted, heard = getattr(reply, "usage", None), self.seat is None or self.seat.heard
+        usage = counted if isinstance(counted, Usage) else estimated_usage(request.messages, text)
+        return Completion(text=text if heard else "", usage=usage, seconds=time.perf_counter() - start)
 
-
-_Ask = Callable[[_Caller, ChatMessages, Purpose], Awaitable[Any]]
-
-
-def _in_this_thread(play: Callable[[_Ask], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine, and make its calls in this thread, one after another.
-
-    The coroutine runs in an event loop in another thread. This works inside a running loop (a notebook), and the
-    completion functions may use thread-local objects of the caller, run their own loop, and be interrupted. An
-    exception of a function ends the coroutine and is raised unchanged.
-    """
-    asked: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
-
-    async def ask(caller: _Caller, messages: ChatMessages, purpose: Purpose) -> Any:
-        answer = loop.create_future()
-        asked.put((partial(caller.make, messages, purpose), answer))
-        return await answer
-
-    with closing(asyncio.new_event_loop()) as loop, ThreadPoolExecutor(1, "madke-debate") as other:
-        task = loop.create_task(play(ask))
-        played = other.submit(loop.run_until_complete, task)
-        played.add_done_callback(lambda _: asked.put(None))
+    async def _reply(self, messages: ChatMessages) -> Any:
         try:
-            while (item := asked.get()) is not None:
-                make, answer = item
-                loop.call_soon_threadsafe(answer.set_result, make())
-            return played.result()
-        except BaseException:
-            loop.call_soon_threadsafe(task.cancel)
+            reply = self.function(messages)
+        except StopIteration as error:
+            self.debate.stopped = error
             raise
+        if not inspect.isawaitable(reply):
+            return reply
+        if self.debate.is_async:
+            return await reply
+        if inspect.iscoroutine(reply):
+            reply.close()
+        raise TypeError("debate: an agent is asynchronous; await madke.adebate(...) with it")
+
+
+async def _in_turn(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+    return [await coroutine for coroutine in coroutines]

@@ -1,11 +1,12 @@
 """The state of one debate, and its calls: each renders a stage's template, calls a model and keeps what came back."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from math import ceil
 from typing import Any, NamedTuple, TypeVar
 
+from madke._util.concurrency import gather
 from madke.core.chat import (
     BoundForm,
     ChatModel,
@@ -43,6 +44,9 @@ Retrieve = Callable[[str, Purpose], Awaitable[Hits]]
 
 ScoreAnswers = Callable[[Question, Sequence[str]], Awaitable[Sequence[float]]]
 """An answer scorer: scores answers without the golds; the highest is the best."""
+
+Gather = Callable[[Iterable[Coroutine[Any, Any, Any]]], Awaitable[list[Any]]]
+"""Makes the calls of debaters that need not wait for each other; returns their results in order."""
 
 Record = TypeVar("Record", bound=Called)
 
@@ -94,6 +98,7 @@ class Scene:
     speak."""
     retrieve: Retrieve | None = None
     score_answers: ScoreAnswers | None = None
+    gather: Gather = gather
     settle: Callable[[Transcript], Transcript] | None = None
     listen: Listener | None = None
     deltas: bool = False

@@ -12,7 +12,6 @@ from math import inf, isfinite
 from types import MappingProxyType
 from typing import Any
 
-from madke._util.concurrency import gather
 from madke.core import events
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
@@ -82,7 +81,7 @@ class Debate:
         Raises:
             UserError: The function refuses a value, or returns no answer.
         """
-        await gather(self._prepare(debater) for debater in self.scene.debaters if debater.prepare)
+        await self.scene.gather(self._prepare(debater) for debater in self.scene.debaters if debater.prepare)
         try:
             final = await function(self, **values)
         except RoundFailed as failed:
@@ -266,8 +265,8 @@ class Debate:
             return await self._speak(debater, n, view, await self._select(debater, n, view))
 
         if not self.scene.protocol.needs_search:
-            return await gather(whole(debater, view) for debater, view in views)
-        selected = await gather(self._select(debater, n, view) for debater, view in views)
+            return await self.scene.gather(whole(debater, view) for debater, view in views)
+        selected = await self.scene.gather(self._select(debater, n, view) for debater, view in views)
         scene = self.scene
 
         async def found(turn: Turn) -> Hits:
@@ -276,14 +275,16 @@ class Debate:
             return await scene.retrieve(turn.search.query, purpose) if turn.search is not None else Hits()
 
         searched = []
-        for turn, hits in zip(selected, await gather(map(found, selected)), strict=True):
+        for turn, hits in zip(selected, await self.scene.gather(map(found, selected)), strict=True):
             if turn.search is not None:
                 passages = () if hits.error is not None else hits.passages
                 ids = scene.add_passages(passages, turn.agent, n, turn.search.query)
                 turn = replace(turn, search=replace(turn.search, ids=ids, error=hits.error))
                 scene.tell(events.SearchMade, n=n, agent=turn.agent, search=turn.search)
             searched.append(turn)
-        return await gather(self._speak(d, n, view, turn) for (d, view), turn in zip(views, searched, strict=True))
+        return await self.scene.gather(
+            self._speak(d, n, view, turn) for (d, view), turn in zip(views, searched, strict=True)
+        )
 
     async def _select(self, debater: Debater, n: int, view: View) -> Turn:
         """A turn with the debater's selection and search query, but without its stance."""
@@ -485,7 +486,7 @@ class Debate:
             parsed = self._decision(reply)
             return replace(turn, reflection=reply.record(Reflection, parsed, satisfied=parsed.value.consensus))
 
-        turns = tuple(await gather(reviewed(turn) for turn in entry.turns))
+        turns = tuple(await self.scene.gather(reviewed(turn) for turn in entry.turns))
         self._record(turns=turns)
         found = [turn.reflection.satisfied for turn in turns if turn.reflection is not None]
         return self._finds("satisfied", bool(found) and all(found))
