@@ -83,16 +83,8 @@ def _matches(answers: Sequence[str], same: Same) -> dict[str, frozenset[str]]:
     return {answer: frozenset(near) for answer, near in matches.items()}
 
 
-VOTES = ("majority", "weighted")
-"""Finish rules that count or weigh answers."""
-
 Texts = Mapping[int, str]
 """Pool number -> the text of the passage."""
-
-
-def last_turns(rounds: Sequence[Round], *, samples: bool) -> list[Turn]:
-    """The turns of the last round; of all rounds if these are samples of one vote."""
-    return [turn for entry in (rounds if samples else rounds[-1:]) for turn in entry.turns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +141,8 @@ def agreement_of(
     a consensus of them, without one each text is a position, and a text that the summarizer merged has no dissent.
     """
     task, question = evidence.task, evidence.question
-    turns = [turn for turn in last_turns(rounds, samples=samples) if turn.stance.status != "failed"]
+    last = rounds if samples else rounds[-1:]
+    turns = [turn for entry in last for turn in entry.turns if turn.stance.status != "failed"]
     if not turns:
         return None
     same: Same = matcher(task, question) if not task.is_prose else str.__eq__
@@ -178,7 +171,7 @@ def agreement_of(
             positions.append(evidence.position(group, said))
     right = [position for position, group in zip(positions, groups, strict=True) if holds(group)]
     matched = settled if task.is_prose else agreed(turns, same)
-    voted = not judged and not matched and final.by in VOTES
+    voted = not judged and not matched and final.by in ("majority", "weighted")
     nobody_dissents = task.is_prose and (settled or not right)
     found = {*_cited(positions), *citations_in(final.answer)} if task.is_prose and final.answer else {*_cited(right)}
     looked_up = any(position.containing is not None or position.quotes for position in right)

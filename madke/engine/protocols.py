@@ -230,7 +230,6 @@ async def per_document(
 # Nobody reads anybody: one answer, votes over several, the best of several, self-reflection.
 
 _NOTHING = Reads(peers="none", own="none")
-_ITSELF = Reads(peers="none", own="last")
 
 
 async def alone(debate: Debate) -> Final:
@@ -269,7 +268,7 @@ async def self_reflect(debate: Debate, *, rounds: Count = 3) -> Final:
         rounds: The most attempts; the last is not reviewed.
     """
     async for _ in debate.rounds(rounds):
-        await debate.turns(_ITSELF)
+        await debate.turns(Reads(peers="none"))
         if not debate.is_last_round and await debate.reflect():
             break
     return debate.only()

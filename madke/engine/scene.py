@@ -73,8 +73,6 @@ REMARK_VALUES = _COMMON | {"stances", "knowledge"}
 _SHARE = 8
 """Each attempt to shorten a prompt drops an eighth of its stances or passages."""
 
-_NOTHING_TRUNCATED = Truncation()
-
 
 @dataclass(slots=True)
 class Scene:
@@ -107,7 +105,7 @@ class Scene:
     says, as fields of its record. The call is made, but its reply is not read."""
     clock: Callable[[], float] = lambda: 0.0
     began: float = field(init=False)
-    usage: dict[str, StageUsage] = field(init=False)
+    usage: dict[str, StageUsage] = field(default_factory=dict, init=False)
     turn_usage: dict[str, StageUsage] = field(default_factory=dict, init=False)
     prepared: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
     unprepared: dict[str, str] = field(default_factory=dict, init=False)
@@ -138,7 +136,6 @@ class Scene:
         if self.one_each:
             self.debaters = self.debaters[: max(1, len(self.pool.passages))]
         self.marker = "text" if self.task.is_prose else self.protocol.marker
-        self.usage = {}
         self.shared = {
             # Without golds and metadata, so that no template can show the answer.
             "question": replace(self.question, answers=(), metadata={}),
@@ -183,7 +180,7 @@ class Scene:
         debater = next((debater for debater in self.debaters if debater.name == agent), None)
         prompt, temperature = (debater.prompt, debater.temperature) if debater else (None, None)
         purpose = self.purpose(stage, agent, round_n)
-        kept, truncated, retries = dict(values), _NOTHING_TRUNCATED, 0
+        kept, truncated, retries = dict(values), Truncation(), 0
 
         def on_delta(text: str) -> None:
             self.tell(CallDelta, purpose=purpose, text=text)
@@ -231,7 +228,7 @@ class Scene:
         reply = Called(
             text=text if bound is None else bound.text,
             error=error and writable(error),
-            truncated=None if truncated == _NOTHING_TRUNCATED else truncated,
+            truncated=None if truncated == Truncation() else truncated,
             max_tokens=completion.max_tokens,
             cut=completion.finish_reason.casefold() in TRUNCATED,
             bound=request.bound is not None,

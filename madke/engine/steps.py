@@ -28,7 +28,7 @@ from madke.core.transcript import (
     Turn,
     Verdict,
 )
-from madke.engine.agreement import agreed, answer_groups, last_turns
+from madke.engine.agreement import agreed, answer_groups
 from madke.engine.citations import looked_up, merged
 from madke.engine.parse import decisions
 from madke.engine.parse.answer import answer_of
@@ -45,11 +45,7 @@ _MORE_THAN_HALF = 0.5 + 1e-6
 
 
 class RoundFailed(Exception):
-    """Nobody spoke in a round, so the debate is over. Raised by :meth:`Debate.turns` for whoever runs the function."""
-
-    def __init__(self, error: str | None) -> None:
-        super().__init__(error)
-        self.error = error
+    """Nobody spoke in a round, so the debate is over: with the first error, for whoever runs the function."""
 
 
 class Debate:
@@ -86,7 +82,7 @@ class Debate:
             final = await function(self, **values)
         except RoundFailed as failed:
             self.end(ALL_FAILED)
-            return Final(by=by, status="failed", rule=ALL_FAILED, error=failed.error)
+            return Final(by=by, status="failed", rule=ALL_FAILED, error=failed.args[0])
         if not isinstance(final, Final):
             steps = "debate.summarize(), debate.vote(), ..."
             raise UserError(f"{function.__name__} returned {final!r}; expected the answer that a step gives: {steps}")
@@ -658,7 +654,8 @@ class Debate:
 
     def _last_turns(self) -> list[Turn]:
         """The turns on which the answer rests, in the order of the cast."""
-        return by_cast(last_turns(self.past, samples=self.samples), [each.name for each in self.scene.debaters])
+        last = self.past if self.samples else self.past[-1:]
+        return by_cast([turn for entry in last for turn in entry.turns], [each.name for each in self.scene.debaters])
 
     def _answered(self) -> list[Turn]:
         self.end()

@@ -208,9 +208,7 @@ class _Completed(BaseTask):
     """A task that does not inherit from :class:`BaseTask`, with its defaults for missing members."""
 
     def __init__(self, task: Any) -> None:
-        for name in dir(task):
-            if not name.startswith("_"):
-                setattr(self, name, getattr(task, name))
+        vars(self).update({name: getattr(task, name) for name in dir(task) if not name.startswith("_")})
 
 
 REQUIRED = ("name", "instructions", "examples", "read", "same", "accepts")

@@ -162,15 +162,13 @@ def _canonical(unit: str) -> str:
         name = part["name"].lower()
         for inner in _PART.finditer(RATES.get(name, name)):
             power = int(part["power"] or _PREFIXES[part["prefix"]])
-            powers[_full(inner["name"])] += -power if part["per"] or inner["per"] else power
+            given = inner["name"]
+            singular = given if len(given) < 3 else given.removesuffix("s")
+            full = UNITS.get(given) or UNITS.get(singular, singular)
+            powers[full] += -power if part["per"] or inner["per"] else power
     return " ".join(
         name if power == 1 else f"{name}^{power}" for name, power in sorted(powers.items()) if name != "unit"
     )
-
-
-def _full(name: str) -> str:
-    singular = name if len(name) < 3 else name.removesuffix("s")
-    return UNITS.get(name) or UNITS.get(singular, singular)
 
 
 _MAGNITUDES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}

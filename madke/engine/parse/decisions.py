@@ -399,10 +399,9 @@ LONGEST_REPLY = 20_000
 """Characters of the longest reply that is read as one."""
 NONE = "none"
 """The word for no debater, and for no answer yet."""
-SAME, DIFFERENT = "SAME", "DIFFERENT"
 KEEP, REVISE = "KEEP", "REVISE"
 SETTLED, OPEN = "SETTLED", "OPEN"
-_POSITIVE = (SAME, KEEP, SETTLED)
+_POSITIVE = (KEEP, SETTLED)
 _MARKS = {
     ('"', '"'): {*'"\u201c\u201d'},
     ("\u00ab", "\u00bb"): {*"\u00ab\u00bb"},
