@@ -7,7 +7,7 @@ those acted on is at most the level, for questions like those of the calibration
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated
 
@@ -82,27 +82,25 @@ class Calibration(BaseModel, frozen=True, extra="forbid"):
     """The probability that the bound does not hold."""
 
     def threshold(self, level: float) -> float | None:
-        """The lowest value to act on, for at most this share of wrong answers; None if no threshold passes."""
-        return threshold(self.points, level, self.delta)
+        """The lowest value to act on, for at most this share of wrong answers; None if no threshold passes.
+
+        Fixed sequence testing from the highest value on that at least :func:`fewest` points reach.
+        """
+        ordered = sorted(self.points, key=lambda point: -point[0])
+        passed, wrong, least = None, 0, fewest(level, self.delta)
+        for place, (score, is_wrong) in enumerate(ordered, start=1):
+            wrong += is_wrong
+            if place < least or (place < len(ordered) and ordered[place][0] == score):
+                continue
+            if binomial_tail(wrong, place, level) > self.delta:
+                break
+            passed = score
+        return passed
 
 
 def fewest(level: float, delta: float) -> int:
     """The fewest answers, all right, with which a level can be shown: the smallest n of ``(1 - level)**n <= delta``."""
     return math.ceil(math.log(delta) / math.log1p(-level))
-
-
-def threshold(points: Sequence[tuple[float, bool]], level: float, delta: float) -> float | None:
-    """Fixed sequence testing from the highest score on that at least :func:`fewest` points reach."""
-    ordered = sorted(points, key=lambda point: -point[0])
-    passed, wrong, least = None, 0, fewest(level, delta)
-    for place, (score, is_wrong) in enumerate(ordered, start=1):
-        wrong += is_wrong
-        if place < least or (place < len(ordered) and ordered[place][0] == score):
-            continue
-        if binomial_tail(wrong, place, level) > delta:
-            break
-        passed = score
-    return passed
 
 
 def binomial_tail(k: int, n: int, p: float) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.engine.deferral import SIGNALS, Calibration, Deferring, binomial_tail, fewest, signals, threshold
+from madke.engine.deferral import SIGNALS, Calibration, Deferring, binomial_tail, fewest, signals
 from madke.runs.spec import deferring_of, level_of
 from madke.scoring.arms import open_results
 from madke.scoring.gates import calibrated
@@ -25,6 +25,10 @@ def points(draw: random.Random, n: int, error: float = 0.3) -> list[tuple[float,
     """Values of a signal that tells something of whether answers are right, and whether each is wrong."""
     wrong = [draw.random() < error for _ in range(n)]
     return [(min(1.0, max(0.0, draw.gauss(0.35 if each else 0.75, 0.2))), each) for each in wrong]
+
+
+def threshold(points: list[tuple[float, bool]], level: float, delta: float = 0.1) -> float | None:
+    return Calibration(**DESCRIBED, signal="agreement_last", points=tuple(points), delta=delta).threshold(level)
 
 
 def test_runs_are_calibrated_on_a_signal_that_all_debates_have(tmp_path: Path) -> None:
@@ -55,8 +59,8 @@ def test_the_tail_of_the_binomial_distribution_is_scipys() -> None:
 def test_too_few_questions_pass_no_threshold() -> None:
     assert fewest(0.05, 0.1) == 45
     right = [(1.0, False)] * 44
-    assert threshold(right, 0.05, 0.1) is None
-    assert threshold([*right, (1.0, False)], 0.05, 0.1) == 1.0
+    assert threshold(right, 0.05) is None
+    assert threshold([*right, (1.0, False)], 0.05) == 1.0
 
 
 def test_the_error_among_acted_answers_is_at_most_the_level_with_the_stated_probability() -> None:
