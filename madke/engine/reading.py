@@ -60,47 +60,45 @@ def view(
     same: Same,
 ) -> View:
     """What ``reads`` lets ``agent`` see in its turn."""
+    readable_places = readable_by(reads.topology, names.index(agent), len(names)) or set()
     # Given stances of agents outside the cast are not hidden.
-    place = names.index(agent)
-    readable_places = (readable_by(reads.topology, place, len(names)) or set()) - {place}
-    hidden = {name for n, name in enumerate(names) if n not in readable_places}
+    hidden = {agent, *(name for n, name in enumerate(names) if n not in readable_places)}
     newest = {turn.agent: (number, turn) for number, turn in _all_turns(rounds, ())}
-    seen = replace(_own(reads, newest[agent][1] if agent in newest else None, rounds), chat=reads.chat)
+    mine = newest[agent][1] if agent in newest else None
+    review, digest = mine and mine.reflection, rounds[-1].digest if rounds else None
     # A summary of the debate so far replaces the peers.
-    peers = "none" if rounds and rounds[-1].digest is not None else reads.peers
-    remarks = tuple(
-        Spoken(agent=each.role, text=each.text, round=entry.n)
-        for entry in rounds[-1:]
-        for each in entry.remarks
-        if not each.error
-    )
-    if "history" in (peers, reads.own):
-        everything = [*_all_turns(rounds, spoken)]
-        readable: set[str] = set()
-        if peers == "history":
-            readable = {turn.agent for _, turn in everything}.difference(hidden, [agent])
-        if reads.own == "history":
-            readable.add(agent)
-        past = [(number, turn) for number, turn in everything if turn.agent in readable]
-        history = tuple(_shown(reads, turn, number, own=turn.agent == agent) for number, turn in past)
-        seen = replace(seen, history=history, reads=tuple(turn.agent for _, turn in past if turn.agent != agent))
-    told = tuple(each.agent for each in remarks)
-    if peers == "history":
-        return replace(seen, history=(*seen.history, *remarks), reads=(*seen.reads, *told))
-    if peers == "none":
-        return replace(seen, peers=remarks, reads=(*seen.reads, *told))
+    peers = "none" if digest is not None else reads.peers
+    past = [
+        (number, turn)
+        for number, turn in _all_turns(rounds, spoken)
+        if (reads.own == "history" if turn.agent == agent else peers == "history" and turn.agent not in hidden)
+    ]
+    shown: dict[str, tuple[int, Turn]] = {}
     if peers == "latest":
         now = len(rounds) + 1
         shown = newest | {turn.agent: (now, turn) for turn in spoken if turn.stance.status != "failed"}
-    else:
+    elif peers in ("last_round", "answers"):
         shown = {name: (number, turn) for name, (number, turn) in newest.items() if number == len(rounds)}
     read_turns = [shown[name] for name in order if name in shown and name not in hidden]
     peer_of = {turn.agent: _shown(reads, turn, number) for number, turn in read_turns}
-    groups = tuple(
-        Group(answer=group[0].stance.answer or "", members=tuple(peer_of[turn.agent] for turn in group))
-        for group in (answer_groups([turn for _, turn in read_turns], same) if reads.grouped else ())
+    groups = answer_groups([turn for _, turn in read_turns], same) if reads.grouped else ()
+    said = [each for entry in rounds[-1:] for each in entry.remarks if not each.error]
+    remarks = [Spoken(agent=each.role, text=each.text, round=rounds[-1].n) for each in said]
+    history = [_shown(reads, turn, number, own=turn.agent == agent) for number, turn in past]
+    return View(
+        peers=(*peer_of.values(), *(remarks if peers != "history" else ())),
+        own=mine.stance.text if mine and reads.own != "none" else None,
+        last=mine and mine.stance.text,
+        history=(*history, *(remarks if peers == "history" else ())),
+        groups=tuple(
+            Group(answer=group[0].stance.answer or "", members=tuple(peer_of[turn.agent] for turn in group))
+            for group in groups
+        ),
+        digest=digest.text if digest and not digest.error else None,
+        critique=review.text if review and review.error is None else None,
+        reads=(*(turn.agent for _, turn in past if turn.agent != agent), *peer_of, *(each.role for each in said)),
+        chat=reads.chat,
     )
-    return replace(seen, peers=(*peer_of.values(), *remarks), groups=groups, reads=(*peer_of, *told))
 
 
 def groups_without(groups: Sequence[Group], dropped: Sequence[Spoken]) -> tuple[Group, ...]:
@@ -109,16 +107,6 @@ def groups_without(groups: Sequence[Group], dropped: Sequence[Spoken]) -> tuple[
     dropped_ids = {id(spoken) for spoken in dropped}
     left = (replace(group, members=tuple(m for m in group.members if id(m) not in dropped_ids)) for group in groups)
     return tuple(group for group in left if group.members)
-
-
-def _own(reads: Reads, mine: Turn | None, rounds: Sequence[Round]) -> View:
-    digest = rounds[-1].digest if rounds else None
-    summary = digest.text if digest and not digest.error else None
-    if mine is None:
-        return View(digest=summary)
-    text, review = mine.stance.text, mine.reflection
-    critique = review.text if review and review.error is None else None
-    return View(own=text if reads.own != "none" else None, last=text, critique=critique, digest=summary)
 
 
 def stances_of(rounds: Sequence[Round], *, history: bool = False) -> tuple[Spoken, ...]:

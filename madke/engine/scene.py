@@ -407,16 +407,15 @@ def usage_with_call(total: StageUsage, completion: Completion, retries: int) -> 
 
 def allowed(scene: Scene, debater: Debater) -> list[int]:
     """The numbers of the passages that a debater may see."""
-    knowledge, size = scene.protocol.knowledge, len(scene.pool.passages)
-    if knowledge is None or knowledge.select == "none":
-        return []
-    if knowledge.select == "one_each":
-        place = scene.place_of(debater)
-        return [place] if place < size else []
-    if knowledge.select == "views":
-        place = scene.place_of(debater)
-        return [(place + n) % size for n in range(ceil(knowledge.view_share * size))]
-    sources = (knowledge.per_debater_sources or {}).get(debater.name)
+    protocol, size, place = scene.protocol, len(scene.pool.passages), scene.place_of(debater)
+    match protocol.select:
+        case "none":
+            return []
+        case "one_each":
+            return [place] if place < size else []
+        case "views":
+            return [(place + n) % size for n in range(ceil(protocol.view_share * size))]
+    sources = (protocol.per_debater_sources or {}).get(debater.name)
     return [n for n, p in enumerate(scene.pool.passages) if sources is None or p.source in sources]
 
 

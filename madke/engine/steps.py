@@ -10,7 +10,7 @@ from functools import partial
 from itertools import combinations
 from math import inf, isfinite
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from madke.core import events
 from madke.core.errors import UserError
@@ -67,7 +67,7 @@ class Debate:
         self.used: dict[str, str] = {}
         """What the debate needs: ``rounds``, ``golds``, ``score``, ``weigh``, ``decides``."""
         self._number, self._limit, self._sizes = 0, 1, tuple[int, ...]()
-        self._is_open = self._in_loop = False
+        self._is_open = self._in_loop = self._digests = False
         self._found: str | None = None
         """Why the debate may end after this round."""
 
@@ -101,9 +101,9 @@ class Debate:
         # Where each debater reads one passage, a pool of one passage has one debater, who cannot talk to anybody.
         self._limit = 1 if self.scene.one_each and len(self.scene.debaters) == 1 else most
         self.scene.shared["rounds"] = self._limit
-        self._in_loop = True
+        self._in_loop, self._digests = True, digest
         self.used["rounds"] = str(most)
-        return _Rounds(self._next, digest)
+        return self
 
     def layers(self, sizes: Sequence[int]) -> AsyncIterator[int]:
         """A round for each number, in which so many debaters speak; each debater speaks in one round only."""
@@ -121,16 +121,19 @@ class Debate:
         """Whether no round can follow."""
         return self._number >= self._limit
 
-    async def _next(self, digest: bool) -> int | None:
-        """End the round, if one is open, and begin the next; None if there is none."""
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> int:
+        """End the round, if one is open, and begin the next: a generator would not see when the loop is left."""
         if self._is_open:
             reason = await self._stopped_early() or ("rounds" if self.is_last_round else None)
-            if reason is None and digest:
+            if reason is None and self._digests:
                 await self.digest()
             self._close(reason)
             if reason is not None:
                 self._in_loop = False
-                return None
+                raise StopAsyncIteration
         self._open()
         return self._number
 
@@ -288,11 +291,8 @@ class Debate:
         turn = Turn(agent=debater.name, stance=Stance(), reads=view.reads)
         if debater.name in scene.unprepared:
             return replace(turn, stance=Stance(status="failed", error=scene.unprepared[debater.name]))
-        knowledge = scene.protocol.knowledge
-        if knowledge is None or knowledge.select != "adaptive":
-            return turn
         # With an empty pool, a selection is useful only if the debater may search.
-        if not (allowed(scene, debater) or knowledge.allow_search):
+        if scene.protocol.select != "adaptive" or not (allowed(scene, debater) or scene.protocol.needs_search):
             return turn
         selection, search = await self.select(debater, n, view)
         scene.tell(events.SelectionMade, n=n, agent=debater.name, selection=selection)
@@ -678,22 +678,6 @@ class Debate:
         if (stance := next(unread, None)) is not None:
             return Final(by=by, status=stance.status, rule=stance.rule)
         return Final(by=by, status="abstained", rule="declined")
-
-
-class _Rounds:
-    """The loop over rounds. A class, since a generator would not see when the loop is left."""
-
-    def __init__(self, step: Callable[[bool], Any], digest: bool) -> None:
-        self._step, self._digest = step, digest
-
-    def __aiter__(self) -> "_Rounds":
-        return self
-
-    async def __anext__(self) -> int:
-        number = await self._step(self._digest)
-        if number is None:
-            raise StopAsyncIteration
-        return int(number)
 
 
 def overlaps(texts: Sequence[str]) -> list[float]:
