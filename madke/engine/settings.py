@@ -31,6 +31,11 @@ JudgeAsked = Literal["always", "in_doubt"]
 (two numbers, yes and no), or a missing answer."""
 
 
+def is_debater_name(name: str) -> bool:
+    """Whether a text can name a debater: one line with a letter or digit and no colon, which ends names in prompts."""
+    return bool(_NAME.fullmatch(name) and role_key(name))
+
+
 def role_key(role: str) -> str:
     """The key by which role names are compared: letters and digits, without case."""
     return re.sub(r"[\W_]+", "", role.casefold())
@@ -165,7 +170,7 @@ class Settings(Knowledge, frozen=True, extra="forbid"):
             if not 1 <= len(value) <= MAX_DEBATERS:
                 raise ValueError(f"debaters must be a count or a list of 1 to {MAX_DEBATERS} debaters")
             names = [debater.name for debater in value]
-            if wrong := [name for name in names if not (_NAME.fullmatch(name) and role_key(name))]:
+            if wrong := [name for name in names if not is_debater_name(name)]:
                 raise ValueError(f"a debater's name must be one line with a letter or digit and no colon: {wrong[0]!r}")
             keys = [role_key(name) for name in names]
             if len(set(keys)) < len(keys):
