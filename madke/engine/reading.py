@@ -88,7 +88,7 @@ def view(
     return View(
         peers=(*peer_of.values(), *(remarks if peers != "history" else ())),
         own=mine.stance.text if mine and reads.own != "none" else None,
-        last=mine and mine.stance.text,
+        last=mine.stance.text if mine else None,
         history=(*history, *(remarks if peers == "history" else ())),
         groups=tuple(
             Group(answer=group[0].stance.answer or "", members=tuple(peer_of[turn.agent] for turn in group))
