@@ -91,7 +91,7 @@ def fetch(
 @app.command(
     epilog=flags.epilog(
         "Encoders: minilm, the name or folder of a sentence-transformers model, dpr:QUESTION,CONTEXT, or one behind an "
-        "/embeddings endpoint: openai/NAME, a name of models.yaml. Prefixes, pooling and lengths are "
+        "/embeddings endpoint: openai/NAME, openai/NAME@URL, a name of models.yaml. Prefixes, pooling and lengths are "
         "those stored with the model, else those of its card (e5, bge, gte, nomic, Qwen3-Embedding).",
         "FAISS types: flat is exact and takes 4 bytes for each dimension of a passage, sq8 a byte, ivfpq an eighth. "
         "hnsw is as large as flat, and faster. An interrupted build loses at most the shards being encoded.",

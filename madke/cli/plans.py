@@ -88,6 +88,6 @@ def show_plans(plans: Sequence[Planned], prices: Prices) -> None:
         notes.append(f"No price for {', '.join(unpriced)}.")
     models = dict.fromkeys(model for plan in plans for model in plan.models)
     if not prices and not all(model_kind(name).is_unpaid for name in models):
-        notes.append("The cost is not known: give prices with --prices FILE.")
+        notes.append("The cost is not known: give prices with --prices FILE, or `--prices shipped` for those of madke.")
     notes += filter(None, [shipped_note(prices)])
     say_wrapped("\n".join(notes))

@@ -76,11 +76,12 @@ def open_model(
 def _declared(name: str, base_url: str | None, replay: bool, models: ModelEntries) -> ChatModel:
     """Open a model of ``models.yaml``, or of the user's own module."""
     entry = models.entry(name)
-    if entry is not None:
+    if entry is not None and entry.python is None:
         served = entry.model or name
         return OpenAIChat(served, base_url=base_url, name=name, entry=entry, named=models.named, needs_key=not replay)
-    if names_code(name):
-        return as_chat_model(_OWN[name], name)
+    code = (entry and entry.python) or name
+    if names_code(code):
+        return as_chat_model(_OWN[code], name)
     known = [*MODEL_KINDS, *models.entries]
     if "/" not in name and nearest(name, known) is None:
         raise UserError(f"unknown model {name!r}; did you mean openai/{name}? known: {', '.join(sorted(known))}")

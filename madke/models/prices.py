@@ -113,6 +113,10 @@ def estimated_usage(messages: Iterable[Message], text: str) -> Usage:
     return Usage(prompt_tokens=math.ceil(prompt / 4), completion_tokens=math.ceil(len(text) / 4), estimated=True)
 
 
+SHIPPED = "shipped"
+"""``--prices shipped``: the shipped prices count by the model's name, at whatever address it is called."""
+
+
 class ShippedPrice(Price):
     """A price that nobody gave for this run: in US dollars, as its provider published it on a date."""
 

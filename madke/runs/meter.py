@@ -17,7 +17,7 @@ from madke.engine.parse.reply import TRUNCATED
 from madke.models.endpoint import read_models, shipped_prices
 from madke.models.limiter import Limits
 from madke.models.model_names import model_kind
-from madke.models.prices import BATCH, Prices, billed_as, cost, price_of, read_prices
+from madke.models.prices import BATCH, SHIPPED, Prices, billed_as, cost, price_of, read_prices
 from madke.models.store import CallStore
 from madke.runs.request import RunOptions
 
@@ -106,12 +106,14 @@ class Budget:
 def prices_of(options: RunOptions, models: Iterable[str] = ()) -> Prices:
     """The prices in the price file and in ``models.yaml``; the price file wins.
 
-    If neither has one, the shipped prices of ``models``: a mixture could be of two currencies.
+    If neither has one, the shipped prices of ``models``: a mixture could be of two currencies. They count at the
+    provider's own address, and with ``--prices shipped`` at any.
     """
     entries = read_models()
     prices = {name: entry.price for name, entry in entries.entries.items() if entry.price is not None}
-    prices |= read_prices(options.prices) if options.prices else {}
-    return prices or shipped_prices(models, entries, options.base_url)
+    anywhere = options.prices is not None and str(options.prices) == SHIPPED
+    prices |= read_prices(options.prices) if options.prices and not anywhere else {}
+    return prices or shipped_prices(models, entries, options.base_url, anywhere=anywhere)
 
 
 def planned_prices(prices: Prices, options: RunOptions) -> Prices:

@@ -272,7 +272,7 @@ class RunOptions:
 
     concurrency: int = described(16, "Questions and model calls at a time.", MODELS, least=1, metavar="N")
     base_url: str | None = described(None, "Endpoint of openai/ and azure/ models.", MODELS, metavar="URL")
-    prices: Path | None = described(None, "Prices per million tokens, a YAML file.", COST, metavar="FILE")
+    prices: Path | None = described(None, "Prices per million tokens: YAML, or shipped.", COST, metavar="FILE")
     batch: str | None = described(None, "Ask in batches: api, or the command of a program.", COST, metavar="HOW")
     max_cost: float | None = described(None, "Start no question at or above this cost.", COST, least=0, metavar="X")
     token_budget: int | None = described(

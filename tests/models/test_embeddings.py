@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -41,13 +40,10 @@ def texts_at(server: OpenAIServer) -> list[str]:
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("openai._base_client.BaseClient._calculate_retry_timeout", lambda *arguments: 0.01)
-    monkeypatch.setenv("OPENAI_BASE_URL", "")
-    monkeypatch.setenv("OPENAI_API_KEY", "")
 
 
 def at(server: OpenAIServer, name: str = "some-model") -> str:
-    os.environ["OPENAI_BASE_URL"] = server.url
-    return f"openai/{name}"
+    return f"openai/{name}@{server.url}"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +97,7 @@ def test_lengths_are_kept_where_the_user_asks_for_it() -> None:
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (error(401, f"bad key {KEY}"), r"encoder 'openai/some-model': HTTP 401: bad key \[key\]$"),
+        (error(401, f"bad key {KEY}"), r"encoder 'openai/some-model@.*HTTP 401: bad key \[key\]$"),
         (error(404, "no such model"), "HTTP 404: no such model"),
         (error(413, "`inputs` must have less than 512 tokens. Given: 600"), r"truncate: true \(TEI\)"),
         (error(503, "always loading"), "HTTP 503: always loading"),
@@ -114,6 +110,7 @@ def test_a_lasting_fault_is_one_line_without_the_key(
     fault: Reply, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with openai_server(fault) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         with pytest.raises(UserError, match=message) as raised:
             load_encoder(at(server))
@@ -131,12 +128,12 @@ def test_the_key_goes_to_its_own_address_only(tmp_path: Path, monkeypatch: pytes
         file.write_text(json.dumps({"mine": entry}))
         monkeypatch.setenv("MADKE_MODELS", str(file))
 
-        for name in ("openai/some-model", "mine"):
+        for name in ("openai/some-model", at(other), "mine"):
             load_encoder(name).encode_queries(["river"])
 
         assert {seen.headers["authorization"] for seen in own.requests} == {f"Bearer {KEY}"}
         keys = [seen.headers["authorization"] for seen in other.requests]
-        assert keys == ["Bearer sk-canary-other-271828"] * 2
+        assert keys == ["Bearer no-key"] * 2 + ["Bearer sk-canary-other-271828"] * 2
         sent = other.requests[-1].body
         assert sent == {
             "model": "e5-small", "input": ["query: river"], "encoding_format": "float", "truncate": True,
@@ -147,18 +144,24 @@ def test_strangers_files_cannot_send_questions_elsewhere(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     Path("models.yaml").write_text(json.dumps({"mine": {"base_url": "http://stranger.example/v1"}}))
 
-    for name in ("openai/e5@http://stranger.example/0123456789abcdef/v1", "mine"):
-        with pytest.raises(UserError, match=r"an entry in a models\.yaml that MADKE_MODELS names") as raised:
+    for name in ("openai/e5@http://stranger.example/v1", "mine", "openai/e5@http://localhost:1/0123456789abcdef/v1"):
+        with pytest.raises(UserError, match="must be on this machine, or that of OPENAI_BASE_URL") as raised:
             load_encoder(name)
         assert "0123456789abcdef" not in str(raised.value)
+    with pytest.raises(UserError, match="'the base URL' is not an endpoint for openai/e5"):
+        load_encoder("openai/e5@http://[0123456789abcdef")
 
 
-def test_what_the_server_decides_cannot_be_asked_for() -> None:
+def test_what_the_server_decides_cannot_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with openai_server(vectors) as server:
         for options in ({"encoding": Encoding(pooling="cls")}, {"dtype": "bfloat16"}):
             with pytest.raises(UserError, match="its server decides pooling and dtype"):
                 load_encoder(at(server), **options)
         assert not server.requests
+    (tmp_path / "models.yaml").write_text('{"mine": {"python": "module:object"}}')
+    monkeypatch.setenv("MADKE_MODELS", str(tmp_path / "models.yaml"))
+    with pytest.raises(UserError, match="'mine' is Python code"):
+        load_encoder("mine")
 
 
 def test_an_index_is_built_and_searched_through_a_server_and_a_fault_fails_its_queries(tmp_path: Path) -> None:

@@ -50,6 +50,14 @@ def test_minilm_agrees_with_sentence_transformers() -> None:
     assert load_encoder().encode_queries(texts) == pytest.approx(expected, abs=1e-5)
 
 
+def test_many_passages_at_once_are_left_to_sentence_transformers() -> None:
+    encoder = load_encoder()
+
+    many = encoder.encode_passages(["Title"] * 512, ["A short text."] * 512)
+
+    assert many[0] == pytest.approx(encoder.encode_passages(["Title"], ["A short text."])[0], abs=1e-5)
+
+
 def test_bfloat16_is_close_and_still_of_length_one() -> None:
     exact, fast = load_encoder(), load_encoder("minilm", dtype="bfloat16")
 

@@ -67,6 +67,7 @@ def test_an_entry_says_where_and_how_a_model_is_asked(tmp_path: Path) -> None:
         ("a:\n  dialect: {temprature: false}\n", "did you mean 'temperature'"),
         ("a:\n  key: sk-12345678\n", "expected the name of an environment variable, never the key itself"),
         ("a:\n  extra_body: {messages: []}\n", "'messages' is set by the protocol"),
+        ("a:\n  python: m:f\n  base_url: http://x/v1\n", "an entry with python takes only"),
         ("openai/gpt-4o:\n  rpm: 5\n", "mine.yaml:1: 'openai/gpt-4o' cannot name a model"),
         ("- a\n", "expected a mapping"),
     ],
@@ -90,8 +91,9 @@ def test_the_file_is_named_by_the_environment_or_lies_in_the_working_directory(
     assert open_model("near").name == "near"
 
 
-@pytest.mark.parametrize("text", ["key: JUDGE_KEY", "headers: {X: JUDGE_KEY}"])
-def test_a_file_that_nobody_named_takes_no_key(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["key: JUDGE_KEY", "headers: {X: JUDGE_KEY}", "python: my_models:make"])
+def test_a_file_that_nobody_named_takes_no_key_and_runs_no_code(tmp_path: Path, text: str) -> None:
+    (tmp_path / "my_models.py").write_text("raise SystemExit('ran')\n")
     (tmp_path / "models.yaml").write_text(f"evil:\n  {text}\n")
     with pytest.raises(UserError, match=r"models.yaml:1: evil: \w+ is allowed only in a file that you name"):
         open_model("evil")
@@ -146,14 +148,13 @@ def test_a_server_that_is_not_there_is_found_at_once(dead: Any) -> None:
     assert open_models({"judge": "openai/m"}, base_url=dead, replay=True)
 
 
-def test_any_connection_shows_that_a_server_is_there(monkeypatch: pytest.MonkeyPatch, dead: str) -> None:
-    with socket.socket() as silent:
+def test_any_http_answer_and_slowness_too_show_that_a_server_is_there() -> None:
+    with openai_server(chat()) as server, socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(8)
         slow = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
-        refuse_unreachable([OpenAIChat("n", base_url=slow), ScriptedChat([])])
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    refuse_unreachable([OpenAIChat("m", base_url=dead)])  # the proxy may reach it
+        refuse_unreachable([OpenAIChat("m", base_url=server.url), OpenAIChat("n", base_url=slow), ScriptedChat([])])
+        assert server.requests == []  # it knows no GET: status 501 is an answer
 
 
 def test_limits_are_each_endpoints_own() -> None:
@@ -198,6 +199,7 @@ def test_certificates_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv(variable, "/nowhere/ca.pem")
     with openai_server(chat("yes")) as server:
         model = OpenAIChat("m", base_url=server.url)
-        with pytest.raises(UserError, match=f"{variable} is '/nowhere/ca.pem', and there is no such {kind}"):
-            ask(model)
+        for call in (ask, lambda model: refuse_unreachable([model])):
+            with pytest.raises(UserError, match=f"{variable} is '/nowhere/ca.pem', and there is no such {kind}"):
+                call(model)
         assert not server.requests

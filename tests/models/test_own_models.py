@@ -129,3 +129,6 @@ def test_a_name_reaches_code_by_module_and_object(tmp_path: Path, monkeypatch: p
     assert (model.name, say(model).text) == ("zoo_models:parrot", "Hi")
     with pytest.raises(UserError, match="has no attribute 'owl'"):
         open_model("zoo_models:owl")
+    (tmp_path / "mine.yaml").write_text("bird: {python: 'zoo_models:parrot'}\n")
+    monkeypatch.setenv("MADKE_MODELS", "mine.yaml")
+    assert open_model("bird").name == "bird"

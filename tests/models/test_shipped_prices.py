@@ -10,7 +10,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.models.endpoint import ModelEntries, ModelEntry, shipped_prices
 from madke.models.prices import price_of, providers
-from madke.runs.meter import budget_of
+from madke.runs.meter import budget_of, prices_of
 from madke.runs.request import RunOptions
 from tests.support.cli import madke
 
@@ -45,6 +45,18 @@ def test_a_price_needs_the_host_and_the_name() -> None:
     asked = [MINI, local, "mini", "gpt-5-mini", "judge", "azure/gpt-5-mini", "openai/none", "offline"]
     assert list(shipped_prices(asked, entries, None)) == [MINI, "mini", "judge"]
     assert list(shipped_prices(asked, entries, "http://localhost:1/v1")) == ["judge"]
+
+
+def test_prices_shipped_count_at_any_address() -> None:
+    relayed = f"{MINI}@http://localhost:4000/v1"
+    prices = prices_of(RunOptions(prices=Path("shipped")), [relayed, "openai/none"])
+    assert price_of(relayed, prices) == price_of(MINI, prices_of(RunOptions(), [MINI]))
+    assert list(prices) == [relayed]
+    asked = ["run", "questions.csv", "--out", "out", "--sources", "none", "--plan", "--model", relayed]
+    Path("questions.csv").write_text("question,answers\nWhich is deeper?,Baikal\n")
+    said = " ".join(madke(*asked).stdout.split())
+    assert "The cost is not known: give prices with --prices FILE, or `--prices shipped`" in said
+    assert "Prices that ship with madke" in madke(*asked, "--prices", "shipped").stdout
 
 
 def test_a_limit_of_cost_can_rest_on_them() -> None:
