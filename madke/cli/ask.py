@@ -48,7 +48,7 @@ def command(
         show("reading the protocol")
         spec = resolve(replace(request, questions=[{"question": question, "choices": choice or []}]))
     if not as_json and not _chose_model(context, request, options):
-        from madke.models.local_servers import local_servers
+        from madke.models.endpoint import local_servers
 
         for line in local_servers():
             say(f"madke: {line}", err=True)

@@ -91,7 +91,7 @@ def _audit(name: str, base_url: str | None, prompts: Path | None, *, as_json: bo
 
 
 def _local_servers() -> str:
-    from madke.models.local_servers import local_ports, local_servers
+    from madke.models.endpoint import local_ports, local_servers
 
     ports = ", ".join(map(str, local_ports()))
     return "\n".join(local_servers()) or (f"none found on the ports {ports}" if ports else "not looked for")

@@ -1,31 +1,37 @@
-"""Endpoints of models: address, key and limits, from the command line, the environment and ``models.yaml``."""
+"""Endpoints of models: address, key and limits, from the command line, the environment and ``models.yaml``.
+
+Model servers on this machine are found on the ports that they use by default, or those of ``MADKE_LOCAL_PORTS``.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
 from madke.core.addresses import SECRET, public_url, without_path_secrets
 from madke.core.chat import Prefix
-from madke.core.errors import UserError
+from madke.core.errors import UserError, count_of
 from madke.models.dialect import Dialect
 from madke.models.model_names import ADDRESS, kind_of
 from madke.models.prices import Price, ShippedPrice, providers
 
+if TYPE_CHECKING:
+    import httpx2
+
 OPENAI_URL = "https://api.openai.com/v1"
-PROBE_SECONDS = 4.0
-"""Connection timeout, after which an endpoint counts as unreachable."""
-_ANSWER_SECONDS = 0.9
+_CONNECTION_SECONDS, _ANSWER_SECONDS = 4.0, 0.9
+"""An endpoint without a connection in this time counts as unreachable; a connected one need not answer in time."""
 _FILE = "models.yaml"
 _HOST = re.compile(r"https?://([^/:?#]+)")
 _QUOTES = "\"'`"
@@ -291,37 +297,23 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
 
 def refuse_unreachable(models: Iterable[object]) -> None:
     """UserError if an endpoint gives no HTTP answer to ``GET base_url/models``, without a key, in five seconds."""
+    called = (model for model in models if isinstance(model, AtEndpoint) and not model.endpoint.own)
+    if not (names := {model.endpoint.address: model.name for model in called}):
+        return
     import httpx2
 
-    from madke.models.transport import certificates
+    from madke.models.transport import open_client
 
-    called = (model for model in models if isinstance(model, AtEndpoint) and not model.endpoint.own)
-    names = {model.endpoint.address: model.name for model in called}
-    if not names:
-        return
-    # A connected server that takes longer counts as reachable.
-    timeout = httpx2.Timeout(_ANSWER_SECONDS, connect=PROBE_SECONDS)
-
-    def unreachable(address: str) -> str | None:
-        try:
-            with (
-                httpx2.Client(timeout=timeout, verify=certificates()) as client,
-                client.stream("GET", f"{address.rstrip('/')}/models"),
-            ):
-                return None
-        except httpx2.ConnectTimeout:
-            return f"no connection within {PROBE_SECONDS:g} s"
-        except (httpx2.ConnectError, httpx2.RemoteProtocolError) as error:
-            return str(error) or type(error).__name__
-        except UserError:
-            raise
-        except Exception:  # noqa: BLE001 - slow or odd, or behind a proxy that only the transport of calls supports
-            return None
-
-    with ThreadPoolExecutor() as threads:
-        for address, reason in zip(names, threads.map(unreachable, names), strict=True):
-            if reason is not None:
-                raise UserError(f"the endpoint of {names[address]}, {public_url(address)}, cannot be reached: {reason}")
+    with open_client(timeout=httpx2.Timeout(_ANSWER_SECONDS, connect=_CONNECTION_SECONDS)) as client:
+        for address, name in names.items():
+            try:
+                with client.stream("GET", f"{address.rstrip('/')}/models"):
+                    pass
+            except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.RemoteProtocolError) as error:
+                reason = str(error) or type(error).__name__
+                raise UserError(f"the endpoint of {name}, {public_url(address)}, cannot be reached: {reason}") from None
+            except httpx2.HTTPError:  # slow or odd: it is there
+                pass
 
 
 def shipped_prices(
@@ -350,3 +342,57 @@ def shipped_prices(
                 stated = provider.models[name].model_dump(exclude_unset=True)
                 found.setdefault(model, ShippedPrice(**stated, source=provider.source, date=provider.date))
     return found
+
+
+PORTS: Mapping[int, str] = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM"}
+"""Port -> the program that uses it by default."""
+
+_LOCAL_SECONDS, _LOCAL_BYTES = 0.8, 256 << 10
+_PLAIN_NAME = re.compile(r"(?!.*@https?:)[\w.:/@+-]{1,200}", re.ASCII)
+"""Names that a command line reads as nothing else."""
+_NOT_CHAT = re.compile(r"embed|rerank|whisper|\bbge\b|\be5\b", re.IGNORECASE)
+
+
+def local_ports() -> list[int]:
+    """The ports that are asked. UserError unless ``MADKE_LOCAL_PORTS`` has ports, separated by commas, or is empty."""
+    chosen = os.environ.get("MADKE_LOCAL_PORTS", ",".join(map(str, PORTS)))
+    named = [each.strip() for each in chosen.split(",") if each.strip()]
+    if not all(re.fullmatch("[0-9]{1,5}", each) and 0 < int(each) < 1 << 16 for each in named):
+        raise UserError(f"MADKE_LOCAL_PORTS is {chosen!r}; expected ports separated by commas, or nothing")
+    return [int(each) for each in named]
+
+
+def local_servers() -> list[str]:
+    """A line for each server: its port, its models, and the options that use the first; in less than a second."""
+    import httpx2
+
+    async def ask_all() -> list[str | BaseException | None]:
+        # Without a key, a proxy and redirects: what listens there may be anyone's.
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            return await asyncio.gather(*(_ask_port(client, port) for port in local_ports()), return_exceptions=True)
+
+    return [line for line in asyncio.run(ask_all()) if isinstance(line, str)]
+
+
+async def _ask_port(client: httpx2.AsyncClient, port: int) -> str | None:
+    """The line of a server. None, or any error, if what answers there is none."""
+    url, reply = f"http://127.0.0.1:{port}/v1", bytearray()
+    head = {"Accept": "application/json", "Accept-Encoding": "identity"}
+    async with asyncio.timeout(_LOCAL_SECONDS), client.stream("GET", f"{url}/models", headers=head) as response:
+        async for piece in response.aiter_bytes():
+            reply += piece
+            if len(reply) > _LOCAL_BYTES:
+                return None
+    content = json.loads(reply)
+    whose = f"{PORTS[port]}'s port" if port in PORTS else "port"
+    if response.status_code in (401, 403) and "error" in content:
+        return f"a model server is on {whose} {port}; it asks for a key: OPENAI_API_KEY=... --base-url {url}"
+    entries = content["data"] if response.status_code == 200 else []
+    found = (each.get("id") for each in entries if isinstance(each, dict))  # other entries hide nothing
+    names = [name for name in found if isinstance(name, str) and _PLAIN_NAME.fullmatch(name)]
+    names.sort(key=lambda name: bool(_NOT_CHAT.search(name)))
+    if not names:
+        return None
+    more = f" and {count_of(len(names) - 1, 'more model')}" if names[1:] else ""
+    use = f"to use it: --model openai/{names[0]} --base-url {url}"
+    return f"a model server is on {whose} {port}: {names[0]}{more}; {use}"

@@ -12,7 +12,7 @@ import pytest
 
 from madke.cli.doctor import _local_servers
 from madke.core.errors import UserError
-from madke.models.local_servers import local_servers
+from madke.models.endpoint import local_servers
 from tests.support.cli import madke
 from tests.support.loopback import QuietHandler, serving
 
