@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from madke.models.human import ASK_REPLY, HumanChat
+from madke.models.chat_models import ASK_REPLY, HumanChat
 from tests.support.chat_requests import chat_request
 from tests.support.terminal import typed_at_terminal
 

@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
-from madke.models.chat_models import open_model
-from madke.models.human import HumanChat
+from madke.models.chat_models import HumanChat, open_model
 from madke.models.model_names import MODEL_KINDS
 from madke.models.openai_client import AzureChat, OpenAIChat
 from madke.models.scripted import ScriptedChat
