@@ -12,7 +12,6 @@ from docs import (
     api_page,
     cli_page,
     metrics_table,
-    models_table,
     printed_prompts_page,
     protocols_page,
     reproduction_page,
@@ -23,7 +22,6 @@ FOLDER = Path(__file__).parent
 PAGES: Mapping[str, Callable[[], str]] = {
     "api.md": api_page.page,
     "cli.md": cli_page.page,
-    "endpoints.md": models_table.page,
     "evaluation.md": metrics_table.page,
     "printed_prompts.md": printed_prompts_page.page,
     "protocols.md": protocols_page.page,

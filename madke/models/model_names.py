@@ -1,7 +1,6 @@
 """The kinds of models, and what the name of a model says: its kind, its address, whether it names code."""
 
 import re
-from collections.abc import Mapping
 from typing import NamedTuple
 
 ADDRESS = re.compile(r"(.+)@(https?://.*)")
@@ -10,12 +9,10 @@ _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 class ModelKind(NamedTuple):
-    """What help texts, messages, the docs and other packages know of a kind; ``chat_models`` opens it."""
+    """What help texts, messages and other packages know of a kind; ``chat_models`` opens it."""
 
     form: str
     """The form of its names. The kind is the part before the slash."""
-    definitions: Mapping[str, str]
-    """Its lines in ``docs/endpoints.md``: form -> meaning."""
     has_endpoint: bool = False
     """It takes a base URL."""
     is_loaded: bool = False
@@ -24,27 +21,17 @@ class ModelKind(NamedTuple):
     """Its calls cost nothing, so that it needs no price."""
 
 
-_OPENAI = {
-    "openai/NAME": "a model at OpenAI, or at the server of `--base-url`",
-    "openai/NAME@URL": "a model at its own address",
-}
-_HF = {"hf/NAME_OR_PATH": "a Hugging Face chat model, in this process"}
-_GGUF = {
-    "gguf/PATH": "a GGUF file on this machine, with llama.cpp",
-    "gguf/PACKAGE": "the GGUF file that an installed package ships",
-}
-_SCRIPTED = {"scripted/FILE": "fixed replies from a YAML file, for tests"}
 MODEL_KINDS = {
-    "offline": ModelKind("offline", {"offline": "the built-in reader; no language model, no network"}, is_unpaid=True),
-    "openai": ModelKind("openai/NAME", _OPENAI, has_endpoint=True),
-    "azure": ModelKind("azure/DEPLOYMENT", {"azure/DEPLOYMENT": "a deployment at Azure"}, has_endpoint=True),
-    "hf": ModelKind("hf/NAME_OR_PATH", _HF, is_loaded=True),
-    "gguf": ModelKind("gguf/PATH_OR_PACKAGE", _GGUF, is_loaded=True),
-    "scripted": ModelKind("scripted/FILE", _SCRIPTED, is_unpaid=True),
-    "human": ModelKind("human", {"human": "you, at the terminal"}, is_unpaid=True),
+    "offline": ModelKind("offline", is_unpaid=True),
+    "openai": ModelKind("openai/NAME", has_endpoint=True),
+    "azure": ModelKind("azure/DEPLOYMENT", has_endpoint=True),
+    "hf": ModelKind("hf/NAME_OR_PATH", is_loaded=True),
+    "gguf": ModelKind("gguf/PATH_OR_PACKAGE", is_loaded=True),
+    "scripted": ModelKind("scripted/FILE", is_unpaid=True),
+    "human": ModelKind("human", is_unpaid=True),
 }
 """By the kind in a model's name, in the order of help texts."""
-_DECLARED = ModelKind("NAME", {}, has_endpoint=True)
+_DECLARED = ModelKind("NAME", has_endpoint=True)
 
 
 def kind_of(name: str) -> str:
