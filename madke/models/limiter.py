@@ -7,7 +7,6 @@ import resource
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, fields, replace
 from heapq import heappop, heappush
 from itertools import count
 
@@ -28,22 +27,6 @@ _OTHER_FILES = 256
 TIMEOUT = 300.0
 _FIRST = 2
 _WHOLE = 12
-
-
-@dataclass(kw_only=True, slots=True)
-class LimiterState:
-    """The state of a limiter, for display."""
-
-    limit: int = 0
-    in_flight: int = 0
-    waiting: int = 0
-    """Calls that wait for a free slot, for a rate limit, or for the end of a pause."""
-    peak: int = 0
-    """Highest number of calls in flight; ``lowest`` is the lowest limit."""
-    lowest: int = 0
-    rejections: int = 0
-    """Calls that were rejected or timed out; each one lowered the limit by half a call."""
-    paused_seconds: float = 0.0
 
 
 class Limiter:
@@ -75,7 +58,10 @@ class Limiter:
     ) -> None:
         self._concurrency = concurrency
         self._limit = float(min(start, concurrency))
-        self._state = LimiterState(lowest=int(self._limit))
+        self.in_flight = 0
+        self.rejections = 0
+        """Calls that were rejected or timed out; each one lowered the limit by half a call."""
+        self.lowest = self.limit
         self._calls = _Bucket(rpm, clock)
         self._tokens = _Bucket(tpm, clock)
         self._clock = clock
@@ -90,10 +76,10 @@ class Limiter:
         self._timer: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
 
-    def state(self) -> LimiterState:
-        """A snapshot of the limiter."""
-        waiting = sum(not slot.done() for _, _, slot in self._queue)
-        return replace(self._state, limit=int(self._limit), waiting=waiting)
+    @property
+    def limit(self) -> int:
+        """How many calls may be in flight now."""
+        return int(self._limit)
 
     def spend(self, tokens: int) -> None:
         """Count the tokens of a finished call."""
@@ -101,15 +87,13 @@ class Limiter:
 
     def rejected(self, failure: CallError) -> None:
         """Lower the limit for a call that was rejected or timed out, and keep to the wait that the server names."""
-        self._state.rejections += 1
-        self._limit = max(1.0, min(self._limit, self._state.in_flight + 1) - 0.5)
-        self._state.lowest = min(self._state.lowest, int(self._limit))
+        self.rejections += 1
+        self._limit = max(1.0, min(self._limit, self.in_flight + 1) - 0.5)
+        self.lowest = min(self.lowest, self.limit)
         self._rejected_in_a_row += 1
         seconds = failure.retry_after or 0.0
         if self._rejected_in_a_row > 1 and seconds <= LONGEST_PAUSE:
-            now = self._clock()
-            self._state.paused_seconds += max(0.0, now + seconds - max(now, self._paused_until))
-            self._paused_until = max(self._paused_until, now + seconds)
+            self._paused_until = max(self._paused_until, self._clock() + seconds)
 
     def close(self) -> None:
         """Start no further calls: waiting calls never start, calls in flight finish."""
@@ -117,7 +101,7 @@ class Limiter:
 
     async def drained(self) -> None:
         """Wait until no call is in flight."""
-        while self._state.in_flight:
+        while self.in_flight:
             self._idle.clear()
             await self._idle.wait()
 
@@ -139,14 +123,14 @@ class Limiter:
         try:
             yield
             self._rejected_in_a_row = 0
-            if self._queue and int(self._limit) <= self._state.in_flight < self._concurrency:
-                self._limit += 1 / int(self._limit) if self._state.rejections else 1
+            if self._queue and self.limit <= self.in_flight < self._concurrency:
+                self._limit += 1 / self.limit if self.rejections else 1
         finally:
             self._leave()
 
     def _leave(self) -> None:
-        self._state.in_flight -= 1
-        if not self._state.in_flight:
+        self.in_flight -= 1
+        if not self.in_flight:
             self._idle.set()
         self._admit()
 
@@ -157,7 +141,7 @@ class Limiter:
 
     def _admit(self) -> None:
         """Start the waiting calls that have a slot; if a rate or a pause delays them, try again after the wait."""
-        while self._queue and self._state.in_flight < int(self._limit) and not self._closed:
+        while self._queue and self.in_flight < self.limit and not self._closed:
             if self._queue[0][-1].done():  # cancelled
                 heappop(self._queue)
             elif self._wait():
@@ -166,8 +150,7 @@ class Limiter:
                 return
             else:
                 self._calls.take(1)
-                self._state.in_flight += 1
-                self._state.peak = max(self._state.peak, self._state.in_flight)
+                self.in_flight += 1
                 heappop(self._queue)[-1].set_result(None)
 
     async def _admit_later(self) -> None:
@@ -232,11 +215,14 @@ class Limits:
             self._prefixes[key] = Prefixes(model, self._prefix, interactive=self._interactive, bound=bound)
         return self._prefixes[key]
 
-    def state(self) -> LimiterState:
-        """The sums over all limiters; ``lowest`` is their minimum."""
-        states = [limiter.state() for limiter in self._limiters.values()]
-        sums = {each.name: sum(getattr(state, each.name) for state in states) for each in fields(LimiterState)}
-        return LimiterState(**{**sums, "lowest": min((state.lowest for state in states), default=0)})
+    def state(self) -> dict[str, int]:
+        """For ``run.json``: the limit of calls in flight, its lowest value, and how many calls were rejected."""
+        limiters = self._limiters.values()
+        return {
+            "limit": sum(limiter.limit for limiter in limiters),
+            "lowest": min((limiter.lowest for limiter in limiters), default=0),
+            "rejections": sum(limiter.rejections for limiter in limiters),
+        }
 
     def close(self) -> None:
         """Start no further calls."""
@@ -251,7 +237,7 @@ class Limits:
     @property
     def in_flight(self) -> int:
         """Calls in flight, also to services."""
-        return sum(limiter.state().in_flight for limiter in self._all)
+        return sum(limiter.in_flight for limiter in self._all)
 
     @property
     def _all(self) -> list[Limiter]:

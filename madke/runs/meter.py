@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -209,7 +209,7 @@ class Meter:
     def progress(self) -> RunProgress:
         """The counts so far, for listeners."""
         own = {each.name: getattr(self, each.name) for each in fields(RunProgress) if hasattr(self, each.name)}
-        in_flight = self.limits.state().in_flight if self.limits is not None else 0
+        in_flight = self.limits.in_flight if self.limits is not None else 0
         cost = self.budget.cost if self.budget is not None and self.budget.prices else None
         return RunProgress(**{**own, "at": self.clock() - self.started, "cost": cost, "in_flight": in_flight})
 
@@ -237,7 +237,7 @@ class Meter:
             "questions": self.done,
             "left_over": self.left_over,
             "cost": self.cost if self.budget is not None and self.budget.prices else None,
-            "concurrency": asdict(self.limits.state()) if self.limits is not None else None,
+            "concurrency": self.limits.state() if self.limits is not None else None,
             **{name: getattr(self, name) for name in _COUNTED},
         }
 
