@@ -13,6 +13,7 @@ objects: among them is the task, which may be an object that cannot be sent. All
 
 import asyncio
 import logging
+import pickle
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from madke._util.workers import cause_on_node, connected, fetched, same_versions
 from madke.core.chat import ChatModel, ChatRequest, Completion, takes_schemas
 from madke.core.errors import CallError, UserError
 from madke.models.chat_models import OwnModel
-from madke.models.endpoint import OPENAI_URL, AtEndpoint, ModelEntries, endpoints_of, read_models
+from madke.models.endpoint import AtEndpoint, ModelEntries, read_models
 from madke.models.model_names import kind_of
 from madke.models.offline import OfflineChat
 from madke.runs.request import RunOptions
@@ -54,7 +55,11 @@ def ray_models(names: Mapping[str, str], options: RunOptions) -> Iterator[dict[s
     with connected() as ray:
         workers = _start(ray, expected, options, declared)
         try:
-            _wait_until_open(ray, workers, expected)
+            opening = {worker.open.remote(): node for worker, node in workers.items()}
+            while ray.wait(list(opening), num_returns=len(opening), timeout=_PATIENCE)[1]:
+                _log.warning("waiting for Ray workers to load their models, or for CPUs or GPUs to be free")
+            for answer, node in opening.items():
+                fetched(ray, answer, f"Ray: the worker on node {node} ended while starting")
             nodes = _Nodes(ray, workers)
             opened = {name: _OnNodes(name, model, nodes) for name, model in expected.items()}
             yield {role: opened[name] for role, name in names.items()}
@@ -130,36 +135,40 @@ class _OnNodes:
         raise CallError(**reply)
 
 
-def _start(ray: Any, names: Mapping[str, ChatModel], options: RunOptions, declared: ModelEntries) -> dict[Any, str]:
+def _start(ray: Any, here: Mapping[str, ChatModel], options: RunOptions, declared: ModelEntries) -> dict[Any, str]:
     """Worker -> node of a worker at each place. It gets the names of the models and opens them itself."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    models = {name: name for name in names}
-    entries = {name: found.model_dump(exclude_unset=True) for name in names if (found := declared.entry(name))}
-    named, base_url = declared.named, options.base_url
+    # The settings are unpickled after the version check, which can thus report a missing madke.
+    settings = pickle.dumps(({name: name for name in here}, options.base_url, declared))
+    expected = {name: model.name for name, model in here.items()}
+    at_openai = [name for name, model in here.items() if isinstance(model, AtEndpoint) and model.endpoint.is_openai]
     check = same_versions(versions())
 
-    # Pickled by value. It uses nothing of madke before the version check, which can thus report a missing madke.
-    class Models:
+    class Models:  # pickled by value
         def __init__(self) -> None:
             self._opened: dict[str, ChatModel] = {}
 
-        async def open(self) -> dict[str, tuple[str, Any]]:
-            """Model -> its own name and address, of endpoints that answer."""
+        async def open(self) -> None:
+            """UserError if a model has another name than here, or would be called at OpenAI, and is not here."""
             check()
             from madke.core.errors import UserError
-            from madke.models.endpoint import ModelEntries, ModelEntry, endpoints_of
+            from madke.models.endpoint import AtEndpoint
             from madke.runs.spec import open_models
 
-            known = ModelEntries(entries={name: ModelEntry(**each) for name, each in entries.items()}, named=named)
+            node = f"Ray: the node {socket.gethostname()}"
+            names, base_url, entries = pickle.loads(settings)
             try:
-                self._opened = open_models(models, base_url=base_url, models=known)
+                self._opened = open_models(names, base_url=base_url, models=entries)
             except UserError as error:
-                raise UserError(f"Ray: the node {socket.gethostname()}: {error}") from None
-            places = endpoints_of(self._opened.values())
-            return {
-                name: (model.name, places.get(model.name, {}).get("address")) for name, model in self._opened.items()
-            }
+                raise UserError(f"{node}: {error}") from None
+            for name, model in self._opened.items():
+                if model.name != expected[name]:
+                    why = f"has the model {model.name}, but this machine has {expected[name]}"
+                    raise UserError(f"{node} {why}; use the same on every node")
+                if isinstance(model, AtEndpoint) and model.endpoint.is_openai and name not in at_openai:
+                    remedy = "start Ray there with OPENAI_BASE_URL, or pass --base-url"
+                    raise UserError(f"{node} would call OpenAI for {name}; {remedy}")
 
         async def complete(self, name: str, request: ChatRequest) -> Completion | dict[str, Any]:
             from madke.core.errors import CallError
@@ -170,7 +179,7 @@ def _start(ray: Any, names: Mapping[str, ChatModel], options: RunOptions, declar
                 return vars(error)  # Ray would add its traceback to a raised error
 
     nodes = [node for node in ray.nodes() if node["Alive"]]
-    on_gpus = "hf" in map(kind_of, models)
+    on_gpus = "hf" in map(kind_of, here)
     places = [(node, {"num_gpus": 1, "num_cpus": 0}) for node in nodes for _ in range(_count(node, "GPU"))]
     if not (on_gpus and places):
         # A node without CPUs, often the head of a cluster, is not meant to run workers. A worker that waits for a
@@ -190,22 +199,3 @@ def _start(ray: Any, names: Mapping[str, ChatModel], options: RunOptions, declar
 
 def _count(node: Mapping[str, Any], resource: str) -> int:
     return int(node["Resources"].get(resource, 0))
-
-
-def _wait_until_open(ray: Any, workers: Mapping[Any, str], expected: Mapping[str, ChatModel]) -> None:
-    """UserError if a node's model has another name than here, or would call OpenAI instead of another endpoint."""
-    opening = {worker.open.remote(): node for worker, node in workers.items()}
-    while ray.wait(list(opening), num_returns=len(opening), timeout=_PATIENCE)[1]:
-        _log.warning("waiting for Ray workers to load their models, or for CPUs or GPUs to be free")
-    known = endpoints_of(expected.values())
-    for opened, node in opening.items():
-        for name, (there, address) in fetched(
-            ray, opened, f"Ray: the worker on node {node} ended while starting"
-        ).items():
-            here = expected[name].name
-            if here != there:
-                why = f"has the model {there}, but this machine has {here}; use the same on every node"
-                raise UserError(f"Ray: the node {node} {why}")
-            if address == OPENAI_URL != known.get(here, {}).get("address"):
-                remedy = "start Ray there with OPENAI_BASE_URL, or pass --base-url"
-                raise UserError(f"Ray: the node {node} would call OpenAI for {name}; {remedy}")
