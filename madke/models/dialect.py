@@ -113,12 +113,9 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
 
 def response_format(schema: Schema, *, limits: bool) -> dict[str, Any]:
     """The field of a request. Without ``limits`` it does not bound the length of texts and lists."""
-    named = {"name": schema.name, "strict": True, "schema": _rendered(schema, limits)}
+    fields: dict[str, Any] = {each.name: _property(each, limits) for each in schema.fields}
+    named = {"name": schema.name, "strict": True, "schema": _record(fields)}
     return {"type": "json_schema", "json_schema": named}
-
-
-def _rendered(schema: Schema, limits: bool) -> dict[str, Any]:
-    return _record({each.name: _property(each, limits) for each in schema.fields})
 
 
 def _record(fields: dict[str, Any]) -> dict[str, Any]:

@@ -42,11 +42,10 @@ def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attemp
 
     CallError if it holds none, such as a proxy's page. An error in the body is classified by its own code.
     """
-    whole = _assembled(body)
     try:
-        response = json.loads(decoded(whole))
+        response = _assembled(body) or json.loads(decoded(body))
     except (ValueError, RecursionError):
-        raise CallError(f"status 200 with a body that is not JSON: {decoded(whole)!r}", retryable=True) from None
+        raise CallError(f"status 200 with a body that is not JSON: {decoded(body)!r}", retryable=True) from None
     choice = _first(field(response, "choices"))
     finish_reason = text_of(choice, "finish_reason") or "stop"
     error = field(choice, "error") or field(response, "error")
@@ -91,8 +90,8 @@ def ignores_schema(completion: Completion) -> bool:
     return not without_reasoning(completion.text).startswith("{")
 
 
-def _assembled(body: bytes) -> bytes:
-    """Assemble a stream of chunks (server-sent events) into one response; any other body is returned unchanged.
+def _assembled(body: bytes) -> dict[str, Any] | None:
+    """One response from a stream of chunks (server-sent events); None if the body is not a stream.
 
     An error chunk is a failure, and so is a stream without a finish reason.
     """
@@ -105,7 +104,7 @@ def _assembled(body: bytes) -> bytes:
         except (ValueError, RecursionError):
             if parts and number == len(lines):
                 break  # the stream ended within this line
-            return body
+            return None
         if chunk is None:
             continue
         choice = _first(field(chunk, "choices"))
@@ -114,13 +113,13 @@ def _assembled(body: bytes) -> bytes:
         error = error or field(chunk, "error") or field(choice, "error")
         finish_reason = text_of(choice, "finish_reason") or finish_reason
     if not parts:
-        return body
+        return None
     if not finish_reason:
         error = error or "the stream ended early, without a finish reason"
     content, reasoning, refusal = map("".join, zip(*parts, strict=True))
     message = {"content": content, "reasoning_content": reasoning, "refusal": refusal}
-    whole = {"choices": [{"message": message, "finish_reason": finish_reason or "error"}], "usage": usage}
-    return json.dumps(whole | ({"error": error} if error else {})).encode()
+    choice = {"message": message, "finish_reason": finish_reason or "error"}
+    return {"choices": [choice], "usage": usage, "error": error}
 
 
 def delta(line: bytes) -> tuple[str, str, str]:

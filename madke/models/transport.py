@@ -10,7 +10,7 @@ Import this module only where a client is made: httpx2 is slow to import.
 import os
 import ssl
 import urllib.request
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -34,18 +34,16 @@ MAX_PACKED_REPLY = 16 << 10
 
 
 class BoundedReply(httpx2.AsyncByteStream):
-    """A response stream that raises what ``error`` makes above ``limit`` bytes; closing it drops the connection."""
+    """A response stream that raises a CallError above ``limit`` bytes; closing it drops the connection."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, limit: int, error: Callable[[], Exception]) -> None:
-        self._stream = stream
-        self._left = limit
-        self._error = error
+    def __init__(self, stream: httpx2.AsyncByteStream, limit: int, reason: str) -> None:
+        self._stream, self._left, self._reason = stream, limit, reason
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:
             self._left -= len(piece)
             if self._left < 0:
-                raise self._error()
+                raise CallError(self._reason, retryable=False)
             yield piece
 
     async def aclose(self) -> None:
@@ -114,7 +112,7 @@ def open_transport(transport: Transport | None, timeout: float, *, own: bool = F
         if packing not in ("identity", "gzip", "deflate"):
             limit, why = -1, f"the reply is compressed ({packing}); expected no compression"
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = BoundedReply(response.stream, limit, lambda: CallError(why, retryable=False))
+        response.stream = BoundedReply(response.stream, limit, why)
         # JSON is UTF-8. The header's charset may name a codec that is not for text, which crashes the package.
         response.encoding = "utf-8"
 

@@ -156,8 +156,6 @@ def _reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) 
             return account
         case "condense":
             return question
-        case "json":
-            return json.dumps({"answer": prompt.own or question}, ensure_ascii=False)
         case _:
             return f"Key words of the question: {', '.join(dict.fromkeys(content(question)))}."
 
