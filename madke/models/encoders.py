@@ -526,27 +526,21 @@ def _endpoint(name: str) -> tuple[Endpoint, str] | None:
     if name == "minilm" or name.startswith("dpr:") or os.path.isdir(os.path.expanduser(name)):
         return None
     plain, address = split_address(name)
-    if plain.startswith("openai/"):
-        _refuse_elsewhere(name, address)
-        return openai_endpoint(name, at=address), plain.removeprefix("openai/")
-    models = read_models()
-    entry = models.entry(name)
-    if entry is None:
-        return None
-    if entry.python is not None:
-        raise UserError(f"encoder {name!r} is Python code in models.yaml; expected a server")
-    _refuse_elsewhere(name, None if models.named else entry.base_url)
-    return openai_endpoint(name, entry=entry, named=models.named), entry.model or name
-
-
-def _refuse_elsewhere(name: str, address: str | None) -> None:
-    """UserError for an address elsewhere: an index or a folder from strangers must not send them the questions."""
-    if address is None:
-        return
-    here = urlsplit(checked_url(address, model=split_address(name)[0])).hostname in ("localhost", "127.0.0.1", "::1")
-    own = origin(address) == origin(os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
-    if not (here or own) or bare_url(address) != public_url(address):
-        raise UserError(
-            f"encoder {split_address(name)[0]!r}: its address must be on this machine, or that of OPENAI_BASE_URL, and "
-            "hold no secret; give any other server an entry in a models.yaml that MADKE_MODELS names"
-        )
+    stated, entry, named = address, None, True
+    if not plain.startswith("openai/"):
+        models = read_models()
+        if (entry := models.entry(name)) is None:
+            return None
+        if entry.python is not None:
+            raise UserError(f"encoder {name!r} is Python code in models.yaml; expected a server")
+        stated, named = None if models.named else entry.base_url, models.named
+    if stated is not None:  # an index or a folder from strangers must not send them the questions
+        here = urlsplit(checked_url(stated, model=plain)).hostname in ("localhost", "127.0.0.1", "::1")
+        own = origin(stated) == origin(os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
+        if not (here or own) or bare_url(stated) != public_url(stated):
+            raise UserError(
+                f"encoder {plain!r}: its address must be on this machine, or that of OPENAI_BASE_URL, and hold no "
+                "secret; give any other server an entry in a models.yaml that MADKE_MODELS names"
+            )
+    endpoint = openai_endpoint(name, at=address, entry=entry, named=named)
+    return endpoint, (entry and entry.model) or plain.removeprefix("openai/")

@@ -77,7 +77,7 @@ class _Nodes:
         self._worker_of: dict[str, Any] = {}
         """Question -> the worker of its calls."""
 
-    async def ask(self, name: str, request: ChatRequest) -> Completion | dict[str, Any]:
+    async def ask(self, name: str, request: ChatRequest) -> Completion:
         for lost in range(_TRIES):
             worker = self._worker_for(request.purpose.question)
             try:
@@ -101,7 +101,9 @@ class _Nodes:
             finally:
                 if worker in self._left:
                     self._left[worker] -= 1
-            return replace(reply, attempts=reply.attempts + lost) if isinstance(reply, Completion) else reply
+            if isinstance(reply, Completion):
+                return replace(reply, attempts=reply.attempts + lost)
+            raise CallError(**reply)
         reason = f"{_TRIES} Ray workers ended during this call, the last on node {self._node_of[worker]}"
         return Completion(outcome="failed", error=reason, finish_reason="error", attempts=_TRIES)
 
@@ -129,10 +131,7 @@ class _OnNodes:
         self._reads_values = isinstance(here, OfflineChat) or (isinstance(here, OwnModel) and not here.is_function)
 
     async def complete(self, request: ChatRequest) -> Completion:
-        reply = await self._nodes.ask(self._name, request if self._reads_values else replace(request, stage=None))
-        if isinstance(reply, Completion):
-            return reply
-        raise CallError(**reply)
+        return await self._nodes.ask(self._name, request if self._reads_values else replace(request, stage=None))
 
 
 def _start(ray: Any, here: Mapping[str, ChatModel], options: RunOptions, declared: ModelEntries) -> dict[Any, str]:
