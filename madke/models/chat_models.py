@@ -37,8 +37,8 @@ def open_model(
     The model raises :class:`madke.core.errors.CallError` for a failed attempt: call it through a ``CallPipeline``.
 
     Args:
-        name: A form of :data:`MODEL_KINDS`, ``openai/NAME@URL`` or ``azure/DEPLOYMENT@URL``; else an entry of
-            ``models.yaml``, or ``module:object``, see :func:`as_chat_model`.
+        name: A form of :data:`MODEL_KINDS`, or ``openai/NAME@URL``; else an entry of ``models.yaml``, or
+            ``module:object``, see :func:`as_chat_model`.
         base_url: Address for ``openai/`` models (default: ``OPENAI_BASE_URL``, else OpenAI's address) and ``azure/``
             models (default: ``AZURE_OPENAI_ENDPOINT``) whose name has no URL.
         replay: The model will not be called: it needs no key, and no weights are loaded.
@@ -53,7 +53,7 @@ def open_model(
     plain, address = split_address(name)
     rest = plain.partition("/")[2]
     form = MODEL_KINDS[kind].form
-    if bool(rest) != ("/" in form):
+    if bool(rest) != ("/" in form) or (address is not None and kind != "openai"):
         raise UserError(f"model {name!r}: expected {form}")
     if base_url is not None and not MODEL_KINDS[kind].has_endpoint:
         raise UserError(f"model {name!r} has no endpoint; only {forms_with_endpoint('and')} take a base URL")
@@ -61,7 +61,7 @@ def open_model(
         case "openai":
             return OpenAIChat(rest, base_url=base_url, at=address, needs_key=not replay)
         case "azure":
-            return AzureChat(rest, endpoint=base_url, at=address, needs_key=not replay)
+            return AzureChat(rest, endpoint=base_url, needs_key=not replay)
         case "gguf":
             return GGUFChat(rest, start=not replay)
         case "hf":

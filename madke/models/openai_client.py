@@ -15,7 +15,7 @@ from madke.core.addresses import public_url
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
 from madke.models.dialect import REFUSALS, Dialect
-from madke.models.endpoint import Endpoint, checked_url, key_from_environment, openai_endpoint, origin
+from madke.models.endpoint import Endpoint, checked_url, key_from_environment, openai_endpoint
 from madke.models.limiter import SilenceLimit, time_limit
 from madke.models.openai_wire import (
     SLOT_TIMINGS,
@@ -288,30 +288,21 @@ class AzureChat(OpenAIChat):
     Args:
         deployment: The deployment's name.
         endpoint: The resource's URL. Default: ``AZURE_OPENAI_ENDPOINT``.
-        at: The deployment's own URL. The key is sent there only if it has the same origin as the endpoint.
         needs_key: False for a model that will not be called.
         **options: ``timeout`` and ``transport``, as for :class:`OpenAIChat`.
     """
 
     _address_hint = "is AZURE_OPENAI_ENDPOINT the address of the resource, such as https://NAME.openai.azure.com?"
 
-    def __init__(
-        self,
-        deployment: str,
-        *,
-        endpoint: str | None = None,
-        at: str | None = None,
-        needs_key: bool = True,
-        **options: Any,
-    ) -> None:
+    def __init__(self, deployment: str, *, endpoint: str | None = None, needs_key: bool = True, **options: Any) -> None:
         from openai import Omit
 
         name = f"azure/{deployment}"
-        url = endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT") or ("" if needs_key else at or _NOWHERE)
+        url = endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT") or ("" if needs_key else _NOWHERE)
         if not url:
             raise UserError(f"AZURE_OPENAI_ENDPOINT is not set, and {name} needs it (or a base URL)")
-        address = checked_url(at or url, model=name)
-        key = key_from_environment("AZURE_OPENAI_API_KEY") if origin(address) == origin(url) else None
+        address = checked_url(url, model=name)
+        key = key_from_environment("AZURE_OPENAI_API_KEY")
         if key is None and needs_key:
             raise UserError(f"AZURE_OPENAI_API_KEY is not set, and {name} needs it")
         where = Endpoint(address=address, limited_as=address, key=key)
