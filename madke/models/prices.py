@@ -93,17 +93,16 @@ def prices_paid(prices: Prices, paid: Iterable[tuple[str, Usage]]) -> dict[str, 
 
     ``paid``: (model, named as billed; usage of its calls).
     """
-    spent: dict[str, float] = {}
-    standard: dict[str, float] = {}
+    totals: dict[str, tuple[float, float]] = {}
     for billed, used in paid:
         model = plain_name(billed)
         if (price := price_of(billed, prices)) and (whole := price_of(model, prices)):
-            spent[model] = spent.get(model, 0) + cost(used, price)
-            standard[model] = standard.get(model, 0) + cost(used, whole)
+            spent, standard = totals.get(model, (0.0, 0.0))
+            totals[model] = spent + cost(used, price), standard + cost(used, whole)
     found = dict(prices)
-    for model, whole_cost in standard.items():
-        if whole_cost and spent[model] != whole_cost and (price := price_of(model, prices)):
-            found[model] = price.times(spent[model] / whole_cost)
+    for model, (spent, standard) in totals.items():
+        if spent != standard and (price := price_of(model, prices)):
+            found[model] = price.times(spent / standard)
     return found
 
 
