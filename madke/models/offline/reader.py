@@ -247,8 +247,6 @@ def rank_passages(query: str, passages: Sequence[ShownPassage], embed: Embed) ->
 class WordVectors:
     """Unit vectors without a model: their products are high for texts that share words, or parts of words."""
 
-    name, revision = "words", "1"
-
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of texts, shape (n, d), float32."""
         import numpy as np
