@@ -24,7 +24,8 @@ DataOption = Annotated[Path | None, flags.option("Questions of the prediction fi
 CorrectionsOption = Annotated[
     Path | None, flags.option("People's corrections of gold answers: a filled sheet, see madke annotate.", "CSV")
 ]
-PREDICTION_FILES = """Prediction files need --data. They hold JSON lines of id and answer. Other keys are ignored."""
+PREDICTION_FILES = """Prediction files need --data. They hold JSON lines of id and answer, or of id and output (raw
+model text). Other keys are ignored."""
 
 _PREDICTION_RECORDS = ("external.json", "grades.sqlite")
 """Suffixes of the files that ``madke score`` keeps next to a prediction file."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from madke._util.files import read_jsonl, refuse_repeated
 from madke._util.yaml_file import validated
@@ -18,6 +18,8 @@ from madke.core.chat import writable
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcome
+from madke.engine.parse.answer import answer_of
+from madke.engine.parse.reply import without_reasoning
 from madke.runs.directory import RunRecord, read_run, read_transcripts
 from madke.scoring.debate_rows import (
     NO_EXTERNAL_SCORES,
@@ -199,24 +201,33 @@ _AS_GIVEN = "as_given"
 
 class _Line(BaseModel, extra="ignore", frozen=True, coerce_numbers_to_str=True):
     id: str
-    answer: str | None
+    answer: str | None = None
+    output: str | None = None
     repeat: int = Field(default=0, ge=0, strict=True)
 
-    @field_validator("answer", mode="before")
+    @field_validator("answer", "output", mode="before")
     @classmethod
     def _finite(cls, value: object) -> object:
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"expected a text or a finite number, found {value}")
         return value
 
+    @model_validator(mode="after")
+    def _one_of_two(self) -> _Line:
+        found = {"answer", "output"} & self.model_fields_set
+        if len(found) != 1:
+            raise ValueError(f"expected one of 'answer' and 'output', found {'both' if found else 'neither'}")
+        return self
+
 
 def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcript, ...]:
     """Read another system's predictions; each becomes a debate of one debater and one round without calls.
 
-    A line is ``{"id", "answer", "repeat"?}``. An answer is converted to the task's canonical form, or kept unchanged if
-    the task cannot parse it, with a warning; blank is an abstention. Questions without a line count as abstained, with
-    a warning: in the scripts of SQuAD and HotpotQA, a missing prediction is wrong. UserError for an empty file, and a
-    line that is invalid, has an unknown question id, or repeats a question.
+    A line is ``{"id", "answer", "repeat"?}`` or ``{"id", "output", "repeat"?}``. An ``answer`` is converted to the
+    task's canonical form, or kept unchanged if the task cannot parse it, with a warning; blank is an abstention. From
+    an ``output``, a model's whole text, the answer is parsed as from a debater's reply. Questions without a line count
+    as abstained, with a warning: in the scripts of SQuAD and HotpotQA, a missing prediction is wrong. UserError for an
+    empty file, and a line that is invalid, has an unknown question id, or repeats a question.
     """
     asked = {question.id: question for question in questions}
     seen: dict[tuple[str, int], int] = {}
@@ -230,9 +241,10 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
         refuse_repeated(seen, (line.id, line.repeat), number, file=path, what=what)
         transcripts.append(_transcript(line, asked[line.id], path.name))
     if not transcripts:
-        raise UserError("no predictions; expected lines of {'id', 'answer'}", file=path)
+        raise UserError("no predictions; expected lines of {'id', 'answer'} or {'id', 'output'}", file=path)
     if odd := [transcript for transcript in transcripts if transcript.final.rule == _AS_GIVEN]:
-        warning = "%s: %d answers do not fit their task (first: %r to question %r); they are compared unchanged"
+        warning = "%s: %d answers do not fit their task (first: %r to question %r); they are compared unchanged. "
+        warning += "If they are whole replies, use the key 'output'"
         _log.warning(warning, path, len(odd), odd[0].answer, odd[0].id)
     answered = {id_ for id_, _ in seen}
     if missing := [id_ for id_ in asked if id_ not in answered]:
@@ -245,7 +257,12 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
 def _transcript(line: _Line, question: Question, name: str) -> Transcript:
     task = get_task(question.task)
     text = (line.answer or "").strip()
-    if text:
+    is_output = "output" in line.model_fields_set
+    if is_output:
+        text = without_reasoning(line.output or "")
+        parsed = answer_of(text, task, question)
+        stance = Stance(text=text, answer=parsed.value, status=parsed.status, rule=parsed.rule)
+    elif text:
         answer = task.read(text, question)
         stance = Stance(text=text, answer=answer or line.answer, rule="given" if answer else _AS_GIVEN)
     else:
@@ -258,6 +275,6 @@ def _transcript(line: _Line, question: Question, name: str) -> Transcript:
         rounds=(Round(n=1, order=(name,), turns=(Turn(agent=name, stance=stance),)),),
         final=Final(by="only", answer=stance.answer, status=stance.status, rule=stance.rule, text=stance.text),
         repeat=line.repeat,
-        # The answer was not parsed from a reply, so the parse-failure rate excludes it.
-        first_round_given=True,
+        # A stated answer was not parsed from a reply, so the parse-failure rate excludes it.
+        first_round_given=not is_output,
     )

@@ -150,7 +150,7 @@ def _lines(path: Path) -> Iterator[_Row]:
             right = float(bool(answer.strip()) and get_task("short_answer").accepts(answer, question))
         else:
             found = ", ".join(map(repr, item))
-            hint = "; for predictions, give the questions with --data" if "answer" in item else ""
+            hint = "; for predictions, give the questions with --data" if {"answer", "output"} & item.keys() else ""
             raise UserError(f"expected 'right', or 'answer' and 'gold', found {found}{hint}", file=path, line=number)
         yield (
             str(item["id"]),

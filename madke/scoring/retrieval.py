@@ -110,10 +110,17 @@ def retrieval(
 def of_pools(records: Iterable[PoolRecord]) -> dict[str, dict[str, Ranking]]:
     """Source -> its rankings, without the questions that it failed on."""
     held: dict[str, dict[str, Ranking]] = {}
+    silent: dict[str, Mapping[str, str]] = {}
     for record in records:
+        if not record.sources:
+            silent[record.id] = record.partial
         for source in (name for name in sources_in([record]) if name not in record.partial):
             passages = sorted((each for each in record.passages if each.source == source), key=lambda each: each.rank)
             held.setdefault(source, {})[record.id] = {passage.key: passage.score for passage in passages}
+    # A hand-written line names no source that found nothing.
+    for question, partial in silent.items():
+        for source in held.keys() - partial.keys():
+            held[source].setdefault(question, {})
     return held
 
 

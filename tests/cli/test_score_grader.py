@@ -44,8 +44,8 @@ def predictions(tmp_path: Path) -> Any:
     file = tmp_path / "theirs.jsonl"
     lines = [
         {"id": "q0", "answer": BAIKAL},
-        {"id": "q1", "answer": "Lake Tanganyika"},
-        {"id": "q2", "answer": ""},
+        {"id": "q1", "output": "It is [Lake Tanganyika]."},
+        {"id": "q2", "output": ""},
     ]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return file, "--data", questions

@@ -60,6 +60,28 @@ def test_no_answer_is_an_abstention_and_wrong(tmp_path: Path, value: str | None)
     assert scores.parse_failures == {}
 
 
+def test_raw_text_is_read_as_a_debaters_reply(tmp_path: Path) -> None:
+    raw = '{"step_by_step_thinking": "(A) is too shallow", "answer_choice": "B"}'
+    found = opened(
+        tmp_path,
+        {"id": "1", "output": "<think>[Como]</think>It must be deep. The answer is [Baikal]."},
+        {"id": "2", "output": "Nobody knows."},
+        {"id": "3", "output": raw},
+        {"id": "3", "output": "So the answer is (B).", "repeat": 1},
+        {"id": "3", "output": None, "repeat": 2},
+    )
+    assert answers(found) == {
+        ("1", 0): ("Baikal", "ok"),
+        ("2", 0): (None, "abstained"),
+        ("3", 0): ("B", "ok"),
+        ("3", 1): ("B", "ok"),
+        ("3", 2): (None, "abstained"),
+    }
+    scores = scores_of(found.transcripts())
+    assert scores.parse_failures["speak"].value == pytest.approx((0 + 0 + 1 / 3) / 3)
+    assert scores.metrics["choice_accuracy"].value == pytest.approx(2 / 3)
+
+
 def test_a_prediction_is_a_debate_of_one_with_no_calls(tmp_path: Path) -> None:
     found = opened(tmp_path, {"id": "1", "answer": "Baikal"}, questions=[LAKE])
     (transcript,) = found.transcripts()
@@ -93,7 +115,8 @@ def test_answers_that_are_none_of_their_task_are_said(tmp_path: Path, caplog: py
     [
         ("{", "is not JSON"),
         ({"answer": "x"}, "id: Field required"),
-        ({"id": "1"}, "answer: Field required"),
+        ({"id": "1"}, "expected one of 'answer' and 'output', found neither"),
+        ({"id": "1", "answer": "x", "output": "x"}, "expected one of 'answer' and 'output', found both"),
         ('{"id": "1", "answer": NaN}', "answer: expected a text or a finite number, found nan"),
         ({"id": "1", "answer": ["x"]}, "answer: "),
         ({"id": "1", "answer": "x", "repeat": -1}, "repeat: "),

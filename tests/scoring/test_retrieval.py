@@ -80,6 +80,15 @@ def test_a_pool_file_gives_the_rankings_of_each_source() -> None:
     assert list(found["wiki"]["q1"]) == ["a", "b"]
 
 
+def test_a_source_that_found_nothing_counts_in_a_hand_written_file() -> None:
+    records = [
+        PoolRecord(id="q1", question="?", passages=(passage("wiki", "a", 0),), partial={}, sources={}),
+        PoolRecord(id="q2", question="?", passages=(), partial={}, sources={}),
+        PoolRecord(id="q3", question="?", passages=(), partial={"wiki": "timeout"}, sources={}),
+    ]
+    assert of_pools(records) == {"wiki": {"q1": {"a": 0.0}, "q2": {}}}
+
+
 def test_fusions_stand_next_to_their_parts_where_all_parts_answered() -> None:
     parts = {"a": {"q1": {"x": 3.0, "y": 0.0}, "q2": {}}, "b": {"q1": {"y": 9.0}}}
     found = with_fusions(parts)
