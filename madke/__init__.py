@@ -13,8 +13,7 @@ from madke._util.logs import guard_http_logs
 from madke._version import __version__
 
 if TYPE_CHECKING:
-    from madke.api.batch import Run, arun, build_pools, compare, run, score
-    from madke.api.one_question import Debate, aask, ask, stream
+    from madke.api.debates import Debate, Run, aask, arun, ask, build_pools, compare, run, score, stream
     from madke.api.study import Study, study
     from madke.core import events
     from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, Usage
@@ -51,8 +50,7 @@ if TYPE_CHECKING:
 guard_http_logs()
 
 _MODULES = {
-    "madke.api.one_question": "Debate aask ask stream",
-    "madke.api.batch": "Run arun build_pools compare run score",
+    "madke.api.debates": "Debate Run aask arun ask build_pools compare run score stream",
     "madke.api.study": "Study study",
     "madke.core.chat": "ChatModel ChatRequest Completion Message Purpose Usage",
     "madke.core.errors": "CallError UserError",

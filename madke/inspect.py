@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from madke._util.assets import require
-from madke.api.one_question import debated
+from madke.api.debates import debated
 from madke.core.chat import ChatRequest, Completion, Message, Outcome, Usage, fields_of
 from madke.core.errors import CallError, UserError
 from madke.core.knowledge import Source

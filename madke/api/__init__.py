@@ -1,1 +1,1 @@
-"""The Python API: :mod:`madke.api.one_question` for one question, :mod:`madke.api.batch` for many."""
+"""The Python API: debates of one question and of many, and studies."""

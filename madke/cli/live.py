@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from madke._util.terminal import say, show_status
-from madke.api.one_question import events_of
+from madke.api.debates import events_of
 from madke.cli.progress import show_source
 from madke.core import events
 from madke.core.chat import Purpose

@@ -15,7 +15,7 @@ from madke.core.errors import count_of
 from madke.runs.request import RunOptions, RunRequest
 
 if TYPE_CHECKING:
-    from madke.api.batch import Run
+    from madke.api.debates import Run
 
 _SHOWN_REASONS = 3
 
@@ -43,7 +43,7 @@ def command(
       madke run questions.jsonl --sources ./docs --out runs/first --limit 20
       madke run questions.jsonl --sources none -m openai/gpt-4o-mini --plan --out runs/mini
     """
-    from madke.api.batch import run
+    from madke.api.debates import run
 
     request = replace(request, questions=data)
     if plan:
@@ -59,7 +59,7 @@ def command(
 
 
 def _show_plan(request: RunRequest, out: Path, options: RunOptions) -> None:
-    from madke.api.batch import checked_spec
+    from madke.api.debates import checked_spec
     from madke.cli.plans import refuse_limits, show_plans
     from madke.experiments.plan import Planner
     from madke.runs.meter import planned_prices, prices_of

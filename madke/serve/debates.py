@@ -17,7 +17,7 @@ from typing import IO, Self
 
 from madke._util.concurrency import cancelled
 from madke._util.files import file_lock
-from madke.api.one_question import Debate
+from madke.api.debates import Debate
 from madke.core.chat import Message, Usage
 from madke.core.errors import UserError
 from madke.core.events import Listener

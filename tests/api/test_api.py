@@ -90,10 +90,10 @@ def test_the_same_debate_through_api_command_line_and_stream(tmp_path: Path, mon
         *_, last = asyncio.run(streamed())
         by_ask = madke.ask(asked, options=options, seed=7, **same)
     (from_run,) = by_run.transcripts()
-    (from_cli,) = madke.api.batch.Run(tmp_path / "cli").transcripts()
+    (from_cli,) = madke.api.debates.Run(tmp_path / "cli").transcripts()
     assert plain(from_run) == plain(from_cli) == plain(last.transcript) == plain(by_ask.transcript)
     assert from_run.answer == "Lake Baikal"
-    assert by_run.record == madke.api.batch.Run(tmp_path / "cli").record
+    assert by_run.record == madke.api.debates.Run(tmp_path / "cli").record
 
 
 def test_what_is_returned_is_shown_in_one_line_and_says_why_it_failed(tmp_path: Path) -> None:
