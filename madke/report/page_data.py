@@ -18,7 +18,7 @@ from madke.report.tables import ORACLE
 from madke.retrieval.pools import PoolLines
 from madke.runs.directory import recorded_calls, run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
-from madke.scoring.debate_rows import DebateMeasures, gold_numbers
+from madke.scoring.debate_rows import DebateMeasures, gold_of
 from madke.scoring.scores import is_shortened
 
 _SIZES = {"debates": 100, "texts": 200, "prompts": 200}
@@ -204,7 +204,9 @@ def _body(transcript: Transcript, known: float | None, texts: Sequence[int | Non
         given = {transcript.answer, *(turn.stance.answer for entry in transcript.rounds for turn in entry.turns)}
         for answer in sorted(filter(None, given)):
             scores[answer] = debate.score(answer) if known is None or answer != transcript.answer else known
-    own = {"texts": texts, "scores": scores, "gold": gold_numbers(transcript), "calls": calls}
+    wanted, name_of = gold_of(transcript)
+    gold = [entry.n for entry in transcript.pool if name_of(entry) in wanted]
+    own = {"texts": texts, "scores": scores, "gold": gold, "calls": calls}
     return transcript_to_json(transcript, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
 
 

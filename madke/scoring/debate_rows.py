@@ -7,7 +7,6 @@ debater.
 """
 
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from math import log2
@@ -41,7 +40,6 @@ ExternalScores = Mapping[str, Mapping[tuple[str, int], float]]
 NO_EXTERNAL_SCORES: ExternalScores = MappingProxyType({})
 
 _BY_JUDGE = ("cons_judge", "co2_judge", "co2_judge_grader")
-_SHARE = "share_"
 
 
 class DebateMeasures:
@@ -282,19 +280,17 @@ def over_rounds(debates: Sequence[Sequence[Sequence[DebateRow]]]) -> dict[str, t
     """
     longest = max((len(rounds) for repeats in debates for rounds in repeats), default=0)
     names = dict.fromkeys(name for repeats in debates for rounds in repeats for row in rounds for name in row)
-    means: dict[str, tuple[Estimate | None, ...]] = dict.fromkeys(names, ())
 
     def value(rounds: Sequence[DebateRow], n: int, name: str) -> float | None:
         if n < len(rounds):
             return rounds[n].get(name)
         return 0.0 if name == "self_disagreement" else rounds[-1].get(name)
 
-    for n in range(longest):
-        for name in names:
-            held = ([found for one in repeats if (found := value(one, n, name)) is not None] for repeats in debates)
-            mean = over_repeats([values for values in held if values], shares=may_be_rate(name))
-            means[name] = (*means[name], mean)
-    return means
+    def mean(n: int, name: str) -> Estimate | None:
+        held = ([found for one in repeats if (found := value(one, n, name)) is not None] for repeats in debates)
+        return over_repeats([values for values in held if values], shares=may_be_rate(name))
+
+    return {name: tuple(mean(n, name) for n in range(longest)) for name in names}
 
 
 def over_repeats(values: Sequence[Sequence[float]], *, shares: bool = True) -> Estimate | None:
@@ -325,14 +321,11 @@ def with_external(values: DebateRow, transcript: Transcript, external: ExternalS
 def of_one_arm(rows: Sequence[DebateRow]) -> Iterator[DebateRow]:
     """Make the rows of all finished transcripts of an arm comparable; the order is unchanged.
 
-    The judge's values are kept only if all rows have them: ``agreement_then_judge`` asks it about some debates only. A
-    source that a debate chose nothing from gets a share of 0 if another debate of the arm chose from it.
+    The judge's values are kept only if all rows have them: ``agreement_then_judge`` asks it about some debates only.
     """
     judged = all("cons_judge" in row for row in rows)
-    sources = dict.fromkeys(name for row in rows for name in row if name.startswith(_SHARE))
     for row in rows:
-        none = dict.fromkeys(sources if sources.keys() & row.keys() else (), 0.0)
-        yield {name: value for name, value in (row | none | row).items() if judged or name not in _BY_JUDGE}
+        yield {name: value for name, value in row.items() if judged or name not in _BY_JUDGE}
 
 
 # What debaters select
@@ -356,9 +349,6 @@ def selection_values(transcript: Transcript) -> DebateRow:
     chosen = [[entries[n] for n in selection.ids if n in entries] for selection in selections]
     values["no_found"] = fmean(selection.rule == "no_found" for selection in selections)
     values["selected_ids"] = fmean(len(selection.ids) for selection in selections)
-    by_source = Counter(entry.source for passages in chosen for entry in passages)
-    for source in dict.fromkeys(entry.source for entry in transcript.pool) if by_source else ():
-        values[f"{_SHARE}{source}"] = by_source[source] / by_source.total()
     if in_pool:
         retrieved = [[name_of(entry) for entry in passages if entry.asked_by is None] for passages in chosen]
         values["selection_recall"] = fmean(len(in_pool & {*names}) / len(in_pool) for names in retrieved)
@@ -370,12 +360,6 @@ def selection_values(transcript: Transcript) -> DebateRow:
             any(each.key in misleading for each in passages) for passages in chosen
         )
     return values
-
-
-def gold_numbers(transcript: Transcript) -> list[int]:
-    """The pool numbers of the gold passages, if the question's metadata names any."""
-    wanted, name_of = gold_of(transcript)
-    return [entry.n for entry in transcript.pool if name_of(entry) in wanted]
 
 
 def gold_of(transcript: Transcript) -> tuple[frozenset[str], Callable[[PoolEntry], str]]:

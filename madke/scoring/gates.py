@@ -22,13 +22,8 @@ from madke.scoring.metrics import METRICS, common_metric, correct_by, is_binary,
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 
-GATES: Mapping[str, Callable[[Sequence[Turn], Same], bool]] = {
-    "agreement": agreed,
-    "majority": lambda turns, same: agreed(turns, same, 0.5 + 1e-6),
-    "vote": lambda turns, same: True,
-}
-"""Gate -> its rule. ``agreement``: all answers are the same (``early_stop``). ``majority``: more than half of them
-(``agreement_share``); with two debaters the same as ``agreement``. ``vote``: no debate at all."""
+GATES: Mapping[str, Callable[[Sequence[Turn], Same], bool]] = {"agreement": agreed, "vote": lambda turns, same: True}
+"""Gate -> its rule. ``agreement``: all answers are the same (``early_stop``). ``vote``: no debate at all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +96,6 @@ class GatedDebate:
     """One debate and what gates make of it."""
 
     id: str
-    debaters: int
     is_debate: bool
     """Whether anything but samples of one vote came after round 1: replies, or a judge or summarizer."""
     changed: bool
@@ -127,7 +121,6 @@ def gated(debate: DebateMeasures) -> GatedDebate | None:
     replied = any(turn.stance.stage == "reply" for entry in transcript.rounds[1:] for turn in entry.turns)
     return GatedDebate(
         id=transcript.id,
-        debaters=len(turns),
         is_debate=replied or bool({"judge", "extract", "pick", "summarize", "digest"} & transcript.usage.keys()),
         changed=not kept,
         measure=debate.metrics[0],
@@ -164,8 +157,7 @@ def shadow_of(debates: Iterable[GatedDebate | None]) -> Shadow | None:
             difference=mean(lambda each: None if each.score is None else (score(each) or 0) - each.score, shares=False),
         )
 
-    wide = max(each.debaters for each in held) > 2
-    gates = {name: figures(name) for name in GATES if wide or name != "majority"}
+    gates = {name: figures(name) for name in GATES}
     gains = [(each.score or 0) - (each.voted or 0) for each in held if each.changed]
     corrected, spoiled = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
     correct, measure = mean(lambda each: each.score), common_metric(each.measure for each in held)

@@ -315,8 +315,8 @@ VALUE_UNITS: Mapping[str, str] = MappingProxyType(
 )
 """Name -> unit, for all values but metrics and those of ``_NAMED_SHARES``."""
 
-_NAMED_SHARES = ("share_", "sided_with_", f"{GRADER}:")
-"""Beginnings of the names of shares of which there are several: by source, debater or model."""
+_NAMED_SHARES = ("sided_with_", f"{GRADER}:")
+"""Beginnings of the names of shares of which there are several: by debater or model."""
 
 
 def unit_of(name: str) -> str | None:

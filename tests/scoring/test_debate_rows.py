@@ -286,13 +286,6 @@ def values(*selected: list[Any], **metadata: Any) -> dict[str, float]:
     return selection_values(debate(*said, selected=selected, pool=POOL, metadata=metadata))
 
 
-def test_shares_of_the_sources_add_up_to_1() -> None:
-    found = values([(0, 1), (3,)], [(2,), ()])
-    assert (found["share_wiki"], found["share_google"]) == (0.75, 0.25)
-    assert values([(0,), (1,)])["share_google"] == 0
-    assert "share_wiki" not in values([(), ()])
-
-
 def test_every_passage_of_a_gold_page_is_evidence_and_the_page_is_found_once() -> None:
     found = values([(0, 1), (1, 2)], gold_titles=["lake_baikal", "Great Lakes", "Lake Superior"])
     assert found["pool_recall"] == pytest.approx(2 / 3)

@@ -77,7 +77,6 @@ def test_the_price_of_an_answer_gained(tmp_path: Path) -> None:
     ("gate", "settings", "skipped"),
     [
         ("agreement", {"early_stop": "agreement"}, 2),
-        ("majority", {"early_stop": "majority"}, 5),
         ("vote", {"rounds": 1}, 7),
     ],
 )

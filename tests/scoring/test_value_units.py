@@ -41,7 +41,7 @@ def test_a_count_that_is_always_0_or_1_is_no_rate(name: str) -> None:
     assert (mean.low, mean.high) == (1.0, 1.0), "the bootstrap of equal values, not Wilson's interval of a rate"
 
 
-@pytest.mark.parametrize("name", ["oracle", "trapped", "share_wiki", GRADER, "yes_or_no_of_a_scorer"])
+@pytest.mark.parametrize("name", ["oracle", "trapped", "sided_with_A", GRADER, "yes_or_no_of_a_scorer"])
 def test_a_share_or_score_that_is_always_0_or_1_is_a_rate(name: str) -> None:
     left, right = arm("left", name, [0.0, 1.0, 0.0]), arm("right", name, [1.0, 1.0, 1.0])
     assert paired_test(left, right, name).test == "McNemar, exact"
