@@ -82,8 +82,8 @@ def _show_results(done: Run, options: RunOptions) -> None:
     from madke.report.html import write_report
     from madke.report.scores import all_failed, cut_note, scores_on_terminal
     from madke.runs.meter import prices_of
-    from madke.scoring.arms import open_runs
-    from madke.scoring.scored import kept_scores, score_and_store
+    from madke.scoring.arms import open_results
+    from madke.scoring.scored import kept_scores, score_run
 
     assert done.spec is not None
     assert done.meter is not None
@@ -92,8 +92,8 @@ def _show_results(done: Run, options: RunOptions) -> None:
     current = page.exists() and metrics.exists() and page.stat().st_mtime_ns >= metrics.stat().st_mtime_ns
     scores = kept_scores(out) if current and not (meter.done or prices) else None
     if scores is None:
-        arms = open_runs([out])
-        scores, values = score_and_store(arms[0], prices)
+        arms = open_results([out])
+        scores, values = score_run(arms[0], prices)
         write_report(arms, page, scores=[scores], values=[values])
     say(scores_on_terminal({out.name or str(out): scores}, cut_notes=False))
     if (note := shipped_note(prices)) is not None:

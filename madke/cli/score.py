@@ -112,7 +112,7 @@ def command(
     with resumable():
         watch = partial(run_progress, "graded answers")
         failed = ask_outside(arms, graders, commands, budget=budget, watch=watch)
-    scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
+    scores = {arm.name: score_run(arm, priced)[0] for arm in arms}
     rows: Rows = {arm.name: scores_by_dataset(arm) if by_dataset else {None: scores[arm.name]} for arm in arms}
     for path in tables or ():
         shown = {row_name(arm, name): each for arm, of in rows.items() for name, each in of.items()}

@@ -92,7 +92,7 @@ class Experiment:
         """Name -> scores of these arms; they are also written to the run directories."""
         prices = self.budget.prices
         kept = {} if prices else {name: kept_scores(folder) for name, folder in self.arms.items()}
-        return {name: kept.get(name) or score_run(folder, prices=prices) for name, folder in self.arms.items()}
+        return {name: kept.get(name) or score_run(folder, prices)[0] for name, folder in self.arms.items()}
 
     @property
     def waiting(self) -> list[str]:
@@ -139,7 +139,7 @@ class Experiment:
         """Refuse another experiment, freeze the pools of all questions and arms, and write the experiment's record.
 
         Passages missing from the given pool files are retrieved once for all arms. Pools do not change; only new
-        questions get pools. A lost pool file is rebuilt from the same given files.
+        questions get pools.
         """
         spec, sources = self.experiment_spec, self.experiment_spec.all_specs
         given = merged_pools(spec.pools, spec.questions) if spec.pools and sources else []
@@ -158,10 +158,8 @@ class Experiment:
             if lacking := [name for name, each in sources.items() if name not in frozen or frozen[name] != each]:
                 why = f"arms have started with pools in which source {lacking[0]!r} is missing or different"
                 raise UserError(f"{why}; {remedy}", file=self.path)
-            asked = [name for name in frozen if name not in spec.pool_sources]
-            if asked and not self.pools.exists():
-                why = f"the pool file is missing, and source {asked[0]!r} may return other passages today"
-                raise UserError(f"{why}; restore the file, or choose another --out", file=self.pools)
+            if not self.pools.exists():
+                raise UserError("the pool file is missing; restore it, or choose another --out", file=self.pools)
             sources = frozen
         if sources:
             self._add_pools(sources)
@@ -258,7 +256,7 @@ class Experiment:
     def questions(self, arm: Arm) -> Sequence[Question]:
         """The questions of an arm: all, or those that have enough stances to draw, once these are known."""
         questions = self.experiment_spec.questions
-        if arm.first_round is None or not arm.selects or self._unfinished_before(arm):
+        if arm.first_round is None or arm.first_round.draw is None or self._unfinished_before(arm):
             return questions
         drawn = self._first_rounds(arm.first_round, self.experiment_spec.spec(arm)).rounds
         return [question for question in questions if question.id in drawn]

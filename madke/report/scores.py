@@ -114,7 +114,7 @@ def _row(name: str, scores: Scores, marks: Mapping[str, str], correct: str, metr
         row[heading] = value_cell(metric, scores.metrics.get(metric), marks.get(metric, ""))
     for heading, value in _CONSISTENCY.items():
         kind, _, by = value.partition("_")
-        judge, matcher = (getattr(scores, "_".join(filter(None, (kind, who, by)))) for who in ("judge", "matcher"))
+        judge, matcher = (scores.debate.get("_".join(filter(None, (kind, who, by)))) for who in ("judge", "matcher"))
         row[heading] = percent_cell(judge) if judge or not matcher else percent_cell(matcher, " m")
     row["rounds"] = score_cell(scores.mean_rounds, digits=".2f")
     row |= {what: count_cell(getattr(total, what)) if total else NO_FIGURE for what in ("calls", "tokens")}
@@ -269,10 +269,11 @@ def stage_table(scores: Mapping[str, Scores]) -> Table:
 
 def score_details(scores: Scores) -> str:
     """The scores of a run that tables leave out, one line each."""
+    found = scores.debate.get
     by = [
-        ("Cons", scores.cons_judge, scores.cons_matcher),
-        ("Co2 (correct by the task's first metric)", scores.co2_judge, scores.co2_matcher),
-        ("Co2 by the grader", scores.co2_judge_grader, scores.co2_matcher_grader),
+        ("Cons", found("cons_judge"), found("cons_matcher")),
+        ("Co2 (correct by the task's first metric)", found("co2_judge"), found("co2_matcher")),
+        ("Co2 by the grader", found("co2_judge_grader"), found("co2_matcher_grader")),
     ]
     lines = [f"{ORACLE} ({scores.read_golds} of {scores.transcripts} debates)"] if scores.read_golds else []
     lines += [
@@ -302,8 +303,9 @@ def _other_measures(scores: Scores) -> Iterator[str]:
 
     by_round = {name: " > ".join(amount(name, found) for found in values) for name, values in scores.by_round.items()}
     several = len(next(iter(scores.by_round.values()), ())) > 1 or "cons" in by_round
+    others = {name: found for name, found in scores.debate.items() if not name.startswith(("cons_", "co2_"))}
     lines = {
-        "of the debates": {name: amount(name, found) for name, found in scores.debate.items()},
+        "of the debates": {name: amount(name, found) for name, found in others.items()},
         "round by round": by_round if several else {},
     }
     for what, values in lines.items():

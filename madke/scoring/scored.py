@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any
 
 import yaml
-from pydantic import FiniteFloat, RootModel, ValidationError
+from pydantic import FiniteFloat, RootModel, TypeAdapter, ValidationError
 
 from madke._util.assets import asset
 from madke._util.child_process import CommandScorer, ScorerItem
@@ -48,40 +48,28 @@ from madke.models.store import CallStore
 from madke.runs.directory import Key, is_being_written, recorded_calls, sessions_of
 from madke.runs.meter import Budget, Meter
 from madke.runs.runner import drained, until_limit, until_stopped
-from madke.scoring.arms import ArmValues, Results, open_runs, read_arm
+from madke.scoring.arms import ArmValues, Results, open_results, read_arm
 from madke.scoring.metrics import GRADER, HUMAN, is_grader, question_of
-from madke.scoring.scores import Scores, Spending, score_with_values, scores_from_json, scores_of, scores_to_json
+from madke.scoring.scores import Scores, Spending, score_with_values, scores_of
 from madke.tasks.base import lettered
 
 _log = logging.getLogger(__name__)
 
 _METRICS, _EXTERNAL, _GRADES = "metrics.json", "external.json", "grades.sqlite"
+_SCORES = TypeAdapter(Scores)
 
 
 # Scores of a run
 
 
-def score_run(
-    run: Path | str | Results,
-    *,
-    prices: Prices = MappingProxyType({}),
-    grader: str | None = None,
-    scorers: Mapping[str, str] = MappingProxyType({}),
-) -> Scores:
+def score_run(run: Path | str | Results, prices: Prices = MappingProxyType({})) -> tuple[Scores, ArmValues]:
     """Score a run, including stored external scores and grades, and write its ``metrics.json``.
 
-    In a read-only directory the scores are not stored, with a warning. For predictions from elsewhere and for corrected
-    results, only external scores and grades are stored. ``prices`` are for the cost of the run's own calls. A
-    ``grader`` (a model's name) and ``scorers`` (name -> command, such as COMET or BLEURT) score the answers first.
-    UserError if the directory is no run or cannot be written, or a grader or scorer cannot be used.
+    In a read-only directory the scores are not stored, with a warning; those of predictions from elsewhere and of
+    corrected results never are. ``prices`` are for the cost of the run's own calls. Returns the scores, and the values
+    behind them. UserError if the directory is no run or cannot be written.
     """
-    (arm,) = open_runs([run])
-    ask_outside([arm], graders_of(grader) if grader is not None else (), scorers)
-    return score_and_store(arm, prices)[0]
-
-
-def score_and_store(arm: Results, prices: Prices = MappingProxyType({})) -> tuple[Scores, ArmValues]:
-    """As :func:`score_run` without asking anybody: the scores of an arm, and the values behind them."""
+    (arm,) = open_results([run])
     # Before the transcripts are read, because a run may be appending to them.
     state = _state(arm.path) if arm.path.is_dir() else ""
     scores, values = scored_arm(arm, state)
@@ -91,7 +79,7 @@ def score_and_store(arm: Results, prices: Prices = MappingProxyType({})) -> tupl
         return scores, values
     scores = replace(scores, scored=state)
     try:
-        write_file(arm.path / _METRICS, scores_to_json(scores))
+        write_file(arm.path / _METRICS, _SCORES.dump_json(scores, indent=2) + b"\n")
     except UserError as error:
         if os.access(arm.path, os.W_OK):
             raise
@@ -102,7 +90,7 @@ def score_and_store(arm: Results, prices: Prices = MappingProxyType({})) -> tupl
 def kept_scores(directory: Path, state: str = "") -> Scores | None:
     """The scores that :func:`score_run` stored, or None if they are missing or not of this (or the present) state."""
     try:
-        scores = scores_from_json((directory / _METRICS).read_bytes())
+        scores = _SCORES.validate_json((directory / _METRICS).read_bytes())
     except (OSError, ValidationError):
         return None
     return scores if scores.scored == (state or _state(directory)) else None

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from madke.core.transcript import (
     UNREAD_STATUSES,
     Digest,
@@ -75,17 +73,6 @@ class Scores:
     metrics: Mapping[str, Estimate]
     """Each metric, over the questions of its tasks. Also each external scorer, on its own scale, over questions with an
     answer, and the grader, over questions with a gold answer, excluding ``ungraded`` ones."""
-    cons_judge: Estimate | None
-    """Cons (Wang et al., Eq. 8), consistent by the judge's last verdict; None without a judge, or if it was not
-    asked about every question (``agreement_then_judge``)."""
-    co2_judge: Estimate | None
-    """Co2 (Eq. 7), consistent by the judge's last verdict and correct."""
-    cons_matcher: Estimate | None
-    """Cons, consistent if all last stances were parsed and agree under the task's matcher."""
-    co2_matcher: Estimate | None
-    co2_judge_grader: Estimate | None = None
-    """Co2 as Wang et al. report it: consistent by the judge's last verdict and right by a grader."""
-    co2_matcher_grader: Estimate | None = None
     ungraded: int = 0
     """Answers with a gold answer for which the grader gave no grade. Its mean excludes them."""
     mean_rounds: Estimate | None
@@ -95,7 +82,10 @@ class Scores:
     (:func:`madke.scoring.statistics.effective_votes`); None for other answers, for measures that are not binary, and
     where all votes are equally right."""
     debate: Mapping[str, Estimate] = field(default_factory=dict)
-    """The other values of ``DebateMeasures.row``, each over the questions that it applies to."""
+    """The other values of ``DebateMeasures.row``, each over the questions that it applies to. Among them Cons and Co2
+    (Wang et al., Eq. 8 and 7): ``cons_judge`` and ``co2_judge``, consistent by the judge's last verdict, only if it was
+    asked about every question; ``cons_matcher`` and ``co2_matcher``, consistent if all last stances were parsed and
+    agree under the task's matcher; with a grader ``co2_judge_grader``, as Wang et al. report it."""
     by_round: Mapping[str, tuple[Estimate | None, ...]] = field(default_factory=dict)
     """Name of ``DebateMeasures.rounds`` -> value after round 1, 2, ...; None if no debate has one."""
     shadow: Shadow | None = None
@@ -119,18 +109,6 @@ class Scores:
     """Fingerprint of the run directory's content at the time of scoring; empty for other results."""
     incomplete: str | None = None
     """How much of the run was done at the time of scoring, and why not all; None for complete runs and predictions."""
-
-    def __getitem__(self, name: str) -> Estimate:
-        """The mean of one value: ``correct``, a metric, a scorer's name, ``co2_judge``, ``oracle`` ...
-
-        KeyError with the available names if no question has the value.
-        """
-        means: dict[str, Estimate | None] = {"correct": self.correct, "rounds": self.mean_rounds}
-        means |= {each: getattr(self, each) for each in _CONSISTENT} | {**self.metrics, **self.debate}
-        found = {each: mean for each, mean in means.items() if mean is not None}
-        if name not in found:
-            raise KeyError(f"no value {name!r}; available: {', '.join(found) or 'none'}")
-        return found[name]
 
     @property
     def readable(self) -> Mapping[str, Estimate]:
@@ -201,8 +179,7 @@ def score_with_values(
     arm = read_arm(name, transcripts, external, count)
     means = {name: mean for name in arm.values if (mean := arm.mean(name))}
     metrics = {name: means[name] for name in dict.fromkeys((*METRICS.used(), *external)) if name in means}
-    own = {"correct", "rounds", *_CONSISTENT, *metrics}
-    fields: dict[str, Any] = {name: counts[name] for name in _COUNTS} | {name: means.get(name) for name in _CONSISTENT}
+    fields: dict[str, Any] = {name: counts[name] for name in _COUNTS}
     failed_parses = {stage: _share(replies, UNREAD_STATUSES) for stage, replies in readings.items()}
     failed_parses |= {"grade": _share(ungraded, (True,))} if ungraded else {}
     scores = Scores(
@@ -220,7 +197,7 @@ def score_with_values(
         unread={status: counts[status] for status in UNREAD_STATUSES if counts[status]},
         cut=dict(+cut),
         usage=usage,
-        debate={name: mean for name, mean in means.items() if name not in own},
+        debate={name: mean for name, mean in means.items() if name not in ("correct", "rounds", *metrics)},
         by_round=over_rounds(list(arm.rounds.values())),
         shadow=shadow_of(shadows),
         votes=effective_votes([*votes.values()]),
@@ -235,22 +212,8 @@ def is_shortened(transcript: Transcript) -> bool:
     return any(reply.truncated is not None for _, reply in _replies(transcript))
 
 
-_ADAPTER = TypeAdapter(Scores)
-
-
-def scores_to_json(scores: Scores) -> bytes:
-    """The scores as JSON with a final newline."""
-    return _ADAPTER.dump_json(scores, indent=2) + b"\n"
-
-
-def scores_from_json(text: bytes) -> Scores:
-    """Parse the output of :func:`scores_to_json`; pydantic.ValidationError for any other text."""
-    return _ADAPTER.validate_json(text)
-
-
 _COUNTS = ("transcripts", "abstained", "failed", "deferred", "degraded", "partial_pools", "shortened", "read_golds")
 """Fields of :class:`Scores` that count transcripts."""
-_CONSISTENT = ("cons_judge", "co2_judge", "cons_matcher", "co2_matcher", "co2_judge_grader", "co2_matcher_grader")
 
 
 def _share(replies: Mapping[str, Sequence[object]], kinds: Sequence[object]) -> Estimate:

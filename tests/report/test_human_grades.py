@@ -263,9 +263,9 @@ def test_a_filled_sheet_corrects_gold_answers(tmp_path: Path) -> None:
     write_sheet(open_results([run]), tmp_path / "sheet.csv")
     rows = [{**row, "gold": "wrong" if row["answer"] == "the other" else ""} for row in rows_of(tmp_path / "sheet.csv")]
     sheet = fill(tmp_path / "anna.csv", rows, {"'=the one": "yes", "Lake Baikal": "no"})
-    before = score_run(run)
+    before, _ = score_run(run)
     (arm,) = with_corrections(open_results([run]), sheet)
-    after = score_run(arm)
+    after, _ = score_run(arm)
     assert (before.correct.value, before.correct.n) == (0.5, 4)
     assert (after.correct.value, after.correct.n) == (1, 3)
     assert arm.corrected == "1 answer accepted, 1 question left out by corrections"

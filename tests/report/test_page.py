@@ -159,7 +159,7 @@ def test_the_numbers_on_the_page_are_those_of_metrics_json(tmp_path: Path) -> No
     assert shown["correct (match) %"] == percent(metrics["correct"])
     assert shown["EM %"] == percent(metrics["metrics"]["em"])
     assert shown["F1 %"] == percent(metrics["metrics"]["f1"])
-    assert shown["Cons %"] == percent(metrics["cons_judge"])
+    assert shown["Cons %"] == percent(metrics["debate"]["cons_judge"])
     assert shown["calls"][0] == str(sum(used["calls"] for used in metrics["usage"].values()))
 
 

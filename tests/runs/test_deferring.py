@@ -53,7 +53,7 @@ def test_a_run_defers_counts_and_hands_over(tmp_path: Path, calibration: Path) -
     assert deferral is not None
     assert done["q1"].answer is None
     assert deferral.answer == "Number 1"
-    scores = score_run(open_results([tmp_path / "run"], None)[0])
+    scores, _ = score_run(tmp_path / "run")
     assert (scores.deferred, scores.failed, scores.abstained) == (3, 0, 0)
     correct = run.scores["correct"]
     assert (correct.n, correct.value) == (3, 1.0), "a deferred answer is never wrong"

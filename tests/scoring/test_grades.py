@@ -134,8 +134,9 @@ def test_a_run_is_scored_with_the_graders_co2_and_what_it_lacks(tmp_path: Path) 
     results = arm(tmp_path, *entries)
     ask_outside([results], [script(tmp_path, rule("[True or False]", question="q1"), rule("[True]"))])
     scores = scored_arm(results)[0]
-    assert (scores.co2_judge_grader.value, scores.co2_judge_grader.n) == (1.0, 2)
+    graded = scores.debate["co2_judge_grader"]
+    assert (graded.value, graded.n) == (1.0, 2)
     assert scores.ungraded == 1
     assert scores.parse_failures["grade"].value == pytest.approx(1 / 3)
     (alone,) = scores_by_dataset(results).values()
-    assert alone.co2_judge_grader == scores.co2_judge_grader
+    assert alone.debate["co2_judge_grader"] == graded

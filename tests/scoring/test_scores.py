@@ -4,10 +4,8 @@ from typing import Any
 import pytest
 
 from madke.core.transcript import Final, StageUsage, Transcript, Truncation
-from madke.scoring.arms import read_arm
 from madke.scoring.scores import Scores, scores_of
 from madke.scoring.statistics import wilson
-from tests.scoring.hand_made import RIGHT, debate, pool
 from tests.support.transcripts import transcript
 
 BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
@@ -23,15 +21,15 @@ def test_cons_and_co2_go_by_judge_and_by_matcher() -> None:
         ]
     )
     assert scores.correct.value == 0.75
-    assert (scores.cons_judge.value, scores.co2_judge.value) == (0.75, 0.5)
-    assert (scores.cons_matcher.value, scores.co2_matcher.value) == (0.5, 0.25)
+    assert (scores.debate["cons_judge"].value, scores.debate["co2_judge"].value) == (0.75, 0.5)
+    assert (scores.debate["cons_matcher"].value, scores.debate["co2_matcher"].value) == (0.5, 0.25)
     assert scores.metrics["f1"].value == pytest.approx((1 + 0.5 + 1 + 1) / 4)
     assert scores.stop_reasons == {"consensus": 3, "rounds": 1}
 
 
 def test_what_could_not_be_read_never_counts_as_agreement_or_as_right() -> None:
     scores = scores_of([transcript("1", said=[None, None], consensus=None, answer=None)])
-    assert (scores.cons_judge.value, scores.cons_matcher.value, scores.correct.value) == (0, 0, 0)
+    assert (scores.debate["cons_judge"].value, scores.debate["cons_matcher"].value, scores.correct.value) == (0, 0, 0)
     assert (scores.abstained, scores.failed) == (1, 0)
     stages = {"speak": 1, "judge": 1, "summarize": 1, "select": 0}
     assert {stage: scores.parse_failures[stage].value for stage in stages} == stages
@@ -84,21 +82,22 @@ def test_repeats_of_a_question_are_one_observation() -> None:
 def test_without_gold_there_is_no_correct_but_there_is_cons() -> None:
     scores = scores_of([transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, golds=())])
     assert scores.correct is None
-    assert scores.co2_judge is None
-    assert scores.cons_judge.value == 1
+    assert "co2_judge" not in scores.debate
+    assert scores.debate["cons_judge"].value == 1
 
 
 def test_a_judge_who_was_not_asked_about_every_question_makes_no_cons() -> None:
     asked = transcript("asked", said=[BAIKAL, TANGANYIKA], consensus=False, answer=BAIKAL)
     spared = replace(asked, id="spared", rounds=tuple(replace(entry, verdict=None) for entry in asked.rounds))
-    assert scores_of([asked]).cons_judge.value == 0
-    assert (scores_of([asked, spared]).cons_judge, scores_of([asked, spared]).co2_judge) == (None, None)
+    assert scores_of([asked]).debate["cons_judge"].value == 0
+    assert not {"cons_judge", "co2_judge"} & scores_of([asked, spared]).debate.keys()
 
 
 def test_a_judge_who_settles_a_debate_finds_no_consensus() -> None:
     settled = transcript("settled", said=[BAIKAL, TANGANYIKA], consensus=True, answer=BAIKAL)
     settled = replace(settled, stop_reason="settled", final=replace(settled.final, by="judge"))
-    assert (scores_of([settled]).cons_judge, scores_of([settled]).cons_matcher.value) == (None, 0)
+    found = scores_of([settled]).debate
+    assert (found.get("cons_judge"), found["cons_matcher"].value) == (None, 0)
 
 
 def graded(id_: str, said: list[str], answer: str | None = BAIKAL, **changes: Any) -> Transcript:
@@ -107,10 +106,10 @@ def graded(id_: str, said: list[str], answer: str | None = BAIKAL, **changes: An
 
 def test_a_graders_co2_needs_no_grade_where_debaters_did_not_agree() -> None:
     entries = [graded("1", [BAIKAL, BAIKAL]), graded("2", [BAIKAL, TANGANYIKA]), graded("3", [BAIKAL, BAIKAL])]
-    scores = scores_of(entries, {"grader": {("1", 0): 1.0}})
-    assert (scores.co2_judge_grader.value, scores.co2_judge_grader.n) == (0.5, 2)
-    assert scores.co2_matcher_grader == scores.co2_judge_grader
-    assert scores_of(entries).co2_judge_grader is None
+    found = scores_of(entries, {"grader": {("1", 0): 1.0}}).debate
+    assert (found["co2_judge_grader"].value, found["co2_judge_grader"].n) == (0.5, 2)
+    assert found["co2_matcher_grader"] == found["co2_judge_grader"]
+    assert "co2_judge_grader" not in scores_of(entries).debate
 
 
 def test_missing_grades_are_counted_and_bound_the_grader() -> None:
@@ -145,30 +144,6 @@ def test_rates_over_repeats_are_bootstrapped_over_questions() -> None:
     assert found.correct.value == pytest.approx(29 / 30)
     assert (found.correct.low, found.correct.high) == (pytest.approx(0.9), 1.0)
     assert (without.correct.low, without.correct.high) == wilson(10, 10)
-
-
-def test_a_mean_is_found_by_its_name() -> None:
-    found = scores_of([graded("q0", [BAIKAL, BAIKAL], answer=BAIKAL)], {"comet": {("q0", 0): 0.5}})
-    assert found["correct"] == found.correct
-    assert (found["comet"].value, found["cons_matcher"].value, found["oracle"].value) == (0.5, 1.0, 1.0)
-    with pytest.raises(KeyError, match="no value 'comt'; available: correct"):
-        found["comt"]
-
-
-def test_shares_of_sources_add_up_over_debates_that_hold_different_ones() -> None:
-    def chose(id_: str, *sources: str) -> Transcript:
-        entries = pool(*((source, f"{source}-1", source) for source in sources))
-        return debate([RIGHT, RIGHT], selected=[[(0,), (0,)]], pool=entries, id_=id_)
-
-    wiki, google, nothing = chose("1", "wiki"), chose("2", "google"), debate([RIGHT, RIGHT], id_="3")
-    found = scores_of([wiki, google, nothing]).debate
-    assert {name: found[name].value for name in ("share_wiki", "share_google")} == {
-        "share_wiki": 0.5,
-        "share_google": 0.5,
-    }
-    assert (found["share_wiki"].n, found["share_google"].n) == (2, 2)
-    arm = read_arm("a", [wiki, google, nothing])
-    assert sorted(repeats[0] for repeats in arm.values["share_wiki"].values()) == [0, 1]
 
 
 def with_final(said: list[Any], used: str, *, entry: dict[str, Any] | None = None, **fields: Any) -> Transcript:
