@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from madke._util.assets import require
 from madke._util.files import read_jsonl
@@ -91,16 +90,6 @@ _Row = tuple[str, float, Mapping[str, float]]
 
 
 def _inspect(path: Path) -> Iterator[_Row]:
-    for sample in _inspect_samples(path):
-        scores = sample.get("scores") or {}
-        usage = (sample.get("model_usage") or {}).values()
-        tokens = sum(each.get("total_tokens") or 0 for each in usage if isinstance(each, dict))
-        first = next(iter(scores.values()), None) if isinstance(scores, dict) else None
-        if isinstance(first, dict):  # else an error, or a sample that was not scored
-            yield str(sample["id"]), _share(first.get("value"), path), {"tokens": tokens} if tokens else {}
-
-
-def _inspect_samples(path: Path) -> Iterator[dict[str, Any]]:
     try:
         if path.suffix == ".json":
             found = json.loads(path.read_bytes())
@@ -118,7 +107,13 @@ def _inspect_samples(path: Path) -> Iterator[dict[str, Any]]:
         raise UserError(f"is not a log of Inspect: {error}", file=path) from None
     if not isinstance(samples, list) or not all(isinstance(each, dict) and "id" in each for each in samples):
         raise UserError("is not a log of Inspect: it has no samples with an id", file=path)
-    yield from samples
+    for sample in samples:
+        scores = sample.get("scores") or {}
+        usage = (sample.get("model_usage") or {}).values()
+        tokens = sum(each.get("total_tokens") or 0 for each in usage if isinstance(each, dict))
+        first = next(iter(scores.values()), None) if isinstance(scores, dict) else None
+        if isinstance(first, dict):  # else an error, or a sample that was not scored
+            yield str(sample["id"]), _share(first.get("value"), path), {"tokens": tokens} if tokens else {}
 
 
 def _lines(path: Path) -> Iterator[_Row]:
@@ -136,31 +131,22 @@ def _lines(path: Path) -> Iterator[_Row]:
             id_ = document.get("id") if isinstance(document, dict) else None
             yield str(id_ if isinstance(id_, str | int) else item["doc_id"]), _share(known[0], path, number), {}
             continue
-        if "id" not in item:
+        if "id" not in item or not ("right" in item or {"answer", "gold"} <= item.keys()):
             found = ", ".join(map(repr, item))
-            raise UserError(f"expected 'id' or lm-eval's 'doc_id', found {found}", file=path, line=number)
+            hint = "; for predictions, give the questions with --data" if {"answer", "output"} & item.keys() else ""
+            expected = "expected 'id' with 'right', or with 'answer' and 'gold', or lm-eval's 'doc_id'"
+            raise UserError(f"{expected}, found {found}{hint}", file=path, line=number)
         if "right" in item:
             right = _share(item["right"], path, number)
-        elif "answer" in item and "gold" in item:
+        else:
             answer = str("" if item["answer"] is None else item["answer"])
             golds = item["gold"] if isinstance(item["gold"], list) else [item["gold"]]
             question = Question(
                 id=str(item["id"]), question=str(item.get("question") or "?"), answers=tuple(map(str, golds))
             )
             right = float(bool(answer.strip()) and get_task("short_answer").accepts(answer, question))
-        else:
-            found = ", ".join(map(repr, item))
-            hint = "; for predictions, give the questions with --data" if {"answer", "output"} & item.keys() else ""
-            raise UserError(f"expected 'right', or 'answer' and 'gold', found {found}{hint}", file=path, line=number)
-        yield (
-            str(item["id"]),
-            right,
-            {
-                what: float(item[what])
-                for what in ("calls", "tokens", "cost")
-                if isinstance(item.get(what), int | float)
-            },
-        )
+        spent = {what: item[what] for what in ("calls", "tokens", "cost") if isinstance(item.get(what), int | float)}
+        yield str(item["id"]), right, spent
 
 
 def _share(value: object, path: Path, number: int | None = None) -> float:
