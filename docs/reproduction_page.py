@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, RootModel
 from madke._util.assets import asset
 from madke._util.yaml_file import read_yaml
 from madke.experiments.recipe import Recipe, read_recipe, recipe_files
-from madke.report.reproduction import Figure, figures, figures_in_units
+from madke.report.reproduction import Figure, figure_cell, figures
 from madke.scoring.metrics import HUMAN, heading_of
 
 FOLDER = asset("eval", "reproduction")
@@ -217,7 +217,8 @@ def _heading(dataset: str, metric: str, columns: Sequence[tuple[str, str]]) -> s
 
 def _cell(figure: Figure, measured: Mapping[Place, tuple[str, str]]) -> str:
     ours, verdict = measured.get((figure.model, figure.arm, figure.dataset, heading_of(figure.metric)), ("", ""))
-    return f"{figures_in_units(figure)}; ours {ours}, {verdict}" if ours else figures_in_units(figure)
+    published = figure_cell(figure.published, figure).text
+    return f"{published}; ours {ours}, {verdict}" if ours else published
 
 
 def _own(measured: Mapping[Place, tuple[str, str]], said: str) -> Iterator[str]:

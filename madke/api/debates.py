@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -17,7 +17,7 @@ from madke._util.concurrency import finished, told
 from madke.core.chat import FLAGS, ChatModel, Usage, fields_of
 from madke.core.errors import UserError
 from madke.core.events import DebateFinished, Event, Listener, PoolReady, silent
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source, SourceCounts
+from madke.core.knowledge import EMPTY_POOL, Source, SourceCounts
 from madke.core.question import Question
 from madke.core.registry import Scope
 from madke.core.transcript import Transcript
@@ -93,10 +93,10 @@ class Run:
     def conflicts(self) -> Iterator[ConflictMap]:
         """The map of each debate: who held which answer when, and what says so."""
         from madke.report.debate_text import maps_of
-        from madke.scoring.arms import open_runs
+        from madke.scoring.arms import open_results
 
         with self.scope.active():
-            yield from maps_of(open_runs([self.path])[0])
+            yield from maps_of(open_results([self.path])[0])
 
     def table(self) -> str:
         """The scores as a plain-text table."""
@@ -123,20 +123,20 @@ class Run:
         """
         from madke._util.assets import require
         from madke.report.answers import answer_rows
-        from madke.scoring.arms import open_runs
+        from madke.scoring.arms import open_results
 
         require("Run.to_pandas needs", "report", "pandas")
         import pandas
 
         with self.scope.active():
-            return pandas.DataFrame(answer_rows(open_runs([self.path])[0])).drop(columns="run")
+            return pandas.DataFrame(answer_rows(open_results([self.path])[0])).drop(columns="run")
 
     @cached_property
     def _scored(self) -> Scores:
         from madke.scoring.scored import score_run
 
         with self.scope.active():
-            return score_run(self.path)
+            return score_run(self.path)[0]
 
 
 @takes_request("run")
@@ -308,19 +308,19 @@ def stream(
 
 async def events_of(spec: RunSpec, options: RunOptions, *, deltas: bool = False) -> AsyncGenerator[Event, None]:
     """Yield the events of a spec with one question; with ``deltas``, the parts of streamed replies too."""
-    async with aclosing(told(partial(_run_debate, spec, options, deltas))) as events:
+
+    async def run_debate(tell: Listener) -> None:
+        models = spec.open_models(options)
+        try:
+            await debated(spec, models, options, tell, deltas=deltas)
+        finally:
+            await spec.close_models(models)
+            await asyncio.to_thread(spec.close)
+
+    async with aclosing(told(run_debate)) as events:
         async for event in events:
             if event is not None:
                 yield event
-
-
-async def _run_debate(spec: RunSpec, options: RunOptions, deltas: bool, tell: Listener) -> None:
-    models = spec.open_models(options)
-    try:
-        await debated(spec, models, options, tell, deltas=deltas)
-    finally:
-        await spec.close_models(models)
-        await asyncio.to_thread(spec.close)
 
 
 async def debated(
@@ -337,22 +337,16 @@ async def debated(
     answer_scorer = AnswerScorer(spec.record.answer_scorer) if spec.record.answer_scorer is not None else None
     limits = Limits(options.concurrency, interactive=True)
     pipeline = CallPipeline(limits=limits)
-    pool = await _pool(spec, from_thread(tell))
+    pool, knowledge, listen = EMPTY_POOL, spec.protocol.knowledge, from_thread(tell)
+    if knowledge is not None:
+        (record,) = await asyncio.to_thread(lambda: retrieve(spec.questions, spec.sources(listen), depth(knowledge)))
+        pool = pool_of(record, knowledge)
     live = live_search(spec)
     tell(PoolReady(question=question.id, pool=pool))
     cast = {role: pipeline.model(model) for role, model in models.items()}
-    services = debate_services(lambda service: service, live, answer_scorer, spec.protocol.knowledge)
+    services = debate_services(lambda service: service, live, answer_scorer, knowledge)
     scene = spec.scene(question, cast, pool, repeat=repeat, listen=tell, deltas=deltas, **services)
     return await hold_debate(scene)
-
-
-async def _pool(spec: RunSpec, listen: Listener) -> KnowledgePool:
-    knowledge = spec.protocol.knowledge
-    if knowledge is None:
-        return EMPTY_POOL
-    k = depth(knowledge)
-    (record,) = await asyncio.to_thread(lambda: retrieve(spec.questions, spec.sources(listen), k))
-    return pool_of(record, knowledge)
 
 
 def score(run: Run | str | Path, *, grader: str | None = None, scorers: Mapping[str, str] | None = None) -> Scores:
@@ -366,10 +360,13 @@ def score(run: Run | str | Path, *, grader: str | None = None, scorers: Mapping[
     Raises:
         UserError: It is not a run, or a grader or scorer failed.
     """
-    from madke.scoring.scored import score_run
+    from madke.scoring.arms import open_results
+    from madke.scoring.scored import ask_outside, graders_of, score_run
 
     with _paths(run) as (path,):
-        return score_run(path, grader=grader, scorers=scorers or {})
+        arms = open_results([path])
+        ask_outside(arms, graders_of(grader) if grader is not None else (), scorers or {})
+        return score_run(arms[0])[0]
 
 
 def compare(*runs: Run | str | Path) -> Comparison:

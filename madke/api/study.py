@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from madke._util.concurrency import outside_loop
 from madke.core.errors import UserError, unknown
@@ -22,6 +22,18 @@ from madke.experiments.recipe import Arm, Recipe, read_recipe
 from madke.models.model_names import kind_of
 from madke.models.prices import prices_paid
 from madke.models.store import CallStore
+from madke.report.tables import Table, plain_table
+from madke.report.verdict import (
+    ArmCost,
+    additions,
+    arm_cost,
+    equal_cost_note,
+    scope,
+    study_table,
+    verdict_sentence,
+    votes_sentence,
+)
+from madke.retrieval.named import known_sources
 from madke.runs.directory import read_run, read_transcripts
 from madke.runs.meter import budget_of
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest, takes_request
@@ -29,13 +41,9 @@ from madke.scoring.arms import open_results
 from madke.scoring.debate_rows import correct
 from madke.scoring.metrics import GRADER
 from madke.scoring.scored import Grader, ask_outside, external_values, graders_of
+from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate, estimate
 from madke.scoring.verdict import MARGIN, Verdict, verdict_of
-
-if TYPE_CHECKING:
-    from madke.report.tables import Table
-    from madke.report.verdict import ArmCost
-    from madke.scoring.scores import Scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +81,6 @@ class Study:
     @cached_property
     def costs(self) -> Mapping[str, ArmCost]:
         """Arm -> the calls, tokens and money that its answers take, at the prices that were paid for its model."""
-        from madke.report.verdict import arm_cost
-
         prices = self.experiment.budget.prices
         if (calls := self.path / CALLS).is_file():
             with CallStore(calls) as store:
@@ -86,8 +92,6 @@ class Study:
 
     def lines(self) -> Iterator[str]:
         """The verdict, what each part adds, and what the votes were worth: one paragraph each."""
-        from madke.report.verdict import additions, equal_cost_note, scope, verdict_sentence, votes_sentence
-
         yield verdict_sentence(self.verdict, self.right, self.costs)
         yield from additions(self.verdict)
         if "votes" in self.scores:
@@ -106,8 +110,6 @@ class Study:
     @property
     def table(self) -> Table:
         """One row per arm: right answers, calls, tokens, cost, readable replies."""
-        from madke.report.verdict import study_table
-
         return study_table(self.scores, self.right, self.costs)
 
     def record(self) -> dict[str, Any]:
@@ -123,8 +125,6 @@ class Study:
         }
 
     def __str__(self) -> str:
-        from madke.report.tables import plain_table
-
         first, *others = self.lines()
         return "\n".join([first, "", *others, "", plain_table(self.table)])
 
@@ -179,22 +179,14 @@ def studies(
     place = {id_: n for n, id_ in enumerate(begun)}
     order = {each.id: (place.get(each.id, len(place)), sha256(each.id.encode()).digest()) for each in spec.questions}
     spec = replace(spec, questions=sorted(spec.questions, key=lambda each: order[each.id]))
-    budget = budget_of(options)
-    sources: dict[str, Source] = {}
+    shared: dict[str, Any] = {"path": out, "options": options, "listen": listen, "signals": signals}
+    shared |= {"budget": budget_of(options), "sources": {}}
     done, given = 0, len(spec.questions)
     while done < given:
         done = min(given, max(done + BLOCK, len(begun)))
         if options.replay and begun:
             done = given = len(begun)
-        experiment = Experiment(
-            path=out,
-            experiment_spec=replace(spec, questions=spec.questions[:done]),
-            options=options,
-            budget=budget,
-            sources=sources,
-            listen=listen,
-            signals=signals,
-        ).run_arms()
+        experiment = Experiment(experiment_spec=replace(spec, questions=spec.questions[:done]), **shared).run_arms()
         ungraded = 0
         if graders:
             arms = open_results([*experiment.arms.values()])
@@ -291,8 +283,6 @@ def read_study(
     more_arms: Sequence[str] = (),
 ) -> ExperimentSpec:
     """The arms of a study over questions and documents; UserError if an input is missing or invalid."""
-    from madke.retrieval.named import known_sources
-
     recipe: str | Recipe = "study"
     if more_arms:
         if strange := [name for name in more_arms if name not in MORE_ARMS]:

@@ -18,7 +18,6 @@ from madke.core.question import Question
 from madke.data import read_dataset
 from madke.data.dataset import chosen, sample_of
 from madke.data.questions import questions_of_records
-from madke.engine.protocol import check_needs, check_task
 from madke.engine.variant import load_variant, refuse_unused, shared_wording
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, sources_of, with_models, with_sources
 from madke.models.chat_models import as_chat_model, close, open_model
@@ -28,7 +27,6 @@ from madke.retrieval.named import open_source, parse_sources, resolve
 from madke.retrieval.pools import read_pools, sources_in
 from madke.runs.request import DEFAULTS, NOTHING, Model, RunOptions, RunRequest
 from madke.runs.spec import RunSpec, refuse_sample, spec_of
-from madke.tasks import get_task
 
 QuestionSets = Sequence[str | Path | Question | Mapping[str, Any]]
 """Question files (``NAME=PATH`` for a published dataset in its owner's format), or questions and mappings of theirs."""
@@ -131,7 +129,6 @@ class ExperimentSpec:
                 self.questions,
                 data=self.data,
                 dataset=", ".join(self.datasets) or None,
-                task=None if shared.task is None else str(shared.task),
                 first_round_given=arm.first_round is not None,
             )
         own_models = {} if self.own_model is None else {self.own_model.name: self.own_model}
@@ -166,11 +163,7 @@ class ExperimentSpec:
             raise UserError("--answer-scorer: no arm asks an answer scorer; those of rerank and maps do")
         debaters = {arm.name: len(spec.protocol.cast) for arm, spec in self.specs}
         for arm, spec in self.specs:
-            scored = spec.record.answer_scorer is not None
-            check_needs(spec.protocol, self.questions, given=arm.first_round is not None, scored=scored)
-            with spec.scope.active():
-                for name in {question.task for question in self.questions}:
-                    check_task(spec.protocol, get_task(name))
+            spec.check(given=arm.first_round is not None)
             if (match := arm.match_cost) and (count := debaters[match.unit]) != 1:
                 with self._at(arm):
                     raise UserError(f"match_cost: the unit {match.unit!r} has {count} debaters; expected one")

@@ -211,7 +211,8 @@ def planned(
 
         has_pools = knowledge is not None and held.issuperset(knowledge.sources)
         plan = planner.plan(arm.name, spec, pool if has_pools else None, fewest=few if few != many else None)
-        plans[arm.name] = replace(plan, least=Load()) if arm.selects else plan
+        # The stances of another arm decide which questions can be drawn for.
+        plans[arm.name] = replace(plan, least=Load()) if arm.first_round and arm.first_round.draw else plan
     return list(plans.values())
 
 

@@ -14,7 +14,6 @@ from madke._util.assets import asset
 from madke._util.yaml_file import line_of, read_yaml
 from madke.core.errors import UserError, unknown
 from madke.data.first_round import Draw
-from madke.data.formats import READERS
 from madke.models.model_names import split_address
 from madke.scoring.metrics import is_share
 
@@ -87,11 +86,6 @@ class Arm(Changes):
         match = self.match_cost
         first = (self.first_round.arm,) if self.first_round else ()
         return (*first, match.arm, match.unit) if match else first
-
-    @property
-    def selects(self) -> bool:
-        """Whether the results of another arm decide which questions it has."""
-        return bool(self.first_round and self.first_round.draw)
 
 
 class PublishedWith(BaseModel, extra="forbid", frozen=True):
@@ -197,13 +191,9 @@ def recipe_file(name: str) -> Path:
 
 
 def read_recipe(name: str) -> Recipe:
-    """Read a recipe by its name or path; UserError if it is unknown or invalid, or a dataset has no reader."""
+    """Read a recipe by its name or path; UserError if it is unknown or invalid."""
     file = recipe_file(name)
     recipe = read_yaml(file, Recipe)
-    for number, dataset in enumerate(recipe.datasets):
-        if dataset not in READERS and ":" not in dataset:  # module:object is imported by --data only
-            line = line_of(file, ("datasets", number))
-            raise UserError(f"datasets: {unknown('dataset', dataset, READERS)}", file=file, line=line)
     for *place, metric, value in recipe.figures():
         if is_share(metric) and not 0 <= value <= 1:
             line = line_of(file, ("published", *place, metric))

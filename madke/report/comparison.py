@@ -26,7 +26,7 @@ from madke.report.tables import (
     table_of,
     value_cell,
 )
-from madke.scoring.arms import ArmValues, QuestionKey, Results, open_runs, restricted_to, shared_questions
+from madke.scoring.arms import ArmValues, QuestionKey, Results, open_results, restricted_to, shared_questions
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct
 from madke.scoring.logs import Log
 from madke.scoring.metrics import heading_of, is_share, question_of
@@ -146,7 +146,7 @@ def _pairs_of(items: Sequence[T]) -> list[tuple[T, T]]:
 
 def compare_runs(runs: Sequence[Path | str | Results]) -> Comparison:
     """Compare runs on their shared questions; UserError if a path is no run, or if no question is shared."""
-    results = open_runs(runs)
+    results = open_results(runs)
     return comparison_of(results, {arm.name: external_values(arm) for arm in results})
 
 

@@ -32,7 +32,7 @@ from madke.report.scores import (
 from madke.report.tables import NO_FIGURE, ORACLE, Table, TableRow, table_of
 from madke.report.verdict import finding
 from madke.runs.directory import sessions_of
-from madke.scoring.arms import ArmValues, Results, open_runs
+from madke.scoring.arms import ArmValues, Results, open_results
 from madke.scoring.metrics import METRICS, common_metric, heading_of
 from madke.scoring.paired import PairedTest
 from madke.scoring.scored import arm_of, scored_arm
@@ -71,7 +71,7 @@ def write_report(
         The page's own tables by name: ``scores``, ``stages``, with two or more runs ``tests``, over several datasets
         ``datasets`` and ``tests_by_dataset``; its figures; its finding.
     """
-    results = open_runs(runs)
+    results = open_results(runs)
     read = [
         (scores[n], values[n] if values else arm_of(arm)) if scores else scored_arm(arm)
         for n, arm in enumerate(results)
@@ -225,7 +225,7 @@ def _settings_of(arm: Results) -> dict[str, str]:
         "settings": ", ".join(changed_settings(config.protocol)) or "all defaults",
         "sources": "; ".join(f"{source}: {without_folders(served)}" for source, served in config.sources.items()),
         "answer scorer": without_folders(config.answer_scorer or ""),
-        "first round": f"from a file ({config.first_round_sha256[:12]})" if config.first_round_sha256 else "",
+        "first round": "given" if config.first_round else "",
         "seed, repeats": f"{config.seed}, {config.repeats}",
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
     }

@@ -37,8 +37,6 @@ class Figure:
     published_interval: tuple[float, float] | None = None
     """The 95 % interval of the published figure (Wilson), which papers leave out; None: the figure counts as exact."""
     ours: Estimate | None = None
-    ours_by: str = ""
-    """Our models; empty if the arm has not run."""
     reasons: tuple[str, ...] = ()
     """Why the two are not comparable."""
 
@@ -79,8 +77,7 @@ def figures(recipe: Recipe, folders: Sequence[Path] = ()) -> list[Figure]:
         values = of_dataset(whole, None if figure.dataset == ALL_DATASETS else figure.dataset)
         ours = values.mean(figure.metric)
         reasons = tuple(_reasons(recipe, arm, values, figure)) if ours else ()
-        known = replace(figure, ours=ours, ours_by=", ".join(models[figure.arm]))
-        return replace(known, reasons=("other model", *reasons) if own and ours else reasons)
+        return replace(figure, ours=ours, reasons=("other model", *reasons) if own and ours else reasons)
 
     found: list[Figure] = []
     played: set[str] = set()
@@ -143,13 +140,9 @@ def _in_percent(each: Figure) -> bool:
     return 0 <= known <= 1
 
 
-def _cell(found: Estimate | float | None, each: Figure) -> Cell:
+def figure_cell(found: Estimate | float | None, each: Figure) -> Cell:
+    """A value of this figure, the published one or ours, as tables show it."""
     return score_cell(found, digits="z.1f", times=100) if _in_percent(each) else score_cell(found, digits=".2f")
-
-
-def figures_in_units(each: Figure) -> str:
-    """The published figure as tables show it."""
-    return _cell(each.published, each).text
 
 
 _MEANINGS: Mapping[CellVerdict, str] = {
@@ -169,10 +162,10 @@ def published_table(recipe: Recipe, found: Sequence[Figure]) -> Table | None:
             "arm": each.arm,
             "dataset": each.dataset,
             "metric": heading_of(each.metric),
-            "published": _cell(each.published, each),
+            "published": figure_cell(each.published, each),
         }
         if any(figure.ours for figure in found):
-            row |= {"ours": _cell(each.ours, each), "verdict": each.verdict}
+            row |= {"ours": figure_cell(each.ours, each), "verdict": each.verdict}
             row["why"] = "; ".join(each.reasons) or NO_FIGURE
         rows.append(row)
     verdicts = {each.verdict for each in found}

@@ -119,11 +119,6 @@ class RunRecord(BaseModel, extra="forbid", frozen=True):
         both = {name: {**getattr(before, name), **getattr(self, name)} for name in _BY_QUESTION}
         return self.model_copy(update=both)
 
-    @property
-    def first_round_sha256(self) -> str | None:
-        """Fingerprint of all supplied first-round stances; None without any."""
-        return short_hash(json.dumps(dict(self.first_round), sort_keys=True).encode()) if self.first_round else None
-
 
 def question_hash(question: Question) -> str:
     """The hash of a question with all its fields; independent of the format of its file."""
@@ -414,11 +409,8 @@ class RunDirectory:
     def check_lock(self) -> None:
         """UserError if the lock was removed or replaced, since another command may then write here too."""
         if not is_held(self.path / "lock", self._lock):
-            raise UserError(
-                "its lock was removed or replaced, so another command may be writing here; this one stops. Wait until "
-                "no other command is writing, then run this one again to continue",
-                file=self.path,
-            )
+            why = "its lock was removed or replaced, so another command may be writing here; this one stops"
+            raise UserError(f"{why}. Run it again when no other command is writing", file=self.path)
 
     def write(self, transcript: Transcript) -> bool:
         """Append a finished question; False if a replay omits it: it failed and had no outcome before."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from madke._util.concurrency import gather
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError, count_of
-from madke.core.events import Event, Listener, PoolProgress, PoolReady, PoolsReady, never_raising, silent
+from madke.core.events import Listener, PoolProgress, PoolReady, PoolsReady, never_raising, silent
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.engine.protocol import hold_debate
@@ -114,12 +114,7 @@ async def execute(
             max_failed=max(MAX_FAILED_IN_A_ROW, 2 * options.concurrency),
         )
         pipeline = CallPipeline(
-            limits=limits,
-            meter=meter,
-            store=store,
-            replay=options.replay,
-            payer=payer,
-            note_model=directory.note_model,
+            limits=limits, meter=meter, store=store, replay=options.replay, payer=payer, note_model=directory.note_model
         )
         cast = {role: pipeline.model(model) for role, model in asked.items()}
         services = debate_services(pipeline.service, live, answer_scorer, knowledge)
@@ -144,7 +139,9 @@ async def execute(
         drain = partial(drained, limits)
         workers = min(options.concurrency, max(1, len(pending)))
         batch = until_limit(meter, pending, debate, workers=workers, drain=partial(drain, log=False))
-        with _session(directory, meter, pending), _collecting_seldom():
+        opened.callback(gc.set_threshold, *gc.get_threshold())
+        gc.set_threshold(*COLLECTING)
+        with _session(directory, meter, pending):
             async with meter.told_to(tell):
                 try:
                     if not await until_stopped(batch, drain, seconds=budget.seconds, signals=signals):
@@ -172,16 +169,6 @@ def _session(directory: RunDirectory, meter: Meter, pending: Sequence[tuple[Ques
             end()
         raise
     end()
-
-
-@contextmanager
-def _collecting_seldom() -> Iterator[None]:
-    usual = gc.get_threshold()
-    gc.set_threshold(*COLLECTING)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 def _models(spec: RunSpec, options: RunOptions, *, no_calls: bool) -> AbstractContextManager[Mapping[str, ChatModel]]:
@@ -294,13 +281,7 @@ def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) ->
     return {source: served[source] for source in knowledge.sources}
 
 
-async def own_pools(
-    spec: RunSpec,
-    directory: RunDirectory,
-    tell: Listener = silent,
-    *,
-    replay: bool,
-) -> Path:
+async def own_pools(spec: RunSpec, directory: RunDirectory, tell: Listener = silent, *, replay: bool) -> Path:
     """The run's own pool file, after missing pools are retrieved; UserError if a source or the file fails."""
     knowledge, file = spec.protocol.knowledge, directory.path / "pools.jsonl"
     assert knowledge is not None
@@ -334,12 +315,7 @@ def pool_progress(listen: Listener) -> Callable[[int, int], None]:
 
 def from_thread(listen: Listener) -> Listener:
     """A listener for another thread, which passes events to ``listen`` in this event loop."""
-    loop = asyncio.get_running_loop()
-
-    def forward(event: Event) -> None:
-        loop.call_soon_threadsafe(lambda: listen(event))
-
-    return forward
+    return partial(asyncio.get_running_loop().call_soon_threadsafe, listen)
 
 
 # Stopping early, at a deadline or a signal, without losing a paid call. No further call starts. Calls in flight may

@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from madke.core.registry import Scope, imported
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
 from madke.data.dataset import is_sample_data, sample_of
 from madke.data.first_round import Draw
-from madke.data.formats import READERS, DatasetReader
+from madke.data.formats import READERS
 from madke.data.questions import questions_of_records
 from madke.engine.deferral import CALIBRATION_FORMAT, SIGNALS, Calibration, Deferring, fewest
 from madke.engine.protocol import Protocol, ProtocolFunction, check_needs, check_task
@@ -39,7 +39,6 @@ from madke.retrieval.source import close_sources
 from madke.runs.directory import RunRecord, question_hashes, read_transcripts
 from madke.runs.request import Model, RunOptions, RunRequest, Sources
 from madke.tasks import TASKS, code_of, get_task
-from madke.tasks.base import BaseTask
 
 _log = logging.getLogger(__name__)
 
@@ -63,8 +62,6 @@ class RunSpec:
     """The sources that are open so far."""
     scope: Scope = field(default_factory=Scope)
     """The task, and the dataset reader, that were passed as objects."""
-    _tasks: dict[str, BaseTask] = field(default_factory=dict, init=False)
-    """Name -> task, looked up once."""
 
     def sources(self, listen: Listener = silent) -> Sequence[Source]:
         """The protocol's sources, each opened once; ``listen`` gets an event after each is opened."""
@@ -97,10 +94,8 @@ class RunSpec:
         **services: Any,
     ) -> Scene:
         """One debate with the wrapped models in ``cast``; ``services`` are further fields of :class:`Scene`."""
-        task = self._tasks.get(question.task)
-        if task is None:
-            with self.scope.active():
-                task = self._tasks[question.task] = get_task(question.task)
+        with self.scope.active():
+            task = get_task(question.task)
         return Scene(
             question,
             self.protocol,
@@ -121,6 +116,12 @@ class RunSpec:
         for model in {*models.values()} - {*self.own_models.values()}:
             await close(model)
 
+    def check(self, *, given: bool) -> None:
+        """UserError if the protocol cannot debate the questions. ``given``: whether there are first rounds."""
+        check_needs(self.protocol, self.questions, given=given, scored=self.record.answer_scorer is not None)
+        for name in {question.task for question in self.questions}:
+            check_task(self.protocol, get_task(name))
+
     @property
     def protocol(self) -> Protocol:  # noqa: D102
         return self.variant.protocol
@@ -135,13 +136,10 @@ def resolve(request: RunRequest) -> RunSpec:
             request,
             questions,
             data=writable(Path(request.questions).name) if isinstance(request.questions, str | Path) else "",
-            dataset=name_of_dataset(request.dataset),
-            task=None if request.task is None else TASKS.name_of(request.task),
+            dataset=None if request.dataset is None else READERS.name_of(request.dataset),
             first_round_given=given is not None,
         )
-        check_needs(spec.protocol, questions, given=given is not None, scored=request.answer_scorer is not None)
-        for name in {question.task for question in questions}:
-            check_task(spec.protocol, get_task(name))
+        spec.check(given=given is not None)
         if request.answer_scorer is not None and spec.record.answer_scorer is None:
             raise UserError("--answer-scorer: this protocol asks no answer scorer; rerank and maps do")
         if given is not None and (path := Path(given)).is_dir():
@@ -153,18 +151,11 @@ def resolve(request: RunRequest) -> RunSpec:
 
 
 def spec_of(
-    request: RunRequest,
-    questions: Sequence[Question],
-    *,
-    data: str,
-    dataset: str | None,
-    task: str | None,
-    first_round_given: bool = False,
+    request: RunRequest, questions: Sequence[Question], *, data: str, dataset: str | None, first_round_given: bool
 ) -> RunSpec:
-    """A run of these questions, without its first round; ``data``, ``dataset``, ``task``: see :class:`RunRecord`."""
-    protocol = request.protocol
+    """A run of these questions, without its first round; ``data``, ``dataset``: see :class:`RunRecord`."""
     prompts = None if request.prompts is None else Path(request.prompts)
-    variant = variant_of(protocol, prompts, request.wording)
+    variant = variant_of(request.protocol, prompts, request.wording)
     specs, own_sources = source_specs(request.sources, variant.protocol.sources)
     pools = None if request.pools is None else Path(request.pools)
     default_sources = variant.protocol.sources
@@ -187,7 +178,7 @@ def spec_of(
     record = RunRecord(
         data=data,
         dataset=dataset,
-        task=task,
+        task=None if request.task is None else TASKS.name_of(request.task),
         tasks=code_of(question.task for question in questions),
         questions=question_hashes(questions),
         sample_seed=request.sample_seed,
@@ -203,16 +194,16 @@ def spec_of(
         deferring=deferring_of(request.calibration, request.error_at_most),
     )
     if record.deferring is not None:
-        _warn_of_shift(record.deferring.calibration, record, [question.task for question in questions])
+        made = record.deferring.calibration
+        tasks, names = {question.task for question in questions}, {*record.models.values()}
+        now = {"variant": record.variant, "tasks": sorted(tasks), "models": sorted(names)}
+        then = {"variant": made.variant, "tasks": [*made.tasks], "models": [*made.models]}
+        if then != now:
+            _log.warning("the calibration is of %s, this run of %s: its bound does not hold here", then, now)
     own_sources = {name: source for name, source in own_sources.items() if name in specs}
     return RunSpec(
         record=record, questions=questions, variant=variant, pools=pools, own_models=own_models, own_sources=own_sources
     )
-
-
-def name_of_dataset(dataset: str | DatasetReader | None) -> str | None:
-    """The name of a published dataset, or of the caller's function that reads a file."""
-    return None if dataset is None else READERS.name_of(dataset)
 
 
 def questions_of(request: RunRequest) -> list[Question]:
@@ -222,8 +213,8 @@ def questions_of(request: RunRequest) -> list[Question]:
     if isinstance(data, str) and " " in data and not os.path.exists(data):
         raise UserError(f"{data!r} is not a file; to ask a question, pass a list of texts")
     if isinstance(data, str | Path):
+        dataset = None if request.dataset is None else READERS.name_of(request.dataset)
         selected: dict[str, Any] = {"ids": request.ids, "limit": limit, "sample_seed": seed}
-        dataset = name_of_dataset(request.dataset)
         return read_dataset(Path(data), dataset=dataset, task=task, columns=request.columns, **selected)
     questions = questions_of_records(data, task=task, columns=request.columns)
     return sample_of(questions, limit, seed)
@@ -383,11 +374,3 @@ def deferring_of(path: str | Path | None, level: str | float | None) -> Deferrin
         why = f"{n} questions are too few, at least {least} are needed" if n < least else "too many answers were wrong"
         raise UserError(f"cannot show an error of at most {100 * found.level:g} %: {why}", file=Path(path))
     return found
-
-
-def _warn_of_shift(made: Calibration, record: RunRecord, tasks: Iterable[str]) -> None:
-    """Warn where a run is not like the calibration's."""
-    now = {"variant": record.variant, "tasks": sorted(set(tasks)), "models": sorted(set(record.models.values()))}
-    then = {"variant": made.variant, "tasks": [*made.tasks], "models": [*made.models]}
-    if then != now:
-        _log.warning("the calibration is of %s, this run of %s: its bound does not hold here", then, now)

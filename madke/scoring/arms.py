@@ -58,13 +58,17 @@ class Results:
     """What people corrected in the gold answers; empty if nothing."""
 
 
-def open_results(paths: Sequence[Path], questions: Sequence[Question] | None = None) -> list[Results]:
+def open_results(runs: Sequence[Path | str | Results], questions: Sequence[Question] | None = None) -> list[Results]:
     """Open the run directories and predictions files at some paths, in order; one that is given twice counts once.
 
     The name of each is its path below the folder that holds all of them. ``questions``: those of the predictions; None
-    if all paths are runs. UserError if a path is neither, if only one of predictions and questions is given, and for an
-    invalid line of predictions.
+    if all paths are runs. Open results are returned unchanged. UserError if a path is neither, if only one of
+    predictions and questions is given, and for an invalid line of predictions.
     """
+    held = [run for run in runs if isinstance(run, Results)]
+    if len(held) == len(runs):
+        return held
+    paths = [run.path if isinstance(run, Results) else Path(run) for run in runs]
     distinct: dict[str, Path] = {}
     for path in paths:
         distinct.setdefault(os.path.realpath(path), path)
@@ -88,14 +92,6 @@ def open_results(paths: Sequence[Path], questions: Sequence[Question] | None = N
             predictions = read_predictions(path, questions)
             opened.append(Results(name=name, path=path, config=None, transcripts=partial(iter, predictions)))
     return opened
-
-
-def open_runs(runs: Sequence[Path | str | Results]) -> list[Results]:
-    """Open runs as results; open ones are returned unchanged. UserError if a path is no run directory."""
-    held = [run for run in runs if isinstance(run, Results)]
-    if len(held) == len(runs):
-        return held
-    return open_results([run.path if isinstance(run, Results) else Path(run) for run in runs])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

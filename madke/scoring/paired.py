@@ -8,13 +8,7 @@ from statistics import NormalDist, fmean
 
 from madke.scoring.arms import ArmValues, QuestionKey, Values, of_dataset
 from madke.scoring.metrics import may_be_rate
-from madke.scoring.statistics import (
-    BOOTSTRAP_SEED,
-    RESAMPLES_AT_ONCE,
-    Estimate,
-    bootstrap,
-    fair_coin_p,
-)
+from madke.scoring.statistics import BOOTSTRAP_SEED, RESAMPLES_AT_ONCE, Estimate, bootstrap, fair_coin_p
 
 _ALPHA = 0.05
 _RESAMPLES = 9999

@@ -147,21 +147,13 @@ class Verdict:
         return [each for each in (self.vote, self.call) if not each.won]
 
 
-def verdict_of(
-    right: Mapping[str, Mapping[str, float]],
-    *,
-    margin: float = MARGIN,
-    alone: str = "alone",
-    call: str = "rag",
-    vote: str = "votes",
-    debate: str = "debate",
-) -> Verdict:
-    """The verdict of four arms: arm -> question -> its share of right answers. Unfinished questions are missing."""
+def verdict_of(right: Mapping[str, Mapping[str, float]], *, margin: float = MARGIN) -> Verdict:
+    """The verdict of a study: arm -> question -> its share of right answers. Unfinished questions are missing."""
 
     def differences(one: str, other: str) -> list[float]:
         return [value - right[other][id_] for id_, value in right[one].items() if id_ in right[other]]
 
-    gains = {other: differences(debate, other) for other in (vote, call)}
+    gains = {other: differences("debate", other) for other in ("votes", "rag")}
     both = [Contrast(over=name, gain=confidence_sequence(found), margin=margin) for name, found in gains.items()]
     outcome: Outcome = "open"
     more = None
@@ -183,8 +175,8 @@ def verdict_of(
         vote=both[0],
         call=both[1],
         adds={
-            "documents": confidence_sequence(differences(call, alone)),
-            "vote": confidence_sequence(differences(vote, call)),
+            "documents": confidence_sequence(differences("rag", "alone")),
+            "vote": confidence_sequence(differences("votes", "rag")),
             "talking": both[0].gain,
         },
         more=more,

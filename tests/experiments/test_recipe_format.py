@@ -137,7 +137,6 @@ def test_two_arms_cannot_have_one_name(tmp_path: Path) -> None:
         ("grid: {x: {a: {sauces: wiki}}}", ":3: unknown key 'grid.x.a.sauces'; did you mean 'sources'?"),
         ("grid:\n  x:\n    a: {set: {}}\n    b:\n      sources: [wiki]", ":7: grid.x.b.sources: "),
         ("arms: [{name: a}]\nzzz: 5", ":4: unknown key 'zzz'; known: title, source, about"),
-        ("arms: [{name: a}]\ndatasets:\n- triviaqa\n- hotpot", ":6: datasets: unknown dataset 'hotpot'; did you mean"),
         (
             "arms: [{name: a}]\npublished:\n  gpt:\n    a:\n      all:\n        em: 50.3",
             ":8: published: em: found 50.3, expected a share from 0 to 1",
