@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from madke._util.concurrency import gather
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError, count_of
-from madke.core.events import Listener, PoolProgress, PoolReady, PoolsReady, never_raising, silent
+from madke.core.events import Event, Listener, PoolProgress, PoolReady, PoolsReady, never_raising, silent
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.engine.protocol import hold_debate
@@ -315,7 +315,12 @@ def pool_progress(listen: Listener) -> Callable[[int, int], None]:
 
 def from_thread(listen: Listener) -> Listener:
     """A listener for another thread, which passes events to ``listen`` in this event loop."""
-    return partial(asyncio.get_running_loop().call_soon_threadsafe, listen)
+    loop = asyncio.get_running_loop()
+
+    def forward(event: Event) -> None:
+        loop.call_soon_threadsafe(listen, event)
+
+    return forward
 
 
 # Stopping early, at a deadline or a signal, without losing a paid call. No further call starts. Calls in flight may

@@ -195,8 +195,8 @@ def spec_of(
     )
     if record.deferring is not None:
         made = record.deferring.calibration
-        tasks, names = {question.task for question in questions}, {*record.models.values()}
-        now = {"variant": record.variant, "tasks": sorted(tasks), "models": sorted(names)}
+        tasks, models = {question.task for question in questions}, {*record.models.values()}
+        now = {"variant": record.variant, "tasks": sorted(tasks), "models": sorted(models)}
         then = {"variant": made.variant, "tasks": [*made.tasks], "models": [*made.models]}
         if then != now:
             _log.warning("the calibration is of %s, this run of %s: its bound does not hold here", then, now)

@@ -60,7 +60,7 @@ def test_scores_and_their_notes_give_shares_with_intervals() -> None:
         judged("c", [BAIKAL, BAIKAL], False, answer="Lake Erie", by="summarizer"),
     ]
     scores = scores_of(debates)
-    assert (scores["false_same"].value, scores["false_same"].n) == (0.5, 2)
+    assert (scores.debate["false_same"].value, scores.debate["false_same"].n) == (0.5, 2)
     (note,) = judge_notes("run", scores)
     assert note.startswith("run: wrong by the task's matcher: verdicts SAME 50.0 % (95 % ")
     assert "; verdicts DIFFERENT 100.0 % (95 % " in note
