@@ -218,6 +218,31 @@ def check_task(protocol: Protocol, task: BaseTask) -> None:
         raise UserError(f"task {task.name!r}: {why}; take one with a judge or a summarizer, such as madke or moa")
 
 
+# The settings of 0.4.0: their names today, and what its run directories hold.
+
+RENAMED: Mapping[str, str] = {
+    "knowledge": "sources",
+    "talk": "talk (simultaneous, sequential or sequential_later)",
+    "talk.first": "talk (simultaneous, sequential or sequential_later)",
+    "talk.later": "talk (sequential_later: one after another from round 2 on), or summarized",
+    "talk.groups": "layers",
+    "sees": "reads",
+    "sees.form": "reads.chat",
+    "stop": "early_stop, or the function's own rule",
+    "finish": "function: that of the protocol, vote, ...; for lemmas end",
+    "judge_sees": "a value in the protocol's function",
+}
+"""Former name of a setting -> what is set instead."""
+
+
+def present_name(name: str) -> str | None:
+    """What is set instead of a setting of 0.4.0; None if the name was none."""
+    if name in RENAMED:
+        return RENAMED[name]
+    section, _, field = name.partition(".")
+    return {"knowledge": field, "sees": f"reads.{field}"}.get(section) if field else None
+
+
 def settings_of_0_4(old: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a protocol that 0.4.0 wrote, with the function that does most of what it did."""
     knowledge, talk, sees = old.get("knowledge") or {}, old.get("talk") or {}, dict(old.get("sees") or {})
@@ -241,7 +266,7 @@ def settings_of_0_4(old: Mapping[str, Any]) -> dict[str, Any]:
         later, sees["peers"] = first, "last_round"
     sees["chat"] = sees.pop("form", "text") == "chat"
     return {
-        **old,
+        **{name: value for name, value in old.items() if name not in RENAMED},
         **knowledge,
         "function": function,
         "reads": sees,

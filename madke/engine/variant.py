@@ -27,7 +27,7 @@ from madke.core.chat import Message, Spoken, joined
 from madke.core.errors import UserError, nearest, unknown
 from madke.core.question import Question
 from madke.engine.parse.answer import Marker, marked
-from madke.engine.protocol import Protocol, ProtocolFunction, function_of, name_of, settings_of
+from madke.engine.protocol import Protocol, ProtocolFunction, function_of, name_of, present_name, settings_of
 from madke.engine.reading import Group, quoted
 from madke.engine.scene import PREPARE_VALUES, REMARK_VALUES, STAGE_VALUES
 from madke.engine.settings import Knowledge, Settings
@@ -340,9 +340,11 @@ def check_name(path: str, function: str, *, where: str = "") -> None:
     fields = getattr(kind, "model_fields", {})
     if kind is not None and (not field or field in fields or kind is Any):
         return
+    if (present := present_name(path)) is not None:
+        raise UserError(f"{where}{path}: since 0.5.0 it is {present}")
     if kind is not None:
         raise UserError(f"{where}{path}: {name} has {', '.join(fields) or 'no fields'}")
-    hint = f"did you mean {close!r}? " if (close := nearest(field or name, record.model_fields)) else ""
+    hint = f"did you mean {close!r}? " if (close := nearest(name, record.model_fields)) else ""
     own, shared = ", ".join(record.own_parameters), ", ".join(sorted({*Settings.model_fields} - {"source"}))
     has = f"the function {function} has: {own or 'none'}; every protocol has: {shared}"
     raise UserError(f"{where}unknown parameter {path!r}; {hint}{has}")

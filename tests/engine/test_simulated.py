@@ -54,8 +54,11 @@ def test_who_reads_whom_is_in_the_trace() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [
-        ("madke", {"knowledge.select": "all"}, "unknown parameter 'knowledge.select'; did you mean 'select'?"),
-        ("madke", {"talk.groups": [1, 1]}, "talk.groups: talk has no fields"),
+        ("madke", {"knowledge.select": "all"}, "knowledge.select: since 0.5.0 it is select"),
+        ("madke", {"sees.own": "none"}, "sees.own: since 0.5.0 it is reads.own"),
+        ("madke", {"talk.groups": [1, 1]}, "talk.groups: since 0.5.0 it is layers"),
+        ("madke", {"stop": "never"}, "stop: since 0.5.0 it is early_stop"),
+        ("madke", {"finish": "majority"}, "finish: since 0.5.0 it is function"),
         ("madke", {"level": 1}, "unknown parameter 'level'; the function madke has: rounds, reads, order, talk"),
         ("madke", {"function": "madk"}, "unknown protocol function 'madk'; did you mean 'madke'?"),
         ("madke", {"reads.own": "both"}, "reads.own: Input should be"),

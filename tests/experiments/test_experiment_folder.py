@@ -212,6 +212,10 @@ def test_what_is_refused_leaves_no_folder(
         ("{name: x, protocol: madk}", "arm 'x': unknown protocol 'madk'; did you mean 'madke'?"),
         ("{name: x, protocol: mad, cast: {jugde: offline}}", "arm 'x': unknown role 'jugde'"),
         ("{name: x, protocol: mad, set: {round: 2}}", "arm 'x': set unknown parameter 'round'; did you mean 'rounds'?"),
+        (
+            "{name: x, protocol: mad, set: {knowledge.select: all}}",
+            "arm 'x': set knowledge.select: since 0.5.0 it is select",
+        ),
         ("{name: x, protocol: rag, sources: 'a,a'}", "arm 'x': sources 'a,a': 'a' is named twice"),
     ],
 )
