@@ -34,6 +34,13 @@ _MOVED = {
     "prompts": "madke protocols prompt NAME STAGE, and madke protocols copy NAME DIR",
 }
 """Verb of earlier versions -> what does the same today."""
+_GONE = {
+    "address": "set RAY_ADDRESS",
+    "models-file": "set MADKE_MODELS",
+    "sources-file": "set MADKE_SOURCES",
+    **dict.fromkeys(("prefix", "rpm", "tpm"), "set it for an entry of models.yaml"),
+}
+"""Option of earlier versions -> what does the same today."""
 
 
 class _Verbs(TyperGroup):
@@ -133,7 +140,8 @@ def run_command_line() -> None:
     except UserError as error:
         _fail(str(error))
     except typer.exceptions.TyperException as error:
-        _fail(error.format_message())
+        remedy = _GONE.get(getattr(error, "option_name", "").removeprefix("--"))
+        _fail(error.format_message() + (f" It is gone: {remedy}." if remedy else ""))
     except (typer.Abort, KeyboardInterrupt):
         say("madke: interrupted", err=True)
         sys.exit(130)
