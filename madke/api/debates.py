@@ -122,7 +122,7 @@ class Run:
         UserError without pandas.
         """
         from madke._util.assets import require
-        from madke.report.answers import answer_rows
+        from madke.report.export import answer_rows
         from madke.scoring.arms import open_results
 
         require("Run.to_pandas needs", "report", "pandas")

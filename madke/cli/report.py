@@ -59,7 +59,7 @@ def command(
         list[TableForm] | None,
         option("Also write tables/ next to the page, in this form. Repeatable.", panel=OUTPUT),
     ] = None,
-    answers: Annotated[Path | None, option("Also write all answers: .jsonl, .csv or .parquet.", "FILE", OUTPUT)] = None,
+    answers: Annotated[Path | None, option("Also write all answers: .jsonl or .parquet.", "FILE", OUTPUT)] = None,
     data: DataOption = None,
     dataset: flags.Dataset = None,
     columns: flags.Columns = None,
@@ -83,7 +83,7 @@ def command(
     if question is not None:
         _show_debates(open_arms(paths, data, dataset, task, columns=columns), question)
         return
-    from madke.report.answers import write_answers
+    from madke.report.export import write_answers
     from madke.report.figures import write_figures
     from madke.report.html import write_report
     from madke.report.tables import write_table
@@ -131,16 +131,16 @@ def _experiment(paths: Sequence[Path]) -> tuple[str | None, str | None, dict[str
 
 def _export(arms: Sequence[Results], paths: Sequence[Path], trec: Path | None, inspect: Path | None) -> None:
     """Write runs in the formats of other tools."""
-    from madke.export import QRELS, log_file, run_file, write_inspect, write_trec
+    from madke.report.export import LOG, QRELS, RUN, file_name, write_inspect, write_trec
 
     written: dict[str, Path | None] = {}
     counts: dict[Path, int] = {}
     if trec:
         # Two runs whose names differ only in characters that no file name has would be one file.
-        written |= {f"the TREC run of {arm.name}": trec / run_file(arm) for arm in arms}
+        written |= {f"the TREC run of {arm.name}": trec / file_name(arm, RUN) for arm in arms}
         written |= {f"--trec {QRELS}": trec / QRELS}
     if inspect:
-        written |= {f"the Inspect log of {arm.name}": inspect / log_file(arm) for arm in arms}
+        written |= {f"the Inspect log of {arm.name}": inspect / file_name(arm, LOG) for arm in arms}
     refuse_overwriting(written, paths)
     if trec:
         counts |= {trec / name: n for name, n in write_trec(arms, trec).items()}

@@ -10,7 +10,7 @@ import pytest
 
 from madke.core.knowledge import Passage
 from madke.core.transcript import PoolEntry, Transcript
-from madke.report.answers import COLUMNS
+from madke.report.export import COLUMNS
 from madke.retrieval.pools import PoolRecord, write_pools
 from tests.support.cli import madke, refused
 from tests.support.run_folder import write_run

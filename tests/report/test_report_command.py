@@ -21,14 +21,14 @@ def run(tmp_path: Path) -> Any:
 
 def test_the_page_of_runs_stands_in_the_first_of_them(tmp_path: Path, run: Any) -> None:
     other = shutil.copytree(run, tmp_path / "other")
-    done = madke("report", run, other, "--tables", "csv", "--tables", "tex", "--answers", tmp_path / "answers.csv")
+    done = madke("report", run, other, "--tables", "csv", "--tables", "tex", "--answers", tmp_path / "answers.jsonl")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == f"report: {run / 'report.html'}"
     assert (run / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert {path.name for path in (run / "tables").iterdir()} == {
         f"{name}.{form}" for name in ("scores", "stages", "tests") for form in ("csv", "tex")
     }
-    assert (tmp_path / "answers.csv").read_text().count("\n") == 5
+    assert (tmp_path / "answers.jsonl").read_text().count("\n") == 4
     assert not (other / "report.html").exists()
 
 
@@ -63,7 +63,12 @@ def test_the_debates_of_one_question_are_printed(run: Any) -> None:
     assert "Final answer, by summarizer: [Lake Tanganyika]" in done.stdout
     assert not (run / "report.html").exists()
     assert "has no question 'q9'" in refused("report", run, "--question", "q9")
-    for option in (("--out", run / "x.html"), ("--figures", "pdf"), ("--tables", "csv"), ("--answers", run / "a.csv")):
+    for option in (
+        ("--out", run / "x.html"),
+        ("--figures", "pdf"),
+        ("--tables", "csv"),
+        ("--answers", run / "a"),
+    ):
         assert "--question writes no files" in refused("report", run, "--question", "q1", *option)
 
 

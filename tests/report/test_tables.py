@@ -11,8 +11,8 @@ import pytest
 
 from madke._util.terminal import printable, table_text
 from madke.core.transcript import Final, StageUsage
-from madke.report.answers import write_answers
 from madke.report.comparison import comparison_of, family, paired_table
+from madke.report.export import write_answers
 from madke.report.scores import (
     dataset_table,
     marked_scores,
@@ -213,14 +213,6 @@ def test_answers_as_json_lines(answers: Any) -> None:
         ("two", "q0", 1, "x", 0.0, "ok"),
     ]
     assert (rows[0]["gold"], rows[0]["question"]) == ([BAIKAL], "Which lake is the deepest?")
-
-
-def test_answers_as_csv_are_safe_for_spreadsheets(answers: Any) -> None:
-    path = answers("out.csv", arm("=one", debates(HOSTILE, None, golds=("a", "=b"))))
-    with path.open(newline="") as file:
-        first, second = csv.DictReader(file)
-    assert (first["run"], first["answer"], first["gold"]) == ("'=one", f"'{printable(HOSTILE)}", "a | =b")
-    assert (second["answer"], second["correct"]) == ("", "0.0")
 
 
 # On terminals

@@ -1,17 +1,18 @@
-"""Runs in the formats of other tools: TREC runs and judgements, and logs of Inspect AI, which Inspect itself writes.
+"""Runs for other tools: answers as one table, TREC runs and judgements, and logs of Inspect AI.
 
-TREC gets the pools, and the gold passages of the questions (qrels). In a log of Inspect a sample is a debate, with its
-replies and its scores.
+docs/extend.md explains the columns of the table. TREC gets the pools, and the gold passages of the questions (qrels).
+In a log of Inspect, which Inspect itself writes, a sample is a debate, with its replies and its scores.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 from madke._util.assets import require
@@ -19,26 +20,99 @@ from madke._util.files import atomic_write, short_hash
 from madke._version import __version__
 from madke.core.transcript import Called, Transcript
 from madke.models.model_names import split_address
+from madke.report.tables import check_ending
 from madke.runs.directory import sessions_of
 from madke.scoring.arms import Results
-from madke.scoring.debate_rows import DebateMeasures, gold_of
+from madke.scoring.debate_rows import DebateMeasures, correct, gold_of
 from madke.scoring.metrics import listed, metrics_of
 from madke.tasks import get_task
 
 
-def file_stem(arm: Results) -> str:
-    """An arm's name as part of a file name."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", arm.name).strip("-.") or "run"
+def file_name(arm: Results, ending: str) -> str:
+    """A file name for an arm: its name, of which characters that no file name has are replaced, and the ending."""
+    return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', arm.name).strip('-.') or 'run'}.{ending}"
+
+
+# Answers
+
+_COUNTS = (
+    "calls", "failed", "prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens",
+)  # fmt: skip
+
+COLUMNS = (
+    "run", "id", "repeat", "dataset", "question", "task", "choices", "gold", "answer", "status", "reading", "correct",
+    "agreement", "agreed_by", "supporters", "dissent", "cited", "stop_reason", "final_by", "rounds", *_COUNTS,
+    "seconds",
+)  # fmt: skip
+_TYPES = {
+    **dict.fromkeys(("choices", "gold", "supporters", "dissent", "cited"), "texts"),
+    **dict.fromkeys(("repeat", "rounds", *_COUNTS), "int64"),
+    **dict.fromkeys(("correct", "seconds"), "float64"),
+}
+"""Column -> type in Parquet, if it is not text."""
+
+ANSWER_FILES = (".jsonl", ".parquet")
+
+
+def write_answers(results: Iterable[Results], path: Path) -> int:
+    """Write the answers of runs, one row per question and repeat, atomically; returns their number.
+
+    UserError: another suffix, the file cannot be written, or pyarrow is missing for Parquet.
+    """
+    check_ending(path, ANSWER_FILES)
+    rows = [row for arm in results for row in answer_rows(arm)]
+    with atomic_write(path) as file:
+        if path.suffix == ".parquet":
+            _write_parquet(rows, file)
+        else:
+            file.writelines(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
+    return len(rows)
+
+
+def answer_rows(arm: Results) -> Iterator[dict[str, Any]]:
+    """A row for each question and repeat of a run.
+
+    ``correct`` is the task's first metric; None for a failed question or one without gold answers. ``supporters`` are
+    the debaters for the answer, ``cited`` the passages that may be cited for it (source and key).
+    """
+    for t in arm.transcripts():
+        row = {"run": arm.name, "id": t.id, "repeat": t.repeat, "dataset": t.dataset, "question": t.question}
+        row |= {"task": t.task, "choices": t.choices, "gold": t.answers, "answer": t.answer, "status": t.status}
+        row |= {"reading": t.reading, "correct": correct(t), **_end(t), "stop_reason": t.stop_reason}
+        row |= {"final_by": t.final.by, "rounds": len(t.rounds)}
+        yield row | {name: getattr(t.total, name) for name in (*_COUNTS, "seconds")}
+
+
+def _end(transcript: Transcript) -> dict[str, Any]:
+    agreement = transcript.agreement
+    if agreement is None:
+        return {"agreement": None, "agreed_by": None, "supporters": (), "dissent": (), "cited": ()}
+    entries = {entry.n: f"{entry.source} {entry.key}" for entry in transcript.pool}
+    supporters = (name for each in agreement.positions for name in each.supporters)
+    return {
+        "agreement": agreement.outcome,
+        "agreed_by": agreement.by,
+        "supporters": tuple(name for name in supporters if name not in agreement.dissent),
+        "dissent": agreement.dissent,
+        "cited": tuple(entries[n] for n in agreement.cited if n in entries),
+    }
+
+
+def _write_parquet(rows: Sequence[dict[str, Any]], file: IO[bytes]) -> None:
+    require("Parquet files need", "report", "pyarrow")
+    import pyarrow
+    from pyarrow import parquet
+
+    types = {"texts": pyarrow.list_(pyarrow.string())}
+    schema = [(name, types.get(kind := _TYPES.get(name, "string"), kind)) for name in COLUMNS]
+    parquet.write_table(pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(schema)), file)
 
 
 # TREC
 
 QRELS = "qrels.txt"
-
-
-def run_file(arm: Results) -> str:
-    """The file name of an arm's run."""
-    return f"{file_stem(arm)}.run.txt"
+RUN, LOG = "run.txt", "eval"
+"""Endings of the files of an arm."""
 
 
 def write_trec(arms: Sequence[Results], folder: Path) -> dict[str, int]:
@@ -52,7 +126,7 @@ def write_trec(arms: Sequence[Results], folder: Path) -> dict[str, int]:
     written = {}
     for arm in arms:
         lines, seen = 0, set[str]()
-        with atomic_write(folder / run_file(arm)) as file:
+        with atomic_write(folder / file_name(arm, RUN)) as file:
             for transcript in arm.transcripts():
                 judged |= dict.fromkeys((transcript.id, key) for key in _relevant(transcript))
                 # Repeats read the same pool.
@@ -62,7 +136,7 @@ def write_trec(arms: Sequence[Results], folder: Path) -> dict[str, int]:
                 for line in _ranking(transcript, _word(arm.name)):
                     file.write(line)
                     lines += 1
-        written[run_file(arm)] = lines
+        written[file_name(arm, RUN)] = lines
     with atomic_write(folder / QRELS) as file:
         file.writelines(f"{_word(id_)} 0 {_word(key)} 1\n".encode() for id_, key in judged)
     return written | {QRELS: len(judged)}
@@ -89,11 +163,6 @@ def _word(text: str) -> str:
 # Inspect AI
 
 
-def log_file(arm: Results) -> str:
-    """The file name of an arm's log."""
-    return f"{file_stem(arm)}.eval"
-
-
 def write_inspect(arms: Sequence[Results], folder: Path) -> dict[str, int]:
     """Write one log per arm; returns samples by file name.
 
@@ -110,8 +179,8 @@ def write_inspect(arms: Sequence[Results], folder: Path) -> dict[str, int]:
     counts = {}
     for arm in arms:
         log = _log_of(arm)
-        write_eval_log(log, str(folder / log_file(arm)), format="eval")
-        counts[log_file(arm)] = len(log.samples)
+        write_eval_log(log, str(folder / file_name(arm, LOG)), format="eval")
+        counts[file_name(arm, LOG)] = len(log.samples)
     return counts
 
 
@@ -183,8 +252,10 @@ def _sample(t: Transcript) -> Any:
 
 
 def _replies(t: Transcript) -> Iterator[str]:
-    """What debaters and judge said, headed by round and speaker."""
+    """What debaters and judge said, headed by round and speaker, and the reply that states the final answer."""
     for entry in t.rounds:
         said: list[tuple[str, Called]] = [(turn.agent, turn.stance) for turn in entry.turns]
         said += [("judge", entry.verdict)] if entry.verdict else []
         yield from (f"Round {entry.n}, {who}:\n{reply.error or reply.text}" for who, reply in said)
+    if t.final.by not in ("only", "judge") and t.final.text:
+        yield f"Final, {t.final.by}:\n{t.final.text}"
