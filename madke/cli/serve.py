@@ -91,7 +91,7 @@ def command(
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         asyncio.run(serve_stdio(debates))
         return
-    from madke.cli.live import knowledge_lines, model_line
+    from madke.cli.ask import knowledge_lines, model_line
     from madke.serve.server import create_app, listening_socket, serve
 
     app = create_app(debates, keys, host)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from madke.cli.live import LiveDebate
+from madke.cli.ask import LiveDebate
 from madke.core import events
 from madke.core.chat import ChatRequest, Purpose
 from madke.core.knowledge import EMPTY_POOL
