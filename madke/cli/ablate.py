@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from madke._util.terminal import say, say_table, say_wrapped
+from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.cli.progress import listening, resumable, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
@@ -64,7 +65,7 @@ def command(
       madke ablate RECIPE --data questions.jsonl --plan
       madke ablate RECIPE --data questions.jsonl --out experiments/first
     """
-    from madke.cli.plans import refuse_limits, show_experiment_plan
+    from madke.cli.run import refuse_limits
     from madke.experiments.experiment_spec import read_experiment_spec
     from madke.experiments.recipe import read_recipe, recipe_files
 
@@ -106,9 +107,36 @@ def refuse_overwritten(out: Path, data: Sequence[str], spec: ExperimentSpec, opt
     refuse_own_files(out, [*files, *filter(None, (options.prices, spec.file))])
 
 
+def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, *, as_json: bool) -> None:
+    """Print the plan of an experiment and the published figures, or only the plan as JSON."""
+    from madke.cli.run import show_plans
+    from madke.experiments.plan import Planner, planned
+    from madke.report.reproduction import figures, published_table
+    from madke.report.tables import plain_table
+    from madke.runs.meter import planned_prices, prices_of
+
+    for error in experiment_spec.unknown_sources():
+        say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
+    prices = prices_of(options, experiment_spec.models)
+    plans = planned(experiment_spec, Planner(prices=planned_prices(prices, options)))
+    if as_json:
+        say_json([asdict(plan) for plan in plans])
+        return
+    recipe = experiment_spec.recipe
+    say(f"{recipe.title} ({recipe.source})")
+    if recipe.about:
+        say("\n\n".join(" ".join(part.split()) for part in recipe.about.strip().split("\n\n")))
+    say(f"{count_of(len(experiment_spec.questions), 'question')} of {experiment_spec.data}")
+    if sources := [f"{name} ({spec})" if spec else name for name, spec in experiment_spec.all_specs.items()]:
+        say(f"sources: {', '.join(sources)}")
+    show_plans(plans, prices)
+    if (published := published_table(recipe, figures(recipe))) is not None:
+        say(plain_table(published))
+
+
 def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions) -> None:
     """Run all arms into an experiment's folder, with their progress, and show the results."""
-    from madke.cli.plans import show_plans
+    from madke.cli.run import show_plans
     from madke.experiments.experiment import Experiment
     from madke.runs.meter import budget_of, prices_of
 

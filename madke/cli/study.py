@@ -77,8 +77,8 @@ def command(
     """
     from madke.api.study import checked_margin, read_study, studies
     from madke.cli.ablate import refuse_overwritten
-    from madke.cli.plans import refuse_limits
     from madke.cli.progress import listening, resumable, run_progress, show_spent
+    from madke.cli.run import refuse_limits
     from madke.runs.meter import budget_of
     from madke.scoring.scored import graders_of
 
@@ -136,7 +136,7 @@ def _is_confirmed() -> bool:
 
 
 def _show_plan(spec: ExperimentSpec, options: RunOptions, margin: float, *, as_json: bool) -> None:
-    from madke.cli.plans import show_experiment_plan
+    from madke.cli.ablate import show_experiment_plan
     from madke.scoring.verdict import planned_questions
 
     show_experiment_plan(spec, options, as_json=as_json)
