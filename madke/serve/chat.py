@@ -21,11 +21,10 @@ from madke._util.yaml_file import read_mapping
 from madke.core.chat import Message, Usage
 from madke.core.events import Event
 from madke.engine.reading import without_tags
-from madke.serve.debates import Debates
+from madke.serve.debates import DebateResponse, Debates, data
 from madke.serve.gate import Refusal
 from madke.serve.offers import Ask
 from madke.serve.reply import FinalText, Narration, bounded, final_text
-from madke.serve.streaming import DebateResponse, data
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "n": (1,),

@@ -24,11 +24,10 @@ from madke.core import events
 from madke.core.chat import writable
 from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Agreement, Transcript
-from madke.serve.debates import Debates
+from madke.serve.debates import Debates, unless_gone
 from madke.serve.gate import MAX_BODY, Refusal
 from madke.serve.offers import Ask
 from madke.serve.reply import VERDICTS, citations, failures
-from madke.serve.streaming import unless_gone
 from madke.serve.transcripts import SCHEME, Served
 
 MAX_SESSIONS = 256

@@ -1,7 +1,7 @@
 """The server: its routes, and its process with slow clients, signals and the end.
 
 To add a door, write a function that returns routes in a module of its own and include it in :func:`create_app`. A
-response that takes a debate is a :class:`madke.serve.streaming.DebateResponse`; errors are
+response that takes a debate is a :class:`madke.serve.debates.DebateResponse`; errors are
 :class:`madke.serve.gate.Refusal`. All routes are behind :class:`madke.serve.gate.Gate`.
 """
 
