@@ -11,7 +11,7 @@ from functools import partial
 from typing import Annotated, Literal, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
@@ -28,7 +28,7 @@ from madke.serve.debates import Debates, unless_gone
 from madke.serve.gate import MAX_BODY, Refusal
 from madke.serve.offers import Ask
 from madke.serve.reply import VERDICTS, citations, failures
-from madke.serve.transcripts import SCHEME, Served
+from madke.serve.transcripts import Served
 
 MAX_SESSIONS = 256
 """Sessions over HTTP at a time for each key, of some 40 kB each. Beyond it a client gets status 503."""
@@ -82,7 +82,7 @@ class DebateEnd(_Record):
     """Sources that could not be searched, and calls of the debate that failed."""
     rounds: int
     transcript: str
-    """Address of the whole debate as text."""
+    """Address of the whole debate as text; without HTTP, of the file that has it as a line of JSON."""
 
 
 class FoundPassage(_Record):
@@ -184,14 +184,6 @@ def mcp_server(debates: Debates) -> MCPServer:
         description=f"Return the passages that debaters would get for a query. {known.format('all')}",
         annotations=ToolAnnotations(read_only_hint=True),  # clients may call it without asking
     )
-
-    @server.resource(f"{SCHEME}/debates/{{run}}/{{question}}/{{repeat}}{{?token}}", mime_type="text/plain")
-    async def transcript(run: str, question: str, repeat: str, token: str = "") -> str:
-        """A debate, at the address that ``debate`` gives to clients without HTTP."""
-        try:
-            return await debates.transcripts.text(run, question, int(repeat), token)
-        except (ValueError, Refusal):
-            raise ResourceError("there is no debate at this address") from None
 
     return server
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from urllib.parse import quote
 
 from pydantic_core import from_json
 from starlette.requests import Request
@@ -27,9 +28,6 @@ from madke.serve.gate import Refusal
 from madke.serve.served_run import ServedRun
 
 _log = logging.getLogger(__name__)
-
-SCHEME = "madke:/"
-"""Before the path of a transcript, in its address for clients without HTTP."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +52,13 @@ class Transcripts:
         """Run -> its transcripts and pools."""
 
     def address(self, served: Served, request: Request | None) -> str:
-        """The address of a debate's transcript, as the client of the request reaches the server."""
-        name = f"{served.run.name}/{served.transcript.id}/{served.transcript.repeat}"
-        base = SCHEME if request is None else str(request.base_url).rstrip("/")
-        return f"{base}/debates/{name}?token={self._token(name)}"
+        """The address of a debate's transcript, as the client of the request reaches the server; None: by files."""
+        run, id_, repeat = served.run.name, served.transcript.id, served.transcript.repeat
+        if request is None:
+            file = (self._folder / run / "transcripts.jsonl").resolve()
+            return f"{file.as_uri()}?question={quote(id_)}&repeat={repeat}"
+        name = f"{run}/{id_}/{repeat}"
+        return f"{str(request.base_url).rstrip('/')}/debates/{name}?token={self._token(name)}"
 
     async def found(
         self, run: str, question: str, repeat: int, token: str

@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.shared.exceptions import MCPError
 
 from madke.core.knowledge import Hits
 from madke.serve import mcp
@@ -143,12 +143,11 @@ def reason(result: Any) -> str:
     return str(block.text)
 
 
-async def transcript_at(client: Client, address: str) -> str:
+async def transcript_at(address: str) -> str:
     if address.startswith("http"):
         async with httpx2.AsyncClient() as http:
             return (await http.get(address)).raise_for_status().text
-    (content,) = (await client.read_resource(address)).contents
-    return str(content.text)  # type: ignore[union-attr]
+    return await asyncio.to_thread(Path(urlsplit(address).path).read_text)
 
 
 @pytest.mark.slow
@@ -172,9 +171,7 @@ def test_a_debate_with_its_progress_citations_and_transcript(door: Door) -> None
         assert found["failed"] == ["source broken: the shelf fell ? down"]
         agreement = found["agreement"]
         assert (agreement["outcome"], agreement["by"], agreement["cited"]) == ("consensus", "judge", [0])
-        text = await transcript_at(client, found["transcript"])
-        assert QUESTION in text
-        assert "It has an author." in text
+        assert QUESTION in await transcript_at(found["transcript"])
         again = await client.call_tool("debate", {"question": QUESTION, "protocol": "cot", "sources": []})
         assert again.structured_content["answer"] == "Author 1"
         assert again.structured_content["citations"] == []
@@ -222,9 +219,6 @@ def test_mistakes_are_tool_errors_in_one_sentence(door: Door) -> None:
     async def ask(client: Client) -> None:
         for tool, arguments, sentence in mistakes:
             assert sentence in reason(await client.call_tool(tool, arguments))
-        for address in ("madke://debates/a/b/0", "madke://debates/madke-1/a/0?token=0", "file:///etc/hosts"):
-            with pytest.raises(MCPError):
-                await client.read_resource(address)
 
     door.use(ask)
     assert door.upstream.calls == []
