@@ -88,8 +88,9 @@ def command(
 
 
 def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> None:
-    from madke.report.comparison import NOT_ON_TERMINALS, compare_logs, log_finding, logs_table, paired_table
+    from madke.report.comparison import NOT_ON_TERMINALS, compare_logs, logs_table, paired_table
     from madke.report.tables import plain_table
+    from madke.report.verdict import log_finding
 
     logs = read_logs(paths)
     if len(logs) < 2:

@@ -19,7 +19,6 @@ from madke.report.tables import (
     Table,
     TableRow,
     count_cell,
-    equals,
     one_line,
     p_value,
     percent_cell,
@@ -33,7 +32,6 @@ from madke.scoring.metrics import heading_of, is_share, question_of
 from madke.scoring.paired import (
     PairedTest,
     compared,
-    equal_within,
     further_questions,
     holm,
     paired_tests,
@@ -334,26 +332,6 @@ def compare_logs(logs: Sequence[Log]) -> list[PairedTest]:
         left_out = len(left.right) + len(right.right) - 2 * len(shared)
         tests.append(replace(test, left=left.name, right=right.name, metric="correct", left_out=left_out))
     return [replace(test, p_holm=p) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]
-
-
-def log_finding(test: PairedTest, margin: float) -> str:
-    """The result for two logs in words. ``margin``: a smaller difference is none that matters."""
-    found, better, worse = test.difference, test.right, test.left
-    equal, more = equal_within(found, margin), further_questions(test)
-    if found.value < 0:
-        better, worse, found = worse, better, -found
-    shown = f"95 % {100 * found.low:+.1f} to {100 * found.high:+.1f}, p {equals(test.p_holm)}, n = {test.n:,}"
-    points, within = f"{100 * found.value:.1f} points", f"equal within {100 * margin:g} points"
-    if test.p_holm < 0.05:
-        return f"{better} is better than {worse} by {points} ({shown}).{f' They are {within}.' if equal else ''}"
-    if equal:
-        return f"{better} and {worse} are {within} ({shown})."
-    if more is None:
-        return f"No difference was found between {better} and {worse} ({shown})."
-    return (
-        f"No difference was found: {better} is ahead of {worse} by {points} ({shown}). To show a difference of "
-        f"this size needs n = {more:,} more."
-    )
 
 
 def logs_table(logs: Sequence[Log]) -> Table:

@@ -24,7 +24,7 @@ from madke.report.tables import (
 )
 from madke.scoring.arms import ArmValues, shared_questions
 from madke.scoring.metrics import METRICS, common_metric, correct_by, heading_of, is_binary, is_grader, is_share
-from madke.scoring.paired import PairedTest
+from madke.scoring.paired import PairedTest, equal_within, further_questions
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 from madke.scoring.verdict import MOST_QUESTIONS, Contrast, Verdict
@@ -234,9 +234,7 @@ def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequ
     else:
         rival, best, mean = _best_of(arms, family, metric)
         highest = f"{best} ({_figure(metric, mean, first)}) is highest of {len(arms)} runs; "
-    sentence = highest + _compared(rival, holm="Holm-corrected " if highest else "")
-    if sentence.startswith("no "):
-        sentence = f"N{sentence[1:]}"
+    sentence = _sentence(highest + _compared(rival, "Holm-corrected " if highest else ""))
     sign = -1 if rival.difference.value < 0 else 1
     others = [
         f"{heading_of(test.metric)} {value_cell(test.metric, sign * test.difference.value, sign='+').text} "
@@ -249,6 +247,21 @@ def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequ
     by_others = f"; by {', '.join(others)}" if others else ""
     unequal = readable_difference({arm.name: scores[arm.name] for arm in arms if arm.name in scores})
     return one_line(f"{sentence}{by_others}. {unequal}")
+
+
+def log_finding(test: PairedTest, margin: float) -> str:
+    """The result for two logs in one plain sentence. ``margin``: a smaller difference is none that matters."""
+    parts, more = [_compared(test)], further_questions(test)
+    if equal_within(test.difference, margin):
+        parts.append(f"equal within {100 * margin:g} points")
+    elif not test.significant and more is not None:
+        parts.append(f"to show a difference of this size needs n = {more:,} more")
+    return one_line(f"{_sentence('; '.join(parts))}.")
+
+
+def _sentence(text: str) -> str:
+    """Begins with a capital letter, unless it begins with a name."""
+    return f"N{text[1:]}" if text.startswith("no ") else text
 
 
 def _score(arm: ArmValues, scores: Scores) -> str:
@@ -288,7 +301,7 @@ def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], metric: st
     return next((test for test in known if not test.significant), known[0]), best, means[best]
 
 
-def _compared(test: PairedTest, *, holm: str) -> str:
+def _compared(test: PairedTest, holm: str = "") -> str:
     """Which of two runs is better and by how much, or that no difference was found; and if failures could undo it."""
     better, worse, found = test.left, test.right, test.difference
     if found.value < 0:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.report.comparison import compare_logs, log_finding, logs_table, paired_table
+from madke.report.comparison import compare_logs, logs_table, paired_table
+from madke.report.verdict import log_finding
 from madke.scoring.logs import Log, read_log, read_logs
 from tests.support.cli import madke
 from tests.support.run_folder import write_run
@@ -99,17 +100,17 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_sentences() -> None:
-    assert said("+" * 20 + "-" * 20, "+" * 40) == (
-        "b is better than a by 50.0 points (95 % +31.1 to +64.1, p < 0.0001, n = 40)."
-    )
-    assert said("+" * 40, "+" * 20 + "-" * 20).startswith("a is better than b by 50.0 points (95 % +31.1 to +64.1,")
-    assert said("+-" * 100, "+-" * 100).startswith("b and a are equal within 10 points (95 % ")
+    assert said("+" * 20 + "-" * 20, "+" * 40) == "b beats a by 50.0 points, 95 % 31.1 to 64.1, p < 0.0001, n = 40."
+    assert said("+" * 40, "+" * 20 + "-" * 20).startswith("a beats b by 50.0 points, 95 % 31.1 to 64.1, ")
+    equal = said("+-" * 100, "+-" * 100)
+    assert equal.startswith("No difference found between b and a: 0.0 points, 95 % ")
+    assert equal.endswith("; equal within 10 points.")
     small = "+" * 5 + "-" * 195
-    assert said("+" * 200, "-" * 7 + "+" * 193).endswith("They are equal within 10 points.")
-    assert said(small, small, 0.001).startswith("No difference was found between b and a (")
+    assert said("+" * 200, "-" * 7 + "+" * 193).endswith("; equal within 10 points.")
+    assert said(small, small, 0.001).endswith(", n = 200.")
     ahead = said("+" * 20 + "-" * 20, "-" + "+" * 22 + "-" * 17)
-    assert ahead.startswith("No difference was found: b is ahead of a by 5.0 points (95 % ")
-    assert ahead.endswith("To show a difference of this size needs n = 267 more.")
+    assert ahead.startswith("No difference found between b and a: b is ahead by 5.0 points, 95 % ")
+    assert ahead.endswith("; to show a difference of this size needs n = 267 more.")
 
 
 LOGS = Path(__file__).parent / "logs"
@@ -154,7 +155,7 @@ def test_the_command_compares_logs_and_runs(tmp_path: Path) -> None:
     file = lines(tmp_path / "logs" / "mine.jsonl", *({"id": id_, "right": n > 1} for n, id_ in enumerate(ids)))
     done = madke("compare", run, file, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("No difference was found: run is ahead of mine.jsonl by 50.0 points (95 % ")
+    assert done.stdout.startswith("No difference found between run and mine.jsonl: run is ahead by 50.0 points, 95 % ")
     record = json.loads(madke("compare", run, file, "--json", cwd=tmp_path).stdout)
     assert record["tests"][0]["n"] == 4
     assert [each["name"] for each in record["logs"]] == ["run", "mine.jsonl"]
