@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
@@ -15,8 +16,9 @@ from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Transcript
 from madke.core.transcript import to_json as transcript_to_json
 from madke.report.tables import ORACLE
-from madke.retrieval.pools import PoolLines
+from madke.retrieval.pools import PoolRecord
 from madke.runs.directory import recorded_calls, run_files
+from madke.runs.runner import recorded_pools
 from madke.scoring.arms import ArmValues, QuestionKey, Results
 from madke.scoring.debate_rows import DebateMeasures, gold_of
 from madke.scoring.scores import is_shortened
@@ -73,22 +75,15 @@ def _element(name: str, value: bytes) -> str:
     return f'<script type="application/gzip" id="{name}">{b64encode(packed).decode()}</script>\n'
 
 
-TextState = Literal["none", "held", "missing", "changed"]
-"""State of a run's passages: it has none, they are available, or their file is missing or changed."""
+def _no_record(id_: str) -> PoolRecord | None:
+    return None
 
 
-def _pools_of(results: Results) -> tuple[TextState, PoolLines | None]:
-    frozen = results.config.pools if results.config else {}
-    if not frozen:
-        return "none", None
+def _records_of(results: Results) -> Callable[[str], PoolRecord | None]:
     try:
-        file = run_files(results.path).pools
-        lines = PoolLines(file, frozen) if file is not None and file.is_file() else None
-    except UserError:
-        lines = None
-    if lines is None:
-        return "missing", None
-    return ("held", lines) if lines.hashes == frozen else ("changed", None)
+        return recorded_pools(results.path, results.config)
+    except UserError:  # a page with titles only is better than none
+        return _no_record
 
 
 OUTCOMES: Mapping[str, str] = {
@@ -119,16 +114,17 @@ def page_data(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iterator
     questions: dict[QuestionKey, tuple[str, ...]] = {}
     places: dict[str, int] = {}
     rows: list[tuple[QuestionKey, tuple[Any, ...]]] = []
-    frozen: Mapping[str, str] = {}
-    state, pools = "none", None
+    record_of: Callable[[str], PoolRecord | None] = _no_record
+    of_file: tuple[Path, Mapping[str, str]] | None = None
     for one, arm in zip(results, arms, strict=True):
         config = one.config
         calls: Mapping[tuple[str, int], Sequence[PageCall]] = {}
         if config is not None and len(config.questions) * config.repeats <= MOST_DEBATES:
             calls = calls_of(one, blocks["prompts"])
-        if state != "held" or config is None or config.pools != frozen:  # arms of an experiment share their pools
-            state, pools = _pools_of(one)
-            frozen = config.pools if config else {}
+        pools = run_files(one.path).pools if config else None
+        file = (pools.resolve(), config.pools) if config and pools else None
+        if file != of_file:  # arms of an experiment share their pools
+            record_of, of_file = _records_of(one), file
         for place, id_ in enumerate(config.questions if config else ()):
             places.setdefault(id_, place)
         first = len(rows)
@@ -139,11 +135,11 @@ def page_data(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iterator
             outcomes, score = _outcomes(t, arm)
             figures = (len(t.rounds), used.calls, used.tokens) if used else (None, None, None)
             rows.append((key, (t.repeat, t.answer, outcomes, score, *figures)))
-            texts = _texts(t, pools, blocks["texts"])
+            texts = _texts(t, record_of(t.id), blocks["texts"])
             blocks["debates"].add(_body(t, score, texts, calls.get((t.id, t.repeat), ())))
             for each in blocks.values():
                 yield from each.take()
-        runs.append({"name": one.name, "first": first, "count": len(rows) - first, "texts": state})
+        runs.append({"name": one.name, "first": first, "count": len(rows) - first})
     for each in blocks.values():
         yield from each.take(rest=True)
     order = sorted(questions, key=lambda key: places.get(key[0], len(places)))
@@ -184,9 +180,9 @@ def _outcomes(t: Transcript, arm: ArmValues) -> tuple[int, float | None]:
     return sum(_BITS[name] for name in found), score
 
 
-def _texts(transcript: Transcript, pools: PoolLines | None, texts: Blocks) -> list[int | None]:
+def _texts(transcript: Transcript, record: PoolRecord | None, texts: Blocks) -> list[int | None]:
     """The number of ``[text, url, date]`` of each passage in its pool; None if the pool file lacks it."""
-    if pools is None or (record := pools.record(transcript.id)) is None:
+    if record is None:
         return []
     by_key = {(passage.source, passage.key): passage for passage in reversed(record.passages)}
     passages = [by_key.get((entry.source, entry.key)) for entry in transcript.pool]

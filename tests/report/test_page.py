@@ -111,7 +111,6 @@ def test_a_pool_file_that_is_gone_or_changed_leaves_titles(tmp_path: Path) -> No
     (gone / "pools.jsonl").unlink()
     (changed / "pools.jsonl").write_text("")
     data = data_of(write(tmp_path / "report.html", gone, changed))
-    assert [run["texts"] for run in data["index"]["runs"]] == ["missing", "changed"]
     assert [body["texts"] for body in data["debates-0"]] == [[], []]
     assert data["debates-0"][0]["pool"][0]["title"] == "Lake Baikal"
 

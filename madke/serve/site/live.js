@@ -88,7 +88,7 @@ function inWords(event) {
 class Live {
   constructor(question, cast) {
     this.cast = cast;
-    this.part = { run: { name: "", texts: "held" }, record: emptyRecord(question) };
+    this.part = { run: { name: "" }, record: emptyRecord(question) };
     this.waiting = null;
     byId("live").replaceChildren();
     byId("strip").replaceChildren();

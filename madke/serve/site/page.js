@@ -205,7 +205,7 @@ async function showTranscript() {
   titled(record.question, record.protocol, record.models);
   show("debate", "new");
   sayAnswer(record);
-  const part = { run: { name: "", texts: "held" }, record };
+  const part = { run: { name: "" }, record };
   fill(byId("strip"), stripPart(record), questionPart(record));
   fill(byId("live"), debateView(part));
   showPassage();

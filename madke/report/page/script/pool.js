@@ -1,11 +1,6 @@
 // The pool of a debate, and its passages inside replies.
 // A part is a debate: { run, record, passages }, with its passages by number.
 
-const TEXTS = {
-  missing: "The pool file of this run is missing, so only titles are shown.",
-  changed: "The pool file of this run has changed since the run, so only titles are shown.",
-};
-
 /** The passages of a debate by number, each with the rounds in which debaters selected it. */
 function passagesOf({ record }) {
   const found = (record.pool ?? []).map((entry, place) => {
@@ -22,11 +17,13 @@ function passagesOf({ record }) {
 
 /** The pool next to the rounds; on a narrow screen a drawer, with the button that opens it. */
 function poolPart(part) {
-  const { run, record } = part;
+  const { record } = part;
   part.passages = passagesOf(part);
   const passages = [...part.passages.values()];
   const failed = Object.entries(record.pool_partial ?? {}).map(([source, why]) => `${source} failed: ${why}`);
-  const notes = [record.pool && TEXTS[run.texts], ...failed].filter(Boolean);
+  const without = passages.length > 0 && passages.every(({ text }) => text === null);
+  const lost = without && "The pool file of this run is missing or has changed, so only titles are shown.";
+  const notes = [lost, ...failed].filter(Boolean);
   if (passages.length === 0 && notes.length === 0) return null;
   const chosen = passages.filter(({ by }) => by.size > 0).length;
   const gold = passages.filter((passage) => passage.gold).length;
