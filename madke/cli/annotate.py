@@ -60,13 +60,13 @@ def read(
     names = {path.name if siblings else str(path): path for path in sheets}
     if len(names) < len(sheets):
         raise UserError("a sheet is given twice; expected one sheet per person")
-    found = keep_grades(open_arms(runs, data, dataset, task, columns=columns), names)
+    agreement, ungraded = keep_grades(open_arms(runs, data, dataset, task, columns=columns), names)
     if as_json:
-        say_json(found)
+        say_json({"agreement": agreement, "ungraded": ungraded})
         return
-    for agreement in found.agreement:
-        say_wrapped(f"{agreement}")
+    for each in agreement:
+        say_wrapped(f"{each}")
     say("the grades are kept; `madke score` shows them")
-    if found.ungraded:
+    if ungraded:
         effect = "scores use the others, so abstentions weigh too much"
-        say(f"{count_of(found.ungraded, 'answer is', 'answers are')} not fully graded: {effect}")
+        say(f"{count_of(ungraded, 'answer is', 'answers are')} not fully graded: {effect}")

@@ -72,16 +72,9 @@ def command(
     within = comparison.dataset_tests(metric or ())
     sentence = finding(comparison.arms, comparison.scores, tests)
     if as_json:
-        found: dict[str, object] = {
-            "questions": shown,
-            "unshared": comparison.unshared,
-            "scores": comparison.scores,
-        }
-        found |= {"tests": tests, "notes": comparison.notes}
-        found |= {"dataset_tests": within} if within else {}
-        incomplete = {name: each.incomplete for name, each in comparison.scores.items() if each.incomplete}
-        warnings = [*oddities(comparison.scores)]
-        say_json(found | {"finding": sentence, "warnings": warnings, "incomplete": incomplete})
+        found: dict[str, object] = {"questions": shown, "unshared": comparison.unshared, "scores": comparison.scores}
+        found |= {"tests": tests, "dataset_tests": within, "notes": comparison.notes}
+        say_json(found | {"finding": sentence, "warnings": [*oddities(comparison.scores)]})
         return
     _show_tables(comparison, shown, tests, within, details=details)
     say_wrapped(sentence)

@@ -22,28 +22,18 @@ _Shown = Annotated[str, typer.Argument(metavar="NAME", help="Protocol, or module
 def _list(
     context: typer.Context,
     prompts: flags.PromptsOption = None,
-    as_json: Annotated[
-        bool, flags.switch("--json", "Print JSON lines: name, source, folder, calls per question.")
-    ] = False,
 ) -> None:
     """List the debate protocols and the paper or code that each follows. `show NAME` prints one."""
     if (verb := context.invoked_subcommand) is not None:
-        if prompts is not None or as_json:
-            raise UserError(f"--prompts and --json before {verb} apply to the list; put them after the verb")
+        if prompts is not None:
+            raise UserError(f"--prompts before {verb} applies to the list; put it after the verb")
         return
 
-    folders = variant_folders(prompts)
     # Templates are checked in the user's folder only: to check those that ship takes seconds.
     protocols = {
         name: load_variant(name, prompts).protocol if folder.parent == prompts else read_protocol(folder)
-        for name, folder in folders.items()
+        for name, folder in variant_folders(prompts).items()
     }
-    if as_json:
-        for name, protocol in protocols.items():
-            fewest, most = protocol.trace.calls
-            about = {"name": name, "source": protocol.source, "folder": str(folders[name])}
-            say_json({**about, "calls": {"fewest": fewest, "most": most}})
-        return
     rows = [(name, calls_range(protocol), protocol.source) for name, protocol in protocols.items()]
     say_table(("protocol", "calls", "source"), rows)
     say_wrapped(

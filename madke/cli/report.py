@@ -83,10 +83,10 @@ def command(
     if question is not None:
         _show_debates(open_arms(paths, data, dataset, task, columns=columns), question)
         return
-    from madke.report.export import write_answers
+    from madke.report.export import ANSWER_FILES, write_answers
     from madke.report.figures import write_figures
     from madke.report.html import write_report
-    from madke.report.tables import write_table
+    from madke.report.tables import check_ending, write_table
 
     if figures is not None:
         require("figures need", "report", "matplotlib")
@@ -101,6 +101,8 @@ def command(
     written |= {f"--tables {path.name}": path for path in paths_of_tables}
     written |= {f"--figures {path.name}": path for path in (page.parent / "figures").glob(f"*.{figures}")}
     refuse_overwriting(written, [*paths, *question_files(data)], own="report.html")
+    if answers is not None:
+        check_ending(answers, ANSWER_FILES)
     results = open_arms(paths, data, dataset, task, corrections, columns=columns)
     title, source, extra = _experiment(paths)
     own, drawn, _ = write_report(results, page, title=title, source=source, tables=[*extra.values()])

@@ -61,9 +61,7 @@ class QuestionResult:
     correct: float | None
     """The task's first metric, in 0 .. 1; None for a failed question or one without gold answers."""
     rounds: int | None
-    """None for predictions from files, as calls and tokens."""
-    calls: int | None
-    tokens: int | None
+    """None for predictions from files."""
     oracle: bool
     """Whether the order of the debate used the gold answers, which makes it an analysis, not a prediction."""
     repeat: int
@@ -180,15 +178,12 @@ def _column(arm: Results, asked: dict[QuestionKey, Transcript]) -> dict[Question
         key = (t.id, t.question)
         asked.setdefault(key, t)
         kept = column.get(key)
-        used = t.total if t.usage else None
         own = QuestionResult(
             run=arm.name,
             answer=t.answer,
             status=t.status,
             correct=correct(t),
-            rounds=len(t.rounds) if used else None,
-            calls=used.calls if used else None,
-            tokens=used.tokens if used else None,
+            rounds=len(t.rounds) if t.usage else None,
             oracle=t.oracle,
             repeat=t.repeat,
             repeats=1,

@@ -242,21 +242,15 @@ class Agreement:
         return f"{self.person} and {self.other}, {self.scale}: kappa {shown}, n = {self.n:,}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HumanGrades:
-    """Results of human grading."""
-
-    agreement: tuple[Agreement, ...]
-    ungraded: int
-    """Rows that lack a grade on some scale. That scale's mean excludes them."""
-
-
-def keep_grades(results: Sequence[Results], sheets: Mapping[str, Path]) -> HumanGrades:
-    """Store the grades of filled sheets (person -> file) with the arms; agreement of people, and with metrics.
+def keep_grades(results: Sequence[Results], sheets: Mapping[str, Path]) -> tuple[list[Agreement], int]:
+    """Store the grades of filled sheets (person -> file) with the arms.
 
     The grades become ``human_right``, ``human_quality``, ..., values like others: an answer has the mean of its grades,
     an abstention in the sheet is a no. Answers in no sheet have no value. UserError names the first wrong line of a
     sheet.
+
+    Returns the agreement of people with each other and with metrics, and the number of answers in the sheets that lack
+    a grade on some scale.
     """
     rows = rows_of(results)
     people = {name: read_sheet(path, rows) for name, path in sheets.items()}
@@ -277,10 +271,8 @@ def keep_grades(results: Sequence[Results], sheets: Mapping[str, Path]) -> Human
         missing = {"not graded by people": left_out} if left_out else {}
         keep_scores(arm.path, f"{HUMAN}{scale}", answers, command=who, scores=stored, missing=missing)
     in_sheets = {code for grades in people.values() for code in grades if rows[code].answer}
-    return HumanGrades(
-        agreement=tuple(_agreement(rows, people, scales)),
-        ungraded=sum(not all(given[scale][code] for scale in scales) for code in in_sheets),
-    )
+    ungraded = sum(not all(given[scale][code] for scale in scales) for code in in_sheets)
+    return [*_agreement(rows, people, scales)], ungraded
 
 
 def _agreement(

@@ -14,7 +14,7 @@ from madke.core.question import Question
 from madke.scoring.arms import open_results
 from madke.scoring.scored import external_values
 
-QUESTIONS = [
+QUESTIONS: list[dict[str, Any]] = [
     {"id": str(n), "question": f"Which lake is number {n}?", "golden_answers": [f"Lake {n}"]} for n in range(4)
 ]
 

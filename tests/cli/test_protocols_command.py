@@ -30,11 +30,7 @@ def test_all_are_listed_with_their_source(mine: Any) -> None:
     listed = madke("protocols").stdout
     assert "madke " in listed
     assert "madke 5-16 Wang et al., 2023" in " ".join(listed.split())
-    found = [json.loads(line) for line in madke("protocols", "--json", "--prompts", mine).stdout.splitlines()]
-    (pair,) = [record for record in found if record["name"] == "pair"]
-    calls = {"fewest": 2, "most": 4}
-    assert pair == {"name": "pair", "source": "our own", "folder": str(mine / "pair"), "calls": calls}
-    assert len(found) > 6
+    assert "pair 2-4 our own" in " ".join(madke("protocols", "--prompts", mine).stdout.split())
 
 
 def test_one_is_printed_with_settings_changed(mine: Any) -> None:

@@ -123,10 +123,10 @@ def test_two_people_are_averaged_and_compared_and_the_grades_are_values(tmp_path
     keep_grades(both, {"anna": anna})
     means = [arm_of(each).mean("human_right") for each in both]
     assert [(each.value, each.n) for each in means if each] == [(pytest.approx(2 / 3), 3), (pytest.approx(1 / 3), 3)]
-    found = keep_grades(both, {"anna": anna, "bert": bert})
-    assert f"{found.agreement[0]}" == "anna and bert, right: kappa 0.00, n = 2"
-    assert {each.other for each in found.agreement[1:]} == {"match", "em"}
-    assert found.ungraded == 0
+    agreement, ungraded = keep_grades(both, {"anna": anna, "bert": bert})
+    assert f"{agreement[0]}" == "anna and bert, right: kappa 0.00, n = 2"
+    assert {each.other for each in agreement[1:]} == {"match", "em"}
+    assert ungraded == 0
     # Baikal counts one half, the Caspian Sea one, the abstention nothing.
     ours, theirs = (external_values(each)["human_right"] for each in both)
     assert ours == {("1", 0): 0.5, ("2", 0): 1.0, ("3", 0): 0.0}
