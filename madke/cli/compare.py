@@ -38,7 +38,6 @@ EPILOG = flags.epilog(
 
 def command(
     paths: Paths,
-    limit: Annotated[int | None, option("Show N questions. Scores and tests use all.", "N", min=1)] = None,
     only_different: Annotated[bool, switch("--only-different", "Show only questions with different answers.")] = False,
     metric: Annotated[list[str] | None, option("Metric to test, see below. Default: all. Repeatable.", "NAME")] = None,
     details: Annotated[bool, switch("--details", "Show whole intervals, p before correction, effects.")] = False,
@@ -67,7 +66,7 @@ def command(
     if len(results) < 2:
         raise UserError(f"expected two or more runs, found {len(results)}; `madke report` shows one")
     comparison = compare_runs(results)
-    shown = [row for row in comparison.questions if row.differs or not only_different][:limit]
+    shown = [row for row in comparison.questions if row.differs or not only_different]
     tests = comparison.tests(metric or ())
     within = comparison.dataset_tests(metric or ())
     sentence = finding(comparison.arms, comparison.scores, tests)

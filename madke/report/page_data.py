@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic_core import to_json
 
@@ -206,17 +206,8 @@ def _body(transcript: Transcript, known: float | None, texts: Sequence[int | Non
     return transcript_to_json(transcript, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
 
 
-class PageCall(NamedTuple):
-    """One call on the page. Texts are numbers."""
-
-    stage: str
-    agent: str
-    round: int
-    model: str
-    messages: tuple[tuple[str, int], ...]
-    """Role and text of each message."""
-    reply: int
-    outcome: str
+PageCall = tuple[str, str, int, str, Sequence[tuple[str, int]], int, str]
+"""Stage, agent, round, model, role and text of each message, reply, outcome. Texts and the reply are numbers."""
 
 
 def calls_of(results: Results, texts: Blocks) -> Mapping[tuple[str, int], Sequence[PageCall]]:
@@ -232,16 +223,10 @@ def calls_of(results: Results, texts: Blocks) -> Mapping[tuple[str, int], Sequen
     try:
         for call in recorded_calls(results.path):
             purpose, completion = call.purpose, call.completion
-            of_debate = PageCall(
-                stage=purpose.stage,
-                agent=purpose.agent,
-                round=purpose.round,
-                model=call.model,
-                messages=tuple((message.role, number_of(message.content)) for message in call.messages),
-                reply=number_of(completion.text or completion.error or ""),
-                outcome=completion.outcome,
-            )
-            found[purpose.question, purpose.repeat].append(of_debate)
+            messages = [(message.role, number_of(message.content)) for message in call.messages]
+            reply = number_of(completion.text or completion.error or "")
+            told = purpose.stage, purpose.agent, purpose.round, call.model, messages, reply, completion.outcome
+            found[purpose.question, purpose.repeat].append(told)
     except UserError:
         return {}
     return found

@@ -18,7 +18,6 @@ from madke.report.tables import (
     Table,
     TableRow,
     count_cell,
-    interval,
     one_line,
     percent_cell,
     plain_table,
@@ -277,7 +276,9 @@ def score_details(scores: Scores) -> str:
     ]
     lines = [f"{ORACLE} ({scores.read_golds} of {scores.transcripts} debates)"] if scores.read_golds else []
     lines += [
-        f"{name} by the judge {interval(one)}, by the matcher {interval(two)}" for name, one, two in by if one or two
+        f"{name} by the judge {percent_cell(one).whole}, by the matcher {percent_cell(two).whole}"
+        for name, one, two in by
+        if one or two
     ]
     lines += [
         f"ended by: {', '.join(f'{name} {count}' for name, count in scores.stop_reasons.items()) or 'nothing'}",

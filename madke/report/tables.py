@@ -124,11 +124,6 @@ def value_cell(name: str, found: Estimate | float | None, mark: str = "", sign: 
     return percent_cell(found, mark, sign) if is_share(name) else score_cell(found, mark, f"{sign}z.4g")
 
 
-def interval(found: Estimate | None) -> str:
-    """The mean in percent with its 95 % interval; a dash for None."""
-    return percent_cell(found).whole
-
-
 def p_value(p: float) -> str:
     """A p value as papers print it."""
     return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
