@@ -40,7 +40,7 @@ def command(
     paths: Paths,
     only_different: Annotated[bool, switch("--only-different", "Show only questions with different answers.")] = False,
     metric: Annotated[list[str] | None, option("Metric to test, see below. Default: all. Repeatable.", "NAME")] = None,
-    details: Annotated[bool, switch("--details", "Show whole intervals, p before correction, effects.")] = False,
+    details: Annotated[bool, switch("--details", "Show whole intervals.")] = False,
     data: DataOption = None,
     dataset: flags.Dataset = None,
     columns: flags.Columns = None,
@@ -80,7 +80,7 @@ def command(
 
 
 def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> None:
-    from madke.report.comparison import NOT_ON_TERMINALS, compare_logs, logs_table, paired_table
+    from madke.report.comparison import compare_logs, logs_table, paired_table
     from madke.report.tables import plain_table
     from madke.report.verdict import log_finding
 
@@ -97,12 +97,12 @@ def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> Non
         return
     for sentence in sentences:
         say_wrapped(sentence)
-    say(plain_table(logs_table(logs)))
-    say(plain_table(paired_table(tests), NOT_ON_TERMINALS))
+    for table in (logs_table(logs), paired_table(tests)):
+        say(plain_table(table))
 
 
 def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, within: Tests, *, details: bool) -> None:
-    from madke.report.comparison import BY_DATASET, NOT_ON_TERMINALS, paired_table, question_table
+    from madke.report.comparison import BY_DATASET, paired_table, question_table
     from madke.report.scores import scores_on_terminal
     from madke.report.tables import plain_table
 
@@ -111,10 +111,9 @@ def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, within: Tes
     counts = {"questions in all runs": len(comparison.questions), "shown": len(shown)}
     counts |= {f"only in {name}": count for name, count in comparison.unshared.items() if count}
     say("; ".join(f"{what}: {count}" for what, count in counts.items()))
-    without = () if details else NOT_ON_TERMINALS
     say(scores_on_terminal(comparison.scores, details=details))
-    say(plain_table(paired_table(tests), without, details=details))
+    say(plain_table(paired_table(tests), details=details))
     if within:
-        say(plain_table(paired_table(within, BY_DATASET), without, details=details))
+        say(plain_table(paired_table(within, BY_DATASET), details=details))
     for note in comparison.notes:
         say_wrapped(note)

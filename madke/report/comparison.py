@@ -215,9 +215,6 @@ def _compared(asked: Transcript, results: Sequence[QuestionResult]) -> ComparedQ
 
 BY_DATASET = "Paired tests by dataset"
 
-NOT_ON_TERMINALS = ("p",)
-"""Columns of the test table that terminals leave out: uncorrected p values."""
-
 
 def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Table:
     """Paired tests, one row each. Differences are second minus first."""
@@ -266,7 +263,6 @@ def _test_cells(test: PairedTest) -> TableRow:
         "value": f"{heading_of(test.metric)}{' %' if is_share(test.metric) else ''}",
         "n": count_cell(test.n),
         "difference": value_cell(test.metric, test.difference, sign="+"),
-        "p": Cell(text=p_value(test.p), value=test.p),
         "p (Holm)": Cell(text=p_value(test.p_holm), value=test.p_holm, mark=MARK if test.significant else ""),
         "of first": value_cell(test.metric, test.left_value),
         "of second": value_cell(test.metric, test.right_value),

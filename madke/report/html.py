@@ -258,8 +258,8 @@ _MEANINGS: Mapping[str, str] = {
     "abst.": "Abstained: debates whose final text declines to answer. They count as wrong.",
     "deferred": "Debates whose answer is left to a person. No mean includes them.",
     "failed": "Debates without a result, because calls failed. No mean includes them.",
-    "p": "Chance of such a difference if the runs were equally good, for this test alone.",
-    "p (Holm)": "p, corrected for the number of pairs that are tested on this value. Below 0.05: marked with *.",
+    "p (Holm)": "Chance of such a difference if the runs were equally good, corrected for the number of pairs that are "
+    "tested on this value. Below 0.05: marked with *.",
 }
 """Heading without its unit -> meaning."""
 

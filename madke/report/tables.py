@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -140,21 +140,15 @@ def one_line(text: str) -> str:
     return " ".join(printable(text).split())
 
 
-def plain_table(table: Table, without: Container[str] = (), *, details: bool = False, width: int | None = None) -> str:
-    """A table as text that fits a terminal, with short intervals.
-
-    ``without``: headings to leave out, with the notes that start with them. ``details``: with exact intervals.
-    """
-    kept = [n for n, heading in enumerate(table.columns) if heading not in without]
+def plain_table(table: Table, *, details: bool = False, width: int | None = None) -> str:
+    """A table as text that fits a terminal, with short intervals. ``details``: with exact intervals."""
+    headings = [one_line(heading) for heading in table.columns]
     return table_text(
-        [one_line(table.columns[n]) for n in kept],
-        [
-            [one_line(row[n].whole if details else row[n].with_interval) + row[n].mark for n in kept]
-            for row in table.rows
-        ],
-        figures={one_line(table.columns[n]) for n in kept if table.has_figures(n)},
+        headings,
+        [[one_line(cell.whole if details else cell.with_interval) + cell.mark for cell in row] for row in table.rows],
+        figures={heading for n, heading in enumerate(headings) if table.has_figures(n)},
         title=one_line(table.title),
-        notes=[one_line(note) for note in table.notes if note.partition(":")[0] not in without],
+        notes=[one_line(note) for note in table.notes],
         width=width,
     )
 
