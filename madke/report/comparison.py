@@ -39,13 +39,10 @@ from madke.scoring.paired import (
 )
 from madke.scoring.scored import external_values, incomplete
 from madke.scoring.scores import Scores, score_with_values
-from madke.scoring.statistics import estimate, half_width
+from madke.scoring.statistics import estimate
 from madke.tasks import get_task
 
 T = TypeVar("T")
-
-_PAPERS = 500
-"""Questions per dataset in the papers."""
 
 _ALL_PAIRS = 6
 """Number of runs or logs of which every pair is compared; of more, each with the first."""
@@ -105,17 +102,11 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """Notes on the precision of n questions, and on unequal cost."""
-        n = len(self.questions)
-        found = [
-            f"n = {n}: the 95 % interval of a rate near 50 % is \u00b1{100 * half_width(n):.1f} points (papers with "
-            f"{_PAPERS} questions: \u00b1{100 * half_width(_PAPERS):.1f}). For smaller differences see the tests."
-        ]
+        """A note on unequal cost."""
         calls = {name: each.total.calls / each.transcripts for name, each in self.scores.items() if each.usage}
-        if calls and max(calls.values()) - min(calls.values()) > 0.1 * max(calls.values()):
-            each = ", ".join(f"{name} {count:.1f}" for name, count in calls.items())
-            found.append(f"Unequal cost, in calls per question: {each}.")
-        return found
+        if not calls or max(calls.values()) - min(calls.values()) <= 0.1 * max(calls.values()):
+            return []
+        return [f"Unequal cost, in calls per question: {', '.join(f'{name} {n:.1f}' for name, n in calls.items())}."]
 
     def _known(self, metrics: Sequence[str]) -> Sequence[str]:
         held = dict.fromkeys(name for arm in self.arms for name in arm.values)

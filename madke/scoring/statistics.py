@@ -137,12 +137,6 @@ def _of_sums(sums: Any) -> Any:
     return numpy.clip(found, 1, n)
 
 
-def half_width(n: int) -> float:
-    """Half of the 95 % interval (Wilson's) of a rate near one half on n questions: 0.044 for 500."""
-    low, high = wilson(n // 2, n)
-    return (high - low) / 2
-
-
 def fair_coin_p(heads: int, tosses: int) -> float:
     """The two-sided exact p value of so many heads in the tosses of a fair coin; 1 without any toss."""
     if tosses == 0:

@@ -43,20 +43,16 @@ def test_each_of_many_runs_is_tested_with_the_first() -> None:
     assert [(test.left, test.right) for test in comparison.tests(["em"])] == [("a", other) for other in "bcdefg"]
 
 
-def test_notes_say_what_n_means_and_that_calls_differ() -> None:
+def test_a_note_says_that_calls_differ() -> None:
     def cost(calls: Any) -> Any:
         return {"usage": {"speak": StageUsage(calls=calls)}}
 
     runs = {"a": run(BAIKAL, **cost(10)), "b": run(BAIKAL, **cost(11)), "c": run(BAIKAL, **cost(12))}
-    every = compared(runs).notes
+    assert compared(runs).notes == ["Unequal cost, in calls per question: a 10.0, b 11.0, c 12.0."]
     del runs["c"]
-    two = compared(runs).notes
-    assert every[1:] == ["Unequal cost, in calls per question: a 10.0, b 11.0, c 12.0."]
     # 1 of 11 is less than a tenth. Predictions from files have no cost.
     runs["d"] = run(BAIKAL, usage={})
-    assert compared(runs).notes == two
-    assert len(two) == 1
-    assert "papers with 500 questions: \u00b14.4" in two[0]
+    assert compared(runs).notes == []
 
 
 def test_only_questions_that_all_runs_hold_are_compared_and_the_others_are_counted() -> None:
