@@ -24,10 +24,10 @@ from madke.core import events
 from madke.core.chat import writable
 from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Agreement, Transcript
+from madke.serve.chat import VERDICTS, citations, failures
 from madke.serve.debates import Debates, unless_gone
 from madke.serve.gate import MAX_BODY, Refusal
 from madke.serve.offers import Ask
-from madke.serve.reply import VERDICTS, citations, failures
 from madke.serve.transcripts import Served
 
 MAX_SESSIONS = 256
