@@ -114,7 +114,7 @@ def test_a_table_of_tests_has_each_value_in_its_own_unit() -> None:
     assert (cell(table, 0, "only first").value, cell(table, 0, "only second").value) == (8, 1)
     assert cell(table, 1, "difference").value == pytest.approx(1.0)
     assert cell(table, 1, "only first") == NO_FIGURE
-    assert cell(table, 0, "p").value == pytest.approx(0.0390625)
+    assert cell(table, 0, "p (Holm)").value == pytest.approx(0.0390625)
     assert cell(table, 0, "p (Holm)").mark == "*"
     assert {"McNemar, exact: EM.", "paired permutation: comet."} < set(table.notes)
 
