@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -93,7 +92,7 @@ class DrawnArm:
     scores: Scores
     values: ArmValues
     label: str
-    """Unique short label, with a star if debates used the gold answers."""
+    """Short label, with a star if debates used the gold answers."""
     colour: str
     marker: str
 
@@ -125,13 +124,10 @@ def draw(results: Sequence[Results], scores: Mapping[str, Scores], values: Seque
 
 def arms_of(results: Sequence[Results], scores: Mapping[str, Scores], values: Sequence[ArmValues]) -> list[DrawnArm]:
     """The arms, in order."""
-    seen: Counter[str] = Counter()
     drawn = []
     for n, (one, held) in enumerate(zip(results, values, strict=True)):
-        label, own = short_line(one.name), scores[one.name]
-        seen[label] += 1
-        number = f" ({seen[label]})" if seen[label] > 1 else ""
-        label = f"{label}{number}{'*' if own.read_golds else ''}"
+        own = scores[one.name]
+        label = f"{short_line(one.name)}{'*' if own.read_golds else ''}"
         look = {"colour": COLOURS[n % len(COLOURS)], "marker": MARKERS[n % len(MARKERS)]}
         drawn.append(DrawnArm(config=one.config, scores=own, values=held, label=label, **look))
     return drawn

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -160,12 +159,8 @@ def scores_on_terminal(scores: Mapping[str, Scores], *, details: bool = False, c
     notes = [*table.notes]
     if cut_notes:
         notes += [f"{name}: {note}." for name, each in rest.items() if (note := cut_note(each))]
-    if not details:
-        text = "\n".join(cell.with_interval for row in rows for cell in row)
-        if "\N{PLUS-MINUS SIGN}" in text:
-            notes.append("\N{PLUS-MINUS SIGN}: half of the 95 % interval; brackets have its ends.")
-        elif re.search(r"\[\S+ to \S+\]", text):
-            notes.append("Brackets: the 95 % interval.")
+    if not details and any(cell.interval for row in rows for cell in row):
+        notes.append("\N{PLUS-MINUS SIGN}: half of the 95 % interval; brackets have its ends.")
     shown = Table(title="", columns=tuple(headings), rows=tuple(rows), notes=tuple(notes))
     return "\n".join([*causes, plain_table(shown, details=details)])
 

@@ -241,18 +241,12 @@ def test_a_table_wraps_between_words_and_keeps_its_figures_whole() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("low", "figure", "note"),
-    [
-        (0.4, "60.0 ±20", "±: half of the 95 % interval; brackets have its ends."),
-        (0.3, "60.0 [30 to 80]", "Brackets: the 95 % interval."),
-    ],
-)
-def test_a_note_explains_the_signs_of_intervals(low: float, figure: str, note: str) -> None:
+@pytest.mark.parametrize(("low", "figure"), [(0.4, "60.0 ±20"), (0.3, "60.0 [30 to 80]")])
+def test_a_note_explains_the_signs_of_intervals(low: float, figure: str) -> None:
     correct = Estimate(value=0.6, low=low, high=0.8, n=20)
     text = scores_on_terminal({"run": replace(scores_of(runs("run")["run"]), correct=correct)})
     assert figure in text
-    assert note in text
+    assert "±: half of the 95 % interval; brackets have its ends." in text
     assert text.count("95 % interval") == 1
 
 
