@@ -8,7 +8,7 @@ import pytest
 from madke.engine.variant import copy_words, load_variant
 from madke.experiments.recipe import Recipe, read_recipe, recipe_files
 from madke.report.reproduction import Figure, figures, published_table
-from madke.report.tables import interval
+from madke.report.tables import percent_cell
 from madke.scoring.metrics import GRADER
 from madke.scoring.scored import answers_of, keep_scores
 from madke.scoring.statistics import estimate, wilson
@@ -123,7 +123,7 @@ def test_a_figure_is_a_row_with_its_verdict_and_reasons(tmp_path: Path) -> None:
         ["GPT-9-Turbo", "one", "lakes", "F1", "60.0", "75.0", "reproduced", "-"],
         ["GPT-9-Turbo", "one", "rivers", "EM", "90.0", "50.0", "lower", "-"],
     ]
-    assert table.rows[1][5].whole == interval(estimate([1.0] * 20 + [0.0] * 20))
+    assert table.rows[1][5].whole == percent_cell(estimate([1.0] * 20 + [0.0] * 20)).whole
 
 
 @pytest.mark.parametrize("name", recipe_files())
