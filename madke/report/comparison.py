@@ -14,7 +14,6 @@ from madke.core.transcript import ParseStatus, Transcript
 from madke.report.tables import (
     MARK,
     NO_FIGURE,
-    ORACLE,
     Cell,
     Table,
     TableRow,
@@ -59,10 +58,7 @@ class QuestionResult:
     """The task's first metric, in 0 .. 1; None for a failed question or one without gold answers."""
     rounds: int | None
     """None for predictions from files."""
-    oracle: bool
-    """Whether the order of the debate used the gold answers, which makes it an analysis, not a prediction."""
     repeat: int
-    repeats: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,7 +139,8 @@ def comparison_of(results: Sequence[Results], external: Mapping[str, ExternalSco
     ``external``: arm -> the scores of graders and scorers. UserError if no question is shared.
     """
     asked: dict[QuestionKey, Transcript] = {}
-    columns = {arm.name: _column(arm, asked) for arm in results}
+    read = {arm.name: _column(arm, asked) for arm in results}
+    columns = {name: column for name, (column, _) in read.items()}
     shared = [key for key in columns[results[0].name] if all(key in column for column in columns.values())]
     if not shared:
         raise UserError(f"no question is in all of {', '.join(columns)}; compare runs over the same questions")
@@ -151,8 +148,7 @@ def comparison_of(results: Sequence[Results], external: Mapping[str, ExternalSco
     for arm in results:
         transcripts = (t for t in arm.transcripts() if (t.id, t.question) in of_all)
         found, values = score_with_values(arm.name, transcripts, (external or {}).get(arm.name, NO_EXTERNAL_SCORES))
-        done = sum(kept.repeats for kept in columns[arm.name].values())
-        scores[arm.name] = replace(found, incomplete=incomplete(arm, done))
+        scores[arm.name] = replace(found, incomplete=incomplete(arm, read[arm.name][1]))
         arms.append(restricted_to(values, shared))
     return Comparison(
         questions=tuple(_compared(asked[key], [column[key] for column in columns.values()]) for key in shared),
@@ -162,26 +158,19 @@ def comparison_of(results: Sequence[Results], external: Mapping[str, ExternalSco
     )
 
 
-def _column(arm: Results, asked: dict[QuestionKey, Transcript]) -> dict[QuestionKey, QuestionResult]:
-    """Question -> the result of an arm in its first repeat. ``asked`` gets a transcript of each question."""
+def _column(arm: Results, asked: dict[QuestionKey, Transcript]) -> tuple[dict[QuestionKey, QuestionResult], int]:
+    """Question -> the result of an arm in its first repeat; the number of debates. ``asked`` gets a debate of each."""
     column: dict[QuestionKey, QuestionResult] = {}
+    done = 0
     for t in arm.transcripts():
-        key = (t.id, t.question)
+        key, done = (t.id, t.question), done + 1
         asked.setdefault(key, t)
-        kept = column.get(key)
-        own = QuestionResult(
-            run=arm.name,
-            answer=t.answer,
-            status=t.status,
-            correct=correct(t),
-            rounds=len(t.rounds) if t.usage else None,
-            oracle=t.oracle,
-            repeat=t.repeat,
-            repeats=1,
-        )
-        earlier = kept if kept and kept.repeat < t.repeat else own
-        column[key] = replace(earlier, repeats=kept.repeats + 1 if kept else 1)
-    return column
+        if key not in column or t.repeat < column[key].repeat:
+            rounds, right = len(t.rounds) if t.usage else None, correct(t)
+            column[key] = QuestionResult(
+                run=arm.name, answer=t.answer, status=t.status, correct=right, rounds=rounds, repeat=t.repeat
+            )
+    return column, done
 
 
 def _compared(asked: Transcript, results: Sequence[QuestionResult]) -> ComparedQuestion:
@@ -269,17 +258,11 @@ def question_table(compared: Sequence[ComparedQuestion]) -> Table:
 
     The gold answers are last, because narrow terminals leave out columns from the right.
     """
-    most_repeats = {run.run: run for row in compared for run in sorted(row.runs, key=lambda run: run.repeats)}
-    headings = {}
-    for name, run in most_repeats.items():
-        marks = [ORACLE] if run.oracle else []
-        marks += [f"first of {run.repeats} repeats"] if run.repeats > 1 else []
-        headings[name] = f"{name} ({'; '.join(marks)})" if marks else name
     rows: list[TableRow] = [
         {
             "id": _short(row.id),
             "question": _short(row.question),
-            **{headings[run.run]: _marked_answer(run) for run in row.runs},
+            **{run.run: _marked_answer(run) for run in row.runs},
             "gold": _short(" | ".join(row.answers)),
         }
         for row in compared

@@ -65,8 +65,7 @@ def test_the_first_repeat_is_compared_whichever_finished_first() -> None:
     repeats = [answered("q0", answer, repeat=n) for n, answer in ((1, "x"), (0, BAIKAL), (2, "y"))]
     comparison = compared({"a": repeats, "b": run("x")})
     first, second = comparison.questions[0].runs
-    assert (first.answer, first.repeat, first.repeats, second.repeats) == (BAIKAL, 0, 3, 1)
-    assert "a (first of 3 repeats)" in shown_table(question_table(comparison.questions))
+    assert [(each.answer, each.repeat) for each in (first, second)] == [(BAIKAL, 0), ("x", 0)]
 
 
 @pytest.mark.parametrize(
