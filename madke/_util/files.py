@@ -129,9 +129,10 @@ def cells_of(path: Path, delimiter: str = ",", *, strict: bool = False) -> Itera
 
 
 def sheet_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """(1-based line, column -> cell) of each row of a sheet that people fill in; UserError for any other file.
+    """(1-based line, column -> stripped cell) of each row that is not empty, of a sheet that people fill in.
 
-    Columns are in any order, separated by commas, semicolons or tabs. A missing cell is empty.
+    Columns are in any order, separated by commas, semicolons or tabs. A missing cell is empty. UserError for any other
+    file.
     """
     first = next(text_lines(path), "")
     # An open quote would swallow the rows below it; without ``strict`` only the limit of a cell ends it.
@@ -140,8 +141,10 @@ def sheet_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[st
     if missing := [name for name in needed if name not in headings]:
         raise UserError(f"column {missing[0]!r} is missing; expected {', '.join(needed)}", file=path, line=1)
     for line, cells in rows:
-        found = dict(zip(headings, cells, strict=False))
-        yield line, {name: found.get(name, "") for name in needed}
+        found = dict(zip(headings, map(str.strip, cells), strict=False))
+        row = {name: found.get(name, "") for name in needed}
+        if any(row.values()):
+            yield line, row
 
 
 def refuse_repeated(seen: dict[Any, int], key: Any, line: int, *, file: Path, what: str) -> None:

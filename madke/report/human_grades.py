@@ -150,7 +150,7 @@ def read_sheet(path: Path, rows: Mapping[str, SheetRow]) -> SheetGrades:
     scales = next(iter(rows.values())).scales if rows else ()
     grades: dict[str, dict[str, float]] = {}
     seen: dict[str, int] = {}
-    for line, cells in _filled_rows(path, ["row", *scales]):
+    for line, cells in sheet_rows(path, ["row", *scales]):
         code = cells["row"]
         refuse_repeated(seen, code, line, file=path, what=f"row {code}")
         if code not in rows:
@@ -160,14 +160,6 @@ def read_sheet(path: Path, rows: Mapping[str, SheetRow]) -> SheetGrades:
     if not any(grades[code] for code in grades if rows[code].answer):
         raise UserError(f"has no grades; expected grades in {', '.join(scales)}", file=path)
     return grades
-
-
-def _filled_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line, column -> stripped cell) of every row that is not empty."""
-    for line, row in sheet_rows(path, needed):
-        cells = {name: cell.strip() for name, cell in row.items()}
-        if any(cells.values()):
-            yield line, cells
 
 
 def _grade(cell: str, scale: Scale, path: Path, line: int) -> float | None:
@@ -190,7 +182,7 @@ def with_corrections(arms: Sequence[Results], path: Path) -> list[Results]:
     known = {words for arm in arms for each in arm.transcripts() for words in _names_of(each)}
     accepted: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     wrong, others = set(), 0
-    for line, cells in _filled_rows(path, ["question", "answer", "right", "gold"]):
+    for line, cells in sheet_rows(path, ["question", "answer", "right", "gold"]):
         is_right = _grade(cells["right"], "right", path, line)
         if cells["gold"].casefold() not in ("", "wrong"):
             raise UserError(f"column 'gold': found {cells['gold'][:60]!r}; expected wrong", file=path, line=line)
