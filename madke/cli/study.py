@@ -100,7 +100,8 @@ def command(
         _show_plan(spec, options, margin, as_json=as_json)
     if plan:
         return
-    if not (yes or begun) and not _is_confirmed():
+    on_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    if not (yes or begun) and on_terminal and not typer.confirm("Start?", default=True, err=True):
         say("madke: not started", err=True)
         raise typer.Exit(1)
     budget_of(options).check([each.model for each in graders])
@@ -128,11 +129,6 @@ def _end(study: Study) -> None:
         say(f"madke: {lost} no grade; the same command retries them", err=True)
     if failed or study.ungraded or study.limit:
         raise typer.Exit(1)
-
-
-def _is_confirmed() -> bool:
-    on_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    return not on_terminal or typer.confirm("Start?", default=True, err=True)
 
 
 def _show_plan(spec: ExperimentSpec, options: RunOptions, margin: float, *, as_json: bool) -> None:

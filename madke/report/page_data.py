@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -75,17 +75,6 @@ def _element(name: str, value: bytes) -> str:
     return f'<script type="application/gzip" id="{name}">{b64encode(packed).decode()}</script>\n'
 
 
-def _no_record(id_: str) -> PoolRecord | None:
-    return None
-
-
-def _records_of(results: Results) -> Callable[[str], PoolRecord | None]:
-    try:
-        return recorded_pools(results.path, results.config)
-    except UserError:  # a page with titles only is better than none
-        return _no_record
-
-
 OUTCOMES: Mapping[str, str] = {
     "right": "right",
     "wrong": "wrong",
@@ -114,7 +103,7 @@ def page_data(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iterator
     questions: dict[QuestionKey, tuple[str, ...]] = {}
     places: dict[str, int] = {}
     rows: list[tuple[QuestionKey, tuple[Any, ...]]] = []
-    record_of: Callable[[str], PoolRecord | None] = _no_record
+    record_of = recorded_pools(Path(), None)
     of_file: tuple[Path, Mapping[str, str]] | None = None
     for one, arm in zip(results, arms, strict=True):
         config = one.config
@@ -124,7 +113,7 @@ def page_data(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iterator
         pools = run_files(one.path).pools if config else None
         file = (pools.resolve(), config.pools) if config and pools else None
         if file != of_file:  # arms of an experiment share their pools
-            record_of, of_file = _records_of(one), file
+            record_of, of_file = recorded_pools(one.path, config), file
         for place, id_ in enumerate(config.questions if config else ()):
             places.setdefault(id_, place)
         first = len(rows)

@@ -245,15 +245,18 @@ class RunPools:
 
 
 def recorded_pools(directory: Path, spec: RunRecord | None) -> Callable[[str], PoolRecord | None]:
-    """From a question's id to its pool as the run's debates read it; None if the file is gone or the line has changed.
+    """From a question's id to its pool as the run's debates read it.
 
-    UserError if the pool file cannot be read.
+    None if the file is gone or cannot be read, or if the line has changed.
     """
     frozen = spec.pools if spec else {}
     file = run_files(directory).pools if frozen else None
     if file is None or not file.is_file():
         return lambda id_: None
-    lines = PoolLines(file, frozen)
+    try:
+        lines = PoolLines(file, frozen)
+    except UserError:
+        return lambda id_: None
     return lambda id_: lines.record(id_) if lines.hashes.get(id_) == frozen.get(id_) else None
 
 
