@@ -82,11 +82,11 @@ async def _simulated(
     kind: Kind, name: str, questions: Sequence[Question], pools: Sequence[KnowledgePool], prefix: Prefix
 ) -> Served:
     """Debate all questions, as many of them and of their calls at a time as the server takes."""
-    server = CachedServer(kind=kind, writes=written, **SERVERS[kind])  # type: ignore[arg-type]
+    server = CachedServer(kind=kind, writes=written, prefix=prefix, **SERVERS[kind])  # type: ignore[arg-type]
     concurrency = 4 if kind == "slots" else 8
     folder, settings = PROTOCOLS[name]
     variant = load_variant(folder).with_settings({**settings, "max_tokens": 512})
-    piped = CallPipeline(limits=Limits(concurrency, prefix=prefix)).model(server)
+    piped = CallPipeline(limits=Limits(concurrency)).model(server)
     cast = dict.fromkeys(variant.protocol.roles, piped)
     left = iter(zip(questions, pools, strict=True))
 

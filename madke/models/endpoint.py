@@ -74,7 +74,7 @@ class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """How many seconds the server may be silent (:class:`madke.models.limiter.SilenceLimit`)."""
     prefix: Annotated[Prefix | None, _unquoted] = None
-    """Whether calls that begin alike wait for one of them (:mod:`madke.models.prefixes`). Default: as the run."""
+    """Whether calls that begin alike wait for one of them (:mod:`madke.models.prefixes`). Default: ``auto``."""
     prefix_tokens: PositiveInt | None = None
     """Least length in tokens of a beginning that is waited for. Default: 1,024; 64 on the local network."""
     extra_body: dict[str, Any] = {}

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from heapq import heappop, heappush
 from itertools import count
 
-from madke.core.chat import ChatModel, Prefix
+from madke.core.chat import ChatModel
 from madke.core.errors import CallError, UserError
 from madke.models.endpoint import AtEndpoint, Endpoint, ModelEntry
 from madke.models.prefixes import Prefixes
@@ -184,9 +184,9 @@ class Limits:
     Arguments as for :class:`Limiter` and :class:`madke.models.prefixes.Prefixes`.
     """
 
-    def __init__(self, concurrency: int, *, prefix: Prefix = "auto", interactive: bool = False) -> None:
+    def __init__(self, concurrency: int, *, interactive: bool = False) -> None:
         self._concurrency = concurrency
-        self._prefix, self._interactive = prefix, interactive
+        self._interactive = interactive
         self._limiters: dict[str | None, Limiter] = {}
         self._prefixes: dict[tuple[str, str], Prefixes] = {}
         self.services = Limiter(concurrency, start=concurrency)
@@ -211,8 +211,7 @@ class Limits:
         key = (endpoint.limited_as, model.name)
         if key not in self._prefixes:
             assert isinstance(model, AtEndpoint)
-            bound = time_limit(endpoint.entry)
-            self._prefixes[key] = Prefixes(model, self._prefix, interactive=self._interactive, bound=bound)
+            self._prefixes[key] = Prefixes(model, interactive=self._interactive, bound=time_limit(endpoint.entry))
         return self._prefixes[key]
 
     def state(self) -> dict[str, int]:

@@ -468,17 +468,17 @@ _RESET = re.compile(r'ratelimit-?reset": "?(\d{10})(\d{3})?\b')
 """A Unix time in seconds or milliseconds."""
 
 
-def stated_wait(body: Any, *, now: float | None = None) -> float | None:
+def stated_wait(body: Any) -> float | None:
     """The seconds to wait that the body of an error names, in a field or in a sentence; None if it names none.
 
-    Many servers send no Retry-After header. ``now`` is Unix time, by default the current time.
+    Many servers send no Retry-After header.
     """
     try:
         text = json.dumps(body)[:_READ_CHARACTERS].lower()
     except RecursionError:
         return None
     if reset := _RESET.search(text):
-        seconds = int(reset[1]) - (time.time() if now is None else now)
+        seconds = int(reset[1]) - time.time()
         return seconds if seconds > 0 else None
     found = next(filter(None, (pattern.search(text) for pattern in _WAITS)), None)
     if found is None:

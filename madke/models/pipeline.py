@@ -56,9 +56,6 @@ class RetryPolicy:
         return backoff if retry_after is None else max(backoff, retry_after + draw * self.first_wait)
 
 
-DEFAULT_RETRIES = RetryPolicy()
-
-
 @dataclass(frozen=True, kw_only=True)
 class CallPipeline:
     """What the calls of a run go through; its models and services share it.
@@ -78,7 +75,7 @@ class CallPipeline:
     """Whether only the store answers."""
     payer: str = ""
     """Identifies the run among those that share the store."""
-    retries: RetryPolicy = DEFAULT_RETRIES
+    retries: RetryPolicy = RetryPolicy()
     note_model: Callable[[ChatModel], None] = lambda model: None
     """Is told of a model after each of its replies, before the reply is stored."""
     sending: Callable[[], AbstractContextManager[None]] = nullcontext

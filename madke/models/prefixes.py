@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from madke.core.chat import ChatRequest, Completion, Message, Prefix, shared_length
+from madke.core.chat import ChatRequest, Completion, Message, shared_length
 from madke.models.endpoint import AtEndpoint
 
 HOSTED_TOKENS, LOCAL_TOKENS = 1024, 64
@@ -68,15 +68,14 @@ class Prefixes:
 
     Args:
         model: The model at its endpoint. Its dialect says whether the server has slots.
-        mode: Default for an endpoint without its own.
         interactive: Whether somebody waits for each debate: ``auto`` is then on for local servers only.
         bound: Seconds for which a leader in flight is waited for.
     """
 
-    def __init__(self, model: AtEndpoint, mode: Prefix = "auto", *, interactive: bool = False, bound: float) -> None:
+    def __init__(self, model: AtEndpoint, *, interactive: bool = False, bound: float) -> None:
         entry, self._is_local = model.endpoint.entry, model.endpoint.is_local
         self._model = model
-        self._mode = entry.prefix or mode
+        self._mode = entry.prefix or "auto"
         self._interactive = interactive
         self._tokens = entry.prefix_tokens or (LOCAL_TOKENS if self._is_local else HOSTED_TOKENS)
         self._seconds = LOCAL_SECONDS if self._is_local else HOSTED_SECONDS

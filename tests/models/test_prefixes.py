@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from eval.benchmarks.cached_servers import CachedServer
 from eval.benchmarks.jumping_loop import at_once
 from madke.core.chat import Completion, Message, shared_length
 from madke.core.errors import CallError
+from madke.models.endpoint import ModelEntry
 from madke.models.limiter import Limiter
 from madke.models.prefixes import LOCAL_SECONDS, Prefixes
 from madke.models.store import CallStore
@@ -30,8 +32,10 @@ def sibling(who: object, *, question: str = "q", pool: str = POOL, **fields: Any
     return chat_request(text, about=purpose(question=question, agent=str(who)), **fields)
 
 
-def gated(server: Any, *, concurrency: int = 64, **options: Any) -> tuple[Any, Prefixes, Limiter]:
-    prefixes, limiter = Prefixes(server, bound=BOUND, **options), Limiter(concurrency, start=concurrency)
+def gated(server: Any, *, concurrency: int = 64, mode: Any = None) -> tuple[Any, Prefixes, Limiter]:
+    if mode is not None:
+        server.endpoint = replace(server.endpoint, entry=ModelEntry(prefix=mode))
+    prefixes, limiter = Prefixes(server, bound=BOUND), Limiter(concurrency, start=concurrency)
     return limited(server, limiter, prefixes), prefixes, limiter
 
 
@@ -233,7 +237,7 @@ def test_a_server_that_keeps_nothing_is_soon_asked_as_before() -> None:
 
 
 def test_an_endpoints_own_setting_wins() -> None:
-    assert not Prefixes(CachedServer(kind="blocks", prefix="off"), "on", bound=1.0).on
+    assert not Prefixes(CachedServer(kind="blocks", prefix="off"), bound=1.0).on
 
 
 # Whatever happens

@@ -232,7 +232,8 @@ def serving(
     )
     debates = Debates(served)
     # The tests count the calls under way, so none waits for another.
-    limits = Limits(served.run.concurrency, prefix="off", interactive=True)
+    limits = Limits(served.run.concurrency)
+    limits.prefixes_of = lambda model: None  # type: ignore[method-assign]
     debates.offers.shared = replace(debates.offers.shared, limits=limits)
     server = Server(create_app(debates, keys, host), debates, grace=grace)
     listening = listening_socket("127.0.0.1", 0)
