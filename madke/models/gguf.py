@@ -18,7 +18,6 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any
 
 from madke._util.assets import require
 from madke._util.terminal import environment_without_keys
@@ -43,13 +42,12 @@ class GGUFChat(OpenAIChat):
     Args:
         model: The path of a GGUF file, or the name of an installed package that ships one.
         start: Start the server now. False: for a model that will not be called.
-        **options: ``timeout`` and ``transport``, as for :class:`OpenAIChat`.
 
     Raises:
         UserError: There is no such file, it cannot be loaded, it has no chat template, or ``xllamacpp`` is missing.
     """
 
-    def __init__(self, model: str, *, start: bool = True, **options: Any) -> None:
+    def __init__(self, model: str, *, start: bool = True) -> None:
         name = f"gguf/{model}"
         self._server: LlamaServer | None = None
         where = Endpoint(address="http://127.0.0.1/v1", limited_as=name, own=True)
@@ -65,7 +63,7 @@ class GGUFChat(OpenAIChat):
                 _SERVERS[key] = LlamaServer(*key[1:])
             self._server = _SERVERS[key]
             where = replace(where, address=f"{self._server.address}/v1", key=self._server.key)
-        super().__init__(model, name=name, endpoint=where, **options)
+        super().__init__(model, name=name, endpoint=where)
 
     async def complete(self, request: ChatRequest) -> Completion:
         """As :meth:`OpenAIChat.complete`; text in the messages cannot become a control token of the model."""

@@ -289,12 +289,11 @@ class AzureChat(OpenAIChat):
         deployment: The deployment's name.
         endpoint: The resource's URL. Default: ``AZURE_OPENAI_ENDPOINT``.
         needs_key: False for a model that will not be called.
-        **options: ``timeout`` and ``transport``, as for :class:`OpenAIChat`.
     """
 
     _address_hint = "is AZURE_OPENAI_ENDPOINT the address of the resource, such as https://NAME.openai.azure.com?"
 
-    def __init__(self, deployment: str, *, endpoint: str | None = None, needs_key: bool = True, **options: Any) -> None:
+    def __init__(self, deployment: str, *, endpoint: str | None = None, needs_key: bool = True) -> None:
         from openai import Omit
 
         name = f"azure/{deployment}"
@@ -306,7 +305,7 @@ class AzureChat(OpenAIChat):
         if key is None and needs_key:
             raise UserError(f"AZURE_OPENAI_API_KEY is not set, and {name} needs it")
         where = Endpoint(address=address, limited_as=address, key=key)
-        super().__init__(deployment, name=name, endpoint=where, **options)
+        super().__init__(deployment, name=name, endpoint=where)
         version = os.environ.get("AZURE_OPENAI_API_VERSION") or "2024-10-21"
         self._path = f"/openai/deployments/{quote(deployment)}/chat/completions?api-version={quote(version)}"
         self._options = {"headers": {**_HEADERS, "api-key": key or "", "Authorization": Omit()}}

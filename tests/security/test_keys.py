@@ -101,7 +101,7 @@ def test_a_redirect_to_another_host_does_not_get_the_key(
             if kind == "openai":
                 model = OpenAIChat("m", base_url=server.url, transport=transport)
             else:
-                model = AzureChat("m", endpoint=server.url, transport=transport)
+                model = AzureChat("m", endpoint=server.url)
 
             async def complete() -> None:
                 with suppress(CallError):
