@@ -134,15 +134,11 @@ def _shipped_templates(protocol: str) -> Mapping[str, str]:
     return {file: sha256 for file, sha256 in variant.files.items() if file.startswith(stages)}
 
 
-def _in_percent(each: Figure) -> bool:
-    """Whether the figure is a share; external scores from 0 to 1 are shown like shares."""
-    known = each.published if each.published is not None else each.ours.value if each.ours else 0.0
-    return 0 <= known <= 1
-
-
 def figure_cell(found: Estimate | float | None, each: Figure) -> Cell:
     """A value of this figure, the published one or ours, as tables show it."""
-    return score_cell(found, digits="z.1f", times=100) if _in_percent(each) else score_cell(found, digits=".2f")
+    known = each.published if each.published is not None else each.ours.value if each.ours else 0.0
+    # External scores from 0 to 1 are shown like shares.
+    return score_cell(found, digits="z.1f", times=100) if 0 <= known <= 1 else score_cell(found, digits=".2f")
 
 
 _MEANINGS: Mapping[CellVerdict, str] = {

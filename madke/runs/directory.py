@@ -304,11 +304,6 @@ class RunDirectory:
         """The outcomes in the transcripts when the directory was opened."""
         return list(read_outcomes(self._target)) if self._target.exists() else []
 
-    @cached_property
-    def _failed(self) -> set[Key]:
-        """The questions whose outcome was that they failed."""
-        return {line.key for line in self._lines if line and line.failed}
-
     def pending(
         self, questions: Sequence[Question], repeats: int, options: RunOptions, *, retry: bool = True
     ) -> list[tuple[Question, int]]:
@@ -417,7 +412,8 @@ class RunDirectory:
         assert self._file is not None, "resume() comes first"
         self.check_lock()
         key = (transcript.id, transcript.repeat)
-        if self._replayed and transcript.status == "failed" and key not in self._failed:
+        failed = transcript.status == "failed"
+        if self._replayed and failed and not any(line and line.failed and line.key == key for line in self._lines):
             return False
         try:
             self._file.write(sealed(to_json(transcript)))
