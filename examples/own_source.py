@@ -18,7 +18,7 @@ class Lakes:
     description = "three lakes in memory"
 
     def search(self, queries: Sequence[str], k: int) -> list[madke.Hits]:
-        """The best ``k`` passages for each query."""
+        """The best ``k`` passages for each query. It may be a coroutine, too."""
         return [madke.Hits(passages=tuple(self.found(query))[:k]) for query in queries]
 
     def found(self, query: str) -> list[madke.Passage]:

@@ -13,13 +13,15 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout, suppress
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from madke._util.assets import require, versions
 from madke.core.errors import UserError
@@ -85,41 +87,78 @@ def open_workers(
 
 @contextmanager
 def _local_workers(processes: int) -> Iterator[Workers]:
-    others = {*multiprocessing.active_children()}
     # A process with a JVM or torch threads must not fork.
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, spawn, initializer=_begin_process)
+    context = multiprocessing.get_context("spawn")
+    started = []
+    workers = _Processes(processes)
     try:
-        yield _Processes(pool, ahead=2 * processes)
+        for _ in range(processes):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs,), daemon=True)
+            process.start()
+            theirs.close()
+            started.append(process)
+            workers.idle.put(ours)
+        yield workers
     finally:
-        for process in {*multiprocessing.active_children()} - others:
+        for process in started:
             process.kill()  # it has no unfinished work now
-        pool.shutdown(cancel_futures=True)
+        workers.threads.shutdown(cancel_futures=True)
+        for process in started:
+            process.join()
 
 
 class _Processes:
-    def __init__(self, pool: ProcessPoolExecutor, *, ahead: int) -> None:
-        self._pool = pool
-        self._ahead = ahead
+    """Processes, each with its own pipe and waiting thread, so that one may be killed while it sends a result."""
+
+    def __init__(self, count: int) -> None:
+        self.idle: SimpleQueue[Connection] = SimpleQueue()
+        self.threads = ThreadPoolExecutor(count)
+        self._count = count
 
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         def submit(task: T) -> Future[R]:
-            return self._pool.submit(function, task)
+            return self.threads.submit(self._run, function, task)
 
+        return in_order(submit, Future.result, tasks, ahead=2 * self._count, cancel=Future.cancel)
+
+    def _run(self, function: Callable[[T], R], task: T) -> R:
+        pipe = self.idle.get()
         try:
-            yield from in_order(submit, Future.result, tasks, ahead=self._ahead, cancel=Future.cancel)
-        except BrokenProcessPool:
+            pipe.send_bytes(pickle.dumps((function, task), pickle.HIGHEST_PROTOCOL))
+            answer = pipe.recv_bytes()
+        except (EOFError, OSError):
             resume = "finished work is kept; run the same command again to resume"
             raise UserError(f"a worker process ended abruptly, perhaps because memory ran out; {resume}") from None
+        finally:
+            self.idle.put(pipe)
+        done, value = pickle.loads(answer)
+        if not done:
+            raise value
+        return cast(R, value)
 
 
-def _begin_process() -> None:
+def _serve(pipe: Connection) -> None:
+    """Answer requests from the pipe until the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and kills this process
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(EOFError, OSError):
+        while True:
+            pipe.send_bytes(_answer(pipe.recv_bytes()))
+
+
+def _answer(request: bytes) -> bytes:
+    """A task's pickled result, or its exception with this process's traceback as a note."""
+    try:
+        function, task = pickle.loads(request)
+        return pickle.dumps((True, function(task)), pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # noqa: BLE001
+        error.add_note(f"in a worker process:\n{traceback.format_exc()}")
+        return pickle.dumps((False, error))
 
 
 def _end_with_parent() -> None:
-    """Exit when the parent ends: a killed parent cannot stop its workers."""
+    """Exit when the parent ends: a killed parent cannot stop its workers, and a busy worker reads no pipe."""
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)

@@ -1,7 +1,7 @@
 """Retrieved passages, pools of them, and the interface of sources."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
@@ -75,12 +75,13 @@ class SourceCounts:
 class Source(Protocol):
     """Anything that turns queries into ranked passages.
 
-    A source may also have ``fingerprint: str``, which changes when its content does, and ``aclose()``.
+    ``search`` may be a coroutine function. A source may also have ``fingerprint: str``, which changes when its content
+    does, and ``aclose()``.
     """
 
     name: str
     description: str
     """The index or service behind it; written into pool files."""
 
-    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+    def search(self, queries: Sequence[str], k: int) -> list[Hits] | Awaitable[list[Hits]]:
         """The best ``k`` passages for each query, in their order; ``Hits(error=...)`` for one that fails."""

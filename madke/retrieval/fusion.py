@@ -7,7 +7,7 @@ from math import fsum
 from typing import Literal, TypeVar
 
 from madke.core.knowledge import Hits, Passage, Source
-from madke.retrieval.source import close_sources, served_by
+from madke.retrieval.source import close_sources, search_source, served_by
 
 Method = Literal["rrf", "weighted"]
 
@@ -87,7 +87,7 @@ class HybridSource:
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The top ``k`` passages for each query; ties go to the earlier source."""
-        rankings = [source.search(queries, max(k, DEPTH)) for source in self._sources]
+        rankings = [search_source(source, queries, max(k, DEPTH)) for source in self._sources]
         return [self._fused(hits, k) for hits in zip(*rankings, strict=True)]
 
     def aclose(self) -> None:

@@ -109,8 +109,8 @@ def search_presets() -> dict[str, Any]:
 class HttpOptions(WebService, Terms):
     """How to ask a search service over HTTP. A preset sets all but the address; further settings change the preset.
 
-    In ``params`` and ``body``, ``{query}`` and ``{k}`` stand for the query and the number of results. In ``headers``,
-    ``${NAME}`` stands for the environment variable that holds a key.
+    In ``params`` and ``body``, ``{query}`` and ``{k}`` stand for the query and the number of results. In ``headers``
+    and in ``params``, ``${NAME}`` stands for the environment variable that holds a key.
     """
 
     preset: str | None = None
@@ -152,9 +152,10 @@ class HttpOptions(WebService, Terms):
 
     @field_validator("params")
     @classmethod
-    def _without_keys(cls, params: dict[str, _Value]) -> dict[str, _Value]:
-        if keys := _VARIABLE.findall(str(params)):
-            raise ValueError(f"${{{keys[0]}}} would be in the address, which logs keep; send keys in headers")
+    def _keys_alone(cls, params: dict[str, _Value]) -> dict[str, _Value]:
+        for name, value in params.items():
+            if _VARIABLE.findall(str(value)) and fill_template(value, "", 0) != value:
+                raise ValueError(f"{name} contains a key and a slot; expected one of them")
         return params
 
     @model_validator(mode="after")
@@ -170,7 +171,7 @@ class HttpOptions(WebService, Terms):
     @property
     def keys(self) -> Sequence[str]:
         """The environment variables that hold keys."""
-        return list(dict.fromkeys(_VARIABLE.findall(str(self.headers))))
+        return list(dict.fromkeys(_VARIABLE.findall(str([self.headers, self.params]))))
 
     @property
     def address(self) -> str:
@@ -191,8 +192,8 @@ class HttpOptions(WebService, Terms):
 
     def parts(self, request: Request) -> dict[str, Any]:
         """With the keys."""
-        params, body = request["params"] or None, request["body"]
-        return {"url": self.url, "headers": _with_keys(self.headers), "params": params, "json": body}
+        params = {**request["params"], **_with_keys(self._secret_params)}
+        return {"url": self.url, "headers": _with_keys(self.headers), "params": params or None, "json": request["body"]}
 
     def check(self, reply: Any, request: Request) -> int:
         """The configured price, of a reply as described."""
@@ -205,14 +206,19 @@ class HttpOptions(WebService, Terms):
         """Whether a key goes to another address than that of the preset."""
         preset = search_presets().get(self.preset or "", {})
         own = preset.get("url", "") + preset.get("path", ""), preset.get("headers", {})
-        return bool(self.keys) and (self.url, self.headers) != own
+        return bool(self.keys) and ((self.url, self.headers) != own or bool(self._secret_params))
 
     def find(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The service's results."""
         wanted = k + (_PER_SITE if self.exclude else 0)
         count = min(wanted, self.max_results or wanted)
-        request = {"params": fill_template(self.params, query, count), "body": fill_template(self.body, query, count)}
+        public = {name: value for name, value in self.params.items() if name not in self._secret_params}
+        request = {"params": fill_template(public, query, count), "body": fill_template(self.body, query, count)}
         return self._read(fetch(request))
+
+    @property
+    def _secret_params(self) -> dict[str, str]:
+        return {name: str(value) for name, value in self.params.items() if _VARIABLE.findall(str(value))}
 
     def _read(self, reply: Any) -> list[WebResult]:
         """The results of a reply that are not excluded; NoAnswer if the reply is not as described."""

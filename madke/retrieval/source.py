@@ -1,11 +1,13 @@
-"""Query built-in and user-defined sources."""
+"""Query built-in and user-defined sources, whose ``search`` is a plain function or a coroutine."""
 
+import asyncio
+import inspect
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
@@ -14,11 +16,18 @@ from madke.retrieval.indexes.index_folder import StoredPassage
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
+
+def search_source(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
+    """Call the source's ``search``; a coroutine runs in another event loop, and the calling thread waits for it."""
+    return _result(source.search(queries, k))
+
 
 def ask_source(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
     """The source's result for each query; an exception (except UserError) or a wrong count fails all of them."""
     try:
-        found = [_with_source(hits, source.name) for hits in source.search(queries, k)]
+        found = [_with_source(hits, source.name) for hits in search_source(source, queries, k)]
     except UserError:
         raise
     except Exception as error:  # noqa: BLE001 - a bug in a user's source loses its passages, not the batch
@@ -41,7 +50,7 @@ def close_sources(sources: Iterable[Source]) -> None:
     """Close the sources that have ``aclose``."""
     for source in sources:
         if aclose := getattr(source, "aclose", None):
-            aclose()
+            _result(aclose())
 
 
 class NamedSource:
@@ -56,7 +65,7 @@ class NamedSource:
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The source's results; each passage's ``source`` is this name."""
         with self._searching:
-            return [_with_source(hits, self.name) for hits in self._source.search(queries, k)]
+            return [_with_source(hits, self.name) for hits in search_source(self._source, queries, k)]
 
     def aclose(self) -> None:
         """Close the source."""
@@ -96,6 +105,29 @@ def _with_source(hits: Hits, name: str) -> Hits:
 @cache
 def _no_fingerprint(name: str, description: str) -> None:
     _log.warning("source %s (%s) has no fingerprint: a run cannot detect that it changed", name, description)
+
+
+def _result(value: T | Awaitable[T]) -> T:
+    if not inspect.isawaitable(value):
+        return value
+
+    async def awaited() -> T:
+        return await value
+
+    future = asyncio.run_coroutine_threadsafe(awaited(), source_loop())
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+@cache
+def source_loop() -> asyncio.AbstractEventLoop:
+    """One loop, in its own thread, for all searches: a source's connections belong to the loop that opened them."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="madke-sources", daemon=True).start()
+    return loop
 
 
 def hits_of(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:

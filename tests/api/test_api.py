@@ -39,13 +39,19 @@ class Searching:
     name = "wiki"
     description = "a list"
 
-    def __init__(self) -> None:
+    def __init__(self, *, coroutine: bool = False) -> None:
         self.queries: list[Any] = []
+        if coroutine:
+            self.search = self.search_later  # type: ignore[method-assign]
 
     def search(self, queries: Any, k: Any) -> Any:
         self.queries += queries
         passage = madke.Passage(source=self.name, key="b", title="Baikal", text="It is deep.", score=1.0, rank=0)
         return [madke.Hits(passages=(passage,)) for _ in queries]
+
+    async def search_later(self, queries: Any, k: Any) -> Any:
+        await asyncio.sleep(0)
+        return Searching.search(self, queries, k)
 
 
 def plain(transcript: Any) -> Any:
@@ -165,8 +171,9 @@ def test_it_works_inside_a_running_event_loop() -> None:
     assert asyncio.run(notebook()) == ("Lake Baikal", ["Lake Baikal"])
 
 
-def test_own_sources_are_asked_once_a_question() -> None:
-    source = Searching()
+@pytest.mark.parametrize("coroutine", [False, True])
+def test_own_sources_are_asked_once_a_question(coroutine: bool) -> None:
+    source = Searching(coroutine=coroutine)
     run = madke.run(["Which is deeper?", "Which is colder?"], model=Counting(), sources=[source])
     assert sorted(source.queries) == ["Which is colder?", "Which is deeper?"]
     assert {entry.title for transcript in run.transcripts() for entry in transcript.pool} == {"Baikal"}

@@ -293,7 +293,7 @@ class LiveSource:
     """Queries that were asked."""
     description: str = "frozen"
 
-    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+    async def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The hits of each query."""
         self.searched += queries
         return [self._hits(query) for query in queries]

@@ -1,7 +1,8 @@
-"""Sources that users write: by object, by ``module:object``, and in files."""
+"""Sources that users write: plain or coroutines, by object, by ``module:object``, and in files."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -53,12 +54,23 @@ class Plain:
         return [Hits(passages=(passage(f"plain {query}"),)) for query in queries]
 
 
-class Closing(Plain):
-    name = "closing"
-    description = "a source with an end"
-    closed = False
+class Coroutine:
+    """Its searches must share a loop, as those of an HTTP client must."""
 
-    def aclose(self) -> None:
+    name = "coroutine"
+    description = "a source with coroutines"
+
+    def __init__(self) -> None:
+        self.loops: set[object] = set()
+        self.closed = False
+
+    async def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        self.loops.add(asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        return [Hits(passages=(passage(f"coroutine {query}"),)) for query in queries]
+
+    async def aclose(self) -> None:
+        self.loops.add(asyncio.get_running_loop())
         self.closed = True
 
 
@@ -74,20 +86,32 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("my_notes", None)
 
 
-def test_pools_are_built_from_sources_which_may_be_closed(folder: Path) -> None:
-    other = Closing()
+def test_pools_are_built_from_plain_sources_and_from_coroutines(folder: Path) -> None:
+    slow = Coroutine()
 
-    counts = retrieve_pools(QUESTIONS, [Plain(), other], 5, folder / "pools.jsonl")
-    close_sources([other, Plain()])
+    counts = retrieve_pools(QUESTIONS, [Plain(), slow], 5, folder / "pools.jsonl")
 
     records = read_pools(folder / "pools.jsonl")
     assert [(p.source, p.text) for p in records["1"].passages] == [
         ("plain", "plain Question 1?"),
-        ("closing", "plain Question 1?"),
+        ("coroutine", "coroutine Question 1?"),
     ]
-    assert records["1"].sources == {"plain": "a plain source (p1)", "closing": "a source with an end (p1)"}
-    assert counts["closing"].found == 3
-    assert other.closed
+    assert records["1"].sources == {"plain": "a plain source (p1)", "coroutine": "a source with coroutines"}
+    assert counts["coroutine"].found == 3
+
+
+def test_coroutines_run_inside_a_running_loop_all_in_one_and_are_closed_there() -> None:
+    slow = Coroutine()
+
+    async def notebook() -> None:
+        retrieve(QUESTIONS, [slow], 5)
+        ask_source(slow, ["again"], 5)
+        close_sources([slow, Plain()])
+
+    asyncio.run(notebook())
+
+    assert slow.closed
+    assert len(slow.loops) == 1
 
 
 @pytest.mark.parametrize("answer", [None, [], ["no hits"], [Hits()] * 5, 7])
@@ -95,9 +119,9 @@ def test_a_source_that_answers_nonsense_fails_its_queries_alone(answer: object) 
     source = Plain()
     source.search = lambda queries, k: answer  # type: ignore[method-assign, assignment, return-value]
 
-    records = retrieve(QUESTIONS, [source, Closing()], 5)
+    records = retrieve(QUESTIONS, [source, Coroutine()], 5)
 
-    assert all("plain" in record.partial and "closing" not in record.partial for record in records)
+    assert all("plain" in record.partial and "coroutine" not in record.partial for record in records)
 
 
 @pytest.mark.parametrize("code", ["my_notes:Notes", "my_notes:ready"])
@@ -129,7 +153,9 @@ def test_code_that_makes_no_source_is_told_in_one_line(code: str, message: str) 
     "entry",
     [
         "{python: 'my_notes:ready'}",
+        "{hybrid: [google, {python: 'my_notes:ready'}]}",
         "{hybrid: [google, 'my_notes:ready']}",
+        "{hybrid: [google, {hybrid: [google, 'my_notes:ready']}]}",
     ],
 )
 def test_a_file_in_the_working_directory_runs_no_code(
@@ -151,6 +177,8 @@ def test_a_file_in_the_working_directory_runs_no_code(
     [
         ("{http: {preset: tavily, url: URL}}", "sends a key"),
         ("{http: {preset: searxng, url: URL, headers: {X-Key: '${OPENAI_API_KEY}'}}}", "sends a key"),
+        ("{http: {preset: searxng, url: URL, params: {key: 'k ${OPENAI_API_KEY}'}}}", "sends a key"),
+        ("{hybrid: [google, {hybrid: [google, {http: {preset: tavily, url: URL}}]}]}", "sends a key"),
     ],
 )
 def test_a_file_in_the_working_directory_sends_no_key(

@@ -13,6 +13,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.retrieval.index_sources import DenseSource, fingerprint_of, open_index, stored_passage
+from madke.retrieval.source import search_source
 from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.installed import needs
 
@@ -25,7 +26,7 @@ QUERIES = [passage["title"] for passage in PASSAGES]
 def test_a_lucene_folder_opens_as_it_is(lucene: Path) -> None:
     source = open_index("wiki", lucene)
 
-    found = source.search(QUERIES, 3)
+    found = search_source(source, QUERIES, 3)
 
     assert source.description == f"BM25 over 50 documents ({lucene}, {fingerprint_of(lucene)})"
     best = found[7].passages[0]
@@ -62,7 +63,7 @@ def test_a_faiss_folder_opens_with_an_encoder_and_texts(
     monkeypatch.setattr("madke.retrieval.index_sources.load_encoder", lambda name, **_: asked.append(name) or WORDS)
 
     source = open_index("wiki", vectors, encoder="words", texts=lucene)
-    found = source.search([f"{passage['title']} {passage['text']}" for passage in PASSAGES], 2)
+    found = search_source(source, [f"{passage['title']} {passage['text']}" for passage in PASSAGES], 2)
 
     best = found[7].passages[0]
     assert (best.source, best.key, best.title, best.text) == ("wiki", *PASSAGES[7].values())
@@ -94,7 +95,7 @@ def test_what_a_faiss_folder_does_not_say_is_asked_for(vectors: Path, lucene: Pa
 def test_white_space_after_an_id_is_no_part_of_it(vectors: Path, lucene: Path, tmp_path: Path) -> None:
     spaced = Path(shutil.copytree(vectors, tmp_path / "spaced"))
     (spaced / "docid").write_bytes((vectors / "docid").read_bytes().replace(b"\n", b" \r\n"))
-    found, expected = (dense(folder, lucene).search(QUERIES, 3) for folder in (spaced, vectors))
+    found, expected = (search_source(dense(folder, lucene), QUERIES, 3) for folder in (spaced, vectors))
     assert found == expected
 
 
@@ -119,7 +120,7 @@ def test_the_results_are_pyserinis_own(lucene: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
 
-    ours = [[[p.key, p.score] for p in hits.passages] for hits in open_index("w", lucene).search(QUERIES, 10)]
+    ours = [[[p.key, p.score] for p in hits.passages] for hits in search_source(open_index("w", lucene), QUERIES, 10)]
     theirs = json.loads(done.stdout.splitlines()[-1])
     assert ours == [[[key, pytest.approx(score, rel=1e-5)] for key, score in hits] for hits in theirs]
 

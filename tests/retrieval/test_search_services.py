@@ -23,6 +23,7 @@ from madke.retrieval import named
 from madke.retrieval.named import HttpSpec, open_spec, spec_from_yaml
 from madke.retrieval.pools import read_pools
 from madke.retrieval.services import WikipediaOptions, search_presets
+from madke.retrieval.source import search_source
 from madke.retrieval.web import SnippetsSource, Spent, WebService, WebSource
 from tests.support.cli import command, madke
 from tests.support.loopback import QuietHandler, serving
@@ -54,7 +55,7 @@ MARKED = {"title": "One &amp; <b>two</b>", "description": "It&#x27;s <strong>1 <
 HIT = {"_id": "7", "_score": 2.5, "_source": {"title": "One", "text": "first", "url": A}}
 MATCH = {"multi_match": {"query": QUERY, "fields": ["title", "text"]}}
 DOCUMENT = {"document": {"id": "9", "contents": '"One"\nfirst\nline'}, "score": 0.8}
-OWN_PARAMS = {"text": "about {query}", "n": "{k}", "deep": True}
+OWN_PARAMS = {"token": "${MY_TOKEN}", "text": "about {query}", "n": "{k}", "deep": True}
 OWN_ITEM = {"meta": {"name": "One"}, "parts": ["first", "second"], "href": B}
 CASES = {
     "searxng": Case(
@@ -122,12 +123,13 @@ CASES = {
     ),
     "own": Case(
         settings={"url": "{url}/find", "params": OWN_PARAMS, "results": "data.0.items"}
-        | {"headers": {"X-Token": "${MY_TOKEN}"}, "fields": {"title": "meta.name", "text": "parts", "url": "href"}},
-        sent={"method": "GET", "path": "/find"} | {"params": {"text": f"about {QUERY}", "n": "3", "deep": "true"}},
+        | {"fields": {"title": "meta.name", "text": "parts", "url": "href"}},
+        sent={"method": "GET", "path": "/find"}
+        | {"params": {"token": KEY, "text": f"about {QUERY}", "n": "3", "deep": "true"}},
         replies=[{"data": [{"items": [OWN_ITEM, {"id": 2}]}]}],
         found=[(B, "One", "first second", B)],
         empty={"data": [{"items": []}]},
-        keys={"MY_TOKEN": "x-token"},
+        keys={"MY_TOKEN": ""},
     ),
     "wikipedia": Case(
         settings={"url": "{url}/w/api.php", "articles": 1, "contact": "me@example.org"},
@@ -400,7 +402,7 @@ def options(**settings: Any) -> dict[str, Any]:
         (options(url="http://h.example/?key=secret"), "url: "),
         (options(url="file:///etc/passwd"), "url: "),
         (options(params={"q": "x"}), r"expected \{query\} in params or body"),
-        (options(params={"q": "{query}", "key": "${KEY}"}), r"\$\{KEY\} would be in the address"),
+        (options(params={"q": "{query} ${KEY}"}), "q contains a key and a slot"),
         (options(body={"q": "{query}"}), "body requires method: POST"),
         (options(fields={"title": "t"}), "expected the path of text, or of contents"),
         (options(fields={"text": "a..b"}), "fields.text: "),
@@ -624,14 +626,14 @@ def test_organic_snippets_alone_become_passages(serper: SearchServer, tmp_path: 
         return open_spec(spec, "google")
 
     source = opened(body={"num": 20, "gl": "ch"})
-    (hits,) = source.search(["who?"], 5)
+    (hits,) = search_source(source, ["who?"], 5)
 
     assert serper.requests[0].body == {"q": "who?", "num": 20, "gl": "ch"}
     assert [(p.source, p.key, p.title, p.text, p.rank, p.date) for p in hits.passages] == [
         ("google", "https://a.example/1", "One", "first", 0, "1 May 2024"),
         ("google", "https://www.quiz.example/3", "Three", "third", 1, None),
     ]
-    (rest,) = opened(body={"num": 20, "gl": "ch"}, exclude=["quiz.example"]).search(["who?"], 5)
+    (rest,) = search_source(opened(body={"num": 20, "gl": "ch"}, exclude=["quiz.example"]), ["who?"], 5)
     assert [p.title for p in rest.passages] == ["One"]
     assert len(serper.requests) == 1  # the whole reply is cached
 

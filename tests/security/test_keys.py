@@ -193,11 +193,11 @@ def test_search_services(tmp_path: Path) -> None:
 
     questions, _ = write_dataset(tmp_path, 6)
     with SearchServer(answer).running() as server:
-        header = "headers: {X-Key: '${HF_TOKEN}'}"
+        header = "headers: {X-Key: '${HF_TOKEN}'}, params: {token: '${HF_TOKEN}'}"
         (tmp_path / "search.yaml").write_text(f"web: {{http: {{preset: searxng, url: '{server.url}', {header}}}}}\n")
         words = ("pool", "build", questions, "--sources", "web", "--out", tmp_path / "built.jsonl")
         built = run(*words, folder=tmp_path, keys={**PLAIN, "MADKE_SOURCES": str(tmp_path / "search.yaml")})
-        assert {seen.headers["x-key"] for seen in server.requests} == {key}
+        assert {(seen.headers["x-key"], seen.params["token"]) for seen in server.requests} == {(key, key)}
     assert "HF_TOKEN was rejected" in (tmp_path / "built.jsonl").read_text(), built.err[-2000:]
     assert_no_leak(tmp_path, built, PLAIN)
 

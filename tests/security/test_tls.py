@@ -14,6 +14,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.retrieval.fetch import download
 from madke.retrieval.named import open_source
+from madke.retrieval.source import search_source
 from tests.support.loopback import QuietHandler, serving
 
 CONTENT = b"the published file"
@@ -73,7 +74,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], H
     def search(url: str) -> Hits:
         monkeypatch.setenv("SERPER_BASE_URL", url)
         monkeypatch.setattr("madke.retrieval.web._LONGEST_WAIT", 0.0)
-        return open_source("google", "serper").search(["q"], 3)[0]
+        return search_source(open_source("google", "serper"), ["q"], 3)[0]
 
     return search
 

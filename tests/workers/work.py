@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from madke.core.errors import UserError
 from tests.support.rendezvous import arrive
@@ -25,6 +27,17 @@ def stumble(n: int) -> int:
 def die(n: int) -> int:
     os.kill(os.getpid(), signal.SIGKILL)
     return n
+
+
+def die_sending(n: int) -> list[int]:
+    """Die in the middle of sending the result."""
+
+    def send(self: Connection, message: Any, write: object = None) -> None:
+        os.write(self.fileno(), bytes(message)[: len(message) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Connection._send = send  # type: ignore[attr-defined]
+    return [*range(100_000)]
 
 
 def meet_test(task: tuple[Path, str]) -> str:
