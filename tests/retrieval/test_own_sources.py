@@ -153,9 +153,7 @@ def test_code_that_makes_no_source_is_told_in_one_line(code: str, message: str) 
     "entry",
     [
         "{python: 'my_notes:ready'}",
-        "{hybrid: [google, {python: 'my_notes:ready'}]}",
         "{hybrid: [google, 'my_notes:ready']}",
-        "{hybrid: [google, {hybrid: [google, 'my_notes:ready']}]}",
     ],
 )
 def test_a_file_in_the_working_directory_runs_no_code(
@@ -178,7 +176,6 @@ def test_a_file_in_the_working_directory_runs_no_code(
         ("{http: {preset: tavily, url: URL}}", "sends a key"),
         ("{http: {preset: searxng, url: URL, headers: {X-Key: '${OPENAI_API_KEY}'}}}", "sends a key"),
         ("{http: {preset: searxng, url: URL, params: {key: 'k ${OPENAI_API_KEY}'}}}", "sends a key"),
-        ("{hybrid: [google, {hybrid: [google, {http: {preset: tavily, url: URL}}]}]}", "sends a key"),
     ],
 )
 def test_a_file_in_the_working_directory_sends_no_key(
