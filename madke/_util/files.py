@@ -39,11 +39,11 @@ def refuse_special(path: Path) -> None:
 
 
 @contextmanager
-def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes; ``.gz`` is unpacked. UserError if it cannot be read."""
+def open_unpacked(path: Path, *, packed: bool = False) -> Iterator[IO[bytes]]:
+    """Open a file for reading bytes; ``.gz`` is unpacked unless ``packed``. UserError if it cannot be read."""
     refuse_special(path)
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        with gzip.open(path, "rb") if path.suffix == ".gz" and not packed else path.open("rb") as file:
             yield cast(IO[bytes], file)
     except gzip.BadGzipFile as error:
         why = f"is not gzip, or is damaged ({error}); an uncompressed file must not be named .gz"
@@ -153,13 +153,8 @@ def refuse_repeated(seen: dict[Any, int], key: Any, line: int, *, file: Path, wh
         raise UserError(f"{what} is already on line {seen[key]}; expected each once", file=file, line=line)
 
 
-def _parts(folder: Path, names: Collection[str]) -> list[tuple[Path, bool]]:
-    """The files that :func:`atomic_write` makes for these names, and whether the process of each runs."""
-    found = [(path, _PART.fullmatch(path.name)) for path in (folder.iterdir() if folder.is_dir() else ())]
-    return [(path, _is_running(int(part[2]))) for path, part in found if part and part[1] in names]
-
-
 _PART = re.compile(r"\.(.+)\.(\d{1,9})\.part")
+"""Name and process id in the name of a file that :func:`atomic_write` makes."""
 
 
 def _is_running(process: int) -> bool:
@@ -174,7 +169,8 @@ def _is_running(process: int) -> bool:
 
 def unfinished_parts(folder: Path, names: Collection[str]) -> list[Path]:
     """Parts of files with these names that killed processes left in :func:`atomic_write`."""
-    return [path for path, running in _parts(folder, names) if not running]
+    found = [(path, _PART.fullmatch(path.name)) for path in (folder.iterdir() if folder.is_dir() else ())]
+    return [path for path, part in found if part and part[1] in names and not _is_running(int(part[2]))]
 
 
 def unexpected_files(folder: Path, made: Collection[str], replaced: Collection[str]) -> list[str]:
@@ -182,8 +178,8 @@ def unexpected_files(folder: Path, made: Collection[str], replaced: Collection[s
 
     Such a command creates the names ``made``, and parts of :func:`atomic_write` for the names ``replaced``.
     """
-    parts = {path.name for path, _ in _parts(folder, replaced)}
-    return sorted({entry.name for entry in (folder.iterdir() if folder.is_dir() else ())}.difference(made, parts))
+    names = {entry.name for entry in (folder.iterdir() if folder.is_dir() else ())}.difference(made)
+    return sorted(name for name in names if not ((part := _PART.fullmatch(name)) and part[1] in replaced))
 
 
 @contextmanager
@@ -284,12 +280,8 @@ def _locked(path: Path, folder: Path, flags: int, busy: UserError | None) -> Ite
 
 def fingerprint(path: Path) -> str:
     """SHA-256 of the file's bytes, in hexadecimal. UserError if it cannot be read."""
-    refuse_special(path)
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+    with open_unpacked(path, packed=True) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # typeshed wants a buffer
 
 
 def short_hash(content: bytes) -> str:

@@ -151,13 +151,10 @@ class LogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
         ours = record.levelno >= logging.WARNING and record.name.startswith("madke.")
-        line = f"madke: {record.getMessage()}" if ours else f"{record.name}: {self._foreign(record)}"
+        line = f"madke: {record.getMessage()}" if ours else f"{record.name}: {self.format(record)}"
+        if not record.name.startswith("madke."):  # it may name any address; ours name public ones
+            line = with_public_urls(line)
         say(without_keys(printable(line)), err=True)
-
-    def _foreign(self, record: logging.LogRecord) -> str:
-        """A line that may name any address; ours name public ones."""
-        text = self.format(record)
-        return text if record.name.startswith("madke.") else with_public_urls(text)
 
 
 def printed_once(package: str) -> None:

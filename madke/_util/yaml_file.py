@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, RootModel, ValidationError
 
-from madke._util.files import refuse_special
+from madke._util.files import open_unpacked
 from madke.core.errors import UserError, nearest
 
 M = TypeVar("M", bound=BaseModel)
@@ -69,11 +69,10 @@ def read_yaml(path: Path, model: type[M]) -> M:
 
 def read_json(path: Path, model: type[M], wrong: str) -> M:
     """The JSON file as a model. UserError if it cannot be read; ``wrong`` is the message if it is invalid."""
-    refuse_special(path)
+    with open_unpacked(path) as file:
+        content = file.read()
     try:
-        return model.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+        return model.model_validate_json(content)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
@@ -82,12 +81,11 @@ def read_json(path: Path, model: type[M], wrong: str) -> M:
 
 def read_content(path: Path, text: str | None = None) -> tuple[Any, str]:
     """Content and text of a YAML file. ``text``: the text, if already read. UserError if it is not YAML."""
-    refuse_special(path)
     try:
-        text = path.read_text(encoding="utf-8") if text is None else text
+        if text is None:
+            with open_unpacked(path) as file:
+                text = file.read().decode()
         return yaml.load(text, Loader=_Loader), text
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
     except UnicodeDecodeError:
         raise UserError("is not UTF-8 text", file=path) from None
     except yaml.MarkedYAMLError as error:
