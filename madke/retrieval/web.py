@@ -319,7 +319,7 @@ class WebSource:
 
     ``sleep`` is called with the seconds to wait between two attempts. The default ``cache`` is in the cache folder.
 
-    UserError if a key is missing and nothing is cached for this service, or the cache cannot be used.
+    UserError if a key is missing, or the cache cannot be used.
     """
 
     def __init__(
@@ -337,7 +337,6 @@ class WebSource:
         self._service = service
         self._concurrency = service.terms.concurrency
         self._cache = cache or cache_dir("searches") / "answers.sqlite"
-        self._missing = " and ".join(key for key in service.keys if not os.environ.get(key, "").strip())
         self._sleep = sleep
         self._now = now
         self._refusal = ""
@@ -345,10 +344,10 @@ class WebSource:
         self._search = _Search()
         self._one_at_a_time = threading.Lock()
         self._client: httpx2.Client | None = None
+        if missing := [key for key in service.keys if not os.environ.get(key, "").strip()]:
+            raise UserError(f"source {name!r} ({service.description}) needs a key; set {' and '.join(missing)}")
         columns = "base_url TEXT, parameters TEXT, retrieved_at TEXT, reply TEXT, PRIMARY KEY (base_url, parameters)"
         self._execute(f"CREATE TABLE IF NOT EXISTS replies ({columns})")
-        if self._missing and not self._execute("SELECT 1 FROM replies WHERE base_url = ?", service.address):
-            raise UserError(f"source {name!r} ({service.description}) needs a key; set {self._missing}")
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """At most ``k`` passages for each query, in the service's order."""
@@ -403,20 +402,13 @@ class WebSource:
         days = self._service.cache_days
         key = self._service.address, json.dumps(request, sort_keys=True)
         select = "SELECT reply, retrieved_at FROM replies WHERE base_url = ? AND parameters = ?"
-        expired = ""
         if days != 0 and (kept := self._execute(select, *key)):
             retrieved_at = datetime.fromisoformat(kept[1])
             if days is None or (self._now() - retrieved_at) / timedelta(days=1) < days:
                 with self._one_at_a_time:
                     self.spent.cached += 1
                 return json.loads(kept[0]), retrieved_at
-            expired = f"; the answer in the cache expired on {retrieved_at + timedelta(days=days):%Y-%m-%d}"
-        try:
-            if self._missing:
-                raise NoAnswer(f"no usable answer in the cache, and {self._missing} is not set")
-            value, credits = self._ask(request, search)
-        except NoAnswer as error:
-            raise NoAnswer(f"{error}{expired}") from None
+        value, credits = self._ask(request, search)
         now = self._now().astimezone(UTC)
         # Before this thread sends another request: the reply is paid for.
         self._execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", *key, now.isoformat(), json.dumps(value))
