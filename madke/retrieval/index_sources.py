@@ -19,7 +19,6 @@ from madke._util.files import open_unpacked
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Source
 from madke.models.encoders import Encoder, load_encoder, titled_text
-from madke.retrieval.documents.word_index import WordIndex, best
 from madke.retrieval.indexes.dense import FaissShards
 from madke.retrieval.indexes.index_folder import (
     LUCENE,
@@ -38,6 +37,7 @@ from madke.retrieval.indexes.lucene import (
     java_thread,
     open_lucene,
 )
+from madke.retrieval.ranking import WordIndex, best
 from madke.retrieval.source import hits_of
 
 _log = logging.getLogger(__name__)

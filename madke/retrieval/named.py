@@ -25,11 +25,11 @@ from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
 from madke.retrieval.documents.reading import DOCUMENT_TYPES, is_document
 from madke.retrieval.documents.source import DocumentSource
-from madke.retrieval.fusion import HybridSource, Method
 from madke.retrieval.index_sources import RankedBy, SampleSource, is_index, open_index
 from madke.retrieval.indexes.corpus import build_first, is_corpus
+from madke.retrieval.ranking import Method
 from madke.retrieval.services import HttpOptions, WikipediaOptions, search_presets
-from madke.retrieval.source import NamedSource, own_source
+from madke.retrieval.source import HybridSource, NamedSource, own_source
 from madke.retrieval.web import SnippetsSource, WebService, WebSource
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class DocumentsSpec(SourceSpec):
 
 
 class HybridSpec(SourceSpec):
-    """A fusion of several sources; see :func:`madke.retrieval.fusion.fuse`."""
+    """A fusion of several sources; see :func:`madke.retrieval.ranking.fuse`."""
 
     hybrid: Annotated[tuple[Annotated[str, Field(min_length=1)] | InstanceOf[SourceSpec], ...], Field(min_length=2)]
     """Each is the name of a source, an index folder or ``module:object``; once resolved, its specification."""

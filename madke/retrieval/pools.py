@@ -50,7 +50,7 @@ from madke.core.question import Question
 from madke.engine.scene import Retrieve
 from madke.engine.settings import Knowledge
 from madke.models.services import Batching, failed_call, service_request
-from madke.retrieval.fusion import Method, fuse
+from madke.retrieval.ranking import Method, fuse
 from madke.retrieval.source import ask_source, served_by
 
 _log = logging.getLogger(__name__)

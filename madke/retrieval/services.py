@@ -19,7 +19,7 @@ from madke.core.addresses import public_url
 from madke.core.errors import unknown
 from madke.models.encoders import titled_text
 from madke.models.endpoint import key_from_environment
-from madke.retrieval.documents.word_index import WordIndex
+from madke.retrieval.ranking import WordIndex
 from madke.retrieval.web import (
     Address,
     Fetch,

@@ -1,9 +1,10 @@
-"""Query built-in and user-defined sources, whose ``search`` is a plain function or a coroutine."""
+"""Query built-in and user-defined sources, whose ``search`` is a plain function or a coroutine, alone or fused."""
 
 import asyncio
 import inspect
 import logging
 import threading
+from collections import ChainMap
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -13,6 +14,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
 from madke.core.registry import imported
 from madke.retrieval.indexes.index_folder import StoredPassage
+from madke.retrieval.ranking import DEPTH, Method, fuse
 
 _log = logging.getLogger(__name__)
 
@@ -138,3 +140,57 @@ def hits_of(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
             for rank, ((key, title, text), score) in enumerate(found)
         )
     )
+
+
+class HybridSource:
+    """The fusion (see :func:`madke.retrieval.ranking.fuse`) of the results of several sources.
+
+    Two passages are the same if both their keys and their words are equal: sources over one corpus agree on both, and
+    different corpora may use the same keys. A query that fails in one source fails here: half a fusion would be
+    another retriever.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        *,
+        name: str,
+        fusion: Method = "weighted",
+        weights: Sequence[float] | None = None,
+    ) -> None:
+        self.name = name
+        method = "rank fusion" if fusion == "rrf" else "weighted sum"
+        shown = [f"{weight:g} x " for weight in weights] if weights else [""] * len(sources)
+        self.description = self.fingerprint = f"{method} of " + " and ".join(
+            f"{times}{served_by(source)}" for times, source in zip(shown, sources, strict=True)
+        )
+        self._sources = tuple(sources)
+        self._fusion = fusion
+        self._weights = weights
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The top ``k`` passages for each query; ties go to the earlier source."""
+        rankings = [search_source(source, queries, max(k, DEPTH)) for source in self._sources]
+        return [self._fused(hits, k) for hits in zip(*rankings, strict=True)]
+
+    def aclose(self) -> None:
+        """Close the parts."""
+        close_sources(self._sources)
+
+    def _fused(self, rankings: Sequence[Hits], k: int) -> Hits:
+        errors = [hits.error for hits in rankings if hits.error is not None]
+        if errors:
+            return Hits(error="; ".join(errors))
+        found = [{_identity(passage): passage for passage in hits.passages} for hits in rankings]
+        passages = ChainMap(*found)  # of the first source that found it
+        by_score = [{identity: passage.score for identity, passage in one.items()} for one in found]
+        best = list(fuse(by_score, self._fusion, self._weights).items())[:k]
+        fused = (
+            replace(passages[identity], source=self.name, score=score, rank=rank)
+            for rank, (identity, score) in enumerate(best)
+        )
+        return Hits(passages=tuple(fused))
+
+
+def _identity(passage: Passage) -> tuple[str, str]:
+    return passage.key, " ".join(passage.text.split())

@@ -7,8 +7,8 @@ from pathlib import Path
 from madke._util.assets import require
 from madke._util.files import refuse_repeated, text_lines
 from madke.core.errors import UserError
-from madke.retrieval.fusion import Method, fuse
 from madke.retrieval.pools import PoolRecord, sources_in
+from madke.retrieval.ranking import Method, fuse
 from madke.scoring.statistics import Estimate, estimate
 
 Judged = Mapping[str, int]

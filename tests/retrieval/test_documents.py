@@ -15,7 +15,7 @@ import pytest
 
 from madke.retrieval.documents.reading import BoundedReader, Unreadable, passages_of, read_document, sections
 from madke.retrieval.documents.source import files_in
-from madke.retrieval.documents.word_index import WordIndex, words_of
+from madke.retrieval.ranking import WordIndex, words_of
 from tests.support import documents
 from tests.support.installed import needs
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from madke.core.knowledge import Hits, Passage
-from madke.retrieval.fusion import HybridSource, Method, fuse
+from madke.retrieval.ranking import Method, fuse
+from madke.retrieval.source import HybridSource
 
 SPARSE = {"a": 20.0, "b": 14.0, "c": 10.0}
 DENSE = {"c": 0.9, "d": 0.8, "a": 0.5}

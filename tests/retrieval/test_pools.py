@@ -13,8 +13,8 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, KnowledgePool, Passage, SourceCounts
 from madke.core.question import Question
 from madke.engine.settings import Knowledge
-from madke.retrieval.fusion import Method
 from madke.retrieval.pools import PoolRecord, merged_pools, pool_of, read_pools, retrieve_pools
+from madke.retrieval.ranking import Method
 
 
 class FakeSource:

@@ -26,9 +26,8 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.models.encoders import LONG_ENCODING, Encoder, load_encoder, time_estimate
 from madke.retrieval.documents.reading import DOCUMENT_TYPES, BoundedReader, Unreadable, is_document, missing_reader
-from madke.retrieval.documents.word_index import WordIndex, best
-from madke.retrieval.fusion import DEPTH, fuse
 from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST, StoredPassage
+from madke.retrieval.ranking import DEPTH, WordIndex, best, fuse
 from madke.retrieval.source import hits_of
 
 _log = logging.getLogger(__name__)

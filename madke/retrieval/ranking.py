@@ -1,14 +1,65 @@
-"""BM25 in this process, without Java: NumPy over words that are divided and stemmed as in Anserini's English analyser.
+"""Rank texts by their words, in this process and without Java; and fuse several rankings for one query.
 
-k1 is 0.9 and b is 0.4, as in our Lucene indexes. The share of each word in the score of each text that has it is
-computed once, as in bm25s (Lù, 2024, arXiv:2407.03618).
+The words are divided and stemmed as in Anserini's English analyser. k1 is 0.9 and b is 0.4, as in our Lucene indexes.
+The share of each word in the score of each text that has it is computed once, as in bm25s (Lù, 2024,
+arXiv:2407.03618).
 """
 
 import re
 from array import array
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from math import fsum
+from typing import Any, Literal, TypeVar
+
+Method = Literal["rrf", "weighted"]
+
+T = TypeVar("T", bound=Hashable)
+
+_CONSTANT = 60
+"""The constant of Cormack, Clarke and Buettcher (SIGIR 2009)."""
+
+
+def fuse(
+    rankings: Sequence[Mapping[T, float]], method: Method = "weighted", weights: Sequence[float] | None = None
+) -> dict[T, float]:
+    """Item -> fused score for every item of any ranking, best first.
+
+    ``weighted`` adds ``weight * score``. Each ranking's scores are first scaled to 0 (lowest) to 1 (highest), so that
+    BM25 scores (0 to 30) and cosines (0 to 1) can be added with weights near 1. An item missing from a ranking gets
+    that ranking's lowest score.
+
+    ``rrf`` adds ``weight / (60 + rank)``, rank from 1, over the rankings that contain the item (Cormack et al. 2009).
+    It ignores scores. Both match pyserini's hybrid searcher with normalisation.
+
+    ``weights`` are positive, one per ranking; default 1. Ties go to the earlier ranking, then to the better rank.
+    """
+    chosen = [1.0] * len(rankings) if weights is None else weights
+    points = [
+        {item: weight * point for item, point in (_by_rank if method == "rrf" else _by_score)(ranking).items()}
+        for ranking, weight in zip(rankings, chosen, strict=True)
+    ]
+    items = dict.fromkeys(item for ranking in rankings for item in ranking)
+    # fsum is exact, so the order of the rankings cannot create or break a tie.
+    scores = {item: fsum(one.get(item, 0.0) for one in points) for item in items}
+    return dict(sorted(scores.items(), key=lambda scored: -scored[1]))
+
+
+def _by_rank(ranking: Mapping[T, float]) -> dict[T, float]:
+    return {item: 1 / (_CONSTANT + rank) for rank, item in enumerate(ranking, start=1)}
+
+
+def _by_score(ranking: Mapping[T, float]) -> dict[T, float]:
+    """Scores scaled to 0 to 1; equal scores all become 1, so that being found counts."""
+    if not ranking:
+        return {}
+    low, high = min(ranking.values()), max(ranking.values())
+    return {item: (score - low) / (high - low) if high > low else 1.0 for item, score in ranking.items()}
+
+
+DEPTH = 100
+"""Minimum depth to which each ranking is read: a passage low in both rankings can beat one that is high in one.
+With 1,000 (Ma et al. 2021) hit@5 and hit@20 change by at most 0.3 points, and BM25 takes five times as long."""
 
 # One word per ideograph or hiragana letter; other letters and digits run on, also over an apostrophe or a full stop
 # between letters and over a comma or a full stop between digits.
