@@ -23,8 +23,8 @@ from madke._util.files import dir_lock, write_file
 from madke._util.yaml_file import read_entries, validated
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
-from madke.retrieval.documents.reading import DOCUMENT_TYPES, is_document
-from madke.retrieval.documents.source import DocumentSource
+from madke.retrieval.document_reading import DOCUMENT_TYPES, is_document
+from madke.retrieval.documents import DocumentSource
 from madke.retrieval.index_sources import RankedBy, SampleSource, is_index, open_index
 from madke.retrieval.indexes.corpus import build_first, is_corpus
 from madke.retrieval.ranking import Method
@@ -62,7 +62,7 @@ class IndexSpec(SourceSpec):
 
 
 class DocumentsSpec(SourceSpec):
-    """A folder of documents: see :class:`madke.retrieval.documents.source.DocumentSource`."""
+    """A folder of documents: see :class:`madke.retrieval.documents.DocumentSource`."""
 
     documents: Path
     encoder: str | None = None

@@ -9,7 +9,7 @@ import pytest
 import madke
 from madke.models.offline import OfflineChat
 from madke.models.offline.reader import WordVectors
-from madke.retrieval.documents.source import DocumentSource
+from madke.retrieval.documents import DocumentSource
 
 
 def test_texts_are_close_by_the_words_and_word_parts_that_they_share() -> None:

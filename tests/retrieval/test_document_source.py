@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.retrieval.documents.reading import BoundedReader
-from madke.retrieval.documents.source import DocumentSource
+from madke.retrieval.document_reading import BoundedReader
+from madke.retrieval.documents import DocumentSource
 from madke.retrieval.named import open_source
 from tests.support import documents
 from tests.support.corpus import WordEncoder
@@ -149,7 +149,7 @@ def test_a_deleted_file_is_forgotten_and_a_touched_one_is_not_parsed(folder: Pat
 
 
 def test_the_vectors_of_an_interrupted_refresh_are_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.retrieval.documents.source._ENCODED_AT_ONCE", 2)
+    monkeypatch.setattr("madke.retrieval.documents._ENCODED_AT_ONCE", 2)
     with pytest.raises(RuntimeError, match="power cut"):
         opened(folder, WordEncoder(raise_at=2))
     rest = WordEncoder()

@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from madke.retrieval.documents.reading import BoundedReader, Unreadable, passages_of, read_document, sections
-from madke.retrieval.documents.source import files_in
+from madke.retrieval.document_reading import BoundedReader, Unreadable, passages_of, read_document, sections
+from madke.retrieval.documents import files_in
 from madke.retrieval.ranking import WordIndex, words_of
 from tests.support import documents
 from tests.support.installed import needs
@@ -79,7 +79,7 @@ def test_a_sheet_is_read_row_by_row_and_a_talk_slide_by_slide(tmp_path: Path) ->
 
 
 def test_a_file_whose_reader_is_missing_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.retrieval.documents.reading.find_spec", lambda name: None)
+    monkeypatch.setattr("madke.retrieval.document_reading.find_spec", lambda name: None)
     (tmp_path / "a.pptx").write_bytes(b"")
     ((_, found),) = files_in(tmp_path)
     assert found.problem.startswith("needs pptx: pip install")
@@ -174,7 +174,7 @@ def test_the_reader_has_no_key_in_its_environment(tmp_path: Path, monkeypatch: p
     with closing(BoundedReader()) as reader:
         reader.read(tmp_path / "a.txt", "a.txt")
         children = psutil.Process().children()
-        (process,) = (child for child in children if "madke.retrieval.documents.reading" in child.cmdline())
+        (process,) = (child for child in children if "madke.retrieval.document_reading" in child.cmdline())
         environment = process.environ()
     assert "PYTHONPATH" in environment
     assert "canary" not in str(environment)

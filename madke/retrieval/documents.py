@@ -25,7 +25,7 @@ from madke._util.files import atomic_write, dir_lock, fingerprint, write_file
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.models.encoders import LONG_ENCODING, Encoder, load_encoder, time_estimate
-from madke.retrieval.documents.reading import DOCUMENT_TYPES, BoundedReader, Unreadable, is_document, missing_reader
+from madke.retrieval.document_reading import DOCUMENT_TYPES, BoundedReader, Unreadable, is_document, missing_reader
 from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST, StoredPassage
 from madke.retrieval.ranking import DEPTH, WordIndex, best, fuse
 from madke.retrieval.source import hits_of
