@@ -1,7 +1,7 @@
 """madke: batch question answering by debate between language models over a shared pool of retrieved knowledge.
 
 :func:`ask` debates one question, :func:`run` a dataset, and :func:`stream` yields the events of a debate. Names are
-loaded lazily: ``import madke`` alone loads little else but :mod:`madke._util.logs`.
+loaded lazily: ``import madke`` alone loads little else but :mod:`madke.core.addresses`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from madke._util.logs import guard_http_logs
 from madke._version import __version__
+from madke.core.addresses import guard_http_logs
 
 if TYPE_CHECKING:
     from madke.api.debates import Debate, Run, aask, arun, ask, build_pools, compare, run, score, stream

@@ -1,6 +1,10 @@
-"""Server addresses without secrets, for names, files and logs, and the wait time that a response asks for."""
+"""Server addresses without secrets, for names, files and logs; and the wait time that a response asks for.
 
-import email.utils
+Debug lines of HTTP clients hold addresses, headers, bodies: secrets. ``madke/__init__`` calls
+:func:`guard_http_logs`, so it applies before any request, also in worker processes and in other programs.
+"""
+
+import logging
 import math
 import re
 import time
@@ -18,6 +22,15 @@ _API_WORDS = re.compile(
 """Path segments that belong to public APIs, so they are not secrets."""
 
 _URL = re.compile(r"\bhttps?://[^\s\"'<>]+", re.IGNORECASE)
+
+_HTTP_CLIENTS = (
+    "httpx2",
+    "openai._base_client",
+    "openai._legacy_response",
+    "openai._response",
+    "urllib3.connectionpool",
+)
+"""Loggers that tell the address or the body of every request."""
 
 
 def bare_url(url: str) -> str:
@@ -56,11 +69,31 @@ def _masked(part: str) -> str:
     return part if harmless else f"~{sha256(part.encode()).hexdigest()[:8]}"
 
 
+class _Guard(logging.Filter):
+    """Drops lines below WARNING, whatever level somebody sets, and hides the secrets of addresses in the others."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log the record."""
+        record.msg, record.args = with_public_urls(record.getMessage()), ()
+        return record.levelno >= logging.WARNING
+
+
+_GUARD = _Guard()
+
+
+def guard_http_logs() -> None:
+    """Let the loggers of HTTP clients tell warnings only, without the secrets of addresses."""
+    for name in _HTTP_CLIENTS:
+        logging.getLogger(name).addFilter(_GUARD)  # a filter that is there already is not added again
+
+
 def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
     """Seconds (>= 0) to wait according to a response's headers (lower-case names); None if they do not say.
 
     A Retry-After may be a date; ``now`` is Unix time, by default the current time.
     """
+    import email.utils  # loads much, and `import madke` loads this module
+
     try:
         if (milliseconds := headers.get("retry-after-ms")) is not None:
             seconds = float(milliseconds) / 1000

@@ -28,7 +28,6 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from madke._util.concurrency import DaemonThreads, cancelled
-from madke._util.logs import quieten_servers
 from madke.core.errors import UserError
 from madke.runs.runner import COLLECTING
 from madke.serve.chat import Answer, ChatBody
@@ -168,7 +167,9 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=1,  # for what :meth:`_end` leaves
         )
         super().__init__(config)
-        quieten_servers()
+        for name in ("uvicorn.error", "mcp.server.streamable_http_manager"):
+            # They warn of each bad request: clients could fill the log.
+            logging.getLogger(name).setLevel(logging.ERROR)
         self._debates = debates
         self._grace = grace
         self._draining: asyncio.Task[None] | None = None
