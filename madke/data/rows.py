@@ -170,9 +170,7 @@ def own_rows(path: Path, is_header: Callable[[Row], bool]) -> Iterator[Row]:
     if start.startswith(b"PAR1"):
         return _parquet_rows(path)
     if start.startswith(b"PK\x03\x04"):
-        return _table_rows(path, _sheet_cells(path, is_header), is_header)
-    if suffix in (".xls", ".xlsb", ".ods", ".numbers"):
-        raise UserError(f"{suffix} files are not read; save the sheet as .xlsx, or as CSV in UTF-8", file=path)
+        return _table_rows(path, _sheet_cells(path), is_header)
     if suffix in (".csv", ".tsv") or not start.startswith((b"{", b"[")):
         return _table_rows(path, _text_cells(path), is_header)
     first, several, _ = start.partition(b"\n")
@@ -208,8 +206,8 @@ def _text_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
     return cells_of(path, "\t" if "\t" in first else max(",;", key=first.count), strict=True)
 
 
-def _sheet_cells(path: Path, is_header: Callable[[Row], bool]) -> Iterator[tuple[int, list[Any]]]:
-    """The cells of the first sheet of an Excel file that has a header of questions, else of the first one."""
+def _sheet_cells(path: Path) -> Iterator[tuple[int, list[Any]]]:
+    """The cells of the first sheet of an Excel file."""
     require(f"{path}: Excel files need", "documents", "openpyxl")
     import openpyxl
 
@@ -219,34 +217,23 @@ def _sheet_cells(path: Path, is_header: Callable[[Row], bool]) -> Iterator[tuple
                 raise UserError(f"unpacks to more than {_MAX_SHEETS >> 20} MiB; save the sheet as CSV", file=path)
         with path.open("rb") as file:
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            for sheet in book.worksheets:
-                sheet.reset_dimensions()  # some programs write wrong ones
-                line, first = next(_filled(sheet), (1, []))
-                if is_header(Row(fields=dict.fromkeys(map(str, first)), file=path, line=line, number=1)):
-                    break
-            else:
-                sheet = book.worksheets[0]
+            sheet = book.worksheets[0]
+            sheet.reset_dimensions()  # some programs write wrong ones
             if len(book.worksheets) > 1:
-                _log.warning("%s: only the sheet %r of %d is read", path, sheet.title, len(book.worksheets))
+                _log.warning("%s: only the first sheet %r of %d is read", path, sheet.title, len(book.worksheets))
             width = 0
-            for line, cells in _filled(sheet):
+            for line, values in enumerate(sheet.iter_rows(values_only=True), start=1):
+                cells = [_cell(value) for value in values]
+                while cells and cells[-1] == "":
+                    cells.pop()
                 width = width or len(cells)
-                yield line, cells + [""] * (width - len(cells))
+                if cells:
+                    yield line, cells + [""] * (width - len(cells))
     except UserError:
         raise
     except Exception as error:  # a damaged file may raise anything
         why = " ".join(str(error).split())[:200] or type(error).__name__
         raise UserError(f"cannot be read as an Excel file (.xlsx): {why}", file=path) from error
-
-
-def _filled(sheet: Any) -> Iterator[tuple[int, list[Any]]]:
-    """The rows of a sheet that are not empty, without empty cells at the end."""
-    for line, values in enumerate(sheet.iter_rows(values_only=True), start=1):
-        cells = [_cell(value) for value in values]
-        while cells and cells[-1] == "":
-            cells.pop()
-        if cells:
-            yield line, cells
 
 
 def _cell(value: Any) -> Any:

@@ -117,14 +117,14 @@ def test_excel_files_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
         ["How deep?", 1642.0],
         ["Deep?", True],
     ]
-    path = sheet(tmp_path / "q.xlsx", [["Notes"], ["see the other sheet"]], rows)
+    path = sheet(tmp_path / "q.xlsx", rows, [["Notes"], ["see the other sheet"]])
     assert pairs(path) == [EXPECTED[0], ("How deep?", ("1642",)), ("Deep?", ("true",))]
-    assert "only the sheet 'Sheet1' of 2 is read" in understood(path, caplog)
+    assert "only the first sheet 'Sheet' of 2 is read" in understood(path, caplog)
     misnamed = write(tmp_path / "q.csv", path.read_bytes())
     assert len(pairs(misnamed)) == 3
     assert refusal(sheet(tmp_path / "x.xlsx", [["question", "answer"], ["", "a"]])).startswith("x.xlsx:2: 'question'")
     assert "cannot be read as an Excel file" in refusal(write(tmp_path / "y.xlsx", path.read_bytes()[:-50]))
-    assert ".xls files are not read; save the sheet as .xlsx" in refusal(write(tmp_path / "z.xls", b"\xd0\xcf\x11\xe0"))
+    assert "save it as 'CSV UTF-8' in Excel" in refusal(write(tmp_path / "z.xls", b"\xd0\xcf\x11\xe0"))
 
 
 @pytest.mark.parametrize(("encoding", "word"), [("cp1252", "Zürich"), ("shift_jis", "東京"), ("utf-16", "Zürich")])
