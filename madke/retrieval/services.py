@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
@@ -25,7 +25,6 @@ from madke.retrieval.web import (
     Fetch,
     NoAnswer,
     Request,
-    Terms,
     WebResult,
     WebService,
 )
@@ -106,7 +105,7 @@ def search_presets() -> dict[str, Any]:
     return read_mapping(asset("indexes", "search_services.yaml"))
 
 
-class HttpOptions(WebService, Terms):
+class HttpOptions(WebService):
     """How to ask a search service over HTTP. A preset sets all but the address; further settings change the preset.
 
     In ``params`` and ``body``, ``{query}`` and ``{k}`` stand for the query and the number of results. In ``headers``
@@ -184,11 +183,6 @@ class HttpOptions(WebService, Terms):
         values = self.model_dump(mode="json", exclude={"cache_days", "concurrency"})
         digest = sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
         return f"{self.preset or 'http'} search at {public_url(self.url)} (settings {digest})"
-
-    @property
-    def terms(self) -> Terms:
-        """As configured."""
-        return self
 
     def parts(self, request: Request) -> dict[str, Any]:
         """With the keys."""
@@ -278,6 +272,9 @@ class WikipediaOptions(WebService):
     """Address of another wiki's ``api.php``; it needs the extension TextExtracts."""
     contact: Annotated[str, Field(pattern=r"^[\x21-\x7e]+$")] | None = None
     """A mail address or page for the user agent, so that the operators can reach you."""
+    method: Literal["GET"] = "GET"
+    concurrency: Literal[1] = 1
+    """One request at a time, as the operators ask."""
 
     @property
     def _api(self) -> str:
@@ -292,11 +289,6 @@ class WikipediaOptions(WebService):
     def description(self) -> str:
         """Address and number of articles."""
         return f"Wikipedia search at {self.address} ({self.articles} articles per query)"
-
-    @property
-    def terms(self) -> Terms:
-        """One request at a time, as the operators ask."""
-        return Terms(concurrency=1)
 
     def parts(self, request: Request) -> dict[str, Any]:
         """With a name and a contact."""

@@ -152,17 +152,6 @@ class NoAnswer(Exception):
         self.wait: float | None = None
 
 
-class Terms(BaseModel, frozen=True, extra="forbid"):
-    """How a service takes requests, and what its refusals mean."""
-
-    method: Literal["GET", "POST"] = "GET"
-    concurrency: Annotated[int, Field(ge=1, le=64)] = 8
-    refused: str = ""
-    """Why the service may reject access although it needs no key, for messages."""
-    no_credits: dict[int, str] = Field(default_factory=dict)
-    """Status -> text (lower case) of replies that mean that the quota is used up. An empty text is in every reply."""
-
-
 Request = Mapping[str, Any]
 """JSON values that identify a request to a service, without keys. It is the reply's key in the cache."""
 
@@ -177,6 +166,12 @@ class WebService(BaseModel, frozen=True, extra="forbid"):
     """Excluded domains, with their subdomains; a leading ``www.`` is ignored."""
     cache_days: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
     """Days for which a cached answer is used; default: without limit."""
+    method: Literal["GET", "POST"] = "GET"
+    concurrency: Annotated[int, Field(ge=1, le=64)] = 8
+    refused: str = ""
+    """Why the service may reject access although it needs no key, for messages."""
+    no_credits: dict[int, str] = Field(default_factory=dict)
+    """Status -> text (lower case) of replies that mean that the quota is used up. An empty text is in every reply."""
 
     @field_validator("exclude")
     @classmethod
@@ -197,11 +192,6 @@ class WebService(BaseModel, frozen=True, extra="forbid"):
     @abstractmethod
     def description(self) -> str:
         """Address and settings that change results, without secrets: written to pool files."""
-
-    @property
-    @abstractmethod
-    def terms(self) -> Terms:
-        """How it takes requests."""
 
     @abstractmethod
     def parts(self, request: Request) -> dict[str, Any]:
@@ -243,13 +233,13 @@ def _send(client: httpx2.Client, service: WebService, request: Request) -> tuple
     """Send a request once; the reply as a JSON value, and its price. Raises NoAnswer."""
     import httpx2
 
-    terms, parts = service.terms, service.parts(request)
+    parts = service.parts(request)
     # Uncompressed, so that the byte limit holds for what is read.
     parts["headers"] = {"Accept-Encoding": "identity", **parts.get("headers", {})}
     try:
-        with client.stream(terms.method, **parts) as reply:
+        with client.stream(service.method, **parts) as reply:
             status, wait = reply.status_code, retry_after(reply.headers)
-            content = _body(reply) if status in (200, *terms.no_credits) else b""  # Other bodies are not used.
+            content = _body(reply) if status in (200, *service.no_credits) else b""  # Other bodies are not used.
     except (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL, UnicodeError) as error:
         # Without its text, which may contain a key.
         raise NoAnswer(type(error).__name__) from None
@@ -264,9 +254,9 @@ def _send(client: httpx2.Client, service: WebService, request: Request) -> tuple
         # In our words, because the body may contain the key.
         reason = f"HTTP {status}"
         if status in (401, 403):
-            hint = f" ({terms.refused})" if terms.refused else ""
+            hint = f" ({service.refused})" if service.refused else ""
             raise NoAnswer(f"{reason}, {' or '.join(service.keys) or 'access'} was rejected{hint}", refused=True)
-        mark = terms.no_credits.get(status)
+        mark = service.no_credits.get(status)
         if status == 402 or (mark is not None and mark in content.decode(errors="replace").lower()):
             raise NoAnswer(f"{reason}, no credits are left", refused=True)
         raise NoAnswer(reason, retry=status == 429 or status >= 500)
@@ -335,7 +325,7 @@ class WebSource:
         self.description = self.fingerprint = service.description
         self.spent = Spent(source=name)
         self._service = service
-        self._concurrency = service.terms.concurrency
+        self._concurrency = service.concurrency
         self._cache = cache or cache_dir("searches") / "answers.sqlite"
         self._sleep = sleep
         self._now = now
