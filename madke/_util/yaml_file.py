@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, RootModel, ValidationError
 
 from madke._util.files import open_unpacked
-from madke.core.errors import UserError, nearest
+from madke.core.errors import UserError, nearest, short
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -136,7 +136,7 @@ def validated(content: Any, model: type[M], *, file: Path | str | None = None, w
             hint = f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
             raise UserError(f"{label}unknown key {place!r}; {hint}", file=file, line=line) from None
         message = first["msg"].removeprefix("Value error, ")
-        found = "" if first["type"] in ("missing", "value_error") else f", found {_short(first['input'])}"
+        found = "" if first["type"] in ("missing", "value_error") else f", found {short(first['input'], _QUOTED)}"
         raise UserError(f"{label}{place + ': ' if place else ''}{message}{found}", file=file, line=line) from None
 
 
@@ -179,8 +179,3 @@ def _keys(annotation: Any, above: tuple[Any, ...] = ()) -> dict[str, None]:
         own = [] if issubclass(annotation, RootModel) else [field.alias or name for name, field in items]
         return dict.fromkeys([*own, *inner])
     return dict.fromkeys(key for part in get_args(annotation) for key in _keys(part, above))
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."

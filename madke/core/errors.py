@@ -50,6 +50,12 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     return UserError(f"unknown {kind} {name!r}; {hint}known: {', '.join(options)}")
 
 
+def short(value: object, most: int = 80) -> str:
+    """The value as an error quotes it, in at most so many characters."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant: the most similar one; None if none is similar."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)

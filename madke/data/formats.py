@@ -5,15 +5,16 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, Literal
 
-from madke._util.files import text_lines
-from madke.core.errors import UserError
+from madke._util.files import cells_of, text_lines
+from madke.core.errors import UserError, short
 from madke.core.question import Question
 from madke.core.registry import Registry
-from madke.data.rows import Row, csv_rows, json_rows, short
+from madke.data.rows import Row, json_rows, table_rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -237,7 +238,8 @@ def _mmlu_rows(subjects: Collection[str], path: Path) -> Iterator[Row]:
     elif subjects and files.keys().isdisjoint(subjects):
         raise UserError(f"found subject {', '.join(files)!r}, expected one of {', '.join(subjects)}", file=path)
     for subject in chosen:
-        for row in csv_rows(files[subject], ("question", *_LETTERS, "answer"), header=False):
+        header = (0, ["question", *_LETTERS, "answer"])
+        for row in table_rows(files[subject], chain([header], cells_of(files[subject]))):
             yield Row(fields={**row.fields, "subject": subject}, file=row.file, line=row.line, number=row.number)
 
 
@@ -306,13 +308,13 @@ def _ciar(row: Row) -> Question:
     return Question(question=row.text("question"), answers=row.texts("answer"), metadata={"wrong_answers": wrong})
 
 
-_CHINESE, _ENGLISH, _WRONG = "chinese_source", "english_target_correct", "english_target_wrong"
+_CHINESE, _ENGLISH = "chinese_source", "english_target_correct"
 
 
 def _commonmt_rows(path: Path) -> Iterator[Row]:
     """The owner's CSV (source, correct and wrong translation), or two line-aligned files ``.zh`` and ``.en``."""
     if path.suffix == ".csv":
-        yield from csv_rows(path, (_CHINESE, _ENGLISH, _WRONG), header=True)
+        yield from table_rows(path, cells_of(path))
         return
     if path.suffix != ".zh":
         raise UserError("expected CommonMT's .csv, or the .zh of two line-aligned files", file=path)

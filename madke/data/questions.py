@@ -20,9 +20,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from madke._util.assets import asset
-from madke.core.errors import UserError, count_of
+from madke.core.errors import UserError, count_of, short
 from madke.core.question import Question
-from madke.data.rows import Row, is_ambiguous, naming, short
+from madke.data.rows import Row, is_ambiguous, naming
 from madke.tasks import TASKS, get_task
 from madke.tasks.base import lettered
 from madke.tasks.choice import Choice

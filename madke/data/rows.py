@@ -22,7 +22,7 @@ from typing import Any
 
 from madke._util.assets import require
 from madke._util.files import cells_of, not_utf8, open_unpacked, read_jsonl, text_lines
-from madke.core.errors import UserError
+from madke.core.errors import UserError, short
 
 _log = logging.getLogger(__name__)
 
@@ -112,12 +112,6 @@ def naming(names: Sequence[str]) -> str:
     return f"--columns {','.join(f'{field}={str(name)[:40]}' for field, name in pairs)!r}"
 
 
-def short(value: object) -> str:
-    """The value as quoted in an error, at most 80 characters."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
 # Lists and objects in the cells of a table, as Python, pandas and NumPy write them.
 
 _LIST = re.compile(r"\s*(?:array\(\s*)?\[\s*(?:[uU]?['\"]|\]|np\.str_\(|(?:None|nan|NaN)\s*[,\]\s])")
@@ -170,16 +164,18 @@ def own_rows(path: Path, is_header: Callable[[Row], bool]) -> Iterator[Row]:
     if start.startswith(b"PAR1"):
         return _parquet_rows(path)
     if start.startswith(b"PK\x03\x04"):
-        return _table_rows(path, _sheet_cells(path), is_header)
+        return table_rows(path, _sheet_cells(path), is_header)
     if suffix in (".csv", ".tsv") or not start.startswith((b"{", b"[")):
-        return _table_rows(path, _text_cells(path), is_header)
+        return table_rows(path, _text_cells(path), is_header)
     first, several, _ = start.partition(b"\n")
     is_document = start.startswith(b"[") or (several and not first.rstrip().endswith(b"}"))
     return json_rows(path) if is_document else jsonl_rows(path)
 
 
-def _table_rows(path: Path, cells: Iterable[tuple[int, list[Any]]], is_header: Callable[[Row], bool]) -> Iterator[Row]:
-    """The rows of a table, each a (line, cells)."""
+def table_rows(
+    path: Path, cells: Iterable[tuple[int, list[Any]]], is_header: Callable[[Row], bool] = lambda row: True
+) -> Iterator[Row]:
+    """The rows of a table, each a (line, cells); the first one has the names of the columns."""
     filled = ((line, found) for line, found in cells if any(not isinstance(c, str) or c.strip() for c in found))
     line, head = next(filled, (0, []))
     header = [str(cell).strip() for cell in head]
@@ -302,17 +298,3 @@ def _document(path: Path) -> object:
         raise UserError(found, file=path, line=error.lineno) from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"is not JSON: {error}", file=path) from None
-
-
-def csv_rows(path: Path, columns: Sequence[str], *, header: bool) -> Iterator[Row]:
-    """Yield the rows of a UTF-8 CSV file with these columns; ``header``: the first row must contain their names."""
-    rows = ((line, cells) for line, cells in cells_of(path) if cells)
-    if header:
-        _, found = next(rows, (1, []))
-        if [cell.strip() for cell in found] != list(columns):
-            raise UserError(f"expected the header {','.join(columns)}, found {','.join(found)}", file=path, line=1)
-    for number, (line, cells) in enumerate(rows, start=1):
-        if len(cells) != len(columns):
-            expected = f"expected {len(columns)} columns ({', '.join(columns)})"
-            raise UserError(f"{expected}, found {len(cells)}", file=path, line=line)
-        yield Row(fields=dict(zip(columns, cells, strict=True)), file=path, line=line, number=number)
