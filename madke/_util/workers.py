@@ -69,19 +69,18 @@ def in_order(
 
 
 def open_workers(
-    engine: Engine, *, processes: int | None = None, address: str | None = None, gpus: bool = False
+    engine: Engine, *, processes: int | None = None, gpus: bool = False
 ) -> AbstractContextManager[Workers]:
     """Open workers for a ``with`` block; they end with the block.
 
     Args:
-        engine: ``local``: this process or several. ``ray``: a Ray cluster.
+        engine: ``local``: this process or several. ``ray``: a Ray cluster; see :func:`connected`.
         processes: Number of processes for the engine ``local``; None: this process does the work.
-        address: ``HOST:PORT`` of the cluster's head, or ``auto``; None: that of ``RAY_ADDRESS``, or a new cluster.
         gpus: For functions that use a GPU, or all cores without one. On a cluster, each task gets a GPU or, if there
             are none, as many CPUs as the smallest node has. If False, each task gets one CPU.
     """
     if engine == "ray":
-        return _ray_workers(address, gpus=gpus)
+        return _ray_workers(gpus=gpus)
     return nullcontext(InProcess()) if processes is None else _local_workers(processes)
 
 
@@ -198,14 +197,14 @@ _SETTINGS = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_USAGE_STATS_ENABLED
 
 
 @contextmanager
-def _ray_workers(address: str | None, *, gpus: bool) -> Iterator[Workers]:
-    with connected(address) as ray:
+def _ray_workers(*, gpus: bool) -> Iterator[Workers]:
+    with connected() as ray:
         yield _Cluster(ray, gpus=gpus)
 
 
 @contextmanager
-def connected(address: str | None = None) -> Iterator[Any]:
-    """Yield the package ``ray``, connected to ``address``, to ``RAY_ADDRESS``, or to a new local cluster.
+def connected() -> Iterator[Any]:
+    """Yield the package ``ray``, connected to ``RAY_ADDRESS`` (``HOST:PORT`` or ``auto``), or to a new local cluster.
 
     An existing connection is used and stays open. Output printed in the block goes to stderr.
     """
@@ -220,7 +219,7 @@ def connected(address: str | None = None) -> Iterator[Any]:
             yield ray
             return
         with _fault_signals_kept():
-            _connect(ray, address or os.environ.get("RAY_ADDRESS"))
+            _connect(ray, os.environ.get("RAY_ADDRESS"))
         try:
             yield ray
         finally:

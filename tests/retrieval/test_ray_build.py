@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from madke._util.workers import InProcess, Workers, open_workers
+from madke._util.workers import Engine, open_workers
 from madke.models.encoders import Encoder
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.index_folder import Manifest
@@ -45,9 +45,9 @@ def cluster() -> Iterator[Any]:
         yield cluster
 
 
-def built(corpus: Path, out: Path, encoder: Encoder, workers: Workers) -> Manifest:
+def built(corpus: Path, out: Path, encoder: Encoder, engine: Engine) -> Manifest:
     return build_index(
-        corpus, out, encoder=encoder, faiss="flat", shard_rows=25, file_mb=0.002, workers=workers, kind="dense"
+        corpus, out, encoder=encoder, faiss="flat", shard_rows=25, file_mb=0.002, engine=engine, kind="dense"
     )
 
 
@@ -59,13 +59,16 @@ def files_of(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_node_that_is_killed_changes_nothing(cluster: Any, corpus: Path, tmp_path: Path) -> None:
-    here = built(corpus, tmp_path / "here", WordEncoder(), InProcess())
+def test_a_node_that_is_killed_changes_nothing(
+    cluster: Any, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+    here = built(corpus, tmp_path / "here", WordEncoder(), "local")
     shards = ["Arlen volcano", "Arlen telescope"]
     encoder = WaitingEncoder(prepare(tmp_path, *shards))
     there: list[Manifest] = []
-    with another_node(cluster) as doomed, open_workers("ray", address=cluster.address) as workers:
-        building = threading.Thread(target=lambda: there.append(built(corpus, tmp_path / "there", encoder, workers)))
+    with another_node(cluster) as doomed, open_workers("ray"):  # in this thread: Ray takes its signals
+        building = threading.Thread(target=lambda: there.append(built(corpus, tmp_path / "there", encoder, "ray")))
         building.start()
         at = {meet(tmp_path, shard): shard for shard in shards}
         assert set(at) == {doomed.node_id, cluster.head_node.node_id}

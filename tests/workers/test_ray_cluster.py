@@ -8,8 +8,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psutil
 import pytest
@@ -43,9 +45,15 @@ def cluster() -> Iterator[Any]:
         yield cluster
 
 
+@contextmanager
+def on(address: str, *, gpus: bool = False) -> Iterator[Workers]:
+    with patch.dict(os.environ, RAY_ADDRESS=address), open_workers("ray", gpus=gpus) as workers:
+        yield workers
+
+
 @pytest.fixture
 def workers(cluster: Any) -> Iterator[Workers]:
-    with open_workers("ray", address=cluster.address) as workers:
+    with on(cluster.address) as workers:
         yield workers
 
 
@@ -82,7 +90,7 @@ def test_a_node_with_other_versions_is_refused_before_its_first_task(
 
 def test_a_task_that_kills_its_worker_is_not_tried_forever(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
     died = pytest.raises(UserError, match="Ray: The worker died unexpectedly")
-    with open_workers("ray", address=cluster.address) as workers, died:
+    with on(cluster.address) as workers, died:
         list(workers.map(die, [1]))
     assert capsys.readouterr().out == "", "Ray reports the retries, and scripts read stdout"
 
@@ -95,20 +103,20 @@ def test_work_for_gpus_goes_where_they_are(cluster: Any) -> None:
         return node(), ray.get_gpu_ids()
 
     with another_node(cluster, num_cpus=2, num_gpus=2) as gpus:
-        with open_workers("ray", address=cluster.address, gpus=True) as workers:
+        with on(cluster.address, gpus=True) as workers:
             found = list(workers.map(seen, range(6)))
         assert {where for where, _ in found} == {gpus.node_id}
         assert {len(ids) for _, ids in found} == {1}
-        with open_workers("ray", address=cluster.address) as workers:
+        with on(cluster.address) as workers:
             assert {len(ids) for _, ids in workers.map(seen, range(6))} == {0}
-    with open_workers("ray", address=cluster.address, gpus=True) as workers:
+    with on(cluster.address, gpus=True) as workers:
         assert list(workers.map(square, [5])) == [25], "a cluster without GPUs works as well"
 
 
 def test_a_connection_that_is_there_is_used_and_left_open(cluster: Any) -> None:
     import ray
 
-    with open_workers("ray", address=cluster.address):
+    with on(cluster.address):
         with open_workers("ray") as workers:
             assert list(workers.map(square, [2])) == [4]
         assert ray.is_initialized()
@@ -144,7 +152,7 @@ def test_an_address_where_nothing_answers_is_refused_at_once() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-        with pytest.raises(UserError, match=f"{address}: no answer"), open_workers("ray", address=address):
+        with pytest.raises(UserError, match=f"{address}: no answer"), on(address):
             pass
 
 

@@ -8,14 +8,13 @@ import logging
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 from madke._util.assets import versions
 from madke._util.files import dir_lock, fingerprint, write_file
-from madke._util.workers import Engine, Workers, open_workers
+from madke._util.workers import Engine, open_workers
 from madke.core.errors import UserError, count_of
 from madke.models.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling, load_encoder
 from madke.retrieval.indexes import dense
@@ -63,7 +62,6 @@ def build_index(
     shard_rows: int | None = None,
     file_mb: float | None = None,
     engine: Engine = "local",
-    workers: Workers | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Manifest:
     """Build the index of a corpus in the folder ``out``: Lucene's BM25, or FAISS over vectors.
@@ -89,7 +87,6 @@ def build_index(
         shard_rows: dense: passages per shard, the unit of encoding and of loss after a kill; default 10,000.
         file_mb: dense: megabytes of vectors per FAISS file; default by type.
         engine: dense: where to encode, ``local`` or ``ray``.
-        workers: dense: workers to use instead of ``engine``.
         progress: See :data:`Progress`.
 
     Raises:
@@ -97,7 +94,7 @@ def build_index(
             something else, or the disk is full.
     """
     given = {name for name, value in locals().items() if value is not None and (name, value) != ("engine", "local")}
-    given -= {"corpus", "out", "kind", "workers", "progress"}
+    given -= {"corpus", "out", "kind", "progress"}
     if stray := sorted(given - {"k1", "b"} if kind == "bm25" else given & {"k1", "b"}):
         other = "dense" if kind == "bm25" else "bm25"
         raise UserError(f"--{stray[0].replace('_', '-')} requires --kind {other}")
@@ -133,10 +130,7 @@ def build_index(
     out.parent.mkdir(parents=True, exist_ok=True)
     work = out.with_name(f".{out.name}.building")
     index = work / "index"
-    opening: AbstractContextManager[Workers | None] = (
-        open_workers(engine, gpus=True) if kind == "dense" and workers is None else nullcontext(workers)
-    )
-    with opening as opened, dir_lock(work):
+    with open_workers(engine, gpus=True) as workers, dir_lock(work):
         try:
             if out.is_dir() and any(out.iterdir()):
                 return _same_index(out, source, settings_of)
@@ -148,11 +142,10 @@ def build_index(
             if isinstance(settings, Bm25Settings):
                 index_passages(store, index / LUCENE, progress)
             else:
-                assert opened is not None
                 assert not isinstance(encoder, str | None)
                 identity, vectors = source.identity, work / _VECTORS
                 shards = dense.encode_shards(
-                    store, encoder, settings, corpus=identity, folder=vectors, workers=opened, progress=progress
+                    store, encoder, settings, corpus=identity, folder=vectors, workers=workers, progress=progress
                 )
                 files = dense.write_faiss_files(shards, settings, work / _FAISS, corpus=identity)
                 (index / _FAISS).mkdir()
