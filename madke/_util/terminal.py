@@ -18,7 +18,7 @@ from collections.abc import Container, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from io import StringIO
-from textwrap import fill, wrap
+from textwrap import TextWrapper, fill
 
 from madke.core.addresses import SECRET, with_public_urls
 
@@ -60,22 +60,15 @@ def say_json(value: object, *, indent: int | None = None) -> None:
 
 def say_wrapped(text: str, *, label: str = "", indent: int = 0) -> None:
     """Print a text with a label in front of it; on a terminal, long lines are wrapped between words."""
-    lines = printable(text).split("\n")
+    text, width = printable(text), max(20, output_width() - indent)
     if sys.stdout.isatty():
-        width = max(20, output_width() - indent)
-        lines = [
-            piece
-            for line in lines
-            for piece in wrap(
-                line,
-                width,
-                subsequent_indent=line[: len(line) - len(line.lstrip())],
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-            or [""]
-        ]
-    say(f"{label:<{indent}}" + f"\n{' ' * indent}".join(lines))
+        wrapper = TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+        lines = []
+        for line in text.split("\n"):
+            wrapper.subsequent_indent = line[: len(line) - len(line.lstrip())]
+            lines.append(wrapper.fill(line))
+        text = "\n".join(lines)
+    say(f"{label:<{indent}}" + text.replace("\n", "\n" + " " * indent))
 
 
 def output_width() -> int:

