@@ -18,6 +18,7 @@ from madke.models.encoders import Encoding, load_encoder
 from madke.retrieval.index_sources import open_index
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.index_folder import DenseSettings, read_manifest
+from madke.retrieval.source import search_source
 from tests.support.corpus import write_corpus
 from tests.support.installed import needs
 from tests.support.tiny_encoder import BGE, WEB, save_sentence_model, save_transformer
@@ -190,7 +191,7 @@ def test_an_older_index_opens_as_before(plain: Path, tmp_path: Path, tokenized: 
     path.write_text(json.dumps(manifest))
     tokenized.clear()
 
-    (hits,) = open_index("wiki", tmp_path / "index").search(["river"], 1)
+    (hits,) = search_source(open_index("wiki", tmp_path / "index"), ["river"], 1)
 
     assert hits.passages
     assert "river" in tokenized

@@ -31,6 +31,7 @@ from madke.retrieval.named import (
     resolve,
     spec_from_yaml,
 )
+from madke.retrieval.source import search_source
 from tests.support.corpus import WordEncoder, write_corpus
 
 
@@ -147,7 +148,7 @@ def test_wiki_is_the_fusion_of_both_rankings_of_the_sample(sample: Path, monkeyp
     monkeypatch.setattr("madke.retrieval.index_sources.load_encoder", lambda *_, **__: WordEncoder())
 
     source = open_source("wiki")
-    (hits,) = source.search(["drawbridge of Elstow"], 3)
+    (hits,) = search_source(source, ["drawbridge of Elstow"], 3)
 
     assert hits.passages[0].key == "p34"
     assert hits.passages[0].source == "wiki"
