@@ -296,15 +296,11 @@ def questions_in(
     return questions
 
 
+@cache
 def say_once(path: Path, line: str) -> None:
     """Log what was read of a file, unless madke ships it; a command may read it for a plan, and again for the run."""
     if path.absolute().parent != _SHIPPED:
-        _log_once(f"{path}: {line}")
-
-
-@cache
-def _log_once(line: str) -> None:
-    _log.warning("%s", line)
+        _log.warning("%s: %s", path, line)
 
 
 def questions_of_records(

@@ -166,7 +166,9 @@ def own_rows(path: Path, is_header: Callable[[Row], bool]) -> Iterator[Row]:
     if start.startswith(b"PK\x03\x04"):
         return table_rows(path, _sheet_cells(path), is_header)
     if suffix in (".csv", ".tsv") or not start.startswith((b"{", b"[")):
-        return table_rows(path, _text_cells(path), is_header)
+        header = next(text_lines(path), "")
+        separator = "\t" if "\t" in header else max(",;", key=header.count)
+        return table_rows(path, cells_of(path, separator, strict=True), is_header)
     first, several, _ = start.partition(b"\n")
     is_document = start.startswith(b"[") or (several and not first.rstrip().endswith(b"}"))
     return json_rows(path) if is_document else jsonl_rows(path)
@@ -194,12 +196,6 @@ def table_rows(
             expected = f"expected {len(header)} cells ({', '.join(header[:20])}), found {len(found)}"
             raise UserError(f"{expected}; put a text that contains the separator in quotes", file=path, line=line)
         yield Row(fields=dict(zip(header, found, strict=True)), file=path, line=line, number=number)
-
-
-def _text_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The cells of a CSV or TSV file; commas, semicolons or tabs separate them, as the first line shows."""
-    first = next(text_lines(path), "")
-    return cells_of(path, "\t" if "\t" in first else max(",;", key=first.count), strict=True)
 
 
 def _sheet_cells(path: Path) -> Iterator[tuple[int, list[Any]]]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Annotated, Literal
 
 import httpx2
-from pydantic import BaseModel, Field, RootModel, model_validator
+from pydantic import BaseModel, Field, RootModel
 
 from madke._util.assets import asset, cache_dir
 from madke._util.files import file_lock, write_file
@@ -53,14 +53,9 @@ class Published(BaseModel, frozen=True, extra="forbid"):
     """Bytes on disk; may be slightly more."""
     documents: Annotated[int, Field(gt=0)]
     encoder: str | None = None
+    """Only FAISS has this and the next."""
     texts: str | None = None
     """The name of the index that holds the passages' texts."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Published:
-        if (self.encoder is not None, self.texts is not None) != (self.kind == "faiss",) * 2:
-            raise ValueError("kind faiss requires encoder and texts; kind lucene takes neither")
-        return self
 
 
 # A name is also a folder name.

@@ -38,13 +38,6 @@ _PARAMETER = re.compile(r"\|(?![^\[\]|]*\]\])")
 _NAMED = re.compile(r"\s*([\w -]{1,30}+)=")
 
 
-def expand_templates(wikitext: str) -> str:
-    """Replace known templates by their words, to a depth of two; other templates are unchanged."""
-    for _ in range(2):
-        wikitext = _FLAT.sub(_words, wikitext)
-    return wikitext
-
-
 def _words(template: re.Match[str]) -> str:
     name = template[1].strip().lower().replace("_", " ")
     if name in _LENGTHS:
@@ -147,7 +140,11 @@ _HOLLOW_PLACE = re.compile(r" ?[,;] ?(?=[,;)])")
 
 def plain_text(wikitext: str, *, hidden: frozenset[str] = HIDDEN) -> str:
     """The prose of a page, one paragraph per line, in linear time; ``hidden``: see :func:`strip_markup`."""
-    text = strip_markup(expand_templates(wikitext), hidden)
+    import mwparserfromhell
+
+    for _ in range(2):  # a known template inside of another one
+        wikitext = _FLAT.sub(_words, wikitext)
+    text = strip_markup(wikitext, hidden)
     paragraphs = []
     for line in text.split("\n"):
         line = line.strip()
@@ -155,7 +152,7 @@ def plain_text(wikitext: str, *, hidden: frozenset[str] = HIDDEN) -> str:
             continue
         line = _QUOTES.sub("", _MAGIC_WORD.sub("", line))
         if "[" in line:
-            line = _without_links(line)
+            line = str(mwparserfromhell.parse(line, skip_style_tags=True).strip_code(normalize=False, collapse=False))
         line = _ENTITY.sub(lambda entity: html.unescape(entity[0]), line)
         line = " ".join(line.split())
         if "(" in line:
@@ -164,9 +161,3 @@ def plain_text(wikitext: str, *, hidden: frozenset[str] = HIDDEN) -> str:
         if line:
             paragraphs.append(line)
     return "\n".join(paragraphs)
-
-
-def _without_links(line: str) -> str:
-    import mwparserfromhell
-
-    return str(mwparserfromhell.parse(line, skip_style_tags=True).strip_code(normalize=False, collapse=False))

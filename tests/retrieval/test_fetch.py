@@ -283,13 +283,6 @@ def test_a_fetch_that_was_killed_goes_on(server: PublishedServer, tmp_path: Path
     assert again.stdout == f"tiny: already here, {cache / 'tiny'}\n"
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"checksum": "md5:0"}, "tiny.checksum: .* found 'md5:0'"),
-        ({"kind": "faiss"}, "tiny: kind faiss requires encoder and texts"),
-    ],
-)
-def test_a_wrong_recipe_is_named(change: dict[str, str], message: str, server: PublishedServer, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=rf"published\.yaml:\d+: {message}"):
-        published_indexes(recipes(tmp_path, tiny=recipe(server) | change))
+def test_a_wrong_recipe_is_named(server: PublishedServer, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"published\.yaml:\d+: tiny.checksum: .* found 'md5:0'"):
+        published_indexes(recipes(tmp_path, tiny=recipe(server, checksum="md5:0")))
