@@ -162,16 +162,13 @@ class FileInfo(ManifestPart):
     sha256: str
 
 
-class Manifest(ManifestPart):
-    """The content of ``manifest.json``."""
+class Manifest(ManifestPart, extra="ignore"):
+    """The content of ``manifest.json``. What madke 0.4 had measured and wrote into it is not used."""
 
     format: Literal[1] = 1
     corpus: CorpusInfo
     passages: int
     index: Annotated[Bm25Settings | DenseSettings, Field(discriminator="kind")]
-    index_recall: Any = Field(None, exclude=True)
-    """This and the next are in manifests of madke 0.4, and are not used."""
-    cut: Any = Field(None, exclude=True)
     files: tuple[FileInfo, ...]
     versions: dict[str, str]
 
