@@ -102,7 +102,7 @@ def build(
         Path,
         typer.Argument(
             metavar="CORPUS",
-            help="DPR .tsv or .jsonl (or .gz), a folder of `madke index passages`, or an index.",
+            help="DPR .tsv or .jsonl (or .gz), a folder of BEIR or `madke index passages`, or an index.",
         ),
     ],
     out: Annotated[Path, option("Index folder to make. The same command resumes it.", "DIR")],

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from madke._util.files import fingerprint
 from madke._util.workers import InProcess
 from madke.core.errors import UserError
-from madke.retrieval.indexes.corpus import read_corpus, read_texts
+from madke.retrieval.indexes.corpus import describe_corpus, read_corpus, read_unique
 from madke.retrieval.indexes.index_folder import StoredPassage
 from madke.retrieval.passages import build_passages
 from tests.support.dump import articles, write_dump
@@ -33,7 +34,7 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
         {"id": "3", "contents": "only text"},
         {"id": "4", "text": "no title"},
         {"id": "5", "title": None, "text": "no title"},
-        {"_id": "6", "title": "BEIR", "text": "another id", "metadata": {"url": "x"}},
+        {"_id": "6", "title": "BEIR", "text": "of a folder", "metadata": {"url": "x"}},
     ]
     (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n\n")
 
@@ -43,8 +44,12 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
         StoredPassage("3", "", "only text"),
         StoredPassage("4", "", "no title"),
         StoredPassage("5", "", "no title"),
-        StoredPassage("6", "BEIR", "another id"),
+        StoredPassage("6", "BEIR", "of a folder"),
     ]
+    (tmp_path / "beir").mkdir()
+    (tmp_path / "c.jsonl").rename(tmp_path / "beir" / "corpus.jsonl")
+    assert len(list(read_corpus(tmp_path / "beir"))) == 6
+    assert describe_corpus(tmp_path / "beir").sha256 == fingerprint(tmp_path / "beir" / "corpus.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -85,11 +90,21 @@ def test_a_damaged_shard_of_passages_is_said_before_it_is_read(damage: str, tmp_
         next(read_corpus(tmp_path / "passages"))
 
 
+def test_a_repeated_id_is_refused_with_both_lines(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    lines = [json.dumps({"id": id_, "contents": "x"}) for id_ in ("a", "b", "c", "b")]
+    (tmp_path / "c.jsonl").write_text("\n".join(lines))
+
+    with pytest.raises(UserError, match=r"c\.jsonl:4: id 'b' was already used on line 2"):
+        list(read_unique(tmp_path / "c.jsonl", []))
+
+
 def test_passages_without_text_are_skipped_counted_and_named_with_their_lines(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
     texts = ["one", "", " \t", "\u0001", "...", "two"]
     lines = [json.dumps({"id": f"p{n}", "title": "Title", "text": text}) for n, text in enumerate(texts)]
     (tmp_path / "c.jsonl").write_text("\n".join(lines))
     skipped: list[str] = []
 
-    assert [passage.id for passage in read_texts(tmp_path / "c.jsonl", skipped)] == ["p0", "p5"]
+    assert [passage.id for passage in read_unique(tmp_path / "c.jsonl", skipped)] == ["p0", "p5"]
     assert skipped == ["'p1' on line 2", "'p2' on line 3", "'p3' on line 4", "'p4' on line 5"]

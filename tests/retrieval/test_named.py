@@ -156,10 +156,15 @@ def test_wiki_is_the_fusion_of_both_rankings_of_the_sample(sample: Path, monkeyp
     assert " and minilm vectors over 50 passages" in source.description
 
 
-@pytest.mark.parametrize("name", ["corpus.tsv", "corpus.tsv.gz", "corpus.jsonl"])
+@pytest.mark.parametrize("name", ["corpus.tsv", "corpus.tsv.gz", "corpus.jsonl", "beir"])
 def test_passages_that_need_an_index_name_the_command_that_builds_it(name: str, tmp_path: Path) -> None:
     corpus = tmp_path / name
-    corpus.write_text('{"_id": "1", "title": "Baikal", "text": "Baikal is deep."}\n')
+    line = '{"_id": "1", "title": "Baikal", "text": "Baikal is deep."}\n'
+    if name == "beir":
+        corpus.mkdir()
+        (corpus / "corpus.jsonl").write_text(line)
+    else:
+        corpus.write_text(line)
     out = f"{name.partition('.')[0]}-index"
     with pytest.raises(UserError, match=f"madke index build {corpus} --out {out}, then use --sources ./{out}"):
         open_source("passages", str(corpus))

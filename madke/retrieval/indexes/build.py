@@ -18,7 +18,7 @@ from madke._util.workers import Engine, open_workers
 from madke.core.errors import UserError, count_of
 from madke.models.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling, load_encoder
 from madke.retrieval.indexes import dense
-from madke.retrieval.indexes.corpus import describe_corpus, read_texts
+from madke.retrieval.indexes.corpus import describe_corpus, read_unique
 from madke.retrieval.indexes.index_folder import (
     LUCENE,
     MANIFEST,
@@ -184,7 +184,7 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> tuple[Passa
             os.link(stored, path)
         except OSError:  # another disk, or one without links
             shutil.copyfile(stored, path)
-    elif not write_passages(path, read_texts(corpus, skipped), progress):
+    elif not write_passages(path, read_unique(corpus, skipped), progress):
         raise UserError("this corpus has no passages" + (" with text" if skipped else ""), file=corpus)
     if skipped:
         more = f" and {len(skipped) - _SHOWN:,} more" if len(skipped) > _SHOWN else ""

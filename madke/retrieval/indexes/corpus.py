@@ -1,6 +1,7 @@
 """Corpora as streams of passages, and the passage folders that ``madke index passages`` writes.
 
-A corpus is such a folder, or a file in one of these formats, plain or gzipped:
+A corpus is such a folder, a folder of BEIR's with a ``corpus.jsonl``, or a file in one of these formats, plain or
+gzipped:
 
 * ``.tsv``: DPR's, tab-separated with CSV quoting and a header with ``id``, ``text`` and ``title``;
 * ``.jsonl``: objects with ``id`` (BEIR: ``_id``), ``text`` and optionally ``title``, or Anserini's ``id`` and
@@ -10,7 +11,8 @@ A corpus is such a folder, or a file in one of these formats, plain or gzipped:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from shlex import quote
 from typing import Any, Literal
@@ -33,13 +35,29 @@ def read_corpus(path: Path) -> Iterator[StoredPassage]:
     return (passage for _, _, passage in _located(path))
 
 
-def read_texts(path: Path, skipped: list[str]) -> Iterator[StoredPassage]:
-    """Like :func:`read_corpus`, but without passages that have no text: ``skipped`` gets their ids and lines."""
+def read_unique(path: Path, skipped: list[str]) -> Iterator[StoredPassage]:
+    """Like :func:`read_corpus`, but passages without text are left out; at the end UserError for a repeated id.
+
+    ``skipped`` gets id and line of each passage without text. Keeps a hash of 8 bytes per id; if two hashes are equal,
+    the corpus is read again to compare the ids.
+    """
+    import numpy as np
+
+    hashes = array("q")
     for file, line, passage in _located(path):
+        hashes.append(hash(passage.id))
         if has_text(passage):
             yield passage
         else:
             skipped.append(f"{passage.id!r} on line {line}" + (f" of {file.name}" if file != path else ""))
+    ordered = np.sort(np.asarray(hashes))
+    repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
+    seen: dict[str, str] = {}
+    for file, line, passage in _located(path) if repeated else ():
+        if hash(passage.id) in repeated:
+            if passage.id in seen:
+                raise UserError(f"id {passage.id!r} was already used on line {seen[passage.id]}", file=file, line=line)
+            seen[passage.id] = str(line) if file == path else f"{line} of {file.name}"
 
 
 def has_text(passage: StoredPassage) -> bool:
@@ -48,7 +66,7 @@ def has_text(passage: StoredPassage) -> bool:
 
 
 def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
-    for file in finished_shards(path) if path.is_dir() else [path]:
+    for file in _files(path):
         form = file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix
         if form not in (".tsv", ".jsonl"):
             expected = "expected a .tsv or .jsonl file (or .gz of one), or a folder of passages"
@@ -60,9 +78,22 @@ def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
             yield file, line, passage
 
 
+def _files(path: Path) -> Iterable[Path]:
+    file = _content(path)
+    return finished_shards(path) if file.parent == path and file.name == FINISHED else [file]
+
+
+def _content(path: Path) -> Path:
+    """What a corpus consists of: a file, that of a folder of BEIR's, or the manifest of a folder of passages."""
+    beir = path / "corpus.jsonl"
+    if path.is_dir():
+        return beir if beir.is_file() and not (path / FINISHED).exists() else path / FINISHED
+    return path
+
+
 def is_corpus(path: Path) -> bool:
     """Whether a path is a table or folder of passages, which need an index."""
-    return path.name.endswith((".tsv", ".tsv.gz")) or (path / FINISHED).is_file()
+    return path.name.endswith((".tsv", ".tsv.gz")) or (path.is_dir() and _content(path).is_file())
 
 
 def build_first(corpus: str) -> str:
@@ -76,7 +107,7 @@ def describe_corpus(path: Path) -> CorpusInfo:
     """Path and fingerprint of a corpus: a file (read once), a folder of passages, or an index (its corpus)."""
     if (path / MANIFEST).is_file():
         return read_manifest(path).corpus
-    content = path / FINISHED if path.is_dir() else path
+    content = _content(path)
     if not content.is_file():
         raise UserError("no such corpus; expected a file, a finished folder of passages, or an index folder", file=path)
     # The manifest of a folder contains the SHA-256 of every shard.
@@ -200,7 +231,8 @@ def finished_shards(folder: Path) -> Iterator[Path]:
     found = read_folder(folder)
     if found is None:
         make = "make one with `madke index passages`"
-        raise UserError(f"this folder holds no passages ({FINISHED} is missing); {make}", file=folder)
+        missing = f"{FINISHED}, or a corpus.jsonl of BEIR, is missing"
+        raise UserError(f"this folder holds no passages ({missing}); {make}", file=folder)
     remedy = "run the same `madke index passages` command again"
     if not (folder / FINISHED).is_file():
         raise UserError(f"the passages of this folder are unfinished; {remedy}", file=folder)
