@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
@@ -304,16 +305,20 @@ def refuse_unreachable(models: Iterable[object]) -> None:
 
     from madke.models.transport import open_client
 
-    with open_client(timeout=httpx2.Timeout(_ANSWER_SECONDS, connect=_CONNECTION_SECONDS)) as client:
-        for address, name in names.items():
-            try:
-                with client.stream("GET", f"{address.rstrip('/')}/models"):
-                    pass
-            except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.RemoteProtocolError) as error:
-                reason = str(error) or type(error).__name__
-                raise UserError(f"the endpoint of {name}, {public_url(address)}, cannot be reached: {reason}") from None
-            except httpx2.HTTPError:  # slow or odd: it is there
-                pass
+    def unreachable(address: str) -> str | None:
+        try:
+            with client.stream("GET", f"{address.rstrip('/')}/models"):
+                return None
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.RemoteProtocolError) as error:
+            return str(error) or type(error).__name__
+        except httpx2.HTTPError:  # slow or odd: it is there
+            return None
+
+    timeout = httpx2.Timeout(_ANSWER_SECONDS, connect=_CONNECTION_SECONDS)
+    with open_client(timeout=timeout) as client, ThreadPoolExecutor() as threads:
+        for address, reason in zip(names, threads.map(unreachable, names), strict=True):
+            if reason is not None:
+                raise UserError(f"the endpoint of {names[address]}, {public_url(address)}, cannot be reached: {reason}")
 
 
 def shipped_prices(
