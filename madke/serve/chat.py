@@ -29,10 +29,9 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.reading import without_tags
 from madke.report.debate_text import INDENT, DebateLines, summary
-from madke.serve.debates import DebateResponse, Debates, data
+from madke.serve.debates import DebateResponse, Debates, Served, data
 from madke.serve.gate import Refusal
 from madke.serve.offers import Ask
-from madke.serve.transcripts import Served
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "n": (1,),

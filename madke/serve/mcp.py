@@ -25,10 +25,9 @@ from madke.core.chat import writable
 from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Agreement, Transcript
 from madke.serve.chat import VERDICTS, citations, failures
-from madke.serve.debates import Debates, unless_gone
+from madke.serve.debates import Debates, Served, unless_gone
 from madke.serve.gate import MAX_BODY, Refusal
 from madke.serve.offers import Ask
-from madke.serve.transcripts import Served
 
 MAX_SESSIONS = 256
 """Sessions over HTTP at a time for each key, of some 40 kB each. Beyond it a client gets status 503."""

@@ -19,10 +19,9 @@ from madke.core import events
 from madke.core.events import Event
 from madke.data import read_dataset
 from madke.retrieval.named import is_sample
-from madke.serve.debates import DebateResponse, Debates, data
+from madke.serve.debates import DebateResponse, Debates, Served, data
 from madke.serve.gate import body_of
 from madke.serve.offers import Ask
-from madke.serve.transcripts import Served
 
 _SCRIPTS = ("dom.js", "pool.js", "agreement.js", "calls.js", "debate.js")
 """Of the report."""
