@@ -7,8 +7,7 @@ import typer
 
 from madke._util.terminal import say, say_json, say_wrapped
 from madke.cli import flags
-from madke.cli.flags import option, switch
-from madke.cli.paths import DataOption, Paths, open_arms
+from madke.cli.flags import DataOption, Paths, open_arms, option, switch
 from madke.core.errors import UserError, count_of
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from madke._util.terminal import say, say_json, say_wrapped
 from madke.cli import flags
-from madke.cli.flags import option, switch
-from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms
+from madke.cli.flags import PREDICTION_FILES, DataOption, Paths, open_arms, option, switch
 from madke.core.errors import UserError
 from madke.scoring.logs import is_log, read_logs
 

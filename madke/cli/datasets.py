@@ -11,7 +11,7 @@ import typer
 from madke._util.files import atomic_write
 from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
-from madke.cli.paths import refuse_overwriting
+from madke.cli.flags import refuse_overwriting
 from madke.core.errors import UserError, count_of
 from madke.data.dataset import card, read_published
 from madke.data.formats import FORMATS, READERS

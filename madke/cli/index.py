@@ -7,8 +7,7 @@ import typer
 
 from madke._util.terminal import say, say_json, say_table
 from madke.cli import flags
-from madke.cli.flags import option, switch
-from madke.cli.paths import refuse_overwriting
+from madke.cli.flags import option, refuse_overwriting, switch
 from madke.cli.progress import counter, resumable, status_line
 from madke.core.errors import UserError, count_of
 

@@ -10,8 +10,7 @@ import typer
 
 from madke._util.terminal import say, say_json
 from madke.cli import flags
-from madke.cli.flags import option, switch
-from madke.cli.paths import refuse_overwriting
+from madke.cli.flags import option, refuse_overwriting, switch
 from madke.core.errors import UserError, count_of
 from madke.runs.directory import question_files
 from madke.runs.request import RunRequest

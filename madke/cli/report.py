@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from madke._util.assets import require
 from madke._util.terminal import output_width, say
 from madke.cli import flags
-from madke.cli.flags import OUTPUT, option
-from madke.cli.paths import (
-    PREDICTION_FILES,
-    CorrectionsOption,
-    DataOption,
-    Paths,
-    open_arms,
-    refuse_overwriting,
-)
+from madke.cli.flags import OUTPUT, open_arms, option, refuse_overwriting
 from madke.core.errors import UserError
 from madke.runs.directory import question_files
 
@@ -36,14 +28,14 @@ class TableForm(StrEnum):
 
 
 EPILOG = flags.epilog(
-    PREDICTION_FILES,
+    flags.PREDICTION_FILES,
     flags.TASK_NAMES,
     "docs/extend.md explains the columns of --answers.",
 )
 
 
 def command(
-    paths: Paths,
+    paths: flags.Paths,
     question: Annotated[str | None, option("Only print this question's debates as text.", "ID")] = None,
     trec: Annotated[
         Path | None, option("Only write pools as TREC runs, gold passages as qrels.", "FOLDER", OUTPUT)
@@ -60,11 +52,11 @@ def command(
         option("Also write tables/ next to the page, in this form. Repeatable.", panel=OUTPUT),
     ] = None,
     answers: Annotated[Path | None, option("Also write all answers: .jsonl or .parquet.", "FILE", OUTPUT)] = None,
-    data: DataOption = None,
+    data: flags.DataOption = None,
     dataset: flags.Dataset = None,
     columns: flags.Columns = None,
     task: flags.TaskOption = None,
-    corrections: CorrectionsOption = None,
+    corrections: flags.CorrectionsOption = None,
 ) -> None:
     """Write one self-contained HTML page: settings, scores, tests, figures and all debates.
 

@@ -12,8 +12,7 @@ import typer
 
 from madke._util.terminal import say, say_json, say_wrapped
 from madke.cli import flags
-from madke.cli.flags import CALIBRATION, GRADING, OUTPUT, option, switch
-from madke.cli.paths import PREDICTION_FILES, CorrectionsOption, DataOption, Paths, open_arms, refuse_overwriting
+from madke.cli.flags import CALIBRATION, GRADING, OUTPUT, open_arms, option, refuse_overwriting, switch
 from madke.core.errors import UserError, count_of
 from madke.runs.directory import question_files
 
@@ -31,7 +30,7 @@ _LEVELS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 """Shares of wrong answers for which a calibration shows thresholds."""
 
 EPILOG = flags.epilog(
-    PREDICTION_FILES,
+    flags.PREDICTION_FILES,
     flags.TASK_NAMES,
     "Grading: MODEL is named as for `madke run`. A COMMAND (COMET, BLEURT, ...) reads JSON lines of source, candidate "
     "and references, and answers each with a number. Grades and scores are kept in the run directory, or next to the "
@@ -43,12 +42,12 @@ EPILOG = flags.epilog(
 
 
 def command(
-    paths: Paths,
-    data: DataOption = None,
+    paths: flags.Paths,
+    data: flags.DataOption = None,
     dataset: flags.Dataset = None,
     columns: flags.Columns = None,
     task: flags.TaskOption = None,
-    corrections: CorrectionsOption = None,
+    corrections: flags.CorrectionsOption = None,
     grader: Annotated[
         str | None, option("Also let these models grade each answer; the first is the score.", "MODEL,...", GRADING)
     ] = None,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from madke._util.files import fingerprint
-from madke.cli.paths import refuse_overwriting
+from madke.cli.flags import refuse_overwriting
 from madke.core.errors import UserError
 from tests.data.published import write
 from tests.support.cli import madke, refused
