@@ -272,7 +272,7 @@ class Change:
 class Agreement:
     """The end of a debate: its last answers, who supports them, and what was looked up.
 
-    Samples of one vote (:attr:`madke.engine.simulate.Trace.samples`) count as one round.
+    Samples of one vote (:attr:`madke.engine.protocol.Trace.samples`) count as one round.
     """
 
     outcome: Literal["consensus", "split", "single"]

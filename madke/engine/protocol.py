@@ -1,31 +1,102 @@
-"""A protocol: a function over the steps of a debate, with values for its parameters; and one debate by it."""
+"""A protocol: a function over the steps of a debate, with values for its parameters; simulated and real debates."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
-from typing import Annotated, Any, ClassVar, get_type_hints
+from hashlib import sha256
+from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
 
 from pydantic import BeforeValidator, SerializeAsAny, create_model
 
+from madke._util.concurrency import finished
 from madke.core import events
 from madke.core.chat import fields_of
 from madke.core.errors import UserError, unknown
+from madke.core.knowledge import Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.registry import qualified_name
-from madke.core.transcript import Final, Transcript, outcome
+from madke.core.transcript import Called, Final, StageUsage, Stance, Transcript, Turn, outcome
 from madke.engine import protocols
 from madke.engine.agreement import Evidence, agreement_of
-from madke.engine.scene import Scene, citable_numbers, searchable
-from madke.engine.settings import Settings
-from madke.engine.simulate import Trace, simulated
+from madke.engine.parse.reply import NO_CONTEXT
+from madke.engine.scene import Scene, StageReply, citable_numbers, searchable
+from madke.engine.settings import NON_DEBATERS, STAGES, Knowledge, Settings
 from madke.engine.steps import Debate
 from madke.tasks.base import BaseTask
 
 ProtocolFunction = Callable[..., Awaitable[Final]]
 """``async def NAME(debate, *, parameter: type = default, ...) -> Final``."""
+
+
+class SimulatedCall(NamedTuple):
+    """A call of a simulated debate."""
+
+    stage: str
+    agent: str
+    round: int
+    reads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class World:
+    """A debate in one of the two worlds."""
+
+    calls: tuple[SimulatedCall, ...] = ()
+    rounds: int = 0
+    by: str = ""
+    stop_reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trace:
+    """What the simulation of a protocol found out."""
+
+    agree: World = World()
+    differ: World = World()
+    samples: bool = False
+    """Whether all rounds are samples of one vote."""
+    compares: str | None = None
+    """The first step that compares answers, so that they cannot be texts."""
+    weighs: bool = False
+    """Whether answers are weighed by confidence, so that stances state one."""
+    decides: bool = False
+    """Whether the judge decides on the answer."""
+    needs_golds: str | None = None
+    """The order that uses gold answers: the debate is then an analysis, not a prediction."""
+    needs_answer_scorer: bool = False
+    shown: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that need a template: those of debaters and other roles, in the order of a debate."""
+        found = dict.fromkeys(call.stage for call in (*self.differ.calls, *self.agree.calls))
+        own = [stage for stage in found if stage not in STAGES]
+        # A debater that has read nothing speaks, in whichever round.
+        return (*own, *(stage for stage in STAGES if stage in found or stage == "speak"))
+
+    @property
+    def other_roles(self) -> tuple[str, ...]:
+        """The roles that are no debaters, judge and summarizer first."""
+        stages, remarks = {*self.stages}, [call for call in self.differ.calls if call.stage == call.agent]
+        judge = ["judge"] if stages & {"judge", "extract", "pick"} else []
+        summarizer = ["summarizer"] if stages & {"digest", "summarize"} else []
+        others = [call.agent for call in remarks if call.agent not in NON_DEBATERS]
+        return (*judge, *summarizer, *dict.fromkeys(others))
+
+    @property
+    def calls(self) -> tuple[int, int]:
+        """The fewest and the most calls of a question, if all succeed."""
+        counts = (len(self.agree.calls), len(self.differ.calls))
+        return min(counts), max(counts)
+
+    @property
+    def talks(self) -> bool:
+        """Whether anybody reads anything: else it is a vote already."""
+        return any(call.stage == "reply" for call in self.differ.calls)
 
 
 class Protocol(Settings, frozen=True, extra="forbid"):
@@ -48,7 +119,7 @@ class Protocol(Settings, frozen=True, extra="forbid"):
     @cached_property
     def trace(self) -> Trace:
         """A simulated debate: who speaks, who reads whom, and what it needs."""
-        return simulated(function_of(self.function), self, self.values)
+        return simulated(self)
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -135,6 +206,137 @@ class UnknownProtocol(Protocol, frozen=True, extra="allow"):
     def trace(self) -> Trace:
         """Nothing is known but the debaters."""
         return Trace()
+
+
+# Simulated debates.
+#
+# A protocol runs in two worlds, without a model: in one all debaters always agree, in the other they never do. Replies
+# are replaced where they are read, so no model has to know what a judge says. Together the two tell who speaks, who
+# reads whom, which stages and roles there are, what the debate needs, and the fewest and most calls that it can take.
+
+_MOST_CALLS = 2_000
+_AS_LETTERS = str.maketrans("0123456789", "ghijklmnop")  # a number could be read as a value
+_SYMBOLS = BaseTask()
+_SYMBOLS.name = "simulated"
+
+
+def simulated_reply(agree: bool, stage: str, agent: str, round_n: int, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What the reply to a call says if all always ``agree``, or never do: fields of its record.
+
+    ``partial(simulated_reply, agree)`` is a value for ``simulate`` of :class:`madke.engine.scene.Scene`.
+    """
+    first = next((spoken for spoken in values.get("stances", ()) if spoken.round == round_n), None)
+    last = first.answer if first is not None else None
+    match stage:
+        case "select":
+            return {"ids": tuple(values["knowledge"][: values["max_selected"]])}
+        case "speak" | "reply":
+            said = "" if agree else f"{agent} {round_n}"
+            answer = sha256(said.encode()).hexdigest()[:16].translate(_AS_LETTERS)
+            return {"answer": answer, "status": "ok", "confidence": 1.0}
+        case "reflect":
+            return {"satisfied": agree}
+        case "judge":
+            side = first.agent if first is not None and agree else None
+            return {"consensus": agree, "side": side, "answer": last if agree else None}
+        case "extract" | "summarize":
+            return {"answer": last, "status": "ok"}
+        case "pick":
+            return {"agent": first and first.agent, "answer": last, "status": "ok"}
+    return {}
+
+
+@dataclass(slots=True)
+class _SilentScene(Scene):
+    """A scene whose calls are only noted."""
+
+    agree: bool = field(kw_only=True)
+    calls: list[SimulatedCall] = field(default_factory=list, kw_only=True)
+
+    async def call(self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], **how: Any) -> StageReply:
+        if len(self.calls) >= _MOST_CALLS:
+            raise UserError(f"a debate of more than {_MOST_CALLS:,} calls; lower rounds or debaters")
+        self.calls.append(SimulatedCall(stage, agent, round_n))
+        # Any budget of tokens is used up where all agree.
+        self.usage[stage] = StageUsage(prompt_tokens=10**12 if self.agree else 0)
+        said = simulated_reply(self.agree, stage, agent, round_n, values)
+        return StageReply(Called(text="-"), NO_CONTEXT, simulated=said)
+
+
+def simulated(protocol: Protocol) -> Trace:
+    """The trace of a protocol."""
+    function = function_of(protocol.function)
+    debates, worlds = [], []
+    for agree in (True, False):
+        given = {debater.name: "given" if agree else f"given to {debater.name}" for debater in protocol.cast}
+        turns = [Turn(agent=name, stance=Stance(text="-", answer=answer)) for name, answer in given.items()]
+        scene = _SilentScene(
+            question=Question(id="simulated", question="?", task="simulated"),
+            protocol=protocol,
+            cast={},
+            pool=placeholders(protocol),
+            task=_SYMBOLS,
+            prompts=None,  # nothing is rendered
+            first_round=turns if protocol.first_round_given else (),
+            retrieve=nothing_found,
+            score_answers=equal_scores,
+            agree=agree,
+        )
+        debate = Debate(scene)
+        try:
+            final = finished(debate.run(function, protocol.values))
+        except UserError:
+            raise
+        except Exception as error:
+            name = f"{function.__module__}:{function.__qualname__}"
+            raise UserError(f"the protocol function {name} fails in a simulated debate: {error!r}") from error
+        debates.append(debate)
+        reads = {(entry.n, turn.agent): turn.reads for entry in debate.past for turn in entry.turns}
+        calls = tuple(
+            call._replace(reads=reads[call.round, call.agent]) if call.stage == "reply" else call
+            for call in scene.calls
+        )
+        worlds.append(World(calls=calls, rounds=len(debate.past), by=final.by, stop_reason=debate.stop_reason or ""))
+    steps = {step: how for debate in debates for step, how in debate.used.items()}
+    if protocol.first_round_given and worlds[1].rounds < 2:
+        raise UserError("first_round_given needs rounds >= 2: the given stances are round 1")
+    if protocol.early_stop is not None and "rounds" not in steps:
+        raise UserError(f"early_stop = {protocol.early_stop} has no effect: the protocol has no rounds")
+    return Trace(
+        agree=worlds[0],
+        differ=worlds[1],
+        samples=debates[1].samples,
+        compares=next((debate.compared for debate in reversed(debates) if debate.compared), None),
+        weighs="weigh" in steps,
+        decides="decides" in steps,
+        needs_golds=steps.get("golds"),
+        needs_answer_scorer="score" in steps,
+        shown={
+            name: value
+            for name, value in debates[1].scene.shared.items()
+            if name not in ("question", "rounds", "debaters")
+        },
+    )
+
+
+def placeholders(knowledge: Knowledge, title: str = "", text: str = "") -> KnowledgePool:
+    """A pool as large as it can be."""
+    kept = [(source, n) for source in knowledge.sources for n in range(knowledge.count(source))]
+    passages = [
+        Passage(source=source, key=f"{source}-{n}", title=title, text=f"{source} {n} {text}", score=0, rank=n)
+        for source, n in kept[: knowledge.pool_limit]
+    ]
+    return KnowledgePool(passages=tuple(passages))
+
+
+async def nothing_found(*_: object) -> Hits:
+    """A search without results."""
+    return Hits()
+
+
+async def equal_scores(question: Question, candidates: Sequence[str]) -> Sequence[float]:
+    """An answer scorer that likes all answers equally."""
+    return [0.0] * len(candidates)
 
 
 # A debate, from a question to its transcript.

@@ -101,7 +101,7 @@ class Scene:
     listen: Listener | None = None
     deltas: bool = False
     simulate: Callable[[str, str, int, Mapping[str, Any]], Mapping[str, Any]] | None = None
-    """Of a simulated debate (:mod:`madke.engine.simulate`): stage, agent, round and values of a call -> what its reply
+    """Of a simulated debate (:mod:`madke.engine.protocol`): stage, agent, round and values of a call -> what its reply
     says, as fields of its record. The call is made, but its reply is not read."""
     clock: Callable[[], float] = lambda: 0.0
     began: float = field(init=False)

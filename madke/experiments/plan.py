@@ -19,9 +19,8 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.data import FirstRounds
 from madke.data.first_round import planned_first_rounds
-from madke.engine.protocol import Protocol, run_protocol
+from madke.engine.protocol import Protocol, equal_scores, nothing_found, placeholders, run_protocol, simulated_reply
 from madke.engine.settings import MAX_DEBATERS, Knowledge
-from madke.engine.simulate import equal_scores, nothing_found, placeholders, simulated_reply
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.recipe import Arm
 from madke.models.model_names import has_endpoint

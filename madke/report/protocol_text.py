@@ -19,10 +19,20 @@ from madke.core.errors import UserError, count_of, unknown
 from madke.core.knowledge import EMPTY_POOL
 from madke.core.transcript import Stance, Turn
 from madke.data import read_dataset
-from madke.engine.protocol import Protocol, function_of, help_of, run_protocol
+from madke.engine.protocol import (
+    Protocol,
+    Trace,
+    World,
+    equal_scores,
+    function_of,
+    help_of,
+    nothing_found,
+    placeholders,
+    run_protocol,
+    simulated_reply,
+)
 from madke.engine.scene import Scene
 from madke.engine.settings import Debater
-from madke.engine.simulate import Trace, World, equal_scores, nothing_found, placeholders, simulated_reply
 from madke.engine.variant import Variant
 from madke.tasks import get_task
 

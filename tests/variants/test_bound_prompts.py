@@ -8,7 +8,7 @@ from pathlib import Path
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
-from madke.engine.simulate import equal_scores, nothing_found
+from madke.engine.protocol import equal_scores, nothing_found
 from madke.engine.variant import variant_folders
 from tests.support.bound_model import Bound, Values
 from tests.support.debates import QUESTION, play

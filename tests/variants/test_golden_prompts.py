@@ -17,7 +17,7 @@ import pytest
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
-from madke.engine.simulate import equal_scores, nothing_found
+from madke.engine.protocol import equal_scores, nothing_found
 from madke.engine.variant import load_variant, task_prompt, variant_folders
 from madke.tasks import TASKS
 from tests.support.debates import QUESTION, play, prompts

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
 from madke.core.question import Question
-from madke.engine.simulate import equal_scores, nothing_found
+from madke.engine.protocol import equal_scores, nothing_found
 from madke.engine.variant import load_variant, variant_folders
 from madke.tasks import TASKS
 from tests.support.debates import play

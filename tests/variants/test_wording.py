@@ -12,7 +12,7 @@ import yaml
 from madke.core.chat import ChatRequest, Message
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
-from madke.engine.simulate import nothing_found
+from madke.engine.protocol import nothing_found
 from madke.engine.variant import load_variant, worded
 from madke.runs.directory import read_run
 from madke.runs.request import RunRequest
