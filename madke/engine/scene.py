@@ -335,10 +335,6 @@ class Scene:
             decides=self.decides,
         )
 
-    def place_of(self, debater: Debater) -> int:
-        """The place of a debater in the cast, from 0."""
-        return [other.name for other in self.debaters].index(debater.name)
-
     def _line(self, n: int) -> ShownPassage:
         """A pool passage without line breaks: a passage is one line of a prompt."""
         if n not in self._lines:
@@ -407,13 +403,15 @@ def usage_with_call(total: StageUsage, completion: Completion, retries: int) -> 
 
 def allowed(scene: Scene, debater: Debater) -> list[int]:
     """The numbers of the passages that a debater may see."""
-    protocol, size, place = scene.protocol, len(scene.pool.passages), scene.place_of(debater)
+    protocol, size = scene.protocol, len(scene.pool.passages)
     match protocol.select:
         case "none":
             return []
         case "one_each":
+            place = scene.debaters.index(debater)
             return [place] if place < size else []
         case "views":
+            place = scene.debaters.index(debater)
             return [(place + n) % size for n in range(ceil(protocol.view_share * size))]
     sources = (protocol.per_debater_sources or {}).get(debater.name)
     return [n for n, p in enumerate(scene.pool.passages) if sources is None or p.source in sources]

@@ -40,8 +40,6 @@ from madke.engine.settings import Debater, JudgeAsked, Order, Reads, Talk, reada
 
 ALL_FAILED, NO_REASON = "all_failed", "stopped"
 """Stop reasons: all calls of a round failed; the protocol's function ended the debate and no step says why."""
-_FIXED, _READS = Order(), Reads()
-_MORE_THAN_HALF = 0.5 + 1e-6
 
 
 class RoundFailed(Exception):
@@ -161,7 +159,7 @@ class Debate:
             case "judge":
                 stops = bool((await self.judge()).consensus)
             case "agreement" | "majority":
-                stops = self.agreed(1 if rule == "agreement" else _MORE_THAN_HALF)
+                stops = self.agreed(1 if rule == "agreement" else 0.5 + 1e-6)  # more than half
             case "stability":
                 stops = self.stable()
             case "budget":
@@ -180,7 +178,7 @@ class Debate:
     # Turns
 
     async def turns(
-        self, reads: Reads = _READS, *, order: Order = _FIXED, talk: Talk = "simultaneous"
+        self, reads: Reads = Reads(), *, order: Order = Order(), talk: Talk = "simultaneous"
     ) -> tuple[Turn, ...]:
         """The turns of a round: each debater selects, searches, and speaks or replies (Wang et al., Eq. 2 to 4).
 
@@ -373,7 +371,7 @@ class Debate:
     async def _ask(self, stage: str, debater: Debater, n: int, values: Mapping[str, Any], **how: Any) -> StageReply:
         scene, persona = self.scene, debater.persona
         if scene.rotates_personas:
-            persona = scene.debaters[(scene.place_of(debater) - (n - 1)) % len(scene.debaters)].persona
+            persona = scene.debaters[(scene.debaters.index(debater) - (n - 1)) % len(scene.debaters)].persona
         texts = scene.prepared.get(debater.name, {})
         prepared = {name: texts.get(name) for other in scene.debaters for name in other.prepare}
         shown = {**values, "debater": debater.name, "persona": persona, "prepared": prepared}
@@ -426,25 +424,23 @@ class Debate:
             elif any(task.clearly_differ(one, other, question) for one, other in combinations(answers, 2)):
                 verdict = Verdict(consensus=False, rule="values")
         if verdict is None:
-            verdict = await self._verdict(history, decides)
+            # It sees no pool.
+            sides = [each.name for each in self.scene.debaters]
+            schema = (lambda shown: decisions.verdict_schema(task, question, sides)) if decides else None
+            reply = await self._conclude("judge", "judge", history, schema=schema)
+            if reply.called.error is not None:
+                verdict = reply.record(Verdict, consensus=None)
+            else:
+                parsed = self._decision(reply, sides=sides, read=lambda raw: task.read(raw, question))
+                read = parsed.value
+                said = {"consensus": read.consensus, "side": read.side, "answer": read.answer, "reason": read.reason}
+                verdict = reply.record(Verdict, parsed, **said)
         if verdict.consensus and not decides and lacks_answer:
             verdict = replace(verdict, consensus=False, rule="no_answer")
         self._record(verdict=verdict)
         self.scene.tell(events.VerdictGiven, n=self.past[-1].n, verdict=verdict)
         self._finds("settled" if decides else "consensus", bool(verdict.consensus))
         return verdict
-
-    async def _verdict(self, history: bool, decides: bool) -> Verdict:
-        """What the judge says. It sees no pool."""
-        task, question, sides = self.scene.task, self.scene.question, [each.name for each in self.scene.debaters]
-        schema = (lambda shown: decisions.verdict_schema(task, question, sides)) if decides else None
-        reply = await self._conclude("judge", "judge", history, schema=schema)
-        if reply.called.error is not None:
-            return reply.record(Verdict, consensus=None)
-        parsed = self._decision(reply, sides=sides, read=lambda raw: task.read(raw, question))
-        read = parsed.value
-        said = {"consensus": read.consensus, "side": read.side, "answer": read.answer, "reason": read.reason}
-        return reply.record(Verdict, parsed, **said)
 
     def _decision(self, reply: StageReply, **how: Any) -> Parsed[Verdict]:
         if reply.bound is not None:
