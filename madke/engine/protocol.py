@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from hashlib import sha256
 from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
 
@@ -23,7 +23,7 @@ from madke.core.transcript import Called, Final, StageUsage, Stance, Transcript,
 from madke.engine import protocols
 from madke.engine.agreement import Evidence, agreement_of
 from madke.engine.parse.reply import NO_CONTEXT
-from madke.engine.scene import Scene, StageReply, citable_numbers, searchable
+from madke.engine.scene import Scene, StageReply
 from madke.engine.settings import NON_DEBATERS, STAGES, Knowledge, Settings
 from madke.engine.steps import Debate
 from madke.tasks.base import BaseTask
@@ -374,8 +374,8 @@ async def hold_debate(scene: Scene) -> Transcript:
     rounds = debate.past
     turns = [turn for entry in rounds for turn in entry.turns]
     turn_failed = any(turn.stance.status == "failed" or (turn.search and turn.search.error) for turn in turns)
-    texts = searchable(scene, range(len(scene.pool.passages))) or None
-    evidence = Evidence(scene.task, scene.question, texts, partial(citable_numbers, scene))
+    texts = scene.searchable(range(len(scene.pool.passages))) or None
+    evidence = Evidence(scene.task, scene.question, texts, scene.citable_numbers)
     transcript = Transcript(
         **fields_of(scene.question),
         status=outcome(final.status),

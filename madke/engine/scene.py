@@ -335,6 +335,35 @@ class Scene:
             decides=self.decides,
         )
 
+    def allowed(self, debater: Debater) -> list[int]:
+        """The numbers of the passages that a debater may see."""
+        protocol, size = self.protocol, len(self.pool.passages)
+        match protocol.select:
+            case "none":
+                return []
+            case "one_each":
+                place = self.debaters.index(debater)
+                return [place] if place < size else []
+            case "views":
+                place = self.debaters.index(debater)
+                return [(place + n) % size for n in range(ceil(protocol.view_share * size))]
+        sources = (protocol.per_debater_sources or {}).get(debater.name)
+        return [n for n, p in enumerate(self.pool.passages) if sources is None or p.source in sources]
+
+    def searchable(self, numbers: Iterable[int]) -> dict[int, str]:
+        """Pool number -> the text in which answers and quotes are looked up. Sentences end at its line breaks."""
+        return {n: "\n".join((self.pool.passages[n].title, self.pool.passages[n].text)) for n in numbers}
+
+    def citable_numbers(self, turn: Turn) -> list[int]:
+        """The numbers of the passages that a debater reads in its turn: those it chose and found, or else all.
+
+        None of an agent outside the cast that chose and found nothing.
+        """
+        if turn.selection is None:
+            debater = next((debater for debater in self.debaters if debater.name == turn.agent), None)
+            return self.allowed(debater) if debater else []
+        return sorted({*turn.selection.ids, *(turn.search.ids if turn.search else ())})
+
     def _line(self, n: int) -> ShownPassage:
         """A pool passage without line breaks: a passage is one line of a prompt."""
         if n not in self._lines:
@@ -399,35 +428,3 @@ def usage_with_call(total: StageUsage, completion: Completion, retries: int) -> 
     failed, seconds, tokens = completion.outcome != "ok", completion.seconds, fields_of(completion.usage)
     how = {"paid": completion.paid, "failed": failed, "retries": retries, "bound": bool(completion.bound)}
     return total + StageUsage(calls=1, seconds=seconds, **how, **tokens)
-
-
-def allowed(scene: Scene, debater: Debater) -> list[int]:
-    """The numbers of the passages that a debater may see."""
-    protocol, size = scene.protocol, len(scene.pool.passages)
-    match protocol.select:
-        case "none":
-            return []
-        case "one_each":
-            place = scene.debaters.index(debater)
-            return [place] if place < size else []
-        case "views":
-            place = scene.debaters.index(debater)
-            return [(place + n) % size for n in range(ceil(protocol.view_share * size))]
-    sources = (protocol.per_debater_sources or {}).get(debater.name)
-    return [n for n, p in enumerate(scene.pool.passages) if sources is None or p.source in sources]
-
-
-def searchable(scene: Scene, numbers: Iterable[int]) -> dict[int, str]:
-    """Pool number -> the text in which answers and quotes are looked up. Sentences end at its line breaks."""
-    return {n: "\n".join((scene.pool.passages[n].title, scene.pool.passages[n].text)) for n in numbers}
-
-
-def citable_numbers(scene: Scene, turn: Turn) -> list[int]:
-    """The numbers of the passages that a debater reads in its turn: those it chose and found, or else all.
-
-    None of an agent outside the cast that chose and found nothing.
-    """
-    if turn.selection is None:
-        debater = next((debater for debater in scene.debaters if debater.name == turn.agent), None)
-        return allowed(scene, debater) if debater else []
-    return sorted({*turn.selection.ids, *(turn.search.ids if turn.search else ())})

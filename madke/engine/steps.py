@@ -35,7 +35,7 @@ from madke.engine.parse.answer import answer_of
 from madke.engine.parse.grammar import Parsed
 from madke.engine.parse.reply import is_copied
 from madke.engine.reading import View, by_cast, order_for, reading_order, stances_of, view
-from madke.engine.scene import Scene, Schemas, StageReply, allowed, citable_numbers, searchable
+from madke.engine.scene import Scene, Schemas, StageReply
 from madke.engine.settings import Debater, JudgeAsked, Order, Reads, Talk, readable_by
 
 ALL_FAILED, NO_REASON = "all_failed", "stopped"
@@ -290,7 +290,7 @@ class Debate:
         if debater.name in scene.unprepared:
             return replace(turn, stance=Stance(status="failed", error=scene.unprepared[debater.name]))
         # With an empty pool, a selection is useful only if the debater may search.
-        if scene.protocol.select != "adaptive" or not (allowed(scene, debater) or scene.protocol.needs_search):
+        if scene.protocol.select != "adaptive" or not (scene.allowed(debater) or scene.protocol.needs_search):
             return turn
         selection, search = await self.select(debater, n, view)
         scene.tell(events.SelectionMade, n=n, agent=debater.name, selection=selection)
@@ -303,7 +303,7 @@ class Debate:
         if turn.stance.status != "failed":
             # A sample is the same call in whichever round it is taken, so a vote that takes all at once shares it.
             asked_in = 1 if self.samples else n
-            numbers = citable_numbers(scene, turn)
+            numbers = scene.citable_numbers(turn)
             turn = replace(turn, stance=await self.speak(debater, asked_in, numbers, view))
         scene.tell(events.StanceGiven, n=n, agent=debater.name, stance=turn.stance)
         return replace(turn, usage=scene.turn_usage.pop(debater.name, None))
@@ -313,7 +313,7 @@ class Debate:
         scene = self.scene
         texts = scene.prepared.setdefault(debater.name, {})
         for stage in debater.prepare:
-            called = (await self._ask(stage, debater, 1, {"knowledge": allowed(scene, debater), "own": None})).called
+            called = (await self._ask(stage, debater, 1, {"knowledge": scene.allowed(debater), "own": None})).called
             if called.error is not None:
                 scene.unprepared[debater.name] = f"its {stage} failed: {called.error}"
                 return
@@ -322,7 +322,7 @@ class Debate:
     async def select(self, debater: Debater, n: int, view: View) -> tuple[Selection, Search | None]:
         """Ask one debater which passages it wants (Eq. 2: it never sees the peers), and what to search for."""
         scene = self.scene
-        numbers, size = allowed(scene, debater), len(scene.pool.passages)
+        numbers, size = scene.allowed(debater), len(scene.pool.passages)
         limit, allow_search = scene.protocol.max_selected, scene.protocol.allow_search
         values = {"knowledge": numbers, "max_selected": limit, "allow_search": allow_search, "own": view.last}
         schema = None if allow_search else partial(decisions.selection_schema, limit)
@@ -357,7 +357,7 @@ class Debate:
         parsed = self._answer(reply, shown)
         answer, text = parsed.value, called.text
         if task.is_prose and answer is not None:
-            answer = text = looked_up(answer, scene.question.question, searchable(scene, shown))
+            answer = text = looked_up(answer, scene.question.question, scene.searchable(shown))
         return reply.record(
             Stance,
             parsed,
@@ -471,7 +471,7 @@ class Debate:
             if turn.stance.status == "failed" or turn.agent not in debaters:
                 return turn
             debater, own = debaters[turn.agent], turn.stance.text
-            values = {"knowledge": allowed(self.scene, debater), "own": own}
+            values = {"knowledge": self.scene.allowed(debater), "own": own}
             reply = await self._ask("reflect", debater, entry.n, values, schema=lambda shown: decisions.review_schema())
             if reply.called.error is not None:
                 return replace(turn, reflection=reply.record(Reflection, satisfied=None))
@@ -641,7 +641,7 @@ class Debate:
             return reply.record(Final, by=agent, status="failed")
         turns = (turn for entry in self.past for turn in entry.turns)
         # The passages that the debaters were shown.
-        parsed = self._answer(reply, {n for turn in turns for n in citable_numbers(scene, turn)})
+        parsed = self._answer(reply, {n for turn in turns for n in scene.citable_numbers(turn)})
         if bound is not None:
             side = decisions.bound_side(bound)
         else:

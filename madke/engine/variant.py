@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from hashlib import sha256
@@ -22,7 +22,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from pydantic import BaseModel, Field, RootModel
 
 from madke._util.assets import asset
-from madke._util.yaml_file import read_mapping, read_yaml, validated
+from madke._util.yaml_file import line_of, read_mapping, read_yaml, validated
 from madke.core.chat import Message, Spoken, joined
 from madke.core.errors import UserError, nearest, unknown
 from madke.core.question import Question
@@ -446,10 +446,6 @@ class _Sandbox(ImmutableSandboxedEnvironment):
             raise SecurityError(f"{operator} is not available in templates, except * for numbers")
         return super().call_binop(context, operator, left, right)
 
-    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
-        """The environment's globals; templates have none of their own."""
-        return self.globals
-
     def text(self, template: str) -> str:
         """The text of a template."""
         assert self.loader is not None
@@ -594,9 +590,7 @@ def _read_folder(folder: Path, own_function: str | None = None) -> tuple[Protoco
         for key in map(str, content):
             check_name(key, name)
     except UserError as error:
-        lines = enumerate(text.splitlines(), start=1)
-        line = next((number for number, each in lines if each.startswith(f"{key}:")), None)
-        raise UserError(str(error), file=file, line=line) from None
+        raise UserError(str(error), file=file, line=line_of(file, (key,))) from None
     for key, value in content.items():
         default = record.model_fields[key].default
         if isinstance(value, Mapping) and isinstance(default, BaseModel):

@@ -32,12 +32,8 @@ def unmarked(text: str) -> str:
 def bare(text: str) -> str:
     """The unmarked text without a final full stop, except after abbreviations such as ``U.S.``, ``Jr.`` and ``...``."""
     text = unmarked(text)
-    return text if _ends_in_abbreviation(text) else unmarked(_FULL_STOP.sub("", text))
-
-
-def _ends_in_abbreviation(text: str) -> bool:
-    last = text.rpartition(" ")[2]
-    return text.endswith(".") and ("." in last[:-2] or bool(_SHORT_WORD.search(text)))
+    is_abbreviated = text.endswith(".") and ("." in text.rpartition(" ")[2][:-2] or _SHORT_WORD.search(text))
+    return text if is_abbreviated else unmarked(_FULL_STOP.sub("", text))
 
 
 def _without_pair(text: str) -> str:

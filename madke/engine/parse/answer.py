@@ -7,7 +7,7 @@ sentence or phrase itself.
 """
 
 import re
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from itertools import pairwise
 from typing import Literal
 
@@ -21,15 +21,12 @@ from madke.engine.parse.grammar import (
     Mark,
     Parsed,
     Reader,
-    concluded,
     has_word,
     is_phrase,
     is_placeholder,
     last_sentence,
     lead,
     line_before,
-    marks,
-    mentioned,
     nothing,
     outermost,
     pairs,
@@ -185,6 +182,115 @@ class AnswerReader(Reader[str]):
             yield clause
         yield said
 
+    def marks(self, text: str) -> list[Mark[str]]:
+        """With boxes, tags, hashes, calls of Finish, and letters that are called right."""
+        found = [*super().marks(text), *self._formed(text)]
+        for named in list(_NAMED.finditer(text))[-MOST:] if not self.is_open else ():
+            group = named.lastindex or 0
+            if (value := self.value(named[group])) is not None:
+                found.append(Mark(value=value, span=named.span(group), rule="cue", rank="cue"))
+        return sorted(found, key=lambda mark: mark.span[1])
+
+    def _formed(self, text: str) -> Iterator[Mark[str]]:
+        """Forms of an answer. They are conclusions if they begin a line or follow "answer" on it."""
+        for content, span, rule in list(_forms(text))[-MOST:]:
+            line = line_before(text, span[0])
+            begins = not has_word(line) or re.search(r"\b(?:answer|verdict)\b", line, re.IGNORECASE)
+            value = self.value(content)
+            if rule == "finish" or (begins and standing(text, *span) != "none"):
+                if value is not None or not is_placeholder(unwrap(content)):
+                    yield Mark(value=value, span=span, rule=rule if value else "unreadable")
+            elif value is not None:
+                yield Mark(value=value, span=span, rule=rule, rank="cue")
+
+    def recorded(self, reply: Reply) -> Parsed[str | None] | None:
+        """The answer on which the records of the reply agree; None if they have no field for one."""
+        found: list[Mark[str]] = []
+        for record in reply.records[-MOST:]:
+            fields = [f for f in record.fields if f.value and ANSWER_KEY.search(f.key) and not REASON_KEY.search(f.key)]
+            # The record's own answer, not that of a nested record.
+            outer = min((field.depth for field in fields), default=0)
+            for field in fields:
+                if field.whole and field.depth == outer:
+                    content, value = unwrap(field.value), self.value(field.value)
+                    rule = (
+                        "placeholder" if is_placeholder(content) else "declined" if declines(content) else "unreadable"
+                    )
+                    found.append(Mark(value=value, span=field.span, rule=rule if value is None else "record"))
+        return settle(reply.unmasked, found, self.same)
+
+    def last_number(self, text: str) -> Parsed[str | None] | None:
+        """The last number of the last sentence, or the first one after its last equals sign."""
+        if _declined(text):
+            return nothing(None, "declined")
+        text = ASIDE.sub(lambda line: " " * len(line[0]), text)
+        closing = last_sentence(text)
+        closing = max(closing, text.rfind("=", closing))
+        numbers = list(_LAST_NUMBER.finditer(text, closing))
+        if not numbers:
+            return None
+        number = numbers[0 if text[closing] == "=" else -1]
+        is_part = _NO_RESULT.search(text_before(text, number.start())) or text.startswith("^", number.end())
+        value = None if is_part else self.value(number.group())
+        return None if value is None else parsed_at(value, "last_number", number.span())
+
+    def yes_or_no(self, text: str) -> Parsed[str | None] | None:
+        """The Yes or No with which the first or last sentence begins (rule ``yes_no``); if both do, they must agree."""
+        spans = [(start, end) for start, end in sentences(text) if has_word(text[start:end])]
+        words = [word for start, end in {*spans[:1], *spans[-1:]} if (word := _YES_OR_NO.match(text, start, end))]
+        if not words:
+            return nothing(None, "contradictory") if _BOTH.match(text) else None
+        if len({word["word"].lower() for word in words}) > 1 or _BOTH.match(text):
+            return nothing(None, "contradictory")
+        value = self.value(words[-1]["word"])
+        return None if value is None else parsed_at(value, "yes_no", words[-1].span("word"))
+
+    def plain_answer(self, text: str, context: ParseContext, *, cited: str, cut: bool) -> Parsed[str | None]:
+        """The sentence or phrase that answers, from a reply of free text without a marker.
+
+        A phrase on the last line counts (rule ``phrase``), or a list of phrases; else the last sentence that concludes
+        ("so", "therefore"), else the first one (``sentence``). Sentences about the debate or the task, questions and
+        headings do not count, nor sentences that held a quotation. A reply that was cut off is not read.
+
+        ``cited`` is the text with its citations, which are spaces in ``text`` as quotations are.
+        """
+        masked = ASIDE.sub(lambda line: " " * len(line[0]), text)
+        spans = [*sentences(masked)]
+        spans = spans if len(spans) <= 2 * MOST else [*spans[:MOST], *spans[-MOST:]]
+        spans = [
+            span
+            for span in spans
+            if self.value(_bare(masked[slice(*span)])) is not None or has_word(masked[slice(*span)])
+        ]
+        said = [(_bare(masked[slice(*span)]), span) for span in spans]
+        if said and all(is_placeholder(unwrap(one)) for one, _ in said):
+            return nothing(None, "placeholder")
+        declined = any(declines(one) or _DECLINES.search(one) or _SILENT.search(one) for one, _ in said)
+        found = [
+            (one, span)
+            for one, span in said
+            if not _QUOTED.search(_bare(cited[slice(*span)])) and not _says_nothing(one, context)
+        ]
+        concluding = [one for one in found if _CONCLUDES.match(one[0])]
+        if declined and not concluding:
+            return nothing(None, "declined")
+        if not found or cut:
+            return nothing(None)
+        lines = [line.strip() for line in masked.splitlines() if has_word(line)]
+        items = [_bare(line) for line in lines if not line.endswith(":")]
+        if len(items) > 1 and all(map(is_phrase, items)):
+            value = self.value("; ".join(items))
+            return nothing(None) if value is None else parsed_at(value, "phrase", (said[0][1][0], said[-1][1][1]))
+        last, span = found[-1]
+        if len(lines) > 1 and masked[slice(*span)].strip() == lines[-1] and is_phrase(last):
+            value = self.value(last)
+            if value is not None:
+                return parsed_at(value, "phrase", span)
+        sentence, span = concluding[-1] if concluding else found[0]
+        short = _CONNECTIVE.sub("", sentence, count=1)
+        value = self.value(short if is_phrase(short) else sentence)
+        return nothing(None) if value is None else parsed_at(value, "sentence", span)
+
 
 _LONE_LINE = re.compile(r"(?![a-z]?\W*\Z)(?:.{0,30}|\W*[A-Z][).:]\s.*)")
 """A line that may be only a label: a short line, or one that begins with an option letter."""
@@ -306,20 +412,20 @@ def _read(
     cited = _ECHO.sub(lambda echo: "answer:".rjust(len(echo[0])), _DISPLAYED.sub(r" [\1] ", reply.text))
     text = without_citations(cited, shown, intervals=reader.is_math)
     outside = reply.outside(text)
-    found = _marks(outside, reader)
+    found = reader.marks(outside)
     if cut:
         found = [mark for mark in found if re.search(r"\W", text[mark.span[1] - 1 :].rstrip()) or mark.rule == "alone"]
     parsed = (
-        concluded(outside, found, reader)
-        or _recorded(reply, reader)
-        or mentioned(text, found if outside == text else _marks(text, reader), reader)
-        or (yes_or_no(text, reader.value) if reader.is_yes_no else None)
-        or (_last_number(text, reader) if reader.is_math else None)
+        reader.concluded(outside, found)
+        or reader.recorded(reply)
+        or reader.mentioned(text, found if outside == text else reader.marks(text))
+        or (reader.yes_or_no(text) if reader.is_yes_no else None)
+        or (reader.last_number(text) if reader.is_math else None)
     )
     if parsed is not None:
         return parsed
     if reader.is_open and not reader.is_math:
-        return plain_answer(text, reader.value, context, cited=cited, cut=cut)
+        return reader.plain_answer(text, context, cited=cited, cut=cut)
     is_given_back = any(is_placeholder(unwrap(text[start:end])) for start, end in outermost(text))
     return nothing(None, "declined" if _declined(text) else "placeholder" if is_given_back else "none")
 
@@ -346,28 +452,6 @@ _NAMED = re.compile(
 )
 
 
-def _marks(text: str, reader: AnswerReader) -> list[Mark[str]]:
-    found = [*marks(text, reader), *_formed(text, reader)]
-    for named in list(_NAMED.finditer(text))[-MOST:] if not reader.is_open else ():  # letters called the right option
-        group = named.lastindex or 0
-        if (value := reader.value(named[group])) is not None:
-            found.append(Mark(value=value, span=named.span(group), rule="cue", rank="cue"))
-    return sorted(found, key=lambda mark: mark.span[1])
-
-
-def _formed(text: str, reader: AnswerReader) -> Iterator[Mark[str]]:
-    """Boxes, tags, hashes and calls of Finish. They are conclusions if they begin a line or follow "answer" on it."""
-    for content, span, rule in list(_forms(text))[-MOST:]:
-        line = line_before(text, span[0])
-        begins = not has_word(line) or re.search(r"\b(?:answer|verdict)\b", line, re.IGNORECASE)
-        value = reader.value(content)
-        if rule == "finish" or (begins and standing(text, *span) != "none"):
-            if value is not None or not is_placeholder(unwrap(content)):
-                yield Mark(value=value, span=span, rule=rule if value else "unreadable")
-        elif value is not None:
-            yield Mark(value=value, span=span, rule=rule, rank="cue")
-
-
 def _forms(text: str) -> Iterator[tuple[str, tuple[int, int], str]]:
     braces = pairs(text, "{}") if "\\" in text else {}
     for box in _BOXED.finditer(text) if braces else ():
@@ -380,21 +464,6 @@ def _forms(text: str) -> Iterator[tuple[str, tuple[int, int], str]]:
         yield form[rule], form.span(), "tag" if rule == "tagged" else rule
 
 
-def _recorded(reply: Reply, reader: AnswerReader) -> Parsed[str | None] | None:
-    """The answer on which the records of the reply agree; None if they have no field for one."""
-    found: list[Mark[str]] = []
-    for record in reply.records[-MOST:]:
-        fields = [f for f in record.fields if f.value and ANSWER_KEY.search(f.key) and not REASON_KEY.search(f.key)]
-        # The record's own answer, not that of a nested record.
-        outer = min((field.depth for field in fields), default=0)
-        for field in fields:
-            if field.whole and field.depth == outer:
-                content, value = unwrap(field.value), reader.value(field.value)
-                rule = "placeholder" if is_placeholder(content) else "declined" if declines(content) else "unreadable"
-                found.append(Mark(value=value, span=field.span, rule=rule if value is None else "record"))
-    return settle(reply.unmasked, found, reader.same)
-
-
 _DIGITS = r"\d+(?:(?:,|\{,\}|,\\!)\d{3})*(?:\.\d+)?|\.\d+"
 _LAST_NUMBER = re.compile(
     r"(?:(?<![\w)}])[-\u2212])?(?:\\[dt]?frac\{[^{}\n]{1,60}\}\{[^{}\n]{1,60}\}"
@@ -404,22 +473,6 @@ _NO_RESULT = re.compile(
     r"(?:\b(?:agent|debater|step|knowledge|equation|eq)\W{0,3}|[\w^_]|[\w)}]\s?[+*·/]\s?|\d,\s?)\Z", re.IGNORECASE
 )
 """Text before a number that counts something, or is part of a word or a sum."""
-
-
-def _last_number(text: str, reader: AnswerReader) -> Parsed[str | None] | None:
-    """The last number of the last sentence, or the first one after its last equals sign."""
-    if _declined(text):
-        return nothing(None, "declined")
-    text = ASIDE.sub(lambda line: " " * len(line[0]), text)
-    closing = last_sentence(text)
-    closing = max(closing, text.rfind("=", closing))
-    numbers = list(_LAST_NUMBER.finditer(text, closing))
-    if not numbers:
-        return None
-    number = numbers[0 if text[closing] == "=" else -1]
-    is_part = _NO_RESULT.search(text_before(text, number.start())) or text.startswith("^", number.end())
-    value = None if is_part else reader.value(number.group())
-    return None if value is None else parsed_at(value, "last_number", number.span())
 
 
 def _declined(text: str) -> bool:
@@ -506,8 +559,6 @@ def _closes(text: str, start: int, end: int, closing: int, *, intervals: bool) -
 
 # Answers in plain words: the sentence or phrase that a reply of free text consists of, or that concludes it.
 
-Reads = Callable[[str], str | None]
-"""A task's reader: a text -> the answer in it, or None."""
 ASIDE = re.compile(
     r"^[^\w\n]{0,9}(?:confidence|side|selected|sources?|notes?|verdict)\b[^\n]{0,40}:[^\n]*", re.I | re.M
 )
@@ -557,49 +608,6 @@ _YES_OR_NO = re.compile(
 _BOTH = re.compile(r"\W*yes\s+and\s+no\b", re.IGNORECASE)
 
 
-def plain_answer(text: str, read: Reads, context: ParseContext, *, cited: str, cut: bool) -> Parsed[str | None]:
-    """The sentence or phrase that answers, from a reply of free text without a marker.
-
-    A phrase on the last line counts (rule ``phrase``), or a list of phrases; else the last sentence that concludes
-    ("so", "therefore"), else the first one (``sentence``). Sentences about the debate or the task, questions and
-    headings do not count, nor sentences that held a quotation. A reply that was cut off is not read.
-
-    ``cited`` is the text with its citations, which are spaces in ``text`` as quotations are.
-    """
-    masked = ASIDE.sub(lambda line: " " * len(line[0]), text)
-    spans = [*sentences(masked)]
-    spans = spans if len(spans) <= 2 * MOST else [*spans[:MOST], *spans[-MOST:]]
-    spans = [span for span in spans if read(_bare(masked[slice(*span)])) is not None or has_word(masked[slice(*span)])]
-    said = [(_bare(masked[slice(*span)]), span) for span in spans]
-    if said and all(is_placeholder(unwrap(one)) for one, _ in said):
-        return nothing(None, "placeholder")
-    declined = any(declines(one) or _DECLINES.search(one) or _SILENT.search(one) for one, _ in said)
-    found = [
-        (one, span)
-        for one, span in said
-        if not _QUOTED.search(_bare(cited[slice(*span)])) and not _says_nothing(one, context)
-    ]
-    concluding = [one for one in found if _CONCLUDES.match(one[0])]
-    if declined and not concluding:
-        return nothing(None, "declined")
-    if not found or cut:
-        return nothing(None)
-    lines = [line.strip() for line in masked.splitlines() if has_word(line)]
-    items = [_bare(line) for line in lines if not line.endswith(":")]
-    if len(items) > 1 and all(map(is_phrase, items)):
-        value = read("; ".join(items))
-        return nothing(None) if value is None else parsed_at(value, "phrase", (said[0][1][0], said[-1][1][1]))
-    last, span = found[-1]
-    if len(lines) > 1 and masked[slice(*span)].strip() == lines[-1] and is_phrase(last):
-        value = read(last)
-        if value is not None:
-            return parsed_at(value, "phrase", span)
-    sentence, span = concluding[-1] if concluding else found[0]
-    short = _CONNECTIVE.sub("", sentence, count=1)
-    value = read(short if is_phrase(short) else sentence)
-    return nothing(None) if value is None else parsed_at(value, "sentence", span)
-
-
 def _bare(said: str) -> str:
     said = _DECORATION.sub("", said).strip(EMPHASIS)
     inner = re.fullmatch(r"\(([^()]+)\)\.?|((?:yes|no))[.!]", said, re.IGNORECASE)
@@ -628,15 +636,3 @@ def _says_nothing(said: str, context: ParseContext) -> bool:
 
 def _key(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
-
-
-def yes_or_no(text: str, read: Reads) -> Parsed[str | None] | None:
-    """The Yes or No with which the first or the last sentence begins (rule ``yes_no``); if both do, they must agree."""
-    spans = [(start, end) for start, end in sentences(text) if has_word(text[start:end])]
-    words = [word for start, end in {*spans[:1], *spans[-1:]} if (word := _YES_OR_NO.match(text, start, end))]
-    if not words:
-        return nothing(None, "contradictory") if _BOTH.match(text) else None
-    if len({word["word"].lower() for word in words}) > 1 or _BOTH.match(text):
-        return nothing(None, "contradictory")
-    value = read(words[-1]["word"])
-    return None if value is None else parsed_at(value, "yes_no", words[-1].span("word"))

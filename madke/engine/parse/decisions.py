@@ -23,17 +23,13 @@ from madke.engine.parse.grammar import (
     Mark,
     Parsed,
     Reader,
-    concluded,
     has_word,
     is_placeholder,
     lead,
     line_before,
-    marks,
-    mentioned,
     nothing,
     outermost,
     parsed_at,
-    read_marks,
     sentences,
     settle,
     unwrap,
@@ -257,8 +253,8 @@ def parse_verdict(
     ``[No]``.
     """
     text = reply.outside(reply.text)
-    found, others = marks(text, _SAME), marks(text, _YES)
-    lines = concluded(text, found, _SAME)
+    found, others = _SAME.marks(text), _YES.marks(text)
+    lines = _SAME.concluded(text, found)
     judged = [(record, verdict) for record in reply.records if (verdict := _judged(record, sides, read))]
     judged = [one for one in judged if one[0].whole] or judged
     decisive = [one for one in judged if one[1].consensus is not None]
@@ -267,7 +263,7 @@ def parse_verdict(
     record, verdict = (decisive or judged)[-1] if judged else (None, Verdict(consensus=None))
     if lines is None and record is not None and decisive:
         return parsed_at(verdict, "record" if record.whole else "cut_record", record.span)
-    decided = lines or mentioned(text, found, _SAME) or read_marks(text, others, _YES) or nothing(None)
+    decided = lines or _SAME.mentioned(text, found) or _YES.read(text, others) or nothing(None)
     if record is not None and decided.value is None:
         return parsed_at(verdict, "record" if record.whole else "cut_record", record.span)
     closes = record is not None and not has_word(text[record.span[1] :])
@@ -303,7 +299,7 @@ def _judged(record: FormRecord, sides: Sequence[str], read: Callable[[str], str 
 @reading()
 def parse_grade(reply: Reply, *, context: ParseContext = NO_CONTEXT) -> Parsed[bool | None]:
     """Whether a grader found an answer right: a line or a marker ``[True]`` or ``[False]``."""
-    return read_marks(reply.text, marks(reply.text, _TRUE), _TRUE) or nothing(None)
+    return _TRUE.read(reply.text, _TRUE.marks(reply.text)) or nothing(None)
 
 
 _ADDED = re.compile(r"\b(?:the|side|team|debater|agent|speaker|number)\b", re.IGNORECASE)
@@ -346,8 +342,8 @@ def _core(text: str) -> str:
 def parse_side(reply: Reply, sides: Sequence[str], *, context: ParseContext = NO_CONTEXT) -> Parsed[str | None]:
     """The debater that the line ``Side: NAME`` of an extraction names (rule ``stated``)."""
     names = _Names(sides)
-    found = [mark for mark in marks(reply.text, names) if mark.rule == "stated"]
-    return concluded(reply.text, found, names) or nothing(None)
+    found = [mark for mark in names.marks(reply.text) if mark.rule == "stated"]
+    return names.concluded(reply.text, found) or nothing(None)
 
 
 @reading()
@@ -356,11 +352,11 @@ def parse_pick(reply: Reply, names: Sequence[str], *, context: ParseContext = NO
     text = reply.text
     reader = _Names(names, r"(?:final\s+)?(?:winner|winning\s+\w+|pick|choice|verdict|decision|vote)")
     wins = rf"{reader.mention}\W{{0,3}}(?:side\s+)?(?:wins|won|(?:is|has|gave|makes)\s+the\s+(?:winner|best|better))\b"
-    found = marks(text, reader)
+    found = reader.marks(text)
     for win in list(re.finditer(wins, text, re.IGNORECASE))[-MOST:]:
         if name := reader.value(win["name"]):
             found.append(Mark(value=name, span=win.span("name"), rule="stated", rank="cue"))
-    return read_marks(text, sorted(found, key=lambda mark: mark.span[1]), reader) or nothing(None)
+    return reader.read(text, sorted(found, key=lambda mark: mark.span[1])) or nothing(None)
 
 
 _CONFIDENCE = re.compile(

@@ -234,10 +234,6 @@ def says_only_where(content: str) -> bool:
 
 # What the words around a mark say of it.
 
-Standing = Literal["stated", "plain", "none"]
-"""``stated``: the words directly before it say "the answer is" or "it must be". ``plain``: they do not. ``none``: it is
-denied, hypothetical, an example, another speaker's, or part of a word, a link or a formula."""
-
 _NOUN = r"\b(?:answer(?!\s+(?:choices|options))|verdict|label|option|choice|letter|result|solution|translation)\b"
 _GAP = r"[\s*_`\"'“‘]+"  # noqa: RUF001
 _QUIET = r"[^\w.!?]*"
@@ -293,8 +289,12 @@ def states(near: str) -> bool:
     return bool(_STATES.search(near)) and not _NOT_COUNTED_BEFORE.search(near)
 
 
-def standing(text: str, start: int, end: int) -> Standing:
-    """The standing of what is at ``start .. end``, from the words around it."""
+def standing(text: str, start: int, end: int) -> Literal["stated", "plain", "none"]:
+    """The standing of what is at ``start .. end``, from the words around it.
+
+    ``stated``: the words directly before it say "the answer is" or "it must be". ``plain``: they do not. ``none``: it
+    is denied, hypothetical, an example, another speaker's, or part of a word, a link or a formula.
+    """
     near = text_before(text, start).replace("’", "'").removesuffix("\\left")  # noqa: RUF001
     after = text[end : end + NEAR].replace("’", "'")  # noqa: RUF001
     stated = bool(_STATES.search(near))
@@ -360,6 +360,94 @@ class Reader(ABC, Generic[T]):
         """Whether a plain bracket may hold the value; ``closing`` is the start of the last sentence."""
         return True
 
+    def marks(self, text: str) -> list[Mark[T]]:
+        """The marks of a reply, in order of their ends."""
+        return sorted(
+            [*self._labelled(text), *self._bracketed(text), *self._lone_lines(text)], key=lambda mark: mark.span[1]
+        )
+
+    def _labelled(self, text: str) -> Iterator[Mark[T]]:
+        for cue in list(_cues(self.nouns, self.labels).finditer(text))[-MOST:]:
+            near = text_before(text, cue.start())
+            beginning = _BEGINNING.search(near)
+            opening = _OPENING.fullmatch(near, beginning.end() if beginning else 0)
+            is_label = not cue["sentence"] and not cue["loose"]
+            if is_label and opening and opening["thinks"]:
+                opening = None
+            if not opening and (cue["heading"] or cue["strict"]):
+                continue
+            end = self.extent(text, cue.end(), is_label=is_label)
+            said = text[cue.end() : end]
+            start = cue.end() + len(said) - len(said.lstrip())
+            end = start + len(said.strip())
+            if start == end or standing(text, start, end) == "none":
+                continue
+            value, rule = self.stated(text[start:end], is_label=is_label)
+            if rule == "none":
+                continue
+            if opening and not cue["loose"]:
+                yield Mark(
+                    value=value,
+                    span=(start, end),
+                    rule=rule or ("labelled" if is_label else "stated"),
+                    is_final=bool(_FINAL.search(opening[0] + cue[0])),
+                    in_list=bool(opening["bullet"]),
+                )
+            elif rule != "placeholder":
+                yield Mark(value=value, span=(start, end), rule=rule or "cue", rank="cue")
+
+    def _bracketed(self, text: str) -> Iterator[Mark[T]]:
+        closing = last_sentence(text)
+        for start, end in [*outermost(text), *outermost(text, "()")]:
+            content, is_round = text[start + 1 : end - 1].removesuffix("\\right"), text[start] == "("
+            how = standing(text, start, end)
+            is_alone = not has_word(line_before(text, start) + line_after(text, end))
+            if how == "none" or (is_round and not self.takes_round and (self.is_open or not is_alone)):
+                continue
+            if is_round and _TUPLE.fullmatch(content):
+                content = f"({content})"
+            if (value := self.value(content)) is None:
+                continue
+            if is_alone and not (is_round and self.is_open and has_word(text[end:])):
+                yield Mark(value=value, span=(start, end), rule="alone")
+            elif how == "stated":
+                yield Mark(value=value, span=(start, end), rule="cue", rank="cue")
+            elif self.offers(text, (start, end), closing):
+                yield Mark(value=value, span=(start, end), rule="last", rank="plain")
+
+    def _lone_lines(self, text: str) -> Iterator[Mark[T]]:
+        """The words of a closed list on the first or last line, or letters on any, if all such lines agree."""
+        lines = [] if self.is_open else [line for line in re.finditer(r"[^\n]+", text) if not line[0].isspace()][-MOST:]
+        read = [(line, value) for line in lines if (value := self.lone(line[0])) is not None]
+        if all(self.same(value, read[0][1]) for _, value in read):
+            for line, value in read:
+                if line in (lines[0], lines[-1]) or re.fullmatch(r"\W*[A-Z]\W*", line[0]):
+                    yield Mark(value=value, span=line.span(), rule="alone")
+
+    def concluded(self, text: str, found: Sequence[Mark[T]]) -> Parsed[T | None] | None:
+        """The value on which the conclusions agree. Those in a list count only if there are no others."""
+        conclusions = [mark for mark in found if mark.rank == "conclusion"]
+        chosen = [mark for mark in conclusions if not mark.in_list] or conclusions
+        settled = settle(text, [mark for mark in chosen if mark.rule != "placeholder"], self.same)
+        is_placeholder = settled is None and chosen and not has_word(text[chosen[-1].span[1] :])
+        return nothing(None, "placeholder") if is_placeholder else settled
+
+    def mentioned(self, text: str, found: Sequence[Mark[T]]) -> Parsed[T | None] | None:
+        """The value of the last cue, else of the plain brackets, if all of them or those of the last sentence agree."""
+        if cues := [mark for mark in found if mark.rank != "plain" and mark.rule != "placeholder"]:
+            return settle(text, cues[-1:], self.same)
+        plain = [mark for mark in found if mark.rank == "plain"]
+        if any(not self.same(mark.value, plain[-1].value) for mark in plain):
+            closing = last_sentence(text)
+            plain = [mark for mark in plain if mark.span[0] >= closing]
+        if self.is_open and any(not self.same(mark.value, plain[-1].value) for mark in plain):
+            return None
+        return settle(text, plain, self.same)
+
+    def read(self, text: str, found: Sequence[Mark[T]]) -> Parsed[T | None] | None:
+        """The value on which the conclusions agree, else that of what is only mentioned."""
+        return self.concluded(text, found) or self.mentioned(text, found)
+
 
 _FOR = r"(?:\s+(?:to|for|of)\s+[^.,:;\n]{1,60}?|\s+here)?,?(?:\s+(?:then|therefore|thus|hence),?)?"
 _IS = (
@@ -396,74 +484,6 @@ def _cues(nouns: str, labels: str) -> re.Pattern[str]:
     )
 
 
-def marks(text: str, reader: Reader[T]) -> list[Mark[T]]:
-    """The marks of a reply, in order of their ends."""
-    return sorted(
-        [*_labelled(text, reader), *_bracketed(text, reader), *_lone_lines(text, reader)], key=lambda mark: mark.span[1]
-    )
-
-
-def _labelled(text: str, reader: Reader[T]) -> Iterator[Mark[T]]:
-    for cue in list(_cues(reader.nouns, reader.labels).finditer(text))[-MOST:]:
-        near = text_before(text, cue.start())
-        beginning = _BEGINNING.search(near)
-        opening = _OPENING.fullmatch(near, beginning.end() if beginning else 0)
-        is_label = not cue["sentence"] and not cue["loose"]
-        if is_label and opening and opening["thinks"]:
-            opening = None
-        if not opening and (cue["heading"] or cue["strict"]):
-            continue
-        end = reader.extent(text, cue.end(), is_label=is_label)
-        said = text[cue.end() : end]
-        start = cue.end() + len(said) - len(said.lstrip())
-        end = start + len(said.strip())
-        if start == end or standing(text, start, end) == "none":
-            continue
-        value, rule = reader.stated(text[start:end], is_label=is_label)
-        if rule == "none":
-            continue
-        if opening and not cue["loose"]:
-            yield Mark(
-                value=value,
-                span=(start, end),
-                rule=rule or ("labelled" if is_label else "stated"),
-                is_final=bool(_FINAL.search(opening[0] + cue[0])),
-                in_list=bool(opening["bullet"]),
-            )
-        elif rule != "placeholder":
-            yield Mark(value=value, span=(start, end), rule=rule or "cue", rank="cue")
-
-
-def _bracketed(text: str, reader: Reader[T]) -> Iterator[Mark[T]]:
-    closing = last_sentence(text)
-    for start, end in [*outermost(text), *outermost(text, "()")]:
-        content, is_round = text[start + 1 : end - 1].removesuffix("\\right"), text[start] == "("
-        how = standing(text, start, end)
-        is_alone = not has_word(line_before(text, start) + line_after(text, end))
-        if how == "none" or (is_round and not reader.takes_round and (reader.is_open or not is_alone)):
-            continue
-        if is_round and _TUPLE.fullmatch(content):
-            content = f"({content})"
-        if (value := reader.value(content)) is None:
-            continue
-        if is_alone and not (is_round and reader.is_open and has_word(text[end:])):
-            yield Mark(value=value, span=(start, end), rule="alone")
-        elif how == "stated":
-            yield Mark(value=value, span=(start, end), rule="cue", rank="cue")
-        elif reader.offers(text, (start, end), closing):
-            yield Mark(value=value, span=(start, end), rule="last", rank="plain")
-
-
-def _lone_lines(text: str, reader: Reader[T]) -> Iterator[Mark[T]]:
-    """The words of a closed list on the first or last line, or letters on any, if all such lines agree."""
-    lines = [] if reader.is_open else [line for line in re.finditer(r"[^\n]+", text) if not line[0].isspace()][-MOST:]
-    read = [(line, value) for line in lines if (value := reader.lone(line[0])) is not None]
-    if all(reader.same(value, read[0][1]) for _, value in read):
-        for line, value in read:
-            if line in (lines[0], lines[-1]) or re.fullmatch(r"\W*[A-Z]\W*", line[0]):
-                yield Mark(value=value, span=line.span(), rule="alone")
-
-
 _CORRECTS = re.compile(
     r"(?:^|[.!?\n][\s\"'*]*)(?:no|but|however|wait|actually|correction|sorry|oops|on\s+(?:second\s+thoughts?|(?:further\s+)?reflection)"
     r"|upon\s+\w+|hold\s+on|looking\s+again|i\s+was\s+wrong|(?:let\s+me|i)\s+(?:\w+\s+){0,2}(?:re-?\w+|correct|change|revise))\b",
@@ -487,30 +507,3 @@ def settle(text: str, found: Sequence[Mark[T]], same: Callable[[T | None, T | No
         if any(one.is_final for one in rivals) or not corrected:
             return nothing(None, "contradictory")
     return nothing(None, last.rule) if last.value is None else parsed_at(last.value, last.rule, last.span)
-
-
-def concluded(text: str, found: Sequence[Mark[T]], reader: Reader[T]) -> Parsed[T | None] | None:
-    """The value on which the conclusions agree. Those in a list count only if there are no others."""
-    conclusions = [mark for mark in found if mark.rank == "conclusion"]
-    chosen = [mark for mark in conclusions if not mark.in_list] or conclusions
-    settled = settle(text, [mark for mark in chosen if mark.rule != "placeholder"], reader.same)
-    is_placeholder = settled is None and chosen and not has_word(text[chosen[-1].span[1] :])
-    return nothing(None, "placeholder") if is_placeholder else settled
-
-
-def mentioned(text: str, found: Sequence[Mark[T]], reader: Reader[T]) -> Parsed[T | None] | None:
-    """The value of the last cue, else of the plain brackets, if all of them or those of the last sentence agree."""
-    if cues := [mark for mark in found if mark.rank != "plain" and mark.rule != "placeholder"]:
-        return settle(text, cues[-1:], reader.same)
-    plain = [mark for mark in found if mark.rank == "plain"]
-    if any(not reader.same(mark.value, plain[-1].value) for mark in plain):
-        closing = last_sentence(text)
-        plain = [mark for mark in plain if mark.span[0] >= closing]
-    if reader.is_open and any(not reader.same(mark.value, plain[-1].value) for mark in plain):
-        return None
-    return settle(text, plain, reader.same)
-
-
-def read_marks(text: str, found: Sequence[Mark[T]], reader: Reader[T]) -> Parsed[T | None] | None:
-    """The value on which the conclusions agree, else that of what is only mentioned."""
-    return concluded(text, found, reader) or mentioned(text, found, reader)
