@@ -22,6 +22,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from pydantic import BaseModel, Field, RootModel
 
 from madke._util.assets import asset
+from madke._util.files import open_unpacked
 from madke._util.yaml_file import line_of, read_mapping, read_yaml, validated
 from madke.core.chat import Message, Spoken, joined
 from madke.core.errors import UserError, nearest, unknown
@@ -372,15 +373,11 @@ def read_prompt(path: Path) -> str:
     if root != asset("prompts") and not real.is_relative_to(os.path.realpath(root)):
         raise UserError(f"is a link to {str(real)!r}; expected a file inside {root}", file=path)
     try:
-        if path.exists() and not path.is_file():  # reading a FIFO would block
-            raise UserError("is not a regular file", file=path)
-        with path.open("rb") as file:
+        with open_unpacked(path, packed=True) as file:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise UserError(f"is larger than {MAX_BYTES:,} bytes; expected a short text", file=path)
         return content.decode()
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
     except UnicodeDecodeError:
         raise UserError("is not UTF-8 text", file=path) from None
 

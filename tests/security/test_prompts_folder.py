@@ -71,9 +71,9 @@ def test_only_small_regular_files_inside_the_folder_are_read(folder: Any, tmp_pa
     assert name in said
     expected = {
         "link": "is a link to",
-        "fifo": "is not a regular file",
+        "fifo": "is a pipe; expected a regular file",
         "device": "is a link to",
-        "folder": "is not a regular file",
+        "folder": "cannot be read: Is a directory",
         "large": "is larger than 65,536 bytes",
         "not UTF-8": "is not UTF-8 text",
     }
@@ -90,7 +90,7 @@ def test_a_link_inside_the_folder_is_followed(folder: Any) -> None:
 def test_the_command_says_it_in_one_line(folder: Any) -> None:
     (folder / "speak.j2").unlink()
     os.mkfifo(folder / "speak.j2")
-    assert "speak.j2: is not a regular file" in refused("protocols", "--prompts", folder.parent)
+    assert "speak.j2: is a pipe; expected a regular file" in refused("protocols", "--prompts", folder.parent)
 
 
 LAUGHS = "a0: &a0 [lol]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
