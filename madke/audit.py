@@ -5,7 +5,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -42,11 +42,6 @@ from madke.models.pipeline import CallPipeline, RetryPolicy
 from madke.tasks import get_task
 
 
-class _Text(BaseModel, extra="forbid", frozen=True):
-    title: str
-    text: str
-
-
 class AuditQuestion(BaseModel, extra="forbid", frozen=True):
     """One question with its passages, of which the first holds the right answer, and two stances on it."""
 
@@ -56,7 +51,8 @@ class AuditQuestion(BaseModel, extra="forbid", frozen=True):
     right_in_other_words: str
     right_reason: str
     wrong_reason: str
-    passages: tuple[_Text, ...]
+    passages: tuple[Mapping[str, str], ...]
+    """``title`` and ``text`` of each."""
 
 
 class _File(BaseModel, extra="forbid", frozen=True):
@@ -69,9 +65,9 @@ def audit_questions() -> tuple[AuditQuestion, ...]:
     return read_yaml(asset("eval", "samples", "audit.yaml"), _File).questions
 
 
-def _pool(texts: Iterable[_Text]) -> KnowledgePool:
+def _pool(texts: Iterable[Mapping[str, str]]) -> KnowledgePool:
     passages = (
-        Passage(source="audit", key=str(n), title=each.title, text=each.text, score=1.0, rank=n)
+        Passage(source="audit", key=str(n), title=each["title"], text=each["text"], score=1.0, rank=n)
         for n, each in enumerate(texts)
     )
     return KnowledgePool(passages=tuple(passages))
@@ -81,7 +77,7 @@ def _long_pool(item: AuditQuestion) -> KnowledgePool:
     """The passages of a question, and 25 of the sample corpus, together some 3,000 tokens."""
     with asset("indexes", "sample", "passages.jsonl").open(encoding="utf-8") as file:
         rows = [json.loads(line) for _, line in zip(range(25), file, strict=False)]
-    return _pool([*item.passages, *(_Text(title=row["title"], text=row["text"]) for row in rows)])
+    return _pool([*item.passages, *rows])
 
 
 MAX_TOKENS = 256

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from madke._util.terminal import say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import PREDICTION_FILES, DataOption, Paths, open_arms, option, switch
 from madke.core.errors import UserError
 from madke.scoring.logs import is_log, read_logs
-
-if TYPE_CHECKING:
-    from madke.report.comparison import ComparedQuestion, Comparison
-    from madke.scoring.paired import PairedTest
-
-    Shown = Sequence[ComparedQuestion]
-    Tests = Sequence[PairedTest]
-
 
 EPILOG = flags.epilog(
     PREDICTION_FILES,
@@ -57,8 +49,9 @@ def command(
     if not of_predictions and any(is_log(path) for path in paths):
         _compare_logs(paths, margin, as_json=as_json)
         return
-    from madke.report.comparison import compare_runs
-    from madke.report.scores import oddities
+    from madke.report.comparison import BY_DATASET, compare_runs, paired_table, question_table
+    from madke.report.scores import oddities, scores_on_terminal
+    from madke.report.tables import plain_table
     from madke.report.verdict import finding
 
     results = open_arms(paths, data, dataset, task, columns=columns)
@@ -74,8 +67,17 @@ def command(
         found |= {"tests": tests, "dataset_tests": within, "notes": comparison.notes}
         say_json(found | {"finding": sentence, "warnings": [*oddities(comparison.scores)]})
         return
-    _show_tables(comparison, shown, tests, within, details=details)
-    say_wrapped(sentence)
+    if shown:
+        say(plain_table(question_table(shown)))
+    counts = {"questions in all runs": len(comparison.questions), "shown": len(shown)}
+    counts |= {f"only in {name}": count for name, count in comparison.unshared.items() if count}
+    say("; ".join(f"{what}: {count}" for what, count in counts.items()))
+    say(scores_on_terminal(comparison.scores, details=details))
+    say(plain_table(paired_table(tests), details=details))
+    if within:
+        say(plain_table(paired_table(within, BY_DATASET), details=details))
+    for text in (*comparison.notes, sentence):
+        say_wrapped(text)
 
 
 def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> None:
@@ -98,21 +100,3 @@ def _compare_logs(paths: Sequence[Path], margin: float, *, as_json: bool) -> Non
         say_wrapped(sentence)
     for table in (logs_table(logs), paired_table(tests)):
         say(plain_table(table))
-
-
-def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, within: Tests, *, details: bool) -> None:
-    from madke.report.comparison import BY_DATASET, paired_table, question_table
-    from madke.report.scores import scores_on_terminal
-    from madke.report.tables import plain_table
-
-    if shown:
-        say(plain_table(question_table(shown)))
-    counts = {"questions in all runs": len(comparison.questions), "shown": len(shown)}
-    counts |= {f"only in {name}": count for name, count in comparison.unshared.items() if count}
-    say("; ".join(f"{what}: {count}" for what, count in counts.items()))
-    say(scores_on_terminal(comparison.scores, details=details))
-    say(plain_table(paired_table(tests), details=details))
-    if within:
-        say(plain_table(paired_table(within, BY_DATASET), details=details))
-    for note in comparison.notes:
-        say_wrapped(note)

@@ -16,7 +16,6 @@ from madke.runs.request import NOTHING, RunOptions, RunRequest
 
 if TYPE_CHECKING:
     from madke.api.study import Study
-    from madke.experiments.experiment_spec import ExperimentSpec
 
 EPILOG = flags.epilog(
     "Four arms answer the same questions over the same passages: one call without and one with documents, a debate, "
@@ -76,11 +75,12 @@ def command(
     The verdict says whether the debate pays.
     """
     from madke.api.study import checked_margin, read_study, studies
-    from madke.cli.ablate import refuse_overwritten
+    from madke.cli.ablate import refuse_overwritten, show_experiment_plan
     from madke.cli.progress import listening, resumable, run_progress, show_spent
     from madke.cli.run import refuse_limits
     from madke.runs.meter import budget_of
     from madke.scoring.scored import graders_of
+    from madke.scoring.verdict import planned_questions
 
     share = checked_margin(margin / 100)
     if plan:
@@ -97,7 +97,13 @@ def command(
     graders = graders_of(grader, base_url=options.base_url) if grader else []
     begun = any(folder.glob("arms/*/run.json"))
     if plan or not (yes or begun or as_json):
-        _show_plan(spec, options, margin, as_json=as_json)
+        show_experiment_plan(spec, options, as_json=as_json)
+        if not as_json:
+            count = count_of(planned_questions(share), "question")
+            say_wrapped(
+                f"A gain of {margin:g} points takes about {count} to show, if the arms differ on three of ten "
+                "questions. The study ends as soon as it knows."
+            )
     if plan:
         return
     on_terminal = sys.stdin.isatty() and sys.stderr.isatty()
@@ -129,16 +135,3 @@ def _end(study: Study) -> None:
         say(f"madke: {lost} no grade; the same command retries them", err=True)
     if failed or study.ungraded or study.limit:
         raise typer.Exit(1)
-
-
-def _show_plan(spec: ExperimentSpec, options: RunOptions, margin: float, *, as_json: bool) -> None:
-    from madke.cli.ablate import show_experiment_plan
-    from madke.scoring.verdict import planned_questions
-
-    show_experiment_plan(spec, options, as_json=as_json)
-    if not as_json:
-        count = count_of(planned_questions(margin / 100), "question")
-        say_wrapped(
-            f"A gain of {margin:g} points takes about {count} to show, if the arms differ on three of ten questions. "
-            "The study ends as soon as it knows."
-        )

@@ -45,12 +45,14 @@ def protocol_text(variant: Variant) -> str:
     own = [
         f"{name}={setting_value(value)}: {about.get(name, '')}".rstrip(": ") for name, value in protocol.values.items()
     ]
+    # The changed settings that are not the function's own.
+    others = [text for text in changed_settings(protocol) if re.split(r"[.=]", text)[0] not in protocol.own_parameters]
     summary = inspect.cleandoc(function.__doc__ or "").partition("\n")[0]
     parts = [
         f"{variant.name}: {protocol.source}",
         notes(variant.folder / "protocol.yaml") if ":" not in protocol.function else "",
         f"Function {protocol.function}: {summary}".rstrip(": ") + f"\n{_indented(own)}",
-        f"Other settings that differ from the defaults:\n{_indented(_others(protocol))}",
+        f"Other settings that differ from the defaults:\n{_indented(others)}",
         f"Calls per question: {calls_range(protocol)}",
         *trace_texts(protocol.trace),
         f"Templates in {variant.folder} (`madke protocols prompt {variant.name} STAGE` prints one):\n"
@@ -88,11 +90,6 @@ def notes(file: Path) -> str:
     lines = file.read_text(encoding="utf-8").splitlines()
     end = next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
     return "\n".join(line.removeprefix("#").removeprefix(" ").rstrip() for line in lines[:end])
-
-
-def _others(protocol: Protocol) -> list[str]:
-    """The changed settings that are not the function's own."""
-    return [text for text in changed_settings(protocol) if re.split(r"[.=]", text)[0] not in protocol.own_parameters]
 
 
 def changed_settings(protocol: Protocol) -> list[str]:

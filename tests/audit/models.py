@@ -35,7 +35,7 @@ class Model:
         return next(item for item in audit_questions() if item.question in text)
 
     def gold(self, text: str) -> int:
-        places = [text.find(passage.text) for passage in self.item(text).passages]
+        places = [text.find(passage["text"]) for passage in self.item(text).passages]
         return sorted(places).index(places[0])
 
     def select(self, text: str, body: Any, nth: int) -> Any:
