@@ -32,10 +32,7 @@ if TYPE_CHECKING:
 
 _ONLY_FOR_RUNS = "prices batch max_cost token_budget deadline engine replay retry_degraded"
 
-EPILOG = flags.epilog(
-    *flags.NAMES,
-    flags.SCORER,
-)
+EPILOG = flags.epilog(*flags.NAMES, flags.SCORER)
 
 
 @flags.request_options("ask", without=_ONLY_FOR_RUNS)

@@ -24,9 +24,7 @@ _MODEL = ("--model", "-m")
 _KEYS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "SERPER_API_KEY")
 
 
-EPILOG = flags.epilog(
-    flags.MODEL_NAMES,
-)
+EPILOG = flags.epilog(flags.MODEL_NAMES)
 
 
 def command(

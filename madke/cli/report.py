@@ -27,11 +27,7 @@ class TableForm(StrEnum):
     tex = "tex"
 
 
-EPILOG = flags.epilog(
-    flags.PREDICTION_FILES,
-    flags.TASK_NAMES,
-    "docs/extend.md explains the columns of --answers.",
-)
+EPILOG = flags.epilog(flags.PREDICTION_FILES, flags.TASK_NAMES, "docs/extend.md explains the columns of --answers.")
 
 
 def command(

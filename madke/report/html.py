@@ -30,14 +30,7 @@ from madke.report import figures
 from madke.report.chart import charts, key_of
 from madke.report.comparison import BY_DATASET, family, paired_table
 from madke.report.protocol_text import changed_settings
-from madke.report.scores import (
-    all_failed,
-    cause,
-    dataset_table,
-    marked_scores,
-    score_details,
-    stage_table,
-)
+from madke.report.scores import all_failed, cause, dataset_table, marked_scores, score_details, stage_table
 from madke.report.tables import NO_FIGURE, ORACLE, Table, TableRow, table_of
 from madke.report.verdict import finding
 from madke.retrieval.pools import PoolRecord

@@ -221,13 +221,8 @@ def final_text(served: Served, address: str, *, stops: Sequence[str], limit: int
         end = text.index(mark, start) + len(mark)
         cited = {"title": title, "url": url, "start_index": start, "end_index": end}
         annotations.append({"type": "url_citation", "url_citation": cited})
-    own: dict[str, Any] = {
-        "status": done.status,
-        "answer": done.answer,
-        "rounds": len(done.rounds),
-        "transcript": address,
-    }
-    own |= {"agreement": to_jsonable_python(done.agreement), "failed": failures(done)}
+    own: dict[str, Any] = {"status": done.status, "answer": done.answer, "rounds": len(done.rounds)}
+    own |= {"transcript": address, "agreement": to_jsonable_python(done.agreement), "failed": failures(done)}
     own |= {"deferral": to_jsonable_python(done.deferral)} if done.deferral else {}
     return FinalText(
         text=text,

@@ -74,11 +74,7 @@ class Offers:
     def __init__(self, options: ServeOptions) -> None:
         self.variants = _variants(options)
         run = options.run
-        self.shared = Shared(
-            options=run,
-            budget=budget_of(run),
-            limits=Limits(run.concurrency, interactive=True),
-        )
+        self.shared = Shared(options=run, budget=budget_of(run), limits=Limits(run.concurrency, interactive=True))
         self._options = options
         self._runs: dict[object, ServedRun] = {}
         self._models: dict[str, ChatModel] = {}

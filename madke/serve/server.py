@@ -51,11 +51,7 @@ def create_app(debates: Debates, keys: Sequence[str] = (), host: str = "127.0.0.
     """The application. Its debates must be entered while it serves; see :func:`serve`."""
     mcp = McpDoor(debates, keys=max(1, len(keys)))
     return Starlette(
-        routes=[
-            *openai_routes(debates),
-            *page_routes(debates),
-            Route("/mcp", mcp),
-        ],
+        routes=[*openai_routes(debates), *page_routes(debates), Route("/mcp", mcp)],
         middleware=[Middleware(Gate, keys=keys, host=host)],
         exception_handlers={HTTPException: _on_http},
         lifespan=mcp.lifespan,
