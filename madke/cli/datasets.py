@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from madke._util.files import atomic_write
-from madke._util.terminal import say, say_json, say_table
+from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import refuse_overwriting
 from madke.core.errors import UserError, count_of
@@ -42,23 +43,31 @@ def _list(
             say_json({"name": name, "task": FORMATS[name].task, **shown})
         return
     rows = [
-        (
-            name,
-            about["title"],
-            FORMATS[name].task,
-            ", ".join(f"{split} {n:,}" for split, n in about["splits"].items()),
-            about["licence"],
-        )
+        (name, about["title"], FORMATS[name].task, _listed(about["splits"]), about["licence"])
         for name, about in known.items()
     ]
     say_table(("name", "dataset", "task", "questions", "licence"), rows)
 
 
 @app.command()
-def show(name: _Name) -> None:
-    """Print the card of a dataset as JSON: origin, licence, splits, task and known errors."""
-    about, task = card(name), get_task(FORMATS[name].task)
-    say_json({"name": name, "task": task.name, "metrics": task.metrics, **about}, indent=2)
+def show(
+    name: _Name, as_json: Annotated[bool, flags.switch("--json", "Print the card as a JSON object.")] = False
+) -> None:
+    """Print the card of a dataset: origin, licence, splits, task and known errors."""
+    shown, task = card(name), get_task(FORMATS[name].task)
+    if as_json:
+        say_json({"name": name, "task": task.name, "metrics": task.metrics, **shown})
+        return
+    lines = [("name", name), ("task", f"{task.name} ({', '.join(task.metrics)})")]
+    for key, value in shown.items():
+        texts = value if isinstance(value, list) else [_listed(value) if isinstance(value, dict) else value]
+        lines += [(key.replace("_", " "), text) for text in texts]
+    for label, text in lines:
+        say_wrapped(text, label=label, indent=max(len(label) for label, _ in lines) + 2)
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value:,}" if type(value) is int else f"{key} {value}" for key, value in values.items())
 
 
 @app.command()

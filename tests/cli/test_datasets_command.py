@@ -34,7 +34,10 @@ def test_all_are_listed() -> None:
 
 
 def test_a_card_is_shown() -> None:
-    card = json.loads(madke("datasets", "show", "ciar").stdout)
+    shown = madke("datasets", "show", "mmlu_med").stdout
+    assert "choice (choice_accuracy)" in shown
+    assert "--limit 595 --sample-seed 0" in shown
+    card = json.loads(madke("datasets", "show", "ciar", "--json").stdout)
     assert (card["task"], card["metrics"], card["splits"]) == ("math", ["math_equivalence"], {"all": 50})
     assert card["faults"]
 

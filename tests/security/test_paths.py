@@ -47,7 +47,7 @@ def test_ids_sources_titles_and_arms_of_data_are_no_paths(tmp_path: Path) -> Non
         cwd=work,
     )
     assert (done.returncode, len((out / "transcripts.jsonl").read_text().splitlines())) == (0, len(NAMES)), done.stderr
-    made = madke("report", out, "--tables", "csv", "--answers", out / "answers.csv", cwd=work)
+    made = madke("report", out, "--tables", "csv", "--answers", out / "answers.jsonl", cwd=work)
     assert made.returncode == 0, made.stderr
 
     assert all(path.is_relative_to(out) for path in set(tmp_path.rglob("*")) - before)
