@@ -16,6 +16,8 @@ from madke.core.question import Question
 from madke.core.registry import Registry
 from madke.data.rows import Row, json_rows, table_rows
 
+ParagraphKind = Literal["gold", "misinformation", "other"]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Paragraph:
@@ -23,7 +25,7 @@ class Paragraph:
 
     title: str
     text: str
-    kind: Literal["gold", "misinformation", "other"] = "other"
+    kind: ParagraphKind = "other"
     """``gold``: contains evidence for the answer; ``misinformation``: states a wrong answer."""
 
 
@@ -194,11 +196,7 @@ def _fever(row: Row) -> Question:
     )
 
 
-_KINDS: Mapping[str, Literal["gold", "misinformation", "other"]] = {
-    "correct": "gold",
-    "misinfo": "misinformation",
-    "noise": "other",
-}
+_KINDS: Mapping[str, ParagraphKind] = {"correct": "gold", "misinfo": "misinformation", "noise": "other"}
 
 
 def _ramdocs(row: Row) -> Item:

