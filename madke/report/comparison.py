@@ -28,14 +28,7 @@ from madke.scoring.arms import ArmValues, QuestionKey, Results, open_results, re
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct
 from madke.scoring.logs import Log
 from madke.scoring.metrics import heading_of, is_share, question_of
-from madke.scoring.paired import (
-    PairedTest,
-    compared,
-    further_questions,
-    holm,
-    paired_tests,
-    paired_tests_by_dataset,
-)
+from madke.scoring.paired import PairedTest, compared, further_questions, holm, paired_tests, paired_tests_by_dataset
 from madke.scoring.scored import external_values, incomplete
 from madke.scoring.scores import Scores, score_with_values
 from madke.scoring.statistics import estimate

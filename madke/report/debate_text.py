@@ -11,16 +11,7 @@ from madke._util.terminal import printable
 from madke.core import events
 from madke.core.errors import UserError, count_of
 from madke.core.question import Question
-from madke.core.transcript import (
-    Agreement,
-    Called,
-    PoolEntry,
-    Position,
-    Quote,
-    Round,
-    Transcript,
-    Turn,
-)
+from madke.core.transcript import Agreement, Called, PoolEntry, Position, Quote, Round, Transcript, Turn
 from madke.engine.agreement import ConflictMap, conflicts_of
 from madke.engine.parse.reply import without_reasoning
 from madke.report.tables import ORACLE, one_line

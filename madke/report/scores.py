@@ -26,14 +26,7 @@ from madke.report.tables import (
 )
 from madke.scoring.arms import ArmValues, of_dataset
 from madke.scoring.gates import gate_lines
-from madke.scoring.metrics import (
-    BUILT_IN_METRICS,
-    GRADER,
-    common_metric,
-    heading_of,
-    heading_of_correct,
-    is_share,
-)
+from madke.scoring.metrics import BUILT_IN_METRICS, GRADER, common_metric, heading_of, heading_of_correct, is_share
 from madke.scoring.paired import PairedTest
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import DIFFICULTY, Estimate

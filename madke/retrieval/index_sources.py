@@ -31,12 +31,7 @@ from madke.retrieval.indexes.index_folder import (
     open_manifest,
     read_manifest,
 )
-from madke.retrieval.indexes.lucene import (
-    java_class,
-    java_reason,
-    java_thread,
-    open_lucene,
-)
+from madke.retrieval.indexes.lucene import java_class, java_reason, java_thread, open_lucene
 from madke.retrieval.ranking import WordIndex, best
 from madke.retrieval.source import hits_of
 

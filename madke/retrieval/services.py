@@ -20,14 +20,7 @@ from madke.core.errors import unknown
 from madke.models.encoders import titled_text
 from madke.models.endpoint import key_from_environment
 from madke.retrieval.ranking import WordIndex
-from madke.retrieval.web import (
-    Address,
-    Fetch,
-    NoAnswer,
-    Request,
-    WebResult,
-    WebService,
-)
+from madke.retrieval.web import Address, Fetch, NoAnswer, Request, WebResult, WebService
 
 JsonPath = Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)*$")]
 """Keys and positions in a JSON value, such as ``hits.0.title``."""
