@@ -64,6 +64,8 @@ _SUGGESTED = {
 _ALIKE = 0.8
 _SHOWN = 8
 
+_WRONG = re.compile("(incorrect|wrong|false).*answers?")
+
 _OPTION = re.compile(r"(?:(?P<word>options?|choices?)[\s_/.-]*)?(?P<place>[a-z]|\d{1,2})")
 """The column of one option: ``A``, ``option_a``, ``choices/0``."""
 
@@ -91,6 +93,8 @@ class Found:
     """Field of a question -> its column; without the golds."""
     golds: tuple[str, ...] = ()
     """The columns of golds: that of the answer, then those of aliases."""
+    wrong: tuple[str, ...] = ()
+    """Columns of wrong answers."""
     options: tuple[str, ...] = ()
     """Columns with one option each, in order, of a file without a column of ``choices``."""
     said: tuple[str, ...] = ()
@@ -155,12 +159,14 @@ class Columns:
         for name in rest:
             if _plain(name) not in _FIELD_OF and (meant := _meant(name, missing)):
                 raise row.error(f"unknown field {short(name)}; did you mean {meant!r}?")
+        wrong = tuple(name for name in rest if _WRONG.fullmatch(_plain(name)))
         return Found(
             names=names,
             golds=tuple(golds),
+            wrong=wrong,
             options=options,
             said=tuple(name for name in rest if name in said),
-            unused=tuple(name for name in rest if name not in said),
+            unused=tuple(name for name in rest if name not in said and name not in wrong),
         )
 
     def _without_question(self, keys: Sequence[str]) -> str:
@@ -178,6 +184,7 @@ class Columns:
         used: dict[str, list[str]] = {key: [each.names[key] for each in found if key in each.names] for key in COLUMNS}
         used["answers"] = [name for each in found for name in each.golds]
         used["choices"] += [name for each in found for name in each.options]
+        used["wrong answers"] = [name for each in found for name in each.wrong]
         used["taken for what a system said:"] = [name for each in found for name in each.said]
         used["not used:"] = [name for each in found for name in each.unused]
         parts = [
@@ -185,7 +192,7 @@ class Columns:
             f"answers from {_listed(used['answers'])}" if used["answers"] else "no answers (--columns answers=NAME)",
             f"ids from {_listed(used['id'])}" if used["id"] else "ids made from the text",
         ]
-        for key in ("choices", "task", "metadata"):
+        for key in ("choices", "wrong answers", "task", "metadata"):
             parts += [f"{key} from {_listed(used[key])}"] if used[key] else []
         parts += [f"{repeated:,} with the text of an earlier question"] if repeated else []
         parts += [f"{key} {_listed(used[key])}" for key in (*used,) if key.endswith(":") and used[key]]
@@ -357,6 +364,8 @@ def _question(row: Row, found: Found, task: str | None) -> Question:
     metadata = row.parsed(values.get("metadata") or {}, found.names.get("metadata", ""))
     if not isinstance(metadata, Mapping):
         raise row.error(f"{found.names['metadata']!r} is {short(metadata)}; expected an object")
+    if wrong := [text for name in found.wrong for text in _texts(row, name, task, several=True)]:
+        metadata = {"wrong_answers": list(dict.fromkeys(wrong)), **metadata}
     instructions = values.get("instructions")
     question = Question(
         id=row.checked(values["id"], found.names["id"]) if "id" in values else id_of(text),

@@ -197,6 +197,12 @@ def test_a_column_of_an_unknown_name_is_no_gold_unless_the_user_says_so(
     assert only(path, columns={"answers": "final_answer"}).answers == ("iron",)
 
 
+def test_wrong_answers_are_kept_as_wrong(tmp_path: Path) -> None:
+    row = {"question": "Which?", "correct_answer": "a", "incorrect_answers": "b; c"}
+    question = only(lines(tmp_path / "q.jsonl", row))
+    assert (question.answers, question.metadata) == (("a",), {"wrong_answers": ["b", "c"]})
+
+
 def test_columns_may_have_any_name(tmp_path: Path) -> None:
     path = write(tmp_path / "q.csv", "Nr;Frage;Antwort\n1;Wer?;Ich|Du\n")
     assert "for example --columns 'question=Frage,answers=Antwort'" in refusal(path)
