@@ -239,10 +239,7 @@ def file_lock(file: Path, busy: UserError) -> Iterator[IO[bytes]]:
     The kernel releases the lock when the process ends, also after a kill.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-    with (
-        _locked(file, file.parent, flags, busy) as handle,
-        open(handle, "a+b", buffering=0, closefd=False) as opened,
-    ):
+    with _locked(file, file.parent, flags, busy) as handle, open(handle, "a+b", buffering=0, closefd=False) as opened:
         yield opened
 
 

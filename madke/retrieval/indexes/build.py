@@ -152,11 +152,7 @@ def build_index(
                 for file in files:
                     file.rename(index / _FAISS / file.name)
             manifest = Manifest(
-                corpus=source,
-                passages=len(store),
-                index=settings,
-                files=describe_files(index),
-                versions=versions(),
+                corpus=source, passages=len(store), index=settings, files=describe_files(index), versions=versions()
             )
             write_file(index / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
             index.rename(out)

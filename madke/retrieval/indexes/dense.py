@@ -56,11 +56,7 @@ def faiss_settings(kind: FaissType, count: int, dimension: int) -> dict[str, Any
         lists = max(1, min(1 << round(math.log2(4 * math.sqrt(count))), count // _SAMPLE_PER_LIST))
         # Each byte of a quantizer encodes the same number of dimensions. "np": no training for Hamming distances.
         codes = next(n for n in range(max(1, dimension // 8), 0, -1) if dimension % n == 0)
-        return {
-            "factory": f"IVF{lists},PQ{codes}np",
-            "parameters": f"nprobe={max(1, lists // 8)}",
-            "file_mb": 1024.0,
-        }
+        return {"factory": f"IVF{lists},PQ{codes}np", "parameters": f"nprobe={max(1, lists // 8)}", "file_mb": 1024.0}
     return {"factory": "Flat" if kind == "flat" else "SQ8", "file_mb": 64.0}
 
 
