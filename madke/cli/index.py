@@ -169,7 +169,11 @@ def search(
 
 @app.command()
 def info(index: Folder) -> None:
-    """Print the manifest of an index that madke built, as JSON: corpus, settings, size, versions."""
+    """Print the manifest of an index as JSON: corpus, settings, size, versions. Pyserini's indexes have a short one."""
+    from madke.retrieval.index_sources import describe
     from madke.retrieval.indexes.index_folder import read_manifest
 
-    say_json(read_manifest(index).model_dump(mode="json"), indent=2)
+    if (description := describe(index)) is not None:
+        say(description)
+    else:
+        say_json(read_manifest(index).model_dump(mode="json"), indent=2)

@@ -27,7 +27,7 @@ from madke._util.yaml_file import read_yaml
 from madke.core.addresses import retry_after
 from madke.core.errors import UserError, unknown
 from madke.models.transport import failure_of, open_client
-from madke.retrieval.index_sources import FETCHED, docids, is_faiss, is_lucene, open_searcher
+from madke.retrieval.index_sources import FETCHED, describe, is_faiss, is_lucene
 from madke.retrieval.indexes.build import Progress
 from madke.retrieval.indexes.dense import load_faiss
 from madke.retrieval.indexes.lucene import start_jvm
@@ -238,7 +238,7 @@ def _unpacked(index: Published, part: Path, archive: IO[bytes], work: Path) -> P
         folder = entries[0] if len(entries) == 1 and entries[0].is_dir() else work
         if not (is_lucene if index.kind == "lucene" else is_faiss)(folder):
             raise UserError(f"it holds no {index.kind} index in pyserini's format")
-        (open_searcher if index.kind == "lucene" else docids)(folder)
+        describe(folder)
     except (UserError, tarfile.TarError, EOFError, zlib.error) as error:
         part.unlink()
         what = f"the checksum is right, but {str(error).replace(f'{work}/', '')}"

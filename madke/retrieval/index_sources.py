@@ -282,6 +282,17 @@ def is_faiss(folder: Path) -> bool:
     return (folder / VECTORS).is_file() and (folder / DOCIDS).is_file()
 
 
+def describe(folder: Path) -> str | None:
+    """Describe a folder in pyserini's format in one line; None if it is not in this format."""
+    if is_lucene(folder):
+        kind, count = "Lucene index", open_searcher(folder).get_total_num_docs()
+    elif is_faiss(folder):
+        kind, count = "FAISS vectors", len(docids(folder))
+    else:
+        return None
+    return f"{kind} in pyserini's format: {count:,} documents, fingerprint {fingerprint_of(folder)}"
+
+
 def open_searcher(folder: Path) -> Any:
     """Open Anserini's searcher, with the published BM25 parameters, over a Lucene folder that stores its texts."""
     searcher = open_lucene(folder)
