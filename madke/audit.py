@@ -3,6 +3,7 @@
 :class:`Audit` makes the calls; :func:`findings_of` counts, each figure as k of n; :func:`advice` is one sentence.
 """
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -124,6 +125,8 @@ class Audit:
     """The protocol ``madke``."""
     tell: Callable[[int, str], None] = lambda done, what: None
     """Is called before each call with the number of finished ones, and what the call is for."""
+    call_seconds: float = 120.0
+    """Time of one call, with its repetition."""
     calls: list[ProbeCall] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -220,12 +223,17 @@ class _Recorder:
         self._audit, self._probe, self._case, self._max_tokens = audit, probe, case or probe, max_tokens
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Make the call; once more if it fails for a passing reason."""
+        """Make the call, in a limited time; once more if it fails for a passing reason."""
         audit = self._audit
         audit.tell(len(audit.calls), self._probe)
         began = time.monotonic()
         request = replace(request, max_tokens=self._max_tokens or request.max_tokens)
-        completion = await CallPipeline(limits=Limits(1), retries=_ONE_RETRY).call(audit.model, request)
+        try:
+            async with asyncio.timeout(audit.call_seconds):
+                completion = await CallPipeline(limits=Limits(1), retries=_ONE_RETRY).call(audit.model, request)
+        except TimeoutError:
+            late = f"no whole reply within {audit.call_seconds:g} seconds"
+            completion = Completion(outcome="failed", error=late, finish_reason="error")
         call = ProbeCall(
             probe=self._probe,
             case=self._case,

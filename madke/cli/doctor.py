@@ -63,7 +63,7 @@ def command(
 
 
 def _audit(name: str, base_url: str | None, prompts: Path | None, *, as_json: bool) -> None:
-    """Audit a model and show what was found."""
+    """Audit a model and show what was found, also if the audit is interrupted."""
     from madke.audit import Audit, findings_of
     from madke.cli.progress import status_line
     from madke.engine.variant import load_variant
@@ -75,17 +75,21 @@ def _audit(name: str, base_url: str | None, prompts: Path | None, *, as_json: bo
     variant = load_variant("madke", prompts)
     opened = open_model(name, base_url=base_url, models=read_models())
     address = opened.endpoint.shown if isinstance(opened, AtEndpoint) else ""
+    status = 0
     with status_line() as show:
         audit = Audit(model=opened, variant=variant, tell=lambda n, what: show(f"call {n + 1}: {what}"))
-        asyncio.run(audit.run())
+        try:
+            asyncio.run(audit.run())
+        except KeyboardInterrupt as interrupt:
+            status = int(getattr(interrupt, "exit_status", 130))
     found = findings_of(name, audit)
     if as_json:
         say_json({**asdict(found), "address": address, "advice": advice(found)})
     else:
         for line in audit_lines(found, address):
             say_wrapped(line)
-    if found.failed == found.calls:
-        raise typer.Exit(1)
+    if status or found.failed == found.calls:
+        raise typer.Exit(status or 1)
 
 
 def _local_servers() -> str:

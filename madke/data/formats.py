@@ -124,7 +124,7 @@ def _nq_open(row: Row) -> Question:
     return Question(question=row.text("question"), answers=row.texts("answer"))
 
 
-def _multihop(row: Row) -> Item:
+def _multihop(types: Collection[str], row: Row) -> Item:
     """HotpotQA (Yang et al., 2018) and 2WikiMultiHopQA (Ho et al., 2020), which share one schema.
 
     ``context`` is a list of [title, sentences], ``supporting_facts`` a list of [title, sentence number]; on Hugging
@@ -133,6 +133,8 @@ def _multihop(row: Row) -> Item:
     """
     fields = {key.lower(): value for key, value in row.fields.items()}
     row = replace(row, fields=fields)
+    if fields.get("type") and fields["type"] not in types:
+        raise row.error(f"'type' is {short(fields['type'])}; expected {', '.join(types)}")
     pages = _pairs(fields.get("context"), "sentences")
     titles = [title for title, _ in _pairs(fields.get("supporting_facts"), "sent_id")]
     gold = [row.checked(title, "title") for title in titles]
@@ -332,12 +334,14 @@ def _commonmt(row: Row) -> Question:
 
 _DEDUCTION, _SHAPES = "arranged in a fixed order", "SVG path element"
 _TRIVIA_ROWS, _BBH_ROWS = partial(json_rows, under="Data"), partial(json_rows, under="examples")
+_HOTPOT_TYPES = ("bridge", "comparison")
+_WIKI_TYPES = ("compositional", "comparison", "inference", "bridge_comparison")
 
 _FORMATS = (
     Format(name="triviaqa", task="short_answer", rows=_TRIVIA_ROWS, read=_triviaqa),
     Format(name="nq_open", task="short_answer", rows=json_rows, read=_nq_open),
-    Format(name="hotpotqa", task="short_answer", rows=json_rows, read=_multihop),
-    Format(name="2wikimultihopqa", task="short_answer", rows=json_rows, read=_multihop),
+    Format(name="hotpotqa", task="short_answer", rows=json_rows, read=partial(_multihop, _HOTPOT_TYPES)),
+    Format(name="2wikimultihopqa", task="short_answer", rows=json_rows, read=partial(_multihop, _WIKI_TYPES)),
     Format(name="fever", task="claim", rows=json_rows, read=_fever),
     Format(name="ramdocs", task="short_answer", rows=json_rows, read=_ramdocs),
     Format(name="mmlu", task="choice", rows=partial(_mmlu_rows, ()), read=_mmlu),

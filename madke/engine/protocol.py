@@ -119,7 +119,12 @@ class Protocol(Settings, frozen=True, extra="forbid"):
     @cached_property
     def trace(self) -> Trace:
         """A simulated debate: who speaks, who reads whom, and what it needs."""
-        return simulated(self)
+        key = function_of(self.function), repr(self.model_dump(exclude={"source"}))
+        if key not in _traces:
+            if len(_traces) > _MOST_TRACES:
+                _traces.clear()
+            _traces[key] = simulated(self)
+        return _traces[key]
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -215,6 +220,9 @@ class UnknownProtocol(Protocol, frozen=True, extra="allow"):
 # reads whom, which stages and roles there are, what the debate needs, and the fewest and most calls that it can take.
 
 _MOST_CALLS = 2_000
+_MOST_TRACES = 500
+_traces: dict[tuple[ProtocolFunction, str], Trace] = {}
+"""Of protocols with these functions and settings: each is simulated once in a process."""
 _AS_LETTERS = str.maketrans("0123456789", "ghijklmnop")  # a number could be read as a value
 _SYMBOLS = BaseTask()
 _SYMBOLS.name = "simulated"

@@ -198,6 +198,8 @@ class Variant:
     """Templates that take the place of those in the folders, see :meth:`in_words`."""
     words_file: Path = Path()
     """Where ``words`` are from."""
+    _wordings: dict[str, tuple[object, TaskPrompt]] = field(default_factory=dict, repr=False)
+    """Of tasks that bring their own wording: name -> what it was read from, and the wording."""
 
     @cached_property
     def environment(self) -> _Sandbox:
@@ -265,7 +267,11 @@ class Variant:
     def _wording(self, task: BaseTask | str) -> TaskPrompt:
         if isinstance(task, str) or task.wording is None:
             return task_prompt(task if isinstance(task, str) else task.name)
-        return validated(task.wording, TaskPrompt, file=f"the wording of task {task.name!r}")
+        known = self._wordings.get(task.name)
+        if known is None or known[0] is not task.wording:
+            wording = validated(task.wording, TaskPrompt, file=f"the wording of task {task.name!r}")
+            known = self._wordings[task.name] = task.wording, wording
+        return known[1]
 
     def template(self, stage: str, prompt: str | None) -> str:
         """The name of a stage's template: a debater's own (``<stage>.<prompt>.j2``) if there is one."""

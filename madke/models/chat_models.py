@@ -54,7 +54,8 @@ def open_model(
     rest = plain.partition("/")[2]
     form = MODEL_KINDS[kind].form
     if bool(rest) != ("/" in form) or (address is not None and kind != "openai"):
-        raise UserError(f"model {name!r}: expected {form}")
+        at = "; AZURE_OPENAI_ENDPOINT or --base-url has the address" if kind == "azure" and address else ""
+        raise UserError(f"model {name!r}: expected {form}{at}")
     if base_url is not None and not MODEL_KINDS[kind].has_endpoint:
         raise UserError(f"model {name!r} has no endpoint; only {forms_with_endpoint('and')} take a base URL")
     match kind:

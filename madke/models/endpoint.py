@@ -309,7 +309,9 @@ def refuse_unreachable(models: Iterable[object]) -> None:
         try:
             with client.stream("GET", f"{address.rstrip('/')}/models"):
                 return None
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.RemoteProtocolError) as error:
+        except httpx2.ConnectTimeout:
+            return f"no connection within {_CONNECTION_SECONDS:g} s"
+        except (httpx2.ConnectError, httpx2.RemoteProtocolError, httpx2.InvalidURL, UnicodeError) as error:
             return str(error) or type(error).__name__
         except httpx2.HTTPError:  # slow or odd: it is there
             return None

@@ -190,8 +190,9 @@ def _log_of(arm: Results) -> Any:
     spec, start = arm.config, datetime.fromtimestamp(0, UTC)
     if sessions := sessions_of(arm.path) if arm.path.is_dir() else ():
         start = datetime.fromisoformat(str(sessions[0].get("started", start.isoformat()))).astimezone(UTC)
-    samples = [_sample(transcript) for transcript in arm.transcripts()]
     models = {} if spec is None else {role: split_address(name)[0] for role, name in spec.models.items()}
+    asked = ", ".join(dict.fromkeys(models.values())) or "none"
+    samples = [_sample(transcript, asked) for transcript in arm.transcripts()]
     ids = list(dict.fromkeys(sample.id for sample in samples))
     done = spec is None or len(samples) == len(spec.questions) * spec.repeats
     identity = short_hash(f"{arm.name} {start.isoformat()}".encode())
@@ -212,7 +213,7 @@ def _log_of(arm: Results) -> Any:
             task=arm.name,
             solver="madke",
             dataset=logs.EvalDataset(name=spec.data if spec else arm.name, samples=len(ids), sample_ids=ids),
-            model=", ".join(dict.fromkeys(models.values())) or "none",
+            model=asked,
             config=logs.EvalConfig(epochs=spec.repeats if spec else 1),
             packages={"madke": __version__},
             metadata={"protocol": spec.variant if spec else "predictions", "models": models},
@@ -224,9 +225,9 @@ def _log_of(arm: Results) -> Any:
     )
 
 
-def _sample(t: Transcript) -> Any:
+def _sample(t: Transcript, models: str) -> Any:
     from inspect_ai.log import EvalError, EvalSample
-    from inspect_ai.model import ChatMessageAssistant, ChatMessageUser, ModelOutput
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageUser, ModelOutput, ModelUsage
     from inspect_ai.scorer import Score
 
     output = ModelOutput.from_content(model="madke", content=t.answer or "")
@@ -236,6 +237,13 @@ def _sample(t: Transcript) -> Any:
     about: dict[str, Any] = {"status": t.status, "stop_reason": t.stop_reason, "rounds": len(t.rounds)}
     about |= {name: getattr(t.total, name) for name in ("calls", "prompt_tokens", "completion_tokens")}
     replies = [ChatMessageAssistant(content=text) for text in _replies(t)]
+    used = t.total
+    usage = ModelUsage(  # Inspect counts tokens of a prefix cache apart from other input tokens
+        input_tokens=used.prompt_tokens - used.cached_tokens,
+        input_tokens_cache_read=used.cached_tokens,
+        output_tokens=used.completion_tokens,
+        total_tokens=used.prompt_tokens + used.completion_tokens,
+    )
     return EvalSample(
         id=t.id,
         epoch=t.repeat + 1,
@@ -246,6 +254,7 @@ def _sample(t: Transcript) -> Any:
         output=output,
         scores={name: Score(value=value, answer=t.answer) for name, value in values.items() if name in metrics},
         metadata={**t.metadata, **{f"madke_{name}": value for name, value in about.items()}},
+        model_usage={models: usage},
         total_time=t.total.seconds,
         error=EvalError(message=failed, traceback="", traceback_ansi="") if t.status == "failed" else None,
     )

@@ -81,7 +81,8 @@ def retrieval(
     require("retrieval measures need", "retrieval", "ir_measures")
     from ir_measures import RR, Qrel, R, ScoredDoc, Success, iter_calc, nDCG
 
-    known = {question: qrels.get(question, {}) for question in rankings}
+    # Of two datasets that share an ID, experiments call the questions NAME/ID.
+    known = {each: qrels.get(each) or qrels.get(each.partition("/")[2], {}) for each in rankings}
     asked = [question for question, each in known.items() if any(relevance >= least for relevance in each.values())]
     if not asked:
         found = f"none of the {len(known)} questions of {name!r} has a relevant passage in the judgements"

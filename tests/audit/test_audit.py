@@ -23,7 +23,7 @@ def audited(model: Any) -> Findings:
 
 
 def audit_of(url: str, *, seconds: float = 30.0) -> Audit:
-    return Audit(model=OpenAIChat("m", base_url=url, timeout=seconds), variant=load_variant("madke"))
+    return Audit(model=OpenAIChat("m", base_url=url), variant=load_variant("madke"), call_seconds=seconds)
 
 
 def audit_at(url: str, *, seconds: float = 30.0) -> Findings:
@@ -86,7 +86,7 @@ def test_a_server_that_never_answers_is_left_after_two_calls() -> None:
 
     with openai_server(late) as server:
         found = audit_at(server.url, seconds=0.05)
-    assert (found.calls, found.failed) == (2, 2)
+    assert (found.calls, found.errors) == (2, ("no whole reply within 0.05 seconds",))
 
 
 def test_a_server_that_asks_for_a_long_wait_is_named_as_such() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.audit import models
-from tests.support.cli import madke, refused
+from tests.support.cli import madke, refused, started
 from tests.support.openai_server import openai_server
 
 
@@ -39,6 +40,27 @@ def test_a_dead_endpoint_is_a_finding_with_exit_status_1() -> None:
     assert done.stdout.splitlines()[1].startswith("2 calls, 2 failed; 0 prompt and 0 new tokens")
     assert "error: connection failed" in done.stdout
     assert done.stdout.splitlines()[-1] == "It cannot be used: every call failed; see the error above."
+
+
+def test_an_interrupt_prints_what_was_found() -> None:
+    good = models.Model()
+
+    def reply(body: dict[str, Any], n: int) -> Any:
+        if n == 5:
+            process.send_signal(signal.SIGINT)
+            server.stopping.wait()
+        return good(body, n)
+
+    with (
+        openai_server(reply) as server,
+        started("doctor", "--model", "openai/m", "--base-url", server.url) as process,
+    ):
+        out, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130, err
+    assert out.splitlines()[1].startswith("4 calls, 0 failed")
+    assert "replies read            select 2 of 2, speak 2 of 2" in out
+    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize(

@@ -94,10 +94,13 @@ def test_a_worked_solution_is_no_gold(tmp_path: Path) -> None:
         read_dataset(write(tmp_path / "d.jsonl", GSM))
 
 
+WIKI = HOTPOT | {"type": "compositional", "evidences": [["Baikal", "depth", "1642"]]}
 WRONG_DATASET = [
     ("nq_open", "d.jsonl", GSM, "d.jsonl:1: 'answer' is '2+2=<<2+2=4>>4\\n#### 4,000'; expected a list"),
     ("nq_open", "d.json", [HOTPOT], "d.json: item 1: 'answer' is 'Baikal'; expected a list"),
     ("hotpotqa", "d.jsonl", GSM, "'answer' contains '####' like the worked solutions of GSM8K"),
+    ("hotpotqa", "d.json", [WIKI], "'type' is 'compositional'; expected bridge, comparison"),
+    ("2wikimultihopqa", "d.json", [HOTPOT | {"type": "bridge"}], "'type' is 'bridge'; expected compo"),
     ("gsm8k", "d.jsonl", FILES["nq_open"][1], "'answer' is ['Baikal', 'Lake Baikal']; expected a text"),
     ("triviaqa", "d.json", {"Data": [HOTPOT]}, "'QuestionId' is missing"),
     ("bbh_logical_deduction", "d.json", SHAPES, "that contains 'arranged in a fixed order'"),

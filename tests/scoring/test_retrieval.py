@@ -40,6 +40,11 @@ def test_measures_are_means_over_the_questions_with_a_relevant_passage() -> None
     assert found.measures["MRR"].high == 0.5
 
 
+def test_a_question_named_after_its_dataset_has_the_judgements_of_its_id() -> None:
+    found = retrieval("bm25", {"nq/q2": {"c": 1.0}}, QRELS, depths=[1])
+    assert found.measures["hit@1"].value == 1
+
+
 def test_only_passages_of_the_lowest_relevance_or_more_are_hits() -> None:
     found = retrieval("bm25", RANKINGS, QRELS, depths=[2, 3], least=2).measures
     assert (found["hit@2"].value, found["hit@3"].value, found["recall@3"].value) == (0, 0.5, 0.5)

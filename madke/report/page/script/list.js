@@ -3,7 +3,7 @@
 //   #debates             the matrix of question by run, on the questions where runs differ; of one run, its list
 //     show=KIND (differ, none-right, all-right, all), cell=KIND:NAME (outcome in a run), sort=right:NAME or wrong:NAME
 //   #debates?run=NAME    the list of one run
-//     outcome=KIND (of page_data.OUTCOMES; several with commas)
+//     outcome=KIND (of OUTCOMES in report/html.py; several with commas)
 //   #NAME/ID?repeat=N    a debate: its run, its question, its repeat (from 0), and the filters of its list
 //
 // Lists also take dataset=NAME and q=WORDS. What the page does not know is ignored.

@@ -21,7 +21,8 @@ function poolPart(part) {
   part.passages = passagesOf(part);
   const passages = [...part.passages.values()];
   const failed = Object.entries(record.pool_partial ?? {}).map(([source, why]) => `${source} failed: ${why}`);
-  const without = passages.length > 0 && passages.every(({ text }) => text === null);
+  const filed = passages.filter(({ entry }) => !entry.asked_by); // the file has no passages of debaters' own searches
+  const without = filed.length > 0 && filed.every(({ text }) => text === null);
   const lost = without && "The pool file of this run is missing or has changed, so only titles are shown.";
   const notes = [lost, ...failed].filter(Boolean);
   if (passages.length === 0 && notes.length === 0) return null;
