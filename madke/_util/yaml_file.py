@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from inspect import isclass
-from io import TextIOWrapper
 from math import inf
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -85,7 +84,7 @@ def read_content(path: Path, text: str | None = None) -> tuple[Any, str]:
     try:
         if text is None:
             with open_unpacked(path) as file:
-                text = TextIOWrapper(file, encoding="utf-8").read()  # line ends as \n, whatever they are
+                text = re.sub("\r\n?", "\n", file.read().decode())
         return yaml.load(text, Loader=_Loader), text
     except UnicodeDecodeError:
         raise UserError("is not UTF-8 text", file=path) from None
