@@ -288,7 +288,7 @@ def stream(
     Args:
         question: Its text, or a record or mapping with choices or gold answers.
         choices: The options of a multiple-choice question.
-        deltas: Whether to yield :class:`madke.events.CallDelta` too, the parts of replies that a server streams.
+        deltas: Whether to yield :class:`madke.events.CallDelta` too, the parts of free text that a server streams.
         options: Only ``base_url`` and ``concurrency`` are used.
         asked: Fields of :class:`madke.RunRequest`, such as ``protocol``, ``model`` and ``sources``; the signature that
             ``help(madke.ask)`` shows has all of them.

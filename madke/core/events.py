@@ -59,7 +59,7 @@ class CallStarted(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallDelta(Event):
-    """Part of a streamed reply, if ``deltas`` were requested. A retry starts the reply again."""
+    """Part of a streamed reply in free text, if ``deltas`` were requested. A retry starts the reply again."""
 
     purpose: Purpose
     text: str
