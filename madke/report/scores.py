@@ -268,6 +268,10 @@ def score_details(scores: Scores) -> str:
         for name, one, two in by
         if one or two
     ]
+    for stage, used in scores.usage.items():
+        completion = f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning)"
+        calls = f"{count_of(used.calls, 'call')}, {used.prompt_tokens:,} prompt"
+        lines.append(f"{printable(stage)}: {calls} + {completion} tokens")
     lines += [
         f"ended by: {', '.join(f'{name} {count}' for name, count in scores.stop_reasons.items()) or 'nothing'}",
         f"degraded {scores.degraded}, with a partial pool {scores.partial_pools}, "

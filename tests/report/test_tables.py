@@ -312,6 +312,12 @@ def test_details_give_values_of_debates_and_rounds_in_their_own_units() -> None:
     assert line(details, "Co2 by the grader").startswith("Co2 by the grader by the judge -, by the matcher 50.0")
 
 
+def test_details_tell_how_many_completion_tokens_were_reasoning() -> None:
+    used = StageUsage(calls=1, paid=1, prompt_tokens=1200, completion_tokens=510, reasoning_tokens=500)
+    details = score_details(scores_of([hand_made.debate([BAIKAL], usage={"speak": used})]))
+    assert line(details, "speak") == "speak: 1 call, 1,200 prompt + 510 completion (500 reasoning) tokens"
+
+
 def test_arms_whose_scores_are_all_equal_and_answers_that_cannot_be_read_are_warned_of() -> None:
     one, two = (scores_of(debates(*answers)) for answers in ((BAIKAL, "x"), ("x", "x")))
     equal = "Warning: All arms have the same scores by every measure"
