@@ -65,7 +65,7 @@ def command(
 def _audit(name: str, base_url: str | None, prompts: Path | None, *, as_json: bool) -> None:
     """Audit a model and show what was found, also if the audit is interrupted."""
     from madke.audit import Audit, findings_of
-    from madke.cli.progress import status_line
+    from madke.cli.progress import exit_status, status_line
     from madke.engine.variant import load_variant
     from madke.models.chat_models import open_model
     from madke.models.endpoint import AtEndpoint, read_models
@@ -81,7 +81,7 @@ def _audit(name: str, base_url: str | None, prompts: Path | None, *, as_json: bo
         try:
             asyncio.run(audit.run())
         except KeyboardInterrupt as interrupt:
-            status = int(getattr(interrupt, "exit_status", 130))
+            status = exit_status(interrupt)
     found = findings_of(name, audit)
     if as_json:
         say_json({**asdict(found), "address": address, "advice": advice(found)})

@@ -35,7 +35,12 @@ def resumable() -> Iterator[None]:
     except KeyboardInterrupt as interrupt:
         show_status("")
         say("madke: interrupted; the same command resumes", err=True)
-        raise typer.Exit(getattr(interrupt, "exit_status", 130)) from None
+        raise typer.Exit(exit_status(interrupt)) from None
+
+
+def exit_status(interrupt: KeyboardInterrupt) -> int:
+    """128 + the number of the signal, as shells report it."""
+    return int(getattr(interrupt, "exit_status", 130))
 
 
 @contextmanager

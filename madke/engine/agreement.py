@@ -21,6 +21,8 @@ from madke.tasks.base import BaseTask
 Same = Callable[[str, str], bool]
 """Whether two answers to a question are the same."""
 
+_ROUNDING = 1e-9
+
 
 def matcher(task: BaseTask, question: Question) -> Same:
     """The task's matcher for answers to one question."""
@@ -54,7 +56,7 @@ def agreed(turns: Sequence[Turn], same: Same, share: float = 1) -> bool:
         return False
     if share < 1:
         largest = max(map(len, answer_groups(turns, same)), default=0)
-        return largest >= max(2, share * len(answers) - 1e-9)
+        return largest >= max(2, share * len(answers) - _ROUNDING)
     if None in answers:
         return False
     matches = _matches([answer for answer in answers if answer is not None], same)

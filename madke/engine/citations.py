@@ -156,6 +156,8 @@ _END = re.compile("(?<![.!?\u3002\uff01\uff1f\\s])[.!?\u3002\uff01\uff1f\\s]*+\\
 _CJK_CHARACTER = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _EMPTY = SMALL_WORDS | {*UNITS.values()}
 """Words that do not tell what a sentence is about."""
+_ANY = range(10_000)
+"""Numbers that may be citations."""
 
 
 class Sentence(NamedTuple):
@@ -177,7 +179,7 @@ def cited_sentences(text: str) -> Iterator[Sentence]:
     start = 0
     for end in [*(match.end() for match in _SENTENCE.finditer(text)), len(text)]:
         if text[start:end]:
-            yield Sentence(text[start:end], parse_citations(text[start:end], range(10_000)))
+            yield Sentence(text[start:end], parse_citations(text[start:end], _ANY))
         start = end
 
 
