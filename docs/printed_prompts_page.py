@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from madke.engine.variant import PAPER, Wording, read_wordings
+from madke.engine.wording import PAPER, Wording, read_wordings
 
 _HEAD = """# Printed prompts
 

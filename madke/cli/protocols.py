@@ -8,7 +8,8 @@ import typer
 from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.core.errors import UserError
-from madke.engine.variant import Variant, copy_variant, copy_words, load_variant, read_protocol, variant_folders
+from madke.engine.variant import Variant, copy_variant, load_variant, read_protocol, variant_folders
+from madke.engine.wording import copy_words
 from madke.report.protocol_text import calls_range, protocol_text, sample_prompt
 from madke.runs.spec import variant_of
 

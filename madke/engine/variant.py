@@ -7,31 +7,28 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import yaml
-from jinja2 import FunctionLoader, StrictUndefined, TemplateNotFound, TemplateSyntaxError, meta, nodes
 from jinja2.exceptions import SecurityError
-from jinja2.loaders import split_template_path
-from jinja2.runtime import Context
-from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
-from pydantic import BaseModel, Field, RootModel
+from pydantic import BaseModel
 
 from madke._util.assets import asset
-from madke._util.files import open_unpacked
-from madke._util.yaml_file import line_of, read_mapping, read_yaml, validated
+from madke._util.yaml_file import line_of, read_mapping, validated
 from madke.core.chat import Message, Spoken, joined
 from madke.core.errors import UserError, nearest, unknown
 from madke.core.question import Question
 from madke.engine.parse.answer import Marker, marked
 from madke.engine.protocol import Protocol, ProtocolFunction, function_of, name_of, present_name, settings_of
-from madke.engine.reading import Group, quoted
+from madke.engine.reading import Group
 from madke.engine.scene import PREPARE_VALUES, REMARK_VALUES, STAGE_VALUES
 from madke.engine.settings import Knowledge, Settings
+from madke.engine.templates import Sandbox, read_prompt, sandbox, template_fault
+from madke.engine.wording import TaskPrompt, Wording, task_prompt, wording_file, wording_of
 from madke.tasks.base import BaseTask, lettered
 
 _BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
@@ -41,140 +38,8 @@ _BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
     "user": "user",
 }
 """Block -> role of its message, in the order of the messages. A history shown as a chat comes before the last."""
-MAX_BYTES = 1 << 16
 _MAX_CHARACTERS = 20_000_000
 """Of one block of a prompt."""
-
-
-class _Example(BaseModel, extra="forbid", frozen=True):
-    question: str
-    choices: tuple[str, ...] = ()
-    reasoning: str
-    """The steps to the answer, without the answer itself."""
-    answer: str
-
-
-class TaskPrompt(BaseModel, extra="forbid", frozen=True):
-    """The wording of one task, from ``prompts/tasks/<task>.yaml`` or the task itself; ``task`` in templates."""
-
-    noun: str
-    """The label of the question in a prompt: ``Question`` or ``Claim``."""
-    goal: str = ""
-    """What to do, in one sentence, if the question does not say it."""
-    form: str = ""
-    """How to write the answer, in one sentence; part of every prompt that asks for an answer."""
-    reasoning: str
-    """How to reason, in sentences of which the last one states the answer."""
-    answer: str
-    """What the last sentence gives: ``the letter of the correct option``."""
-    is_prose: bool = False
-    """Whether the whole reply is the answer, a text whose sentences cite; then ``reasoning`` and ``answer`` are not
-    shown."""
-    examples: tuple[_Example, ...] = Field(min_length=2)
-    """Shown by protocols with ``examples``, as earlier turns of the chat."""
-
-
-@cache
-def task_prompt(name: str) -> TaskPrompt:
-    """The wording of a task that madke has."""
-    return read_yaml(asset("prompts", "tasks", f"{name}.yaml"), TaskPrompt)
-
-
-# A protocol in other words: the structure of its paper's prompts (``paper``), or a file of one's own.
-
-PAPER = "paper"
-"""The wording that ships with madke, ``prompts/paper.yaml``."""
-
-
-class StagePrompt(BaseModel, extra="forbid", frozen=True):
-    """The messages of one stage, as templates, and how they differ from the printed prompt."""
-
-    printed: str = ""
-    """Number and title of the paper's prompt."""
-    differs: str = ""
-    """What differs from it besides words."""
-    system: str = ""
-    opening: str = ""
-    own: str = ""
-    user: str | None = None
-    """None: the stage keeps its words, and only the notes are of use."""
-
-    @property
-    def template(self) -> str:
-        """The messages as the blocks of a template."""
-        blocks = {"system": self.system, "opening": self.opening, "own": self.own, "user": self.user or ""}
-        return "".join(f"{{% block {name} %}}\n{text}\n{{% endblock %}}\n" for name, text in blocks.items())
-
-
-class Wording(BaseModel, extra="forbid", frozen=True):
-    """The words of one protocol."""
-
-    paper: str = ""
-    settings: dict[str, Any] = {}
-    """Setting of the protocol -> value, as for ``--set``."""
-    prompts: dict[str, StagePrompt | str]
-    """Stage (or ``stage.prompt``) -> its messages; any other name -> a text that templates include as ``NAME.j2``."""
-
-    @cached_property
-    def templates(self) -> Mapping[str, str]:
-        """File name of a template -> its text."""
-        texts = {name: each for name, each in self.prompts.items() if isinstance(each, str)}
-        texts |= {name: each.template for name, each in self.stages.items()}
-        return {f"{name}.j2": text for name, text in texts.items()}
-
-    @property
-    def stages(self) -> Mapping[str, StagePrompt]:
-        """The stages that have words."""
-        prompts = self.prompts.items()
-        return {name: each for name, each in prompts if isinstance(each, StagePrompt) and each.user is not None}
-
-    @property
-    def sha256(self) -> str:
-        """Fingerprint of all that changes a prompt."""
-        return sha256(repr((sorted(self.settings.items()), sorted(self.templates.items()))).encode()).hexdigest()
-
-
-class _Wordings(RootModel[dict[str, Wording]]):
-    pass
-
-
-def wording_file(wording: str | Path) -> Path:
-    """The file of a wording: ``paper``, or a path."""
-    return asset("prompts", "paper.yaml") if str(wording) == PAPER else Path(wording)
-
-
-def read_wordings(wording: str | Path) -> dict[str, Wording]:
-    """Protocol -> its words in ``paper`` or in a file of the same form; UserError if the file is wrong."""
-    return read_yaml(wording_file(wording), _Wordings).root
-
-
-def worded(wording: str | Path) -> dict[str, Wording]:
-    """Protocol -> its words, of those that the wording has prompts for."""
-    return {name: each for name, each in read_wordings(wording).items() if each.stages}
-
-
-def shared_wording(wording: str | Path | None, protocol: str) -> str | Path | None:
-    """The wording that several protocols share, if it has prompts of this one."""
-    return wording if wording is not None and protocol in worded(wording) else None
-
-
-def refuse_unused(wording: str | Path, protocols: Iterable[str]) -> None:
-    """UserError if a wording has prompts of none of the protocols."""
-    if not worded(wording).keys() & (names := dict.fromkeys(protocols)).keys():
-        raise UserError(f"has prompts of none of {', '.join(names)}", file=wording_file(wording))
-
-
-def wording_of(wording: str | Path, protocol: str) -> Wording:
-    """The words of one protocol; UserError if the wording has none for it."""
-    found = worded(wording)
-    if protocol not in found:
-        raise UserError(
-            f"has no prompts of {protocol}; it has {', '.join(found) or 'none'}", file=wording_file(wording)
-        )
-    return found[protocol]
-
-
-# The variant.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,11 +67,11 @@ class Variant:
     """Of tasks that bring their own wording: name -> what it was read from, and the wording."""
 
     @cached_property
-    def environment(self) -> _Sandbox:
+    def environment(self) -> Sandbox:
         """Renders the templates; variants with the same files and marker share one."""
         words = tuple(self.words.templates.items()) if self.words else ()
         folders = (self.folder, self.base, asset("prompts", "_shared"))
-        return _sandbox(folders, words, self.protocol.marker, tuple(self.files.items()))
+        return sandbox(folders, words, self.protocol.marker, tuple(self.files.items()))
 
     def render(
         self,
@@ -228,7 +93,7 @@ class Variant:
             if stage == "speak" and examples and "examples" not in self.shows(stage, prompt=prompt):
                 rendered = (*rendered[:-1], *self._examples(name, values), rendered[-1])
         except Exception as error:  # noqa: BLE001 - A template can raise anything, for instance by 1 / 0.
-            raise _template_fault(error, name, self.path(name)) from None
+            raise template_fault(error, name, self.path(name)) from None
         return joined([*rendered[:-1], *chat, *rendered[-1:]])
 
     def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
@@ -367,138 +232,6 @@ def _tidy(pieces: Iterable[str]) -> str:
         kept.append(piece)
     text = "".join(kept)
     return re.sub(r"\n{3,}", "\n\n", text).strip() if "\n\n\n" in text else text.strip()
-
-
-# Templates.
-
-
-def read_prompt(path: Path) -> str:
-    """The text of a file in a variant's folder; UserError unless it is a small regular UTF-8 file inside it."""
-    root, real = path.parent.parent, Path(os.path.realpath(path))
-    # Package managers may install the shipped files as links.
-    if root != asset("prompts") and not real.is_relative_to(os.path.realpath(root)):
-        raise UserError(f"is a link to {str(real)!r}; expected a file inside {root}", file=path)
-    try:
-        with open_unpacked(path, packed=True) as file:
-            content = file.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            raise UserError(f"is larger than {MAX_BYTES:,} bytes; expected a short text", file=path)
-        return content.decode()
-    except UnicodeDecodeError:
-        raise UserError("is not UTF-8 text", file=path) from None
-
-
-class _Names(NamedTuple):
-    """The names in a template, and in all that it includes or extends."""
-
-    used: frozenset[str]
-    """Values."""
-    optional: frozenset[str]
-    """Values that it sets itself, or gives a default."""
-    files: frozenset[str]
-    """The templates."""
-
-
-class _Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox over texts, then over folders in this order; templates have no functions but ``range``."""
-
-    intercepted_binops = frozenset({"*", "**"})
-
-    def __init__(self, folders: tuple[Path, ...], texts: tuple[tuple[str, str], ...], marker: Marker) -> None:
-        known = dict(texts)
-
-        def found(template: str) -> tuple[str, str | None, None] | None:
-            if template in known:
-                return known[template], None, None
-            paths = (folder.joinpath(*split_template_path(template)) for folder in folders)
-            path = next((path for path in paths if os.path.lexists(path)), None)
-            return None if path is None else (read_prompt(path), str(path), None)
-
-        super().__init__(
-            loader=FunctionLoader(found),
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,  # an included file is whole lines
-            auto_reload=False,  # use the templates that were checked and fingerprinted
-            autoescape=False,  # prompts are plain text
-            cache_size=-1,  # a plain dictionary: a folder holds few templates
-        )
-        self.globals = {"range": safe_range}
-        self.filters |= {
-            "marked": lambda answer: marked(answer, marker),
-            "quoted": quoted,
-            "on_one_line": lambda text: " ".join(str(text).split()),
-        }
-        self.checked: set[tuple[str, str | None, frozenset[str]]] = set()
-        """Stage, prompt and prepare stages of the templates that passed the checks."""
-        self._own: dict[str, _Names] = {}
-        self._all: dict[str, _Names] = {}
-        self._safe: dict[tuple[type, str], bool] = {}
-
-    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """As Jinja decides it, by the type and the name; kept, since a prompt reads dozens."""
-        key = (type(obj), attr)
-        if key not in self._safe:
-            self._safe[key] = super().is_safe_attribute(obj, attr, value)
-        return self._safe[key]
-
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """A product of numbers; a SecurityError for powers and for texts and lists that are repeated."""
-        if operator == "**" or not all(isinstance(value, int | float) for value in (left, right)):
-            raise SecurityError(f"{operator} is not available in templates, except * for numbers")
-        return super().call_binop(context, operator, left, right)
-
-    def text(self, template: str) -> str:
-        """The text of a template."""
-        assert self.loader is not None
-        return self.loader.get_source(self, template)[0]
-
-    def names(self, template: str) -> _Names:
-        """The names in a template and in all that it includes or extends."""
-        if template not in self._all:
-            left, found = [template], dict[str, _Names]()
-            while left:
-                if (name := left.pop()) not in self._own:
-                    self._own[name] = self._names_in(name)
-                found[name] = self._own[name]
-                left += found[name].files - found.keys()
-            used, optional, _ = (frozenset[str]().union(*each) for each in zip(*found.values(), strict=True))
-            self._all[template] = _Names(used, optional, frozenset(found))
-        return self._all[template]
-
-    def _names_in(self, name: str) -> _Names:
-        try:
-            tree = self.parse(self.text(name), name)
-            used = frozenset(meta.find_undeclared_variables(tree))
-        except TemplateSyntaxError as error:
-            error.name = name
-            raise
-        # Included templates can use variables that this one sets; those with a default may be missing.
-        optional = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
-        defaulted = (each.node for each in tree.find_all(nodes.Filter) if each.name == "default")
-        optional |= {node.name for node in defaulted if isinstance(node, nodes.Name)}
-        return _Names(used, frozenset(optional), frozenset(filter(None, meta.find_referenced_templates(tree))))
-
-
-@lru_cache(maxsize=64)
-def _sandbox(
-    folders: tuple[Path, ...], texts: tuple[tuple[str, str], ...], marker: Marker, files: tuple[tuple[str, str], ...]
-) -> _Sandbox:
-    return _Sandbox(folders, texts, marker)  # changed ``files`` get a new one
-
-
-def _template_fault(error: Exception, template: str, path: Path) -> UserError:
-    """What an exception says of a template, which is in ``path``."""
-    if isinstance(error, UserError):
-        return error
-    if isinstance(error, TemplateSyntaxError):
-        where = "" if error.name == path.name else f"{error.name}: "
-        line = error.lineno if path.name == template else None  # of the text, not of a file of words
-        return UserError(f"is not a template: {where}{error.message}", file=path, line=line)
-    if isinstance(error, TemplateNotFound):
-        return UserError(f"needs a template {error.name!r}, which is missing", file=path)
-    return UserError(f"cannot be rendered: {error or type(error).__name__}", file=path)
 
 
 # Loading.
@@ -657,7 +390,7 @@ def _check_template(variant: Variant, stage: str, prompt: str | None, prepared: 
     try:
         names = variant.environment.names(name)
     except Exception as error:  # noqa: BLE001 - Jinja compiles to Python, which can fail in many ways.
-        raise _template_fault(error, name, path) from None
+        raise template_fault(error, name, path) from None
     if strange := sorted(names.used - names.optional - known):
         may = ", ".join(sorted(known))
         raise UserError(f"unknown placeholder {strange[0]!r}; a {stage} template may use: {may}", file=path)
@@ -725,27 +458,3 @@ def copy_variant(variant: Variant, folder: Path) -> list[Path]:
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     return [folder / name for name in texts]
-
-
-class _Block(yaml.SafeDumper):
-    """Writes texts of several lines as they are."""
-
-
-_Block.add_representer(
-    str,
-    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
-)
-
-
-def copy_words(protocol: str, file: Path) -> None:
-    """Write the wording ``paper`` of a protocol to a new file, to be filled with the printed words."""
-    if file.exists():
-        raise UserError("exists already; give another file, or remove this one", file=file)
-    words = wording_of(PAPER, protocol).model_dump(exclude_defaults=True)
-    for each in words["prompts"].values():
-        if isinstance(each, dict):
-            each.pop("differs", None)
-    text = yaml.dump({protocol: words}, Dumper=_Block, sort_keys=False, allow_unicode=True, width=10_000)
-    file.write_text(
-        f"# {protocol} in the words of madke; put the printed ones in their place.\n{text}", encoding="utf-8"
-    )

@@ -18,7 +18,8 @@ from madke.core.question import Question
 from madke.data import read_dataset
 from madke.data.dataset import chosen, sample_of
 from madke.data.questions import questions_of_records
-from madke.engine.variant import load_variant, refuse_unused, shared_wording
+from madke.engine.variant import load_variant
+from madke.engine.wording import refuse_unused, shared_wording
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, sources_of, with_models, with_sources
 from madke.models.chat_models import as_chat_model, close, open_model
 from madke.models.endpoint import read_models, refuse_two_addresses

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from madke.engine.variant import PAPER, load_variant, variant_folders
+from madke.engine.variant import load_variant, variant_folders
+from madke.engine.wording import PAPER
 from madke.experiments.recipe import Recipe, same_model
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
 from madke.scoring.arms import ArmValues, Results, of_dataset, open_results

@@ -12,7 +12,8 @@ from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.engine.protocol import check_needs
 from madke.engine.settings import Knowledge, role_key
-from madke.engine.variant import Variant, load_variant, refuse_unused, shared_wording, variant_folders
+from madke.engine.variant import Variant, load_variant, variant_folders
+from madke.engine.wording import refuse_unused, shared_wording
 from madke.models.chat_models import close
 from madke.models.endpoint import read_models
 from madke.models.limiter import Limits

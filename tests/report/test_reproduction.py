@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from madke.engine.variant import copy_words, load_variant
+from madke.engine.variant import load_variant
+from madke.engine.wording import copy_words
 from madke.experiments.recipe import Recipe, read_recipe, recipe_files
 from madke.report.reproduction import Figure, figures, published_table
 from madke.report.tables import percent_cell

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.engine.variant import MAX_BYTES, load_variant
+from madke.engine.templates import MAX_BYTES
+from madke.engine.variant import load_variant
 from tests.support.cli import refused
 
 PROTOCOL = "source: mine\nfunction: vote\ndebaters: 2\n"

@@ -18,7 +18,8 @@ from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.engine.protocol import equal_scores, nothing_found
-from madke.engine.variant import load_variant, task_prompt, variant_folders
+from madke.engine.variant import load_variant, variant_folders
+from madke.engine.wording import task_prompt
 from madke.tasks import TASKS
 from tests.support.debates import QUESTION, play, prompts
 

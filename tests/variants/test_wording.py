@@ -13,7 +13,8 @@ from madke.core.chat import ChatRequest, Message
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.engine.protocol import nothing_found
-from madke.engine.variant import load_variant, worded
+from madke.engine.variant import load_variant
+from madke.engine.wording import worded
 from madke.runs.directory import read_run
 from madke.runs.request import RunRequest
 from madke.runs.spec import resolve
