@@ -12,7 +12,7 @@ from madke.retrieval.index_sources import SampleSource, vectors_file
 def main() -> None:
     """Encode, and replace the file."""
     folder = asset("indexes", "sample")
-    vectors = SampleSource("dense", name="wiki").encoded()
+    vectors = SampleSource("dense", name="wiki").encode()
     for old in folder.glob("minilm-*.npy"):
         old.unlink()
     file = vectors_file(folder, load_encoder("minilm"))

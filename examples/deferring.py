@@ -12,7 +12,7 @@ import madke
 from madke.core.errors import UserError
 from madke.engine.deferral import SIGNALS, signals
 from madke.scoring.arms import open_results
-from madke.scoring.gates import calibrated
+from madke.scoring.gates import calibrate
 from madke.tasks import get_task
 
 QUESTIONS = Path(__file__).parents[1] / "eval" / "samples" / "questions.jsonl"
@@ -22,7 +22,7 @@ def main() -> None:
     """Debate, calibrate, debate again."""
     with tempfile.TemporaryDirectory() as folder:
         run = madke.run(QUESTIONS, limit=60, out=Path(folder) / "dev")
-        made = calibrated(open_results([run.path]), "agreement_last")
+        made = calibrate(open_results([run.path]), "agreement_last")
         print(f"{len(made.points)} answers, {sum(wrong for _, wrong in made.points)} wrong")
         calibration = Path(folder) / "calibration.json"
         print("signals:", ", ".join(f"{name} ({meaning})" for name, meaning in SIGNALS.items()))

@@ -11,16 +11,16 @@ from dataclasses import replace
 from typing import Any
 
 from madke._util.assets import require
-from madke.api.debates import debated
+from madke.api.debates import hold_single_debate
 from madke.core.chat import ChatRequest, Completion, Message, Outcome, Usage, fields_of
 from madke.core.errors import CallError, UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.core.transcript import to_json
 from madke.models.prices import estimated_usage
-from madke.runs.request import RunOptions, askable, requested
+from madke.runs.request import RunOptions, askable, request_of
 from madke.runs.spec import RunSpec, resolve
-from madke.tasks.base import lettered
+from madke.tasks.base import with_letters
 
 require("madke.inspect needs", "inspect", "inspect_ai")
 
@@ -74,7 +74,7 @@ def debate_solver(protocol: str = "madke", *, cache: bool | CachePolicy = False,
     opening = threading.Lock()
 
     def prepared(question: Question) -> RunSpec:
-        spec = replace(resolve(requested([question], {**asked, "protocol": protocol})), opened=opened)
+        spec = replace(resolve(request_of([question], {**asked, "protocol": protocol})), opened=opened)
         with opening:
             spec.sources()
         return spec
@@ -85,14 +85,14 @@ def debate_solver(protocol: str = "madke", *, cache: bool | CachePolicy = False,
         spec = await asyncio.to_thread(prepared, question)
         names = {role: role.lower().replace(" ", "-") for role in spec.record.models}
         models = {role: InspectModel(get_model(role=name), cache) for role, name in names.items()}
-        transcript = await debated(spec, models, _UNBOUNDED, repeat=state.epoch - 1)
+        transcript = await hold_single_debate(spec, models, _UNBOUNDED, repeat=state.epoch - 1)
         state.store.set(STORE_KEY, json.loads(to_json(transcript)))
         if transcript.status == "failed":
             raise RuntimeError(f"the debate failed: {transcript.final.error}")
         answer = transcript.answer or ""
         state.output = ModelOutput.from_content(model=str(state.model), content=answer)
         state.messages.append(state.output.message)
-        for index, (letter, _) in enumerate(lettered(transcript.choices)):
+        for index, (letter, _) in enumerate(with_letters(transcript.choices)):
             state.choices.mark_choice(index, letter == answer)
         return state
 

@@ -12,7 +12,7 @@ from madke.core.transcript import ParseStatus, StageUsage, Transcript, Turn
 from madke.engine.agreement import answer_groups, matcher
 from madke.scoring.arms import ArmValues, read_arm
 from madke.scoring.debate_rows import DebateMeasures
-from madke.scoring.gates import Shadow, gated, shadow_of
+from madke.scoring.gates import Shadow, gated_debate, shadow_of
 from madke.scoring.metrics import question_of
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.statistics import Estimate
@@ -128,7 +128,7 @@ class Results:
     def shadows(self) -> Mapping[str, Shadow]:
         """Debate -> what gates would have made of it."""
         held = {name: map(DebateMeasures, arm.transcripts) for name, arm in self.arms.items() if name in DEBATES}
-        found = {name: shadow_of(map(gated, debates)) for name, debates in held.items()}
+        found = {name: shadow_of(map(gated_debate, debates)) for name, debates in held.items()}
         return {name: shadow for name, shadow in found.items() if shadow is not None}
 
 

@@ -66,7 +66,7 @@ def keep(parts: Mapping[Path, Recipe], file: Path, *, model: str, served_as: str
     calls: dict[bytes, None] = {}
     for folder in parts:
         with CallStore(folder / CALLS) as store:
-            calls |= dict.fromkeys(map(_line, store.exported()))
+            calls |= dict.fromkeys(map(_line, store.export()))
     file.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(file) as opened, lzma.open(opened, "wb", preset=9) as packed:
         packed.write(_line(head))

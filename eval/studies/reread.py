@@ -13,7 +13,7 @@ from functools import cache
 
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcome
-from madke.engine.agreement import agreed, matcher
+from madke.engine.agreement import all_agree, matcher
 from madke.engine.parse.answer import answer_of
 from madke.engine.parse.grammar import Parsed
 from madke.engine.parse.reply import ParseContext, is_copied
@@ -130,7 +130,7 @@ def _off_course(transcript: Transcript, protocol: Protocol) -> bool:
     question = Question(id=transcript.id, question=transcript.question, task=transcript.task)
     same = matcher(get_task(transcript.task), question)
     share = getattr(protocol, "agreement_share", 1.0)
-    found = [agreed(entry.turns, same, share) for entry in transcript.rounds]
+    found = [all_agree(entry.turns, same, share) for entry in transcript.rounds]
     stopped = transcript.stop_reason == "agreement"
     return any(found[:-1]) or found[-1] != stopped if len(found) < protocol.trace.differ.rounds else any(found[:-1])
 

@@ -46,7 +46,7 @@ class Child:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._guard.pid, signal.SIGKILL)
 
-    def ended(self, given: bytes | None = None, timeout: float | None = None) -> tuple[int, bytes, bytes]:
+    def communicate(self, given: bytes | None = None, timeout: float | None = None) -> tuple[int, bytes, bytes]:
         """Status, standard output and standard error of the program, once it has read ``given`` and ended.
 
         ``subprocess.TimeoutExpired`` after ``timeout`` seconds. If the wait ends early, the program is killed.
@@ -147,7 +147,7 @@ class CommandScorer:
         lines = b"".join(json.dumps(asdict(item)).encode() + b"\n" for item in items)
         timeout = max(_BATCH_SECONDS, _ITEM_SECONDS * len(items)) if self._timeout is None else self._timeout
         try:
-            status, out, err = child.ended(lines, timeout)
+            status, out, err = child.communicate(lines, timeout)
         except subprocess.TimeoutExpired:
             raise self._error(f"did not end within {timeout:g} s") from None
         if status:

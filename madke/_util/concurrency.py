@@ -28,7 +28,7 @@ async def gather(coroutines: Iterable[Coroutine[None, None, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-def finished(work: Coroutine[Any, Any, T]) -> T:
+def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine. If this thread runs an event loop, the coroutine runs in another thread."""
     return outside_loop(lambda: asyncio.run(work))
 
@@ -54,7 +54,7 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
     return outcome
 
 
-async def told(
+async def stream_progress(
     work: Callable[[Tell], Coroutine[Any, Any, object]], silence: float | None = None
 ) -> AsyncGenerator[Any, None]:
     """Yield what the work tells, and at last its result; None after each ``silence`` seconds in which it tells nothing.
@@ -75,7 +75,7 @@ async def told(
             yield part
         yield task.result()
     finally:
-        await cancelled(task)
+        await cancel_tasks(task)
 
 
 END_SECONDS = 10.0
@@ -85,7 +85,7 @@ _ENDING: set[asyncio.Task[None]] = set()
 """An event loop holds its tasks weakly."""
 
 
-async def cancelled(*tasks: asyncio.Task[Any]) -> None:
+async def cancel_tasks(*tasks: asyncio.Task[Any]) -> None:
     """Cancel tasks until they are done. It goes on if the caller is cancelled, and gives up after END_SECONDS."""
 
     async def cancel() -> None:

@@ -228,7 +228,7 @@ def disk_full(path: Path) -> UserError:
 @contextmanager
 def dir_lock(folder: Path) -> Iterator[None]:
     """Create and lock a folder. If another process holds the lock, log a warning and wait."""
-    with _locked(folder, folder, os.O_RDONLY, None):
+    with _lock(folder, folder, os.O_RDONLY, None):
         yield
 
 
@@ -239,7 +239,7 @@ def file_lock(file: Path, busy: UserError) -> Iterator[IO[bytes]]:
     The kernel releases the lock when the process ends, also after a kill.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-    with _locked(file, file.parent, flags, busy) as handle, open(handle, "a+b", buffering=0, closefd=False) as opened:
+    with _lock(file, file.parent, flags, busy) as handle, open(handle, "a+b", buffering=0, closefd=False) as opened:
         yield opened
 
 
@@ -252,7 +252,7 @@ def is_held(file: Path, opened: int | IO[bytes]) -> bool:
 
 
 @contextmanager
-def _locked(path: Path, folder: Path, flags: int, busy: UserError | None) -> Iterator[int]:
+def _lock(path: Path, folder: Path, flags: int, busy: UserError | None) -> Iterator[int]:
     """Create the folder, then open and lock the path. Without ``busy``, wait for the lock."""
     while True:
         try:

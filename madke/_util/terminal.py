@@ -54,7 +54,7 @@ def say_json(value: object, *, indent: int | None = None) -> None:
     try:
         shown.encode(encoding)
     except UnicodeEncodeError:
-        shown = "".join(c if c.isascii() else _escaped(c) for c in shown)
+        shown = "".join(c if c.isascii() else _escape(c) for c in shown)
     _write(f"{shown}\n", err=False)
 
 
@@ -202,7 +202,7 @@ def printable(text: str) -> str:
 
 def printable_json(json_text: str) -> str:
     """JSON of the same value, with every control and formatting character escaped."""
-    return "".join(_escaped(c) if _is_control(c) else c for c in json_text)
+    return "".join(_escape(c) if _is_control(c) else c for c in json_text)
 
 
 def without_keys(text: str) -> str:
@@ -223,6 +223,6 @@ def _is_control(character: str) -> bool:
     return unicodedata.category(character) in _CONTROL_CATEGORIES and character not in "\n\t"
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))

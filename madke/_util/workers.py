@@ -74,7 +74,7 @@ def open_workers(
     """Open workers for a ``with`` block; they end with the block.
 
     Args:
-        engine: ``local``: this process or several. ``ray``: a Ray cluster; see :func:`connected`.
+        engine: ``local``: this process or several. ``ray``: a Ray cluster; see :func:`ray_connection`.
         processes: Number of processes for the engine ``local``; None: this process does the work.
         gpus: For functions that use a GPU, or all cores without one. On a cluster, each task gets a GPU or, if there
             are none, as many CPUs as the smallest node has. If False, each task gets one CPU.
@@ -198,12 +198,12 @@ _SETTINGS = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_USAGE_STATS_ENABLED
 
 @contextmanager
 def _ray_workers(*, gpus: bool) -> Iterator[Workers]:
-    with connected() as ray:
+    with ray_connection() as ray:
         yield _Cluster(ray, gpus=gpus)
 
 
 @contextmanager
-def connected() -> Iterator[Any]:
+def ray_connection() -> Iterator[Any]:
     """Yield the package ``ray``, connected to ``RAY_ADDRESS`` (``HOST:PORT`` or ``auto``), or to a new local cluster.
 
     An existing connection is used and stays open. Output printed in the block goes to stderr.
@@ -254,7 +254,7 @@ def cause_on_node(error: Any) -> BaseException:
     return raised
 
 
-def fetched(ray: Any, reference: Any, during: str = "Ray") -> Any:
+def fetch_result(ray: Any, reference: Any, during: str = "Ray") -> Any:
     """A result from a node; raises the exception of its task there, or a UserError that begins with ``during``."""
     try:
         return ray.get(reference)
@@ -308,5 +308,5 @@ class _Cluster:
             return loaded[0](task)
 
         # A result stays on its node until it is fetched here; if it is lost, Ray runs the task again.
-        result, cancel = partial(fetched, self._ray), partial(self._ray.cancel, force=True)
+        result, cancel = partial(fetch_result, self._ray), partial(self._ray.cancel, force=True)
         return in_order(work.remote, result, tasks, ahead=2 * max(1, self._slots), cancel=cancel)

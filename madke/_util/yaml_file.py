@@ -39,7 +39,7 @@ class _Loader(yaml.SafeLoader):
             # Keys of a merged mapping (<<) may be overridden.
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
-                    raise _refused(f"{key.value!r} is already on line {seen[key.value]}", key)
+                    raise _loader_error(f"{key.value!r} is already on line {seen[key.value]}", key)
                 seen[key.value] = key.start_mark.line + 1
         return super().construct_mapping(node, deep)
 
@@ -52,19 +52,19 @@ def _size(node: yaml.Node, known: dict[yaml.Node, float]) -> float:
         parts = node.value if isinstance(node, yaml.SequenceNode) else [part for pair in pairs for part in pair]
         known[node] = 1 + sum(_size(part, known) for part in parts)
         if known[node] > _MAX_VALUES:
-            raise _refused(f"aliases and lists expand to more than {_MAX_VALUES:,} values", node)
+            raise _loader_error(f"aliases and lists expand to more than {_MAX_VALUES:,} values", node)
         if node.tag.endswith((":int", ":float")) and len(node.value) > _MAX_DIGITS:
-            raise _refused(f"a number of {len(node.value):,} characters; expected at most {_MAX_DIGITS}", node)
+            raise _loader_error(f"a number of {len(node.value):,} characters; expected at most {_MAX_DIGITS}", node)
     return known[node]
 
 
-def _refused(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
+def _loader_error(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
     return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
 
 def read_yaml(path: Path, model: type[M]) -> M:
     """The file as a model. UserError if it is missing or invalid."""
-    return validated(read_mapping(path), model, file=path)
+    return validate(read_mapping(path), model, file=path)
 
 
 def read_json(path: Path, model: type[M], wrong: str) -> M:
@@ -107,14 +107,14 @@ def read_mapping(path: Path, text: str | None = None) -> dict[str, Any]:
 
 def read_entries(path: Path) -> dict[str, tuple[int, Any]]:
     """Name -> (1-based line, value) of the mapping in a YAML file."""
-    content, top = read_mapping(path), _composed(path)
+    content, top = read_mapping(path), _compose(path)
     lines = {key: _line(top, (key,)) or 1 for key in content}
     if wrong := [key for key in content if not isinstance(key, str)]:
         raise UserError(f"expected a name, found {wrong[0]!r}", file=path, line=lines[wrong[0]])
     return {key: (lines[key], value) for key, value in content.items()}
 
 
-def validated(content: Any, model: type[M], *, file: Path | str | None = None, within: Sequence[str | int] = ()) -> M:
+def validate(content: Any, model: type[M], *, file: Path | str | None = None, within: Sequence[str | int] = ()) -> M:
     """The content of a YAML file, or a part of it, as a model; UserError with the first wrong key and its line.
 
     ``file`` is the file, or a description of the place; ``within`` are the keys that lead to the content in the file.
@@ -146,10 +146,10 @@ def line_of(file: Path, keys: Sequence[str | int]) -> int | None:
     ``keys`` is the path from the top: keys of mappings and positions in lists. Missing parts are skipped, such as the
     names of union members in pydantic's ``loc``.
     """
-    return _line(_composed(file), keys)
+    return _line(_compose(file), keys)
 
 
-def _composed(file: Path) -> yaml.Node | None:
+def _compose(file: Path) -> yaml.Node | None:
     try:
         return yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except (OSError, ValueError, yaml.YAMLError, RecursionError):

@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-from madke._util.concurrency import finished, told
+from madke._util.concurrency import run_coroutine, stream_progress
 from madke.core.chat import FLAGS, ChatModel, Usage, fields_of
 from madke.core.errors import UserError
 from madke.core.events import DebateFinished, Event, Listener, PoolReady, silent
@@ -30,7 +30,7 @@ from madke.retrieval.pools import depth, pool_of, retrieve, retrieve_pools
 from madke.retrieval.source import close_sources
 from madke.runs.directory import RunRecord, question_files, read_run, read_transcripts, refuse_own_files
 from madke.runs.meter import Meter
-from madke.runs.request import DEFAULTS, Data, RunOptions, RunRequest, Sources, requested, takes_request
+from madke.runs.request import DEFAULTS, Data, RunOptions, RunRequest, Sources, request_of, takes_request
 from madke.runs.runner import debate_services, execute, from_thread, live_search
 from madke.runs.spec import RunSpec, questions_of, refuse_sample, resolve, source_specs
 
@@ -76,14 +76,14 @@ class Run:
     @property
     def scores(self) -> Mapping[str, Any]:
         """Metric -> estimate: ``value``, ``low`` and ``high`` (a 95 % interval), ``n`` questions."""
-        scores = self._scored
+        scores = self._run_scores
         own = {"correct": scores.correct} if scores.correct is not None else {}
         return {**own, **scores.metrics}
 
     @property
     def failures(self) -> Mapping[str, int]:
         """Why questions failed: reason -> number of questions, the most common first."""
-        return self._scored.failures
+        return self._run_scores.failures
 
     def transcripts(self) -> Iterator[Transcript]:
         """The debates, in the order in which they finished."""
@@ -102,14 +102,14 @@ class Run:
         """The scores as a plain-text table."""
         from madke.report.scores import scores_on_terminal
 
-        return scores_on_terminal({self.path.name or str(self.path): self._scored})
+        return scores_on_terminal({self.path.name or str(self.path): self._run_scores})
 
     def report(self, file: str | Path) -> Path:
         """Write the report page; returns the file."""
         from madke.report.html import write_report
 
         with self.scope.active():
-            write_report([self.path], file, scores=[self._scored])
+            write_report([self.path], file, scores=[self._run_scores])
         return Path(file)
 
     def to_pandas(self) -> Any:
@@ -132,7 +132,7 @@ class Run:
             return pandas.DataFrame(answer_rows(open_results([self.path])[0])).drop(columns="run")
 
     @cached_property
-    def _scored(self) -> Scores:
+    def _run_scores(self) -> Scores:
         from madke.scoring.scored import score_run
 
         with self.scope.active():
@@ -153,7 +153,7 @@ def run(
 
     Outside one, Ctrl-C waits for the calls in flight, so that no paid call is lost.
     """
-    return finished(arun(questions, out=out, options=options, listen=listen, signals=signals, **asked))
+    return run_coroutine(arun(questions, out=out, options=options, listen=listen, signals=signals, **asked))
 
 
 @takes_request("run")
@@ -181,7 +181,7 @@ async def arun(
     Raises:
         UserError: An input is missing or invalid, or the directory holds another run.
     """
-    request = requested(questions, asked)
+    request = request_of(questions, asked)
     spec = checked_spec(request, out, options)
     path = Path(mkdtemp(prefix="madke-run-") if out is None else out)
     try:
@@ -258,7 +258,7 @@ AnyQuestion = str | Question | Mapping[str, Any]
 @takes_request("ask")
 def ask(question: AnyQuestion, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any) -> Debate:
     """Debate one question; see :func:`stream` for the arguments. Also works inside a running event loop."""
-    return finished(aask(question, choices=choices, options=options, **asked))
+    return run_coroutine(aask(question, choices=choices, options=options, **asked))
 
 
 @takes_request("ask")
@@ -303,7 +303,7 @@ def stream(
     if choices:
         own = tuple(choices)
         record = replace(record, choices=own) if isinstance(record, Question) else {**record, "choices": own}
-    return events_of(resolve(requested([record], asked)), options, deltas=deltas)
+    return events_of(resolve(request_of([record], asked)), options, deltas=deltas)
 
 
 async def events_of(spec: RunSpec, options: RunOptions, *, deltas: bool = False) -> AsyncGenerator[Event, None]:
@@ -312,18 +312,18 @@ async def events_of(spec: RunSpec, options: RunOptions, *, deltas: bool = False)
     async def run_debate(tell: Listener) -> None:
         models = spec.open_models(options)
         try:
-            await debated(spec, models, options, tell, deltas=deltas)
+            await hold_single_debate(spec, models, options, tell, deltas=deltas)
         finally:
             await spec.close_models(models)
             await asyncio.to_thread(spec.close)
 
-    async with aclosing(told(run_debate)) as events:
+    async with aclosing(stream_progress(run_debate)) as events:
         async for event in events:
             if event is not None:
                 yield event
 
 
-async def debated(
+async def hold_single_debate(
     spec: RunSpec,
     models: Mapping[str, ChatModel],
     options: RunOptions,

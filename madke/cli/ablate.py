@@ -110,7 +110,7 @@ def refuse_overwritten(out: Path, data: Sequence[str], spec: ExperimentSpec, opt
 def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, *, as_json: bool) -> None:
     """Print the plan of an experiment and the published figures, or only the plan as JSON."""
     from madke.cli.run import show_plans
-    from madke.experiments.plan import Planner, planned
+    from madke.experiments.plan import Planner, plan_arms
     from madke.report.reproduction import figures, published_table
     from madke.report.tables import plain_table
     from madke.runs.meter import planned_prices, prices_of
@@ -118,7 +118,7 @@ def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, *
     for error in experiment_spec.unknown_sources():
         say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
     prices = prices_of(options, experiment_spec.models)
-    plans = planned(experiment_spec, Planner(prices=planned_prices(prices, options)))
+    plans = plan_arms(experiment_spec, Planner(prices=planned_prices(prices, options)))
     if as_json:
         say_json([asdict(plan) for plan in plans])
         return

@@ -43,7 +43,7 @@ def _list(
             say_json({"name": name, "task": FORMATS[name].task, **shown})
         return
     rows = [
-        (name, about["title"], FORMATS[name].task, _listed(about["splits"]), about["licence"])
+        (name, about["title"], FORMATS[name].task, _list_text(about["splits"]), about["licence"])
         for name, about in known.items()
     ]
     say_table(("name", "dataset", "task", "questions", "licence"), rows)
@@ -60,13 +60,13 @@ def show(
         return
     lines = [("name", name), ("task", f"{task.name} ({', '.join(task.metrics)})")]
     for key, value in shown.items():
-        texts = value if isinstance(value, list) else [_listed(value) if isinstance(value, dict) else value]
+        texts = value if isinstance(value, list) else [_list_text(value) if isinstance(value, dict) else value]
         lines += [(key.replace("_", " "), text) for text in texts]
     for label, text in lines:
         say_wrapped(text, label=label, indent=max(len(label) for label, _ in lines) + 2)
 
 
-def _listed(values: Mapping[str, Any]) -> str:
+def _list_text(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} {value:,}" if type(value) is int else f"{key} {value}" for key, value in values.items())
 
 

@@ -26,7 +26,7 @@ def command(
       madke describe --json | jq '.protocols[].name'
     """
     if as_json:
-        say_json(_offered(typer.Context(context.find_root().command, info_name="madke")))
+        say_json(_offers(typer.Context(context.find_root().command, info_name="madke")))
     else:
         say((PACKAGE / "SKILL.md").read_text(encoding="utf-8"), end="")
 
@@ -41,7 +41,7 @@ def commands(group: Any, context: typer.Context) -> Iterator[tuple[Any, typer.Co
             yield from commands(verb, inner)
 
 
-def _offered(root: typer.Context) -> dict[str, Any]:
+def _offers(root: typer.Context) -> dict[str, Any]:
     from madke import __version__
     from madke.engine.protocol import help_of, settings_of, shipped_functions
     from madke.engine.settings import Settings

@@ -132,9 +132,9 @@ def _calibrate(arms: Sequence[Results], out: Path, signal: str) -> None:
     from madke._util.files import write_file
     from madke.engine.deferral import fewest
     from madke.report.tables import percent_cell, plain_table, score_cell, table_of
-    from madke.scoring.gates import calibrated
+    from madke.scoring.gates import calibrate
 
-    made = calibrated(arms, signal)
+    made = calibrate(arms, signal)
     write_file(out, made.model_dump_json(indent=1).encode() + b"\n")
     rows: list[TableRow] = []
     for level in _LEVELS:

@@ -48,13 +48,13 @@ def public_url(url: str) -> str:
     if "://" not in bare:
         return bare
     parts = urlsplit(bare)
-    return urlunsplit(parts._replace(path="/".join(map(_masked, parts.path.split("/")))))
+    return urlunsplit(parts._replace(path="/".join(map(_mask, parts.path.split("/")))))
 
 
 def without_path_secrets(text: str, url: str) -> str:
     """The text with possible secrets of the URL's path replaced by hashes; servers repeat the URL in errors."""
     for part in urlsplit(url).path.split("/"):
-        if (masked := _masked(part)) != part:
+        if (masked := _mask(part)) != part:
             text = text.replace(part, masked).replace(unquote(part), masked)
     return text
 
@@ -64,7 +64,7 @@ def with_public_urls(text: str) -> str:
     return _URL.sub(lambda found: public_url(found[0]), text)
 
 
-def _masked(part: str) -> str:
+def _mask(part: str) -> str:
     harmless = len(part) < SECRET or _API_WORDS.fullmatch(part)
     return part if harmless else f"~{sha256(part.encode()).hexdigest()[:8]}"
 

@@ -245,19 +245,19 @@ def takes_schemas(model: object) -> bool:
 
 def call_seed(seed: int | None, purpose: Purpose) -> int | None:
     """The seed of one call, in 0 .. 2**31 - 1: a hash of the run's seed (None stays None) and the call's purpose."""
-    return None if seed is None else _hashed((seed, *fields_of(purpose).values()))
+    return None if seed is None else _hash((seed, *fields_of(purpose).values()))
 
 
 def retry_seed(seed: int | None, attempt: int) -> int | None:
     """The seed of the second or a later ``attempt`` of a call, from the call's seed; None stays None."""
-    return None if seed is None else _hashed((seed, attempt))
+    return None if seed is None else _hash((seed, attempt))
 
 
-def _hashed(parts: tuple[object, ...]) -> int:
+def _hash(parts: tuple[object, ...]) -> int:
     return int.from_bytes(sha256(repr(parts).encode()).digest()[:4], "big") >> 1
 
 
-def joined(messages: Sequence[Message]) -> tuple[Message, ...]:
+def join_messages(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The messages with those of one role in a row as one: many chat templates need alternating roles."""
     parts: list[Message] = []
     for message in messages:
@@ -274,14 +274,14 @@ def shared_length(one: Sequence[Message], other: Sequence[Message]) -> int:
     for mine, theirs in zip(one, other, strict=False):
         if mine.role != theirs.role:
             break
-        shared = _shared(mine.content, theirs.content)
+        shared = _shared_length(mine.content, theirs.content)
         length += shared
         if shared < max(len(mine.content), len(theirs.content)):
             break
     return length
 
 
-def _shared(one: str, other: str) -> int:
+def _shared_length(one: str, other: str) -> int:
     """By bisection, which compares in C."""
     if one == other:
         return len(one)
@@ -300,7 +300,7 @@ def writable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def decoded(body: bytes) -> str:
+def decode_reply(body: bytes) -> str:
     """The text of a JSON reply. A replacement character stands for each byte that is not UTF-8."""
     return body.decode(json.detect_encoding(body), "replace")
 

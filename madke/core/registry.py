@@ -69,7 +69,7 @@ class Registry(Mapping[str, T], Generic[T]):
         if name not in self._values:
             if ":" not in name:
                 raise unknown(self.kind, name, self)
-            self._values[name] = self._adapted(name, partial(imported, name))
+            self._values[name] = self._adapt_object(name, partial(import_object, name))
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -106,13 +106,13 @@ class Registry(Mapping[str, T], Generic[T]):
         name = qualified_name(value)
         held = self._scopes()[0]
         if name not in held or held[name][0] is not value:
-            held[name] = (value, self._adapted(name, lambda: value))
+            held[name] = (value, self._adapt_object(name, lambda: value))
         return name
 
     def _scopes(self) -> list[dict[str, tuple[object, Any]]]:
         return [scope.values.setdefault(self._key, {}) for scope in _ACTIVE.get()]
 
-    def _adapted(self, name: str, load: Callable[[], Any]) -> T:
+    def _adapt_object(self, name: str, load: Callable[[], Any]) -> T:
         try:
             return self._adapt(name, load())
         except UserError:
@@ -152,7 +152,7 @@ def _plain(value: object) -> object:
     return value if value is None or isinstance(value, str | bytes | int | float) else type(value).__qualname__
 
 
-def imported(name: str) -> Any:
+def import_object(name: str) -> Any:
     """The object of ``module:object``.
 
     The module may lie in the working directory, and then imports its neighbours. No other import searches there.

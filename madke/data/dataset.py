@@ -72,7 +72,7 @@ def read_dataset(
     else:
         questions = [entry.question for entry in read_published(path, dataset, task=task)]
         say_once(path, counts(questions))
-    return chosen(questions, path, ids=ids, limit=limit, seed=sample_seed)
+    return select_questions(questions, path, ids=ids, limit=limit, seed=sample_seed)
 
 
 def read_published(path: Path, dataset: str, *, task: str | None = None) -> list[DatasetEntry]:
@@ -202,7 +202,7 @@ def with_ids(questions: Sequence[Question], ids: Sequence[str], file: Path) -> l
     return chosen
 
 
-def chosen(
+def select_questions(
     questions: Sequence[Question], file: Path, *, ids: str | None, limit: int | None, seed: int | None
 ) -> list[Question]:
     """The questions of a list of ids (:func:`read_ids`; None: all), limited or sampled by :func:`sample_of`."""

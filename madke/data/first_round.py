@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from madke._util.files import read_jsonl, refuse_repeated
-from madke._util.yaml_file import validated
+from madke._util.yaml_file import validate
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
@@ -47,7 +47,7 @@ class FirstRounds:
             found[id_] = sha256(json.dumps(turns).encode()).hexdigest()[:16]
         return found
 
-    def reordered(self, order: GivenOrder) -> FirstRounds:
+    def reorder(self, order: GivenOrder) -> FirstRounds:
         """Assign the stances to other debaters: in reversed order, or rotated by one.
 
         The order of the names does not change, because debaters read each other in that order. ``other_question``:
@@ -99,7 +99,7 @@ def read_first_rounds(path: Path, questions: Sequence[Question], protocol: Proto
     rounds: dict[str, Rounds] = {}
     line_of: dict[str, int] = {}
     for number, item in read_jsonl(path):
-        line = validated(item, _Line, file=f"{path}:{number}")
+        line = validate(item, _Line, file=f"{path}:{number}")
         refuse_repeated(line_of, line.id, number, file=path, what=f"id {line.id!r}")
         if line.id in asked:
             try:

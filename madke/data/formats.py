@@ -101,7 +101,7 @@ def _aliases(row: Row) -> tuple[str, ...]:
 def _kilt(row: Row) -> Question:
     """KILT (Petroni et al., 2021): each output may hold an answer and the pages that contain it."""
     outputs = row.fields["output"]
-    answers = [row.checked(output["answer"], "answer") for output in outputs if output.get("answer")]
+    answers = [row.check_text(output["answer"], "answer") for output in outputs if output.get("answer")]
     if not answers:
         raise row.error("'output' contains no 'answer'")
     pages = [page for output in outputs for page in output.get("provenance") or []]
@@ -109,7 +109,7 @@ def _kilt(row: Row) -> Question:
         id=row.text("id"),
         question=row.text("question", "input"),
         answers=tuple(dict.fromkeys(answers)),
-        metadata=_gold_titles(row.checked(page["title"], "title") for page in pages),
+        metadata=_gold_titles(row.check_text(page["title"], "title") for page in pages),
     )
 
 
@@ -137,7 +137,7 @@ def _multihop(types: Collection[str], row: Row) -> Item:
         raise row.error(f"'type' is {short(fields['type'])}; expected {', '.join(types)}")
     pages = _pairs(fields.get("context"), "sentences")
     titles = [title for title, _ in _pairs(fields.get("supporting_facts"), "sent_id")]
-    gold = [row.checked(title, "title") for title in titles]
+    gold = [row.check_text(title, "title") for title in titles]
     question = Question(
         id=row.text("_id", "id") if {"_id", "id"} & set(fields) else "",
         question=row.text("question"),
@@ -168,8 +168,10 @@ def _page(row: Row, title: Any, sentences: Any, gold: Collection[str]) -> Paragr
         raise row.error(f"'context': the sentences of {short(title)} are {type(sentences).__name__}; expected texts")
     # HotpotQA's sentences start with a space, 2WikiMultiHopQA's do not.
     text = " ".join(stripped for sentence in sentences if (stripped := sentence.strip()))
-    title = row.checked(title, "title")
-    return Paragraph(title=title, text=row.checked(text or title, "context"), kind="gold" if title in gold else "other")
+    title = row.check_text(title, "title")
+    return Paragraph(
+        title=title, text=row.check_text(text or title, "context"), kind="gold" if title in gold else "other"
+    )
 
 
 _ESCAPES = {
@@ -188,7 +190,7 @@ def _fever(row: Row) -> Question:
     """FEVER (Thorne et al., 2018): one claim per line, with the Wikipedia sentences that verify it."""
     # A sentence is [annotation, evidence, page, number]; the page is None for claims without enough information.
     sentences = [sentence for group in row.fields.get("evidence", ()) for sentence in group]
-    pages = [row.checked(page, "evidence") for _, _, page, _ in sentences if page is not None]
+    pages = [row.check_text(page, "evidence") for _, _, page, _ in sentences if page is not None]
     return Question(
         id=row.text("id"),
         question=row.text("claim"),
@@ -208,7 +210,7 @@ def _ramdocs(row: Row) -> Item:
     return Item(
         question=Question(question=row.text("question"), answers=row.texts("gold_answers"), metadata=metadata),
         paragraphs=tuple(
-            Paragraph(title="", text=row.checked(document["text"], "text"), kind=_KINDS[document["type"]])
+            Paragraph(title="", text=row.check_text(document["text"], "text"), kind=_KINDS[document["type"]])
             for document in row.fields["documents"]
         ),
     )
@@ -255,7 +257,7 @@ def _mmlu(row: Row) -> Item:
     question = Question(
         question=row.text("question"),
         answers=(letter.strip(),),
-        choices=tuple(row.checked(choice, "option") for choice in choices),
+        choices=tuple(row.check_text(choice, "option") for choice in choices),
         metadata={"subject": subject},
     )
     return Item(question=question, series=subject)

@@ -24,7 +24,7 @@ from madke.core.errors import UserError, count_of, short
 from madke.core.question import Question
 from madke.data.rows import Row, is_ambiguous, naming
 from madke.tasks import TASKS, get_task
-from madke.tasks.base import lettered
+from madke.tasks.base import with_letters
 from madke.tasks.choice import Choice
 
 _GOLDS = (
@@ -123,7 +123,7 @@ class Columns:
         """Whether the keys of a row are names of columns, perhaps misspelt, and not data; UserError as for `find`."""
         names = {*map(_plain, row.fields)}
         named = {_plain(column) for column in self.given.values()}
-        if not names & (_FIELD_OF.keys() | named) and not any(_meant(name, _SUGGESTED) for name in names):
+        if not names & (_FIELD_OF.keys() | named) and not any(_probable_name(name, _SUGGESTED) for name in names):
             return False
         self.find(row)
         return True
@@ -157,7 +157,7 @@ class Columns:
         rest = [name for name in keys if str(name).strip() and name not in (*names.values(), *golds, *options)]
         missing = [key for key in _SUGGESTED if key not in names and not (key == "answers" and golds)]
         for name in rest:
-            if _plain(name) not in _FIELD_OF and (meant := _meant(name, missing)):
+            if _plain(name) not in _FIELD_OF and (meant := _probable_name(name, missing)):
                 raise row.error(f"unknown field {short(name)}; did you mean {meant!r}?")
         wrong = tuple(name for name in rest if _WRONG.fullmatch(_plain(name)))
         return Found(
@@ -171,8 +171,8 @@ class Columns:
 
     def _without_question(self, keys: Sequence[str]) -> str:
         if "question" in self.given:
-            return f"expected the column {self.given['question']!r} that --columns names, found {_listed(keys)}"
-        hint = "; did you mean 'question'?" if any(_meant(name, ["question"], 0.6) for name in keys) else ""
+            return f"expected the column {self.given['question']!r} that --columns names, found {_list_text(keys)}"
+        hint = "; did you mean 'question'?" if any(_probable_name(name, ["question"], 0.6) for name in keys) else ""
         example = f"; say which column is which, for example {naming(keys)}; a published file needs --dataset NAME"
         how = example if keys else ""
         listed = ", ".join(short(name) for name in keys[:_SHOWN]) or "nothing"
@@ -188,14 +188,14 @@ class Columns:
         used["taken for what a system said:"] = [name for each in found for name in each.said]
         used["not used:"] = [name for each in found for name in each.unused]
         parts = [
-            f"question from {_listed(used['question'])}",
-            f"answers from {_listed(used['answers'])}" if used["answers"] else "no answers (--columns answers=NAME)",
-            f"ids from {_listed(used['id'])}" if used["id"] else "ids made from the text",
+            f"question from {_list_text(used['question'])}",
+            f"answers from {_list_text(used['answers'])}" if used["answers"] else "no answers (--columns answers=NAME)",
+            f"ids from {_list_text(used['id'])}" if used["id"] else "ids made from the text",
         ]
         for key in ("choices", "wrong answers", "task", "metadata"):
-            parts += [f"{key} from {_listed(used[key])}"] if used[key] else []
+            parts += [f"{key} from {_list_text(used[key])}"] if used[key] else []
         parts += [f"{repeated:,} with the text of an earlier question"] if repeated else []
-        parts += [f"{key} {_listed(used[key])}" for key in (*used,) if key.endswith(":") and used[key]]
+        parts += [f"{key} {_list_text(used[key])}" for key in (*used,) if key.endswith(":") and used[key]]
         return f"{counts(questions)}; {', '.join(parts)}"
 
 
@@ -211,7 +211,7 @@ def counts(questions: Sequence[Question]) -> str:
     return f"{count_of(len(questions), 'question')}, {golds}, such as {shown} for one question"
 
 
-def _meant(name: object, fields: Iterable[str], cutoff: float = _ALIKE) -> str | None:
+def _probable_name(name: object, fields: Iterable[str], cutoff: float = _ALIKE) -> str | None:
     """The usual name of one of these fields, of which this one is probably a misspelling."""
     known = {_plain(each): each for key in fields for each in _SUGGESTED[key]}
     near = difflib.get_close_matches(_plain(name), known, n=1, cutoff=cutoff)
@@ -240,7 +240,7 @@ def _option_columns(row: Row, keys: Sequence[str]) -> tuple[str, ...]:
     return ()
 
 
-def _listed(names: Iterable[str]) -> str:
+def _list_text(names: Iterable[str]) -> str:
     every = [f"`{' '.join(str(name).split())[:40]}`" for name in dict.fromkeys(names)]
     return ", ".join(every[:_SHOWN]) + (f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else "")
 
@@ -330,8 +330,8 @@ def _fields(record: Question | Mapping[str, Any] | str) -> dict[str, Any]:
     if isinstance(record, str):
         return {"question": record}
     if not isinstance(record, Question):
-        return {name: _unpacked(value) for name, value in record.items()}
-    values = {each.name: _unpacked(getattr(record, each.name)) for each in fields(record)}
+        return {name: _plain_value(value) for name, value in record.items()}
+    values = {each.name: _plain_value(getattr(record, each.name)) for each in fields(record)}
     if not record.id:
         del values["id"]
     if record.task == Question(question="").task:  # nobody chose it
@@ -339,7 +339,7 @@ def _fields(record: Question | Mapping[str, Any] | str) -> dict[str, Any]:
     return values
 
 
-def _unpacked(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """A list for tuples, sets and arrays; Python's own numbers."""
     value = value.tolist() if hasattr(value, "tolist") else value
     return list(value) if isinstance(value, tuple | set | frozenset) else value
@@ -349,10 +349,10 @@ def _question(row: Row, found: Found, task: str | None) -> Question:
     """The question of a row, whose fields are in these columns."""
     values = {key: row.fields[name] for key, name in found.names.items()}
     values = {key: None if _is_empty(value) and key != "id" else value for key, value in values.items()}
-    text = row.checked(row.fields[found.names["question"]], found.names["question"])
+    text = row.check_text(row.fields[found.names["question"]], found.names["question"])
     options, labels = _options(row, found)
     if (own_task := values.get("task")) is not None:
-        task = row.checked(own_task, found.names["task"])
+        task = row.check_text(own_task, found.names["task"])
     task = task or (Choice.name if options else Question(question="").task)
     try:
         checked = get_task(task).check
@@ -361,19 +361,19 @@ def _question(row: Row, found: Found, task: str | None) -> Question:
     golds: list[str] = []
     for place, name in enumerate(found.golds):
         golds += _texts(row, name, task, several=place > 0, options=options, labels=labels)
-    metadata = row.parsed(values.get("metadata") or {}, found.names.get("metadata", ""))
+    metadata = row.parse_value(values.get("metadata") or {}, found.names.get("metadata", ""))
     if not isinstance(metadata, Mapping):
         raise row.error(f"{found.names['metadata']!r} is {short(metadata)}; expected an object")
     if wrong := [text for name in found.wrong for text in _texts(row, name, task, several=True)]:
         metadata = {"wrong_answers": list(dict.fromkeys(wrong)), **metadata}
     instructions = values.get("instructions")
     question = Question(
-        id=row.checked(values["id"], found.names["id"]) if "id" in values else id_of(text),
+        id=row.check_text(values["id"], found.names["id"]) if "id" in values else id_of(text),
         question=text,
         answers=tuple(dict.fromkeys(golds)),
         task=task,
         choices=options,
-        instructions="" if instructions is None else row.checked(instructions, found.names["instructions"]),
+        instructions="" if instructions is None else row.check_text(instructions, found.names["instructions"]),
         metadata=metadata,
     )
     if fault := checked(question):
@@ -397,9 +397,9 @@ def _options(row: Row, found: Found) -> tuple[tuple[str, ...], list[str]]:
         values = [(name, row.fields[name]) for name in found.options]
         while values and _is_empty(values[-1][1]):
             values.pop()
-        return tuple(row.checked(value, name) for name, value in values), []
+        return tuple(row.check_text(value, name) for name, value in values), []
     name = found.names.get("choices", "")
-    value = row.parsed(row.fields[name], name, any_list=True) if name else None
+    value = row.parse_value(row.fields[name], name, any_list=True) if name else None
     if _is_empty(value):
         return (), []
     texts, labels = value, []
@@ -410,7 +410,7 @@ def _options(row: Row, found: Found) -> tuple[tuple[str, ...], list[str]]:
             raise row.error(f"{name!r} is {short(value)}; expected as many distinct labels as texts")
     if not isinstance(texts, list):
         raise row.error(f"{name!r} is {short(value)}; expected a list such as ['a', 'b'], or columns A, B, C ...")
-    return tuple(row.checked(text, name) for text in texts), [row.checked(label, name) for label in labels]
+    return tuple(row.check_text(text, name) for text in texts), [row.check_text(label, name) for label in labels]
 
 
 def _texts(
@@ -421,7 +421,7 @@ def _texts(
     They are a text, a list, SQuAD's ``{"text": [...]}``, or TriviaQA's ``{"value": ..., "aliases": [...]}``.
     ``several``: the column's name says that it may have many answers.
     """
-    value = row.parsed(row.fields[name], name)
+    value = row.parse_value(row.fields[name], name)
     if _is_empty(value):
         return []
     if isinstance(value, str) and is_ambiguous(value):
@@ -429,17 +429,17 @@ def _texts(
         raise row.error(f"{name!r} is {short(value)}: one answer or several? Write {one}, or a list such as {many}")
     if isinstance(value, str) and "\n#### " in value:
         raise row.error(f"{name!r} is {short(value)}, a worked solution; read GSM8K with --dataset gsm8k")
-    value = _unwrapped(value)
-    answers = [_unwrapped(each) for each in value] if isinstance(value, list) else [value]
+    value = _bare_answers(value)
+    answers = [_bare_answers(each) for each in value] if isinstance(value, list) else [value]
     if options and task == Choice.name:
         return [_letter(row, answer, options, labels, name) for answer in answers]
     if isinstance(value, str) and task in ("short_answer", "answer_list"):
         answers = _aliases(value, several=several or task == "answer_list")
-    read = row.answer if task == "short_answer" else row.checked
+    read = row.answer if task == "short_answer" else row.check_text
     return [read(answer, name) for answer in answers]
 
 
-def _unwrapped(value: Any) -> Any:
+def _bare_answers(value: Any) -> Any:
     """The answers in an object; any other value as it is."""
     if not isinstance(value, Mapping):
         return value
@@ -472,7 +472,7 @@ def _aliases(cell: str, *, several: bool) -> list[str]:
 
 def _letter(row: Row, answer: Any, options: Sequence[str], labels: Sequence[str], name: str) -> str:
     """The letter of the option that an answer names by its label, letter, text, or 0-based number."""
-    letters = [letter for letter, _ in lettered(tuple(options))]
+    letters = [letter for letter, _ in with_letters(tuple(options))]
     expected = f"expected a letter from A to {letters[-1]}" if letters else "expected a letter"
     if isinstance(answer, bool):
         raise row.error(f"{name!r} is {short(answer)}; {expected}, or the text of one option")
@@ -484,7 +484,7 @@ def _letter(row: Row, answer: Any, options: Sequence[str], labels: Sequence[str]
         if answer not in range(len(letters)):
             raise row.error(f"{name!r} contains {answer!r}; expected indices from 0 to {len(letters) - 1}")
         return letters[answer]
-    text = row.checked(answer, name)
+    text = row.check_text(answer, name)
     if re.fullmatch(r"\d{1,2}", text.strip()) and int(text) <= len(letters):
         why = "0-based numbers are for JSON, without quotes"
         raise row.error(f"{name!r} is {short(answer)}; {expected} ({why})")

@@ -62,7 +62,7 @@ class Row:
         """The text of the first of these keys that is present; UserError if none is."""
         for key in keys:
             if key in self.fields:
-                return self.checked(self.fields[key], key)
+                return self.check_text(self.fields[key], key)
         found = ", ".join(map(repr, self.fields)) or "(none)"
         raise self.error(f"{keys[0]!r} is missing; expected a text; found the keys {found}")
 
@@ -77,10 +77,10 @@ class Row:
         return tuple(dict.fromkeys(self.answer(entry, key) for entry in entries))
 
     def answer(self, value: object, what: str) -> str:
-        """Like :meth:`checked`, but takes JSON's ``true`` and ``false`` too, as these words."""
-        return str(value).lower() if isinstance(value, bool) else self.checked(value, what)
+        """Like :meth:`check_text`, but takes JSON's ``true`` and ``false`` too, as these words."""
+        return str(value).lower() if isinstance(value, bool) else self.check_text(value, what)
 
-    def checked(self, value: object, what: str) -> str:
+    def check_text(self, value: object, what: str) -> str:
         """The value, if it is a non-blank text or a finite number, which is converted to text."""
         is_finite = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
         if is_finite and not isinstance(value, bool):
@@ -91,7 +91,7 @@ class Row:
             raise self.error(f"{what!r} contains half of a surrogate pair, which is no valid character")
         return value
 
-    def parsed(self, value: Any, name: str, *, any_list: bool = False) -> Any:
+    def parse_value(self, value: Any, name: str, *, any_list: bool = False) -> Any:
         """The value of a column; a text that begins like a list of texts (or ``any_list``) or an object is parsed."""
         if not isinstance(value, str):
             return value

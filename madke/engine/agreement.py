@@ -49,7 +49,7 @@ def answer_groups(turns: Sequence[Turn], same: Same) -> list[list[Turn]]:
     return list(groups.values())
 
 
-def agreed(turns: Sequence[Turn], same: Same, share: float = 1) -> bool:
+def all_agree(turns: Sequence[Turn], same: Same, share: float = 1) -> bool:
     """Whether at least two debaters spoke and all their answers are parsed and the same, or that ``share`` of them."""
     answers = [turn.stance.answer for turn in turns if turn.stance.status != "failed"]
     if len(answers) < 2:
@@ -170,10 +170,14 @@ def agreement_of(
             said = [(n, turn) for n, turn in every if turn.agent in supporters and _says(turn, answer, same)]
             positions.append(evidence.position(group, said))
     right = [position for position, group in zip(positions, groups, strict=True) if holds(group)]
-    matched = settled if task.is_prose else agreed(turns, same)
+    matched = settled if task.is_prose else all_agree(turns, same)
     voted = not judged and not matched and final.by in ("majority", "weighted")
     nobody_dissents = task.is_prose and (settled or not right)
-    found = {*_cited(positions), *citations_in(final.answer)} if task.is_prose and final.answer else {*_cited(right)}
+    found = (
+        {*_cited_passages(positions), *citations_in(final.answer)}
+        if task.is_prose and final.answer
+        else {*_cited_passages(right)}
+    )
     looked_up = any(position.containing is not None or position.quotes for position in right)
     return Agreement(
         outcome="single" if len(turns) < 2 else "consensus" if (settled if judged else matched) else "split",
@@ -193,7 +197,7 @@ def asked_question(transcript: Transcript) -> Question:
     return Question(id=transcript.id, question=transcript.question, task=transcript.task, choices=transcript.choices)
 
 
-def _cited(right: Sequence[Position]) -> tuple[int, ...]:
+def _cited_passages(right: Sequence[Position]) -> tuple[int, ...]:
     found = {n for position in right for n in position.containing or ()}
     quotes = [quote for position in right for quote in position.quotes if quote.status != "stitched"]
     return tuple(sorted(found.union(*(quote.found_in for quote in quotes))))

@@ -54,7 +54,9 @@ class LookedUp(NamedTuple):
 
 def look_up(quote: str, passage: int | None, texts: Mapping[int, str]) -> LookedUp:
     """Look a quote up in numbered passages. ``passage``: the number that the stance names; None if it names none."""
-    parts = [part for part in (normalised(part).strip(_AROUND) for part in _ELLIPSIS.split(quote[:_LONGEST])) if part]
+    parts = [
+        part for part in (normalize_quote(part).strip(_AROUND) for part in _ELLIPSIS.split(quote[:_LONGEST])) if part
+    ]
     wanted = " ".join(parts)
     if len(wanted) < MIN_QUOTE:
         return LookedUp("too_short")
@@ -65,14 +67,14 @@ def look_up(quote: str, passage: int | None, texts: Mapping[int, str]) -> Looked
         # A quote that names no passage cannot be misattributed.
         elsewhere: QuoteStatus = status if passage is None else "misattributed"
         for numbers, means in ((named, status), (others, elsewhere)):
-            if found := tuple(n for n in numbers if has(normalised(texts[n]), wanted)):
+            if found := tuple(n for n in numbers if has(normalize_quote(texts[n]), wanted)):
                 return LookedUp(means, found)
     pieces = _pieces(parts, [*named, *others], texts)
     return LookedUp("stitched", pieces) if pieces else LookedUp("not_found")
 
 
 @lru_cache(maxsize=4096)
-def normalised(text: str) -> str:
+def normalize_quote(text: str) -> str:
     """The text in the form in which quotes are compared."""
     text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).translate(_MARKS)
     text = unicodedata.normalize("NFKC", text.casefold())
@@ -138,7 +140,7 @@ def _pieces(parts: Sequence[str], numbers: Sequence[int], texts: Mapping[int, st
         halves = ((parts[0][:end], parts[0][end:].strip(_AROUND)) for end in ends)
         ways += [each for each in halves if min(map(len, each)) >= MIN_QUOTE]
     for way in ways:
-        places = [next((n for n in numbers if _has(normalised(texts[n]), part)), None) for part in way]
+        places = [next((n for n in numbers if _has(normalize_quote(texts[n]), part)), None) for part in way]
         if None not in places:
             return tuple(n for n in dict.fromkeys(places) if n is not None)
     return ()
@@ -191,21 +193,21 @@ def citations_in(text: str) -> tuple[int, ...]:
 def looked_up(text: str, question: str, passages: Mapping[int, str]) -> str:
     """The text without citations of passages that the writer was not shown, or that are not about the sentence."""
     return "".join(
-        _citing(each, [n for n in each.citations if n in passages and _related(each.bare, passages[n], question)])
+        _citing(each, [n for n in each.citations if n in passages and _is_related(each.bare, passages[n], question)])
         for each in cited_sentences(text)
     )
 
 
-def merged(text: str, question: str, stances: Sequence[str]) -> tuple[str, CitationCheck]:
+def merge_citations(text: str, question: str, stances: Sequence[str]) -> tuple[str, CitationCheck]:
     """A summary with no other citations than those of the stances that it merges."""
     cited = [each for stance in stances for each in cited_sentences(stance) if each.citations]
-    said = [(each.bare, normalised(each.bare), each.citations) for each in cited]
+    said = [(each.bare, normalize_quote(each.bare), each.citations) for each in cited]
     parts, removed, restored = list[str](), list[int](), list[int]()
     for each in cited_sentences(text):
         bare = each.bare
-        sources = {n for other, _, numbers in said if _related(bare, other, question) for n in numbers}
+        sources = {n for other, _, numbers in said if _is_related(bare, other, question) for n in numbers}
         kept = [n for n in each.citations if n in sources]
-        plain = normalised(bare)
+        plain = normalize_quote(bare)
         repeated = (n for _, other, numbers in said if other == plain for n in numbers)
         back = [n for n in dict.fromkeys(repeated) if n not in kept]
         parts.append(_citing(each, [*kept, *back]))
@@ -227,7 +229,7 @@ def _citing(sentence: Sentence, numbers: Sequence[int]) -> str:
     return text[:at] + "".join(f" [{n}]" for n in numbers) + text[at:]
 
 
-def _related(sentence: str, other: str, asked: str) -> bool:
+def _is_related(sentence: str, other: str, asked: str) -> bool:
     """Whether a sentence shares a word with another text that is not small, a unit or in the question; or has none."""
     mine = _content(sentence) - _content(asked)
     return not mine or not mine.isdisjoint(_content(other))
@@ -235,6 +237,6 @@ def _related(sentence: str, other: str, asked: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _content(text: str) -> frozenset[str]:
-    text = normalised(text)
+    text = normalize_quote(text)
     keys = {key for word in words(text) if len(key := word.key) > 1 or key.isdigit()} - _EMPTY
     return frozenset(_CJK_CHARACTER.findall(text)) | keys | {stem for key in keys for stem in stems(key)}

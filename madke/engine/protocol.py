@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
 
 from pydantic import BeforeValidator, SerializeAsAny, create_model
 
-from madke._util.concurrency import finished
+from madke._util.concurrency import run_coroutine
 from madke.core import events
 from madke.core.chat import fields_of
 from madke.core.errors import UserError, unknown
@@ -123,7 +123,7 @@ class Protocol(Settings, frozen=True, extra="forbid"):
         if key not in _traces:
             if len(_traces) > _MOST_TRACES:
                 _traces.clear()
-            _traces[key] = simulated(self)
+            _traces[key] = simulate(self)
         return _traces[key]
 
     @property
@@ -271,7 +271,7 @@ class _SilentScene(Scene):
         return StageReply(Called(text="-"), NO_CONTEXT, simulated=said)
 
 
-def simulated(protocol: Protocol) -> Trace:
+def simulate(protocol: Protocol) -> Trace:
     """The trace of a protocol."""
     function = function_of(protocol.function)
     debates, worlds = [], []
@@ -292,7 +292,7 @@ def simulated(protocol: Protocol) -> Trace:
         )
         debate = Debate(scene)
         try:
-            final = finished(debate.run(function, protocol.values))
+            final = run_coroutine(debate.run(function, protocol.values))
         except UserError:
             raise
         except Exception as error:

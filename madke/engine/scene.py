@@ -31,7 +31,7 @@ from madke.core.transcript import Called, PoolEntry, StageUsage, Transcript, Tru
 from madke.engine.parse.answer import Marker
 from madke.engine.parse.decisions import BoundReply, read_bound
 from madke.engine.parse.grammar import Parsed
-from madke.engine.parse.reply import NO_CONTEXT, TRUNCATED, ParseContext, checked, without_reasoning
+from madke.engine.parse.reply import NO_CONTEXT, TRUNCATED, ParseContext, check_visible, without_reasoning
 from madke.engine.reading import as_message, groups_without, quoted
 from madke.engine.settings import Debater, Settings
 from madke.tasks.base import BaseTask
@@ -207,12 +207,12 @@ class Scene:
             completion = await self.cast[agent].complete(request)
             if completion.text.strip() and self.marker != "text":
                 # A custom model may return only reasoning. With marker "text" the reply is taken as it is.
-                completion = checked(completion, request.max_tokens)
+                completion = check_visible(completion, request.max_tokens)
             self.tell(CallFinished, purpose=purpose, completion=completion)
             retries += max(0, completion.attempts - 1)
             if completion.outcome != "too_long" or self.protocol.overflow == "fail":
                 break
-            if (shortened := self._shortened(kept, truncated, droppable)) is None:
+            if (shortened := self._shorten(kept, truncated, droppable)) is None:
                 break
             kept, truncated = shortened
         self.usage[stage] = usage_with_call(self.usage.get(stage, StageUsage()), completion, retries)
@@ -335,7 +335,7 @@ class Scene:
             decides=self.decides,
         )
 
-    def allowed(self, debater: Debater) -> list[int]:
+    def visible_passages(self, debater: Debater) -> list[int]:
         """The numbers of the passages that a debater may see."""
         protocol, size = self.protocol, len(self.pool.passages)
         match protocol.select:
@@ -361,7 +361,7 @@ class Scene:
         """
         if turn.selection is None:
             debater = next((debater for debater in self.debaters if debater.name == turn.agent), None)
-            return self.allowed(debater) if debater else []
+            return self.visible_passages(debater) if debater else []
         return sorted({*turn.selection.ids, *(turn.search.ids if turn.search else ())})
 
     def _line(self, n: int) -> ShownPassage:
@@ -372,7 +372,7 @@ class Scene:
             self._lines[n] = ShownPassage(n, title, text)
         return self._lines[n]
 
-    def _shortened(
+    def _shorten(
         self, values: dict[str, Any], truncated: Truncation, droppable: int
     ) -> tuple[dict[str, Any], Truncation] | None:
         """Drop some of the oldest stances or, if none may go, the lowest-ranked passages; None if none is left."""

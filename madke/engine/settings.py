@@ -203,7 +203,7 @@ class Settings(Knowledge, frozen=True, extra="forbid"):
     @property
     def cast(self) -> tuple[Debater, ...]:
         """The debaters, named ``Debater 1``, ``Debater 2``, ... if only a count is given."""
-        return _numbered(self.debaters) if isinstance(self.debaters, int) else self.debaters
+        return _numbered_debaters(self.debaters) if isinstance(self.debaters, int) else self.debaters
 
     @property
     def needs_search(self) -> bool:
@@ -212,7 +212,7 @@ class Settings(Knowledge, frozen=True, extra="forbid"):
 
 
 @cache
-def _numbered(count: int) -> tuple[Debater, ...]:
+def _numbered_debaters(count: int) -> tuple[Debater, ...]:
     # Cached: every call of every debate needs the cast.
     return tuple(Debater(name=f"Debater {number}") for number in range(1, count + 1))
 

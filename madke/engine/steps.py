@@ -28,8 +28,8 @@ from madke.core.transcript import (
     Turn,
     Verdict,
 )
-from madke.engine.agreement import agreed, answer_groups
-from madke.engine.citations import looked_up, merged
+from madke.engine.agreement import all_agree, answer_groups
+from madke.engine.citations import looked_up, merge_citations
 from madke.engine.parse import decisions
 from madke.engine.parse.answer import answer_of
 from madke.engine.parse.grammar import Parsed
@@ -171,7 +171,7 @@ class Debate:
         return ("consensus" if rule == "judge" else rule) if stops else None
 
     @property
-    def _overruled(self) -> bool:
+    def _is_overruled(self) -> bool:
         """Whether ``early_stop`` decides, so that tests inside a loop find nothing."""
         return self.scene.protocol.early_stop is not None and self._in_loop and self._is_open
 
@@ -290,7 +290,7 @@ class Debate:
         if debater.name in scene.unprepared:
             return replace(turn, stance=Stance(status="failed", error=scene.unprepared[debater.name]))
         # With an empty pool, a selection is useful only if the debater may search.
-        if scene.protocol.select != "adaptive" or not (scene.allowed(debater) or scene.protocol.needs_search):
+        if scene.protocol.select != "adaptive" or not (scene.visible_passages(debater) or scene.protocol.needs_search):
             return turn
         selection, search = await self.select(debater, n, view)
         scene.tell(events.SelectionMade, n=n, agent=debater.name, selection=selection)
@@ -313,7 +313,9 @@ class Debate:
         scene = self.scene
         texts = scene.prepared.setdefault(debater.name, {})
         for stage in debater.prepare:
-            called = (await self._ask(stage, debater, 1, {"knowledge": scene.allowed(debater), "own": None})).called
+            called = (
+                await self._ask(stage, debater, 1, {"knowledge": scene.visible_passages(debater), "own": None})
+            ).called
             if called.error is not None:
                 scene.unprepared[debater.name] = f"its {stage} failed: {called.error}"
                 return
@@ -322,7 +324,7 @@ class Debate:
     async def select(self, debater: Debater, n: int, view: View) -> tuple[Selection, Search | None]:
         """Ask one debater which passages it wants (Eq. 2: it never sees the peers), and what to search for."""
         scene = self.scene
-        numbers, size = scene.allowed(debater), len(scene.pool.passages)
+        numbers, size = scene.visible_passages(debater), len(scene.pool.passages)
         limit, allow_search = scene.protocol.max_selected, scene.protocol.allow_search
         values = {"knowledge": numbers, "max_selected": limit, "allow_search": allow_search, "own": view.last}
         schema = None if allow_search else partial(decisions.selection_schema, limit)
@@ -404,7 +406,7 @@ class Debate:
             history: The judge reads all rounds.
             decides: The judge states the answer too, if it settles the debate.
         """
-        if self._overruled:
+        if self._is_overruled:
             return Verdict(consensus=None, rule="not_asked")
         self._needs_two("a judge")
         if decides:
@@ -419,7 +421,7 @@ class Debate:
         elif asked == "in_doubt" and not task.is_prose:
             if lacks_answer:
                 verdict = Verdict(consensus=False, rule="no_answer")
-            elif agreed(self._last_turns(), same):
+            elif all_agree(self._last_turns(), same):
                 verdict = Verdict(consensus=True, rule="matcher")
             elif any(task.clearly_differ(one, other, question) for one, other in combinations(answers, 2)):
                 verdict = Verdict(consensus=False, rule="values")
@@ -463,7 +465,7 @@ class Debate:
 
     async def reflect(self) -> bool:
         """Whether every debater, asked to review its own stance, is satisfied."""
-        if self._overruled:
+        if self._is_overruled:
             return False
         debaters, entry = {debater.name: debater for debater in self.scene.debaters}, self.past[-1]
 
@@ -471,7 +473,7 @@ class Debate:
             if turn.stance.status == "failed" or turn.agent not in debaters:
                 return turn
             debater, own = debaters[turn.agent], turn.stance.text
-            values = {"knowledge": self.scene.allowed(debater), "own": own}
+            values = {"knowledge": self.scene.visible_passages(debater), "own": own}
             reply = await self._ask("reflect", debater, entry.n, values, schema=lambda shown: decisions.review_schema())
             if reply.called.error is not None:
                 return replace(turn, reflection=reply.record(Reflection, satisfied=None))
@@ -508,15 +510,15 @@ class Debate:
 
     def agreed(self, share: float = 1) -> bool:
         """Whether all answers of the last round, or that share of them, are the same under the task's matcher."""
-        if self._overruled:
+        if self._is_overruled:
             return False
         self._compare("agreement")
         self._needs_two("agreement")
-        return self._finds("agreement", agreed(self._last_turns(), self.scene.same, share))
+        return self._finds("agreement", all_agree(self._last_turns(), self.scene.same, share))
 
     def stable(self) -> bool:
         """Whether every debater repeats its answer of the previous round; a missing answer is not stable."""
-        if self._overruled:
+        if self._is_overruled:
             return False
         self._compare("stability")
         if self._sizes:
@@ -552,7 +554,7 @@ class Debate:
         final = await self._final("summarize", "summarizer")
         if self.scene.task.is_prose and final.answer is not None:
             stances = [spoken.answer for spoken in stances_of(self.past) if spoken.answer is not None]
-            text, check = merged(final.answer, self.scene.question.question, stances)
+            text, check = merge_citations(final.answer, self.scene.question.question, stances)
             final = replace(final, answer=text, text=text, citations=check)
         verdict = self.past[-1].verdict
         settled = verdict is not None and verdict.consensus
@@ -560,12 +562,12 @@ class Debate:
 
     def vote(self, *, by: str = "majority") -> Final:
         """The answer of the largest group; a tie goes to the group with the earliest debater and is recorded."""
-        return replace(self._voted(by, lambda turn: 1), scores={})
+        return replace(self._tally(by, lambda turn: 1), scores={})
 
     def weigh(self) -> Final:
         """The answer with the largest sum of recalibrated confidences (Chen et al., 2024, ReConcile)."""
         self.used["weigh"] = "weighted"
-        return self._voted("weighted", lambda turn: vote_weight(turn.stance.confidence))
+        return self._tally("weighted", lambda turn: vote_weight(turn.stance.confidence))
 
     def decided(self, verdict: Verdict) -> Final | None:
         """The answer in the verdict of a judge that settled the debate; None if it has none."""
@@ -602,7 +604,7 @@ class Debate:
 
     def overlap(self) -> Final:
         """The answer of the last stance whose words overlap most with the others'; in a tie, the earliest debater's."""
-        turns = self._answered()
+        turns = self._turns_with_answers()
         if not turns:
             return self._no_answer("convergence")
         return _best(turns, overlaps([turn.stance.text for turn in turns]), by="convergence", rule="overlap")
@@ -610,7 +612,7 @@ class Debate:
     async def score(self) -> Final:
         """The answer with the highest score of the answer scorer (He et al., 2024; Liang et al., section 4.1)."""
         self.used["score"] = "rerank"
-        turns = self._answered()
+        turns = self._turns_with_answers()
         if not turns:
             return self._no_answer("rerank")
         assert self.scene.score_answers is not None, "hold_debate() checks that there is an answer scorer"
@@ -653,11 +655,11 @@ class Debate:
         last = self.past if self.samples else self.past[-1:]
         return by_cast([turn for entry in last for turn in entry.turns], [each.name for each in self.scene.debaters])
 
-    def _answered(self) -> list[Turn]:
+    def _turns_with_answers(self) -> list[Turn]:
         self.end()
         return [turn for turn in self._last_turns() if turn.stance.answer is not None]
 
-    def _voted(self, by: str, weight: Callable[[Turn], float]) -> Final:
+    def _tally(self, by: str, weight: Callable[[Turn], float]) -> Final:
         self._compare("a vote")
         self.end()
         groups = answer_groups(self._last_turns(), self.scene.same)

@@ -18,8 +18,8 @@ from jinja2.exceptions import SecurityError
 from pydantic import BaseModel
 
 from madke._util.assets import asset
-from madke._util.yaml_file import line_of, read_mapping, validated
-from madke.core.chat import Message, Spoken, joined
+from madke._util.yaml_file import line_of, read_mapping, validate
+from madke.core.chat import Message, Spoken, join_messages
 from madke.core.errors import UserError, nearest, unknown
 from madke.core.question import Question
 from madke.engine.parse.answer import Marker, marked
@@ -29,7 +29,7 @@ from madke.engine.scene import PREPARE_VALUES, REMARK_VALUES, STAGE_VALUES
 from madke.engine.settings import Knowledge, Settings
 from madke.engine.templates import Sandbox, read_prompt, sandbox, template_fault
 from madke.engine.wording import TaskPrompt, Wording, task_prompt, wording_file, wording_of
-from madke.tasks.base import BaseTask, lettered
+from madke.tasks.base import BaseTask, with_letters
 
 _BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
     "system": "system",
@@ -86,15 +86,15 @@ class Variant:
         name, wording = self.template(stage, prompt), self._wording(task)
         marker: Marker = "text" if wording.is_prose else self.protocol.marker
         examples = wording.examples[: self.protocol.examples]
-        shared = {"task": wording, "marker": marker, "options": lettered(values["question"].choices)}
+        shared = {"task": wording, "marker": marker, "options": with_letters(values["question"].choices)}
         values = {"bound": False, **values, **shared, "examples": examples}
         try:
-            rendered = self._rendered(name, values)
+            rendered = self._render_blocks(name, values)
             if stage == "speak" and examples and "examples" not in self.shows(stage, prompt=prompt):
                 rendered = (*rendered[:-1], *self._examples(name, values), rendered[-1])
         except Exception as error:  # noqa: BLE001 - A template can raise anything, for instance by 1 / 0.
             raise template_fault(error, name, self.path(name)) from None
-        return joined([*rendered[:-1], *chat, *rendered[-1:]])
+        return join_messages([*rendered[:-1], *chat, *rendered[-1:]])
 
     def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
         """The names of the values in the stage's template and in those that it includes."""
@@ -105,12 +105,12 @@ class Variant:
         marker = values["marker"]
         for example in values["examples"]:
             question = replace(values["question"], question=example.question, choices=example.choices, instructions="")
-            shown = {"question": question, "options": lettered(example.choices), "knowledge": (), "prepared": {}}
-            yield self._rendered(name, {**values, **shown})[-1]
+            shown = {"question": question, "options": with_letters(example.choices), "knowledge": (), "prepared": {}}
+            yield self._render_blocks(name, {**values, **shown})[-1]
             reply = f"{example.reasoning} The answer is {marked(example.answer, marker)}."
             yield Message(role="assistant", content=example.answer if marker in ("text", "alone") else reply)
 
-    def _rendered(self, name: str, values: Mapping[str, Any]) -> tuple[Message, ...]:
+    def _render_blocks(self, name: str, values: Mapping[str, Any]) -> tuple[Message, ...]:
         template = self.environment.get_template(name)
         context = template.new_context({**values})
         # Starting the template makes Jinja add the parents' blocks. Text outside blocks is not used.
@@ -127,14 +127,14 @@ class Variant:
         for block, role in _BLOCKS.items():
             if block in blocks and (text := _tidy(blocks[block][0](context))):
                 messages.append(Message(role=role, content=text))
-        return joined(messages)
+        return join_messages(messages)
 
     def _wording(self, task: BaseTask | str) -> TaskPrompt:
         if isinstance(task, str) or task.wording is None:
             return task_prompt(task if isinstance(task, str) else task.name)
         known = self._wordings.get(task.name)
         if known is None or known[0] is not task.wording:
-            wording = validated(task.wording, TaskPrompt, file=f"the wording of task {task.name!r}")
+            wording = validate(task.wording, TaskPrompt, file=f"the wording of task {task.name!r}")
             known = self._wordings[task.name] = task.wording, wording
         return known[1]
 
@@ -187,7 +187,7 @@ class Variant:
             is_part = isinstance(value, Mapping) and name in ("reads", "order")
             content[name] = {**(content.get(name) or {}), **value} if is_part else value
         variant = replace(
-            self, protocol=validated(content, settings_of(function_of(content["function"])), file=where.rstrip(":"))
+            self, protocol=validate(content, settings_of(function_of(content["function"])), file=where.rstrip(":"))
         )
         check_templates(variant)
         return variant
@@ -254,7 +254,7 @@ def load_variant(name: str, prompts: Path | None = None) -> Variant:
         raise unknown("protocol", name, folders)
     folder = folders[name]
     own, base = _read_folder(folder)
-    return _checked(name, own, folder, base, tested=folder.parent == asset("prompts"))
+    return _make_variant(name, own, folder, base, tested=folder.parent == asset("prompts"))
 
 
 def own_variant(function: ProtocolFunction, prompts: Path | None = None) -> Variant:
@@ -270,10 +270,10 @@ def own_variant(function: ProtocolFunction, prompts: Path | None = None) -> Vari
         code = {name: sha256(inspect.getsource(function).encode()).hexdigest()}
     except OSError:  # written at a prompt
         code = {}
-    return _checked(named, own, folder, base, code)
+    return _make_variant(named, own, folder, base, code)
 
 
-def _checked(
+def _make_variant(
     name: str, own: Protocol, folder: Path, base: Path, code: Mapping[str, str] | None = None, *, tested: bool = False
 ) -> Variant:
     files = {
@@ -331,7 +331,7 @@ def _read_folder(folder: Path, own_function: str | None = None) -> tuple[Protoco
         default = record.model_fields[key].default
         if isinstance(value, Mapping) and isinstance(default, BaseModel):
             content[key] = {**default.model_dump(), **value}  # a folder says what differs
-    return validated({**content, "function": name}, record, file=file), base
+    return validate({**content, "function": name}, record, file=file), base
 
 
 def setting(text: str) -> tuple[str, Any]:

@@ -116,25 +116,25 @@ def read_wordings(wording: str | Path) -> dict[str, Wording]:
     return read_yaml(wording_file(wording), _Wordings).root
 
 
-def worded(wording: str | Path) -> dict[str, Wording]:
+def wordings_with_prompts(wording: str | Path) -> dict[str, Wording]:
     """Protocol -> its words, of those that the wording has prompts for."""
     return {name: each for name, each in read_wordings(wording).items() if each.stages}
 
 
 def shared_wording(wording: str | Path | None, protocol: str) -> str | Path | None:
     """The wording that several protocols share, if it has prompts of this one."""
-    return wording if wording is not None and protocol in worded(wording) else None
+    return wording if wording is not None and protocol in wordings_with_prompts(wording) else None
 
 
 def refuse_unused(wording: str | Path, protocols: Iterable[str]) -> None:
     """UserError if a wording has prompts of none of the protocols."""
-    if not worded(wording).keys() & (names := dict.fromkeys(protocols)).keys():
+    if not wordings_with_prompts(wording).keys() & (names := dict.fromkeys(protocols)).keys():
         raise UserError(f"has prompts of none of {', '.join(names)}", file=wording_file(wording))
 
 
 def wording_of(wording: str | Path, protocol: str) -> Wording:
     """The words of one protocol; UserError if the wording has none for it."""
-    found = worded(wording)
+    found = wordings_with_prompts(wording)
     if protocol not in found:
         raise UserError(
             f"has no prompts of {protocol}; it has {', '.join(found) or 'none'}", file=wording_file(wording)

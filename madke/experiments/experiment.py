@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from madke._util.concurrency import outside_loop
 from madke._util.files import file_lock, short_hash, unexpected_files
-from madke._util.yaml_file import validated
+from madke._util.yaml_file import validate
 from madke.core.errors import UserError, count_of
 from madke.core.events import Listener, PoolsReady, SourceOpened, never_raising, silent
 from madke.core.knowledge import Source
@@ -21,7 +21,7 @@ from madke.core.transcript import Transcript
 from madke.data import FirstRounds, first_rounds
 from madke.data.first_round import drawn_first_rounds
 from madke.experiments.experiment_spec import ExperimentSpec, QuestionSets, debaters_at_cost, read_experiment_spec
-from madke.experiments.plan import Planned, Planner, planned
+from madke.experiments.plan import Planned, Planner, plan_arms
 from madke.experiments.recipe import Arm, FirstRoundOf, Recipe
 from madke.models.model_names import has_endpoint
 from madke.retrieval.named import open_source
@@ -101,11 +101,11 @@ class Experiment:
 
     @property
     def pools(self) -> Path:
-        """The pools of all arms, frozen by :meth:`opened`."""
+        """The pools of all arms, frozen by :meth:`open`."""
         return self.path / _POOLS
 
     @contextmanager
-    def opened(self) -> Iterator[None]:
+    def open(self) -> Iterator[None]:
         """Create or open the folder, lock it for this process, freeze the pools and write the experiment's record.
 
         Models, pool files and source names are checked before anything is written. If the experiment does not start,
@@ -175,13 +175,15 @@ class Experiment:
             files = list(spec.pools)
             if wanted := {name: each for name, each in specs.items() if name not in spec.pool_sources}:
                 k = max(depth(run.protocol.knowledge) for _, run in spec.specs if run.protocol.knowledge)
-                found = retrieve_pools(questions, self._opened(wanted), k, asked, progress=pool_progress(self.tell))
+                found = retrieve_pools(
+                    questions, self._open_sources(wanted), k, asked, progress=pool_progress(self.tell)
+                )
                 self.tell(PoolsReady(found=found))
                 files.append(asked)
             write_pools(more, merged_pools(files, questions, sources=specs))
         asked.unlink(missing_ok=True)
 
-    def _opened(self, specs: Mapping[str, str | None]) -> list[Source]:
+    def _open_sources(self, specs: Mapping[str, str | None]) -> list[Source]:
         if self.options.replay:
             raise UserError(f"--replay makes no searches, and the pools lack {', '.join(specs)}")
         for name, spec in specs.items():
@@ -203,11 +205,11 @@ class Experiment:
         spec = self.experiment_spec
         spec.check(self.options)
         self.budget.check(spec.models)
-        with self.opened():
+        with self.open():
             if on_plans is not None:
                 pools = self.pools if self.pools.exists() else None
                 planner = Planner(prices=planned_prices(self.budget.prices, self.options))
-                on_plans(planned(spec, planner, pools, debaters=self.debaters))
+                on_plans(plan_arms(spec, planner, pools, debaters=self.debaters))
             wrong: list[UserError] = []
             for number, arm in enumerate(spec.arms, start=1):
                 if reason := self.waits_for(arm):
@@ -236,7 +238,7 @@ class Experiment:
         if not any(map(has_endpoint, spec.record.models.values())):
             options = replace(options, base_url=None)
         if spec.protocol.needs_search and not options.replay:
-            self._opened(spec.record.source_specs)
+            self._open_sources(spec.record.source_specs)
             spec = replace(spec, own_sources=self.sources)
         spec = replace(spec, pools=self.pools if spec.protocol.knowledge else None)
         folder = arm_folder(self.path, arm.name)
@@ -247,7 +249,7 @@ class Experiment:
         """The first rounds of another, finished arm, for the questions and repeats of a run."""
         folder, repeats = arm_folder(self.path, of.arm), spec.record.repeats
         if of.draw is None:
-            return first_rounds(read_transcripts(folder), spec.questions, repeats, folder).reordered(of.order)
+            return first_rounds(read_transcripts(folder), spec.questions, repeats, folder).reorder(of.order)
         if of.arm not in self._read:
             self._read[of.arm] = list(read_transcripts(folder))
         seed = spec.record.seed or 0
@@ -370,7 +372,7 @@ def _read_record(path: Path) -> dict[str, Any]:
 
 def _recipe_in(record: Mapping[str, Any], path: Path) -> Recipe:
     """The recipe in the record of the experiment at ``path``."""
-    return validated(record["recipe"], Recipe, file=path / FILE, within=("recipe",))
+    return validate(record["recipe"], Recipe, file=path / FILE, within=("recipe",))
 
 
 def _refuse_other(path: Path, before: Mapping[str, Any], experiment_spec: ExperimentSpec) -> None:

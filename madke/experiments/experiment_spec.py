@@ -16,7 +16,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import read_dataset
-from madke.data.dataset import chosen, sample_of
+from madke.data.dataset import sample_of, select_questions
 from madke.data.questions import questions_of_records
 from madke.engine.variant import load_variant
 from madke.engine.wording import refuse_unused, shared_wording
@@ -279,7 +279,7 @@ def _questions(recipe: Recipe, data: QuestionSets, request: RunRequest) -> list[
         columns = {} if equals else request.columns
         read = read_dataset(Path(path), dataset=name if equals else None, task=task, columns=columns)
         listed = request.ids or recipe.ids.get(name or str(read[0].metadata.get("dataset")))
-        read = chosen(read, Path(path), ids=listed, limit=limit, seed=sample_seed)
+        read = select_questions(read, Path(path), ids=listed, limit=limit, seed=sample_seed)
         found += [(name or Path(path).stem, question) for question in read]
     if len({question.id for _, question in found}) == len(found):
         return [question for _, question in found]

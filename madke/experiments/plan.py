@@ -181,7 +181,7 @@ class Planner:
         )
 
 
-def planned(
+def plan_arms(
     experiment_spec: ExperimentSpec,
     planner: Planner,
     pools: Path | None = None,
@@ -201,7 +201,7 @@ def planned(
         spec = experiment_spec.spec(arm, debaters=many)
         if arm.first_round:
             rounds, draw = planner.first_rounds[arm.first_round.arm], arm.first_round.draw
-            given = planned_first_rounds(rounds, draw) if draw else rounds.reordered(arm.first_round.order)
+            given = planned_first_rounds(rounds, draw) if draw else rounds.reorder(arm.first_round.order)
             spec = replace(spec, first_round=given)
         knowledge = spec.protocol.knowledge
 

@@ -247,7 +247,7 @@ def with_sources(recipe: Recipe, names: Sequence[str]) -> Recipe:
         model: {arm: figures for arm, figures in by_arm.items() if after.get(arm, ...) == before[arm]}
         for model, by_arm in recipe.published.items()
     }
-    return _changed(recipe, changed, "--sources")
+    return _with_arms(recipe, changed, "--sources")
 
 
 def _over(labelled: Mapping[str, Changes], every: Sequence[str], names: Sequence[str]) -> dict[str, Changes]:
@@ -303,7 +303,7 @@ def with_models(recipe: Recipe, models: Sequence[str]) -> Recipe:
         labels = {model: _label(model, whole=True) for model in models}
     if not all(labels) or len(labels) < len(models):
         raise UserError("--models: a model is named twice" if all(labels) else "--models: expected MODEL,...")
-    new = [_relabelled(arm, label, model) for model, label in labels.items() for arm in arms]
+    new = [_relabel(arm, label, model) for model, label in labels.items() for arm in arms]
     published = {
         backbone: {f"{arm}-{label}": figures for arm, figures in by_arm.items()}
         for backbone, by_arm in recipe.published.items()
@@ -312,10 +312,10 @@ def with_models(recipe: Recipe, models: Sequence[str]) -> Recipe:
     }
     reference = f"{recipe.reference or arms[0].name}-{labels[models[0]]}"
     changed = {"grid": {}, "arms": new, "base": Changes(), "reference": reference, "published": published}
-    return _changed(recipe, changed, "--models")
+    return _with_arms(recipe, changed, "--models")
 
 
-def _relabelled(arm: Arm, label: str, model: str) -> Arm:
+def _relabel(arm: Arm, label: str, model: str) -> Arm:
     """The arm with a model, under a new name; the arms that it needs have new names too."""
     changes = {**_set(arm), "model": model}
     if first := arm.first_round:
@@ -326,7 +326,7 @@ def _relabelled(arm: Arm, label: str, model: str) -> Arm:
     return Arm(name=f"{arm.name}-{label}", **changes)
 
 
-def _changed(recipe: Recipe, changed: Mapping[str, object], option: str) -> Recipe:
+def _with_arms(recipe: Recipe, changed: Mapping[str, object], option: str) -> Recipe:
     """The recipe with other arms; it keeps the kinds of all its figures, of which some may go."""
     kinds = {name: dict.fromkeys(held) for name, held in recipe.published_with.figures.items()}
     for _, _, dataset, metric, _ in recipe.figures():

@@ -170,7 +170,7 @@ class BatchClient(OpenAIChat):
             futures[id_] = future
             line = {"custom_id": id_, "method": "POST", "url": _URL, "body": sent}
             lines.append(json.dumps(line, ensure_ascii=False) + "\n")
-            estimate += _estimated(sent)
+            estimate += _estimate_usage(sent)
         text = "".join(lines).encode()
         batch = _Batch(token=secrets.token_hex(8), ids=[*futures], since=time.time())
         try:
@@ -209,7 +209,7 @@ class BatchClient(OpenAIChat):
         async with self._runs:
             child = Child(words)
             try:
-                status, _, errors = await asyncio.to_thread(child.ended)
+                status, _, errors = await asyncio.to_thread(child.communicate)
             except asyncio.CancelledError:
                 child.kill()
                 raise
@@ -221,7 +221,7 @@ class BatchClient(OpenAIChat):
         """Wait until a batch is over. Id -> body of each answer; None if no such batch arrived."""
         if self._program:
             answers = self._file_of(batch.token, "answers")
-            return self._found(batch, "completed", [answers.read_bytes()]) if answers.exists() else None
+            return self._collect_bodies(batch, "completed", [answers.read_bytes()]) if answers.exists() else None
         client, shown = self._patient_client(), ""
         seconds, most = POLL_SECONDS
         if batch.name is None:
@@ -244,9 +244,9 @@ class BatchClient(OpenAIChat):
             await asyncio.sleep(seconds)
             seconds = min(2 * seconds, most)
         files = filter(None, (state.output_file_id, state.error_file_id))
-        return self._found(batch, state.status, [(await client.files.content(file)).content for file in files])
+        return self._collect_bodies(batch, state.status, [(await client.files.content(file)).content for file in files])
 
-    def _found(self, batch: _Batch, status: str, files: Sequence[bytes]) -> Mapping[str, bytes]:
+    def _collect_bodies(self, batch: _Batch, status: str, files: Sequence[bytes]) -> Mapping[str, bytes]:
         """Id -> body of each answer without an error, with its service tier; a warning says how many are missing."""
         found: dict[str, bytes] = {}
         for line in b"\n".join(files).splitlines():
@@ -262,7 +262,7 @@ class BatchClient(OpenAIChat):
         return found
 
     def _patient_client(self) -> AsyncOpenAI:
-        return self._connected().with_options(max_retries=5)
+        return self._open_client().with_options(max_retries=5)
 
     def _record(self, **record: Any) -> None:
         with self._file.open("a", encoding="utf-8") as file:
@@ -305,7 +305,7 @@ def in_batches(
     return {role: made[model] for role, model in models.items()}
 
 
-def _estimated(sent: Mapping[str, Any]) -> Usage:
+def _estimate_usage(sent: Mapping[str, Any]) -> Usage:
     """Four characters a token, and a reply of full length."""
     text = "".join(str(message.get("content", "")) for message in sent.get("messages", ()))
     most = sent.get("max_completion_tokens") or sent.get("max_tokens") or 0

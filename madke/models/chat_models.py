@@ -49,7 +49,7 @@ def open_model(
     """
     kind = kind_of(name)
     if kind not in MODEL_KINDS:
-        return _declared(name, base_url, replay, models or read_models())
+        return _open_declared(name, base_url, replay, models or read_models())
     plain, address = split_address(name)
     rest = plain.partition("/")[2]
     form = MODEL_KINDS[kind].form
@@ -77,7 +77,7 @@ def open_model(
     return OfflineChat()
 
 
-def _declared(name: str, base_url: str | None, replay: bool, models: ModelEntries) -> ChatModel:
+def _open_declared(name: str, base_url: str | None, replay: bool, models: ModelEntries) -> ChatModel:
     """Open a model of ``models.yaml``, or of the user's own module."""
     entry = models.entry(name)
     if entry is not None and entry.python is None:

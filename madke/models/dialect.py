@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, PositiveInt
 
 from madke.core.chat import ChatRequest, Schema, SchemaField
-from madke.models.openai_wire import ServerError, free_tokens, normalized, stated_window, too_long
+from madke.models.openai_wire import ServerError, free_tokens, normalize, stated_window, too_long
 
 LONGEST_QUOTE = 300
 """Characters of a quote. A small model that copies never ends without a limit."""
@@ -73,7 +73,7 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
                 body["stream_options"] = {"include_usage": True}
         return body
 
-    def stated(self) -> dict[str, Any]:
+    def non_defaults(self) -> dict[str, Any]:
         """The fields that differ from the default, in the form of ``models.yaml``."""
         return self.model_dump(exclude_defaults=True)
 
@@ -81,7 +81,7 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
         """The dialect in which a refused request may succeed; None if the refusal has another cause."""
         if error.status not in REFUSALS:
             return None
-        text = normalized(f"{' '.join(sorted(error.names))} {error.param} {error.message}")
+        text = normalize(f"{' '.join(sorted(error.names))} {error.param} {error.message}")
         bound = sent.get(self.max_tokens)
         change: dict[str, Any] = {}
         if "content_filter" not in error.names and too_long(error):

@@ -518,7 +518,7 @@ class _EndpointEncoder:
         return vectors
 
     def _error(self, reason: str) -> UserError:
-        return UserError(f"encoder {self.name!r}: {self.endpoint.redacted(reason)}")
+        return UserError(f"encoder {self.name!r}: {self.endpoint.redact(reason)}")
 
 
 def _endpoint(name: str) -> tuple[Endpoint, str] | None:

@@ -122,7 +122,7 @@ class ModelEntries:
 
 def read_models(file: Path | None = None) -> ModelEntries:
     """Read the entries of ``file``, else of the file in ``MADKE_MODELS``, else of ``./models.yaml`` if it exists."""
-    from madke._util.yaml_file import read_entries, validated
+    from madke._util.yaml_file import read_entries, validate
 
     named = file or (Path(variable) if (variable := os.environ.get(_VARIABLE)) else None)
     path = named or Path(_FILE)
@@ -133,7 +133,7 @@ def read_models(file: Path | None = None) -> ModelEntries:
         if not re.fullmatch(r"[\w.-]+", name):
             why = f"{name!r} cannot name a model; expected letters, digits, dots, hyphens and underscores"
             raise UserError(why, file=path, line=line)
-        entries[name] = validated(content or {}, ModelEntry, file=path, within=(name,))
+        entries[name] = validate(content or {}, ModelEntry, file=path, within=(name,))
         lines[name] = line
     return ModelEntries(entries=entries, file=path, named=named is not None, lines=lines)
 
@@ -175,7 +175,7 @@ class Endpoint:
         """Values that no file, log or error may show. Values of fewer than eight characters are placeholders."""
         return tuple(value for value in (self.key, *self.headers.values()) if value and len(value) >= SECRET)
 
-    def redacted(self, reason: str) -> str:
+    def redact(self, reason: str) -> str:
         """The reason of an error without secrets, on one line, shortened."""
         for secret in self.secrets:
             reason = reason.replace(secret, "[key]")
@@ -269,7 +269,7 @@ def origin(url: str) -> tuple[str, str, int]:
 def endpoints_of(models: Iterable[object]) -> dict[str, dict[str, object]]:
     """Model name -> ``address`` (without secrets), ``dialect`` (other than default)."""
     called = (model for model in models if isinstance(model, AtEndpoint))
-    return {each.name: {"address": each.endpoint.shown, "dialect": each.dialect.stated()} for each in called}
+    return {each.name: {"address": each.endpoint.shown, "dialect": each.dialect.non_defaults()} for each in called}
 
 
 def start_from(models: Iterable[object], before: Mapping[str, Mapping[str, Any]]) -> None:

@@ -67,7 +67,7 @@ class GGUFChat(OpenAIChat):
 
     async def complete(self, request: ChatRequest) -> Completion:
         """As :meth:`OpenAIChat.complete`; text in the messages cannot become a control token of the model."""
-        messages = (replace(each, content=self._control.escaped(each.content)) for each in request.messages)
+        messages = (replace(each, content=self._control.escape(each.content)) for each in request.messages)
         try:
             return await super().complete(replace(request, messages=tuple(messages)))
         except CallError:

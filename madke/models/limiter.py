@@ -85,7 +85,7 @@ class Limiter:
         """Count the tokens of a finished call."""
         self._tokens.take(tokens)
 
-    def rejected(self, failure: CallError) -> None:
+    def on_rejection(self, failure: CallError) -> None:
         """Lower the limit for a call that was rejected or timed out, and keep to the wait that the server names."""
         self.rejections += 1
         self._limit = max(1.0, min(self._limit, self.in_flight + 1) - 0.5)
@@ -99,7 +99,7 @@ class Limiter:
         """Start no further calls: waiting calls never start, calls in flight finish."""
         self._closed = True
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until no call is in flight."""
         while self.in_flight:
             self._idle.clear()
@@ -228,10 +228,10 @@ class Limits:
         for limiter in self._all:
             limiter.close()
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until no call is in flight."""
         for limiter in self._all:
-            await limiter.drained()
+            await limiter.drain()
 
     @property
     def in_flight(self) -> int:

@@ -104,9 +104,9 @@ class OpenAIChat:
             if any(secret in stored for secret in self.endpoint.secrets):
                 raise CallError("the reply contains the API key and is not stored", retryable=False)
         except CallError as error:
-            raise CallError(**{**vars(error), "reason": self.endpoint.redacted(error.reason)}) from None
+            raise CallError(**{**vars(error), "reason": self.endpoint.redact(error.reason)}) from None
         reason = completion.error
-        return completion if reason is None else replace(completion, error=self.endpoint.redacted(reason))
+        return completion if reason is None else replace(completion, error=self.endpoint.redact(reason))
 
     def start_from(self, dialect: Mapping[str, Any]) -> None:
         """Start from what an earlier process learned of the endpoint, unless a call has shown more since.
@@ -115,7 +115,7 @@ class OpenAIChat:
         """
         if not self._has_answered:
             stated = self.endpoint.entry.dialect.model_dump(exclude_unset=True)
-            self.dialect = self._reported = Dialect.model_validate({**self.dialect.stated(), **dialect, **stated})
+            self.dialect = self._reported = Dialect.model_validate({**self.dialect.non_defaults(), **dialect, **stated})
 
     async def aclose(self) -> None:
         """Close the connections. Another event loop can use the model afterwards."""
@@ -222,7 +222,7 @@ class OpenAIChat:
         import httpx2
         import openai
 
-        client = self._connected()
+        client = self._open_client()
         where: Any = {"path": self._path, "body": sent, "options": self._options}
         if "stream" not in sent:
             whole: bytes = await client.post(**where, cast_to=bytes)
@@ -258,18 +258,16 @@ class OpenAIChat:
         refusal = ServerError.read(error.status_code, body)
         if not self._has_answered and no_api(refusal, self._model):
             where = f"HTTP {refusal.status} from {public_url(str(error.request.url))}"
-            raise UserError(
-                f"{self.name}: {self.endpoint.redacted(f'{where}: {refusal.message}')}; {self._address_hint}"
-            )
+            raise UserError(f"{self.name}: {self.endpoint.redact(f'{where}: {refusal.message}')}; {self._address_hint}")
         return refusal
 
     def _report_dialect(self) -> None:
         if self.dialect != self._reported:
             self._reported = self.dialect
-            stated = ", ".join(f"{key}: {str(value).lower()}" for key, value in self.dialect.stated().items())
+            stated = ", ".join(f"{key}: {str(value).lower()}" for key, value in self.dialect.non_defaults().items())
             _log.warning("%s: the server needs requests in another form; detected: {%s}", self.name, stated)
 
-    def _connected(self) -> AsyncOpenAI:
+    def _open_client(self) -> AsyncOpenAI:
         from openai import AsyncOpenAI
 
         from madke.models.transport import open_transport

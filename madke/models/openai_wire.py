@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urljoin
 
 from madke.core.addresses import bare_url, retry_after
-from madke.core.chat import ChatRequest, Completion, Message, Outcome, Usage, decoded, writable
+from madke.core.chat import ChatRequest, Completion, Message, Outcome, Usage, decode_reply, writable
 from madke.core.errors import CallError
-from madke.engine.parse.reply import TRUNCATED, checked, without_reasoning
+from madke.engine.parse.reply import TRUNCATED, check_visible, without_reasoning
 from madke.models.prices import BATCH, estimated_usage
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attemp
     CallError if it holds none, such as a proxy's page. An error in the body is classified by its own code.
     """
     try:
-        response = _assembled(body) or json.loads(decoded(body))
+        response = _assemble_stream(body) or json.loads(decode_reply(body))
     except (ValueError, RecursionError):
-        raise CallError(f"status 200 with a body that is not JSON: {decoded(body)!r}", retryable=True) from None
+        raise CallError(f"status 200 with a body that is not JSON: {decode_reply(body)!r}", retryable=True) from None
     choice = _first(field(response, "choices"))
     finish_reason = text_of(choice, "finish_reason") or "stop"
     error = field(choice, "error") or field(response, "error")
@@ -80,7 +80,7 @@ def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attemp
         attempts=attempts,
         tier=BATCH if text_of(response, "service_tier") == BATCH else "",
     )
-    return checked(completion, request.max_tokens)
+    return check_visible(completion, request.max_tokens)
 
 
 def ignores_schema(completion: Completion) -> bool:
@@ -90,7 +90,7 @@ def ignores_schema(completion: Completion) -> bool:
     return not without_reasoning(completion.text).startswith("{")
 
 
-def _assembled(body: bytes) -> dict[str, Any] | None:
+def _assemble_stream(body: bytes) -> dict[str, Any] | None:
     """One response from a stream of chunks (server-sent events); None if the body is not a stream.
 
     An error chunk is a failure, and so is a stream without a finish reason.
@@ -231,12 +231,12 @@ def _message_parts(message: Any) -> tuple[str, str, str]:
     thoughts = [part for part in parts if field(part, "type") in _THOUGHT]
     texts = [part for part in parts if field(part, "type") not in _THOUGHT]
     inner = [field(part, "thinking") or field(part, "reasoning") or field(part, "text") for part in thoughts]
-    reasoning = "".join(_joined(part if isinstance(part, list) else [part]) for part in inner)
+    reasoning = "".join(_join_parts(part if isinstance(part, list) else [part]) for part in inner)
     reasoning = text_of(message, "reasoning_content") or text_of(message, "reasoning") or reasoning
-    return _joined(texts), reasoning, text_of(message, "refusal")
+    return _join_parts(texts), reasoning, text_of(message, "refusal")
 
 
-def _joined(parts: list[Any]) -> str:
+def _join_parts(parts: list[Any]) -> str:
     texts = (part if isinstance(part, str) else field(part, "text") for part in parts)
     return writable("".join(text for text in texts if isinstance(text, str)))
 
@@ -350,8 +350,8 @@ def too_long(error: ServerError) -> bool:
 
 def free_tokens(error: ServerError, bound: int) -> int | None:
     """What the context window leaves for the reply, if a refusal of ``bound`` new tokens names it, and it suffices."""
-    text = normalized(error.message)
-    window, prompt, total = (_stated(pattern, text) for pattern in (_WINDOW, _PROMPT, _TOTAL))
+    text = normalize(error.message)
+    window, prompt, total = (_number_in(pattern, text) for pattern in (_WINDOW, _PROMPT, _TOTAL))
     if prompt is None and total is not None:
         prompt = total - bound
     if window is None or prompt is None or not too_long(error):
@@ -429,12 +429,12 @@ MIN_FREE = 64
 _READ_CHARACTERS = 20_000
 
 
-def normalized(text: str) -> str:
+def normalize(text: str) -> str:
     """The text in lower case, without quotes and escapes, which differ between servers."""
     return " ".join(re.sub(r"[\"'`\\]", "", text[:_READ_CHARACTERS].lower()).split())
 
 
-def _stated(pattern: re.Pattern[str], text: str) -> int | None:
+def _number_in(pattern: re.Pattern[str], text: str) -> int | None:
     """The number that the pattern finds, in whichever of its groups."""
     found = pattern.search(text)
     number = next(filter(None, found.groups()), "") if found else ""
@@ -443,7 +443,7 @@ def _stated(pattern: re.Pattern[str], text: str) -> int | None:
 
 def stated_window(text: str) -> int | None:
     """The context window that a normalized refusal names, in tokens."""
-    return _stated(_WINDOW, text)
+    return _number_in(_WINDOW, text)
 
 
 _UNITS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

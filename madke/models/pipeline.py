@@ -9,7 +9,7 @@ from typing import Protocol
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, retry_seed, takes_schemas
 from madke.core.errors import CallError
-from madke.engine.parse.reply import TRUNCATED, checked
+from madke.engine.parse.reply import TRUNCATED, check_visible
 from madke.models.limiter import Limits
 from madke.models.prices import billed_as
 from madke.models.store import CallStore, call_key
@@ -95,7 +95,7 @@ class CallPipeline:
     async def call(self, model: ChatModel, request: ChatRequest, *, is_service: bool = False) -> Completion:
         """Make one call, step by step. A call that fails for good is a completion with its reason, not an exception."""
         key = call_key(model.name, request) if self.store is not None else ""
-        if (known := await self._known(key, model.name, request)) is not None:
+        if (known := await self._stored_completion(key, model.name, request)) is not None:
             return known
         with self._in_flight(key) as result:
             if is_service:
@@ -116,7 +116,7 @@ class CallPipeline:
             result.set_result(completion)
             return completion
 
-    async def _known(self, key: str, name: str, request: ChatRequest) -> Completion | None:
+    async def _stored_completion(self, key: str, name: str, request: ChatRequest) -> Completion | None:
         """The completion that the store has, or that an equal call in flight gets; None if the call must be made."""
         if self.store is None:
             return None
@@ -162,7 +162,7 @@ class CallPipeline:
         while True:
             wait: float | None = None
             try:
-                reply = checked(await self._attempt(model, current), request.max_tokens)
+                reply = check_visible(await self._attempt(model, current), request.max_tokens)
             except CallError as failure:
                 attempts += 1
                 timeouts += failure.timed_out
@@ -202,10 +202,10 @@ class CallPipeline:
             async with limiter.slot(request.purpose.question):
                 try:
                     with self.sending():
-                        completion = await model.complete(request if sibling is None else sibling.sent())
+                        completion = await model.complete(request if sibling is None else sibling.mark_sent())
                 except CallError as failure:
                     if failure.overloaded or failure.timed_out:
-                        limiter.rejected(failure)
+                        limiter.on_rejection(failure)
                     raise
                 limiter.spend(completion.usage.prompt_tokens + completion.usage.completion_tokens)
             if siblings is not None and sibling is not None:

@@ -48,7 +48,7 @@ class PrefixedCall:
     """Tokens that it should find in the cache; 0 if it waited for no sibling."""
     timer: asyncio.TimerHandle | None = None
 
-    def sent(self) -> ChatRequest:
+    def mark_sent(self) -> ChatRequest:
         """Note that the call is in flight; returns the request to send."""
         self.timer = asyncio.get_running_loop().call_later(self.gate.bound, self.release, False)
         if not self.gate.on or self.gate.waits_for_reply or self.is_read.done():
@@ -110,7 +110,7 @@ class Prefixes:
             if not leader.is_read.result():
                 call.expected = 0.0
                 break
-            call.expected = self._known(request) / self._characters
+            call.expected = self._warm_characters(request) / self._characters
         siblings = self._in_flight.setdefault(request.purpose.question, [])
         siblings.append(call)
         try:
@@ -151,7 +151,7 @@ class Prefixes:
     def _leader(self, request: ChatRequest) -> PrefixedCall | None:
         """The call that has most of this prompt and that it is worth to wait for; None if there is none."""
         # Slots do not share what they have read: siblings go one after the other.
-        known = 0 if self._model.dialect.slots else self._known(request)
+        known = 0 if self._model.dialect.slots else self._warm_characters(request)
         least = self._characters * self._tokens
         least = max(least, known + max(MIN_SAVED_TOKENS, self._tokens / 8) * self._characters)
         leader = None
@@ -161,7 +161,7 @@ class Prefixes:
                 leader, least = call, shared
         return leader
 
-    def _known(self, request: ChatRequest) -> int:
+    def _warm_characters(self, request: ChatRequest) -> int:
         """Characters of the prompt's beginning that the server has read within the time to live."""
         since = asyncio.get_running_loop().time() - self._seconds
         known = (each for each, at in self._read.get(request.purpose.question, {}).items() if at >= since)

@@ -45,10 +45,10 @@ Prices = Mapping[str, Price]
 
 def read_prices(path: Path) -> dict[str, Price]:
     """Read prices from a YAML file: ``openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}``."""
-    from madke._util.yaml_file import read_mapping, validated
+    from madke._util.yaml_file import read_mapping, validate
 
     return {
-        str(name): validated(content, Price, file=path, within=(str(name),))
+        str(name): validate(content, Price, file=path, within=(str(name),))
         for name, content in read_mapping(path).items()
     }
 
@@ -135,10 +135,10 @@ class Provider(BaseModel, extra="forbid", frozen=True):
 @cache
 def providers() -> dict[str, Provider]:
     """Host -> its prices."""
-    from madke._util.yaml_file import read_mapping, validated
+    from madke._util.yaml_file import read_mapping, validate
 
     file = Path(__file__).with_name("shipped_prices.yaml")
-    return {host: validated(each, Provider, file=file, within=(host,)) for host, each in read_mapping(file).items()}
+    return {host: validate(each, Provider, file=file, within=(host,)) for host, each in read_mapping(file).items()}
 
 
 def shipped_note(prices: Prices) -> str | None:

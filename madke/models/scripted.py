@@ -47,11 +47,11 @@ class ScriptedChat:
         (an id). The first rule whose fields all match the request answers it. The model's name contains a fingerprint
         of the file, so that an edited file is another model.
         """
-        from madke._util.yaml_file import read_content, validated
+        from madke._util.yaml_file import read_content, validate
 
         path = Path(path)
         content, text = read_content(path)
-        rules = validated(content, _Rules, file=path).root
+        rules = validate(content, _Rules, file=path).root
 
         def reply(request: ChatRequest) -> str | None:
             return next((rule.reply for rule in rules if rule.matches(request.purpose)), None)

@@ -140,7 +140,7 @@ class CallStore(AbstractContextManager["CallStore"]):
         """Add a finished call; it survives a kill once this returns. Calls of one event-loop step share a commit."""
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
-        texts = [_packed(message.content) for message in request.messages]
+        texts = [_pack(message.content) for message in request.messages]
         row = _row(_hash(key.encode()), payer, model, _record_of(request, completion, [name for name, _ in texts]))
         self._waiting.append((row, dict(texts), written))
         loop.call_soon(self._commit_waiting)
@@ -154,7 +154,7 @@ class CallStore(AbstractContextManager["CallStore"]):
                     messages = tuple(Message(role=role, content=self._text(name)) for role, name in record["messages"])
                     yield Recorded(Purpose(**record["purpose"]), messages, _completion(record), plain_name(row[3]))
 
-    def exported(self) -> Iterator[dict[str, Any]]:
+    def export(self) -> Iterator[dict[str, Any]]:
         """All texts, then all calls in the order of writing, as JSON objects for :meth:`restore`."""
         with self._errors():
             for (name,) in self._db.execute("SELECT hash FROM texts ORDER BY rowid"):
@@ -168,7 +168,7 @@ class CallStore(AbstractContextManager["CallStore"]):
         with self._errors(), self._db:
             for entry in entries:
                 if "text" in entry:
-                    _, body = _packed(entry["body"])
+                    _, body = _pack(entry["body"])
                     self._db.execute(_INSERT_TEXT, (bytes.fromhex(entry["text"]), body))
                 else:
                     key = bytes.fromhex(entry["key"])
@@ -294,7 +294,7 @@ def _hash(content: bytes) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _packed(text: str) -> tuple[bytes, bytes]:
+def _pack(text: str) -> tuple[bytes, bytes]:
     content = text.encode("utf-8", "surrogatepass")
     # A higher level saves a tenth of the space and takes twice the time.
     return _hash(content), zlib.compress(content, level=1)

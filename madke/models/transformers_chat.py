@@ -106,7 +106,7 @@ class HFChat(Batching):
 
     def _tokens(self, request: ChatRequest) -> list[int]:
         """The tokens of a prompt in the chat template, up to the start of the reply."""
-        chat = [{"role": each.role, "content": self._control.escaped(each.content)} for each in request.messages]
+        chat = [{"role": each.role, "content": self._control.escape(each.content)} for each in request.messages]
         text = self._render(chat if self._takes_system else without_system(chat))
         tokens: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return tokens
@@ -202,7 +202,7 @@ class ControlTokens:
         found = sorted({bare for t in tokens if len(bare := t.strip()) > 1}, key=lambda t: (-len(t), t))
         self._pattern = re.compile("|".join(map(re.escape, found))) if found else None
 
-    def escaped(self, text: str) -> str:
+    def escape(self, text: str) -> str:
         """The text with a space after the first character of each control token."""
         # Repeat, since escaping one token can expose another.
         while self._pattern is not None and self._pattern.search(text):

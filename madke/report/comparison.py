@@ -28,7 +28,14 @@ from madke.scoring.arms import ArmValues, QuestionKey, Results, open_results, re
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct
 from madke.scoring.logs import Log
 from madke.scoring.metrics import heading_of, is_share, question_of
-from madke.scoring.paired import PairedTest, compared, further_questions, holm, paired_tests, paired_tests_by_dataset
+from madke.scoring.paired import (
+    PairedTest,
+    compare_paired,
+    further_questions,
+    holm,
+    paired_tests,
+    paired_tests_by_dataset,
+)
 from madke.scoring.scored import external_values, incomplete
 from madke.scoring.scores import Scores, score_with_values
 from madke.scoring.statistics import estimate
@@ -83,11 +90,11 @@ class Comparison:
 
         Tests every pair of up to six runs. Of more runs, tests each against the first.
         """
-        return paired_tests(_pairs_of(self.arms), self._known(metrics))
+        return paired_tests(_pairs_of(self.arms), self._known_metrics(metrics))
 
     def dataset_tests(self, metrics: Sequence[str] = ()) -> list[PairedTest]:
         """Like :meth:`tests`, within each dataset: see :func:`madke.scoring.paired.paired_tests_by_dataset`."""
-        return paired_tests_by_dataset(_pairs_of(self.arms), self._known(metrics))
+        return paired_tests_by_dataset(_pairs_of(self.arms), self._known_metrics(metrics))
 
     @property
     def notes(self) -> list[str]:
@@ -97,7 +104,7 @@ class Comparison:
             return []
         return [f"Unequal cost, in calls per question: {', '.join(f'{name} {n:.1f}' for name, n in calls.items())}."]
 
-    def _known(self, metrics: Sequence[str]) -> Sequence[str]:
+    def _known_metrics(self, metrics: Sequence[str]) -> Sequence[str]:
         held = dict.fromkeys(name for arm in self.arms for name in arm.values)
         if unknown := [name for name in metrics if name not in held]:
             raise UserError(f"no run has the metric {unknown[0]!r}; available: {', '.join(held) or 'none'}")
@@ -144,7 +151,7 @@ def comparison_of(results: Sequence[Results], external: Mapping[str, ExternalSco
         scores[arm.name] = replace(found, incomplete=incomplete(arm, read[arm.name][1]))
         arms.append(restricted_to(values, shared))
     return Comparison(
-        questions=tuple(_compared(asked[key], [column[key] for column in columns.values()]) for key in shared),
+        questions=tuple(_compare_question(asked[key], [column[key] for column in columns.values()]) for key in shared),
         unshared={name: len(column) - len(shared) for name, column in columns.items()},
         arms=tuple(arms),
         scores=scores,
@@ -166,7 +173,7 @@ def _column(arm: Results, asked: dict[QuestionKey, Transcript]) -> tuple[dict[Qu
     return column, done
 
 
-def _compared(asked: Transcript, results: Sequence[QuestionResult]) -> ComparedQuestion:
+def _compare_question(asked: Transcript, results: Sequence[QuestionResult]) -> ComparedQuestion:
     first, *others = dict.fromkeys(each.answer for each in results)
     differs = len({(each.correct, each.status) for each in results}) > 1
     if others and not differs:
@@ -286,7 +293,7 @@ def compare_logs(logs: Sequence[Log]) -> list[PairedTest]:
             here, there = next(iter(right.right)), next(iter(left.right))
             why = f"shares no question with {left.path}: its first id is {here!r}, there it is {there!r}"
             raise UserError(why, file=right.path)
-        test = compared(*([log.right[id_] for id_ in shared] for log in (left, right)))
+        test = compare_paired(*([log.right[id_] for id_ in shared] for log in (left, right)))
         left_out = len(left.right) + len(right.right) - 2 * len(shared)
         tests.append(replace(test, left=left.name, right=right.name, metric="correct", left_out=left_out))
     return [replace(test, p_holm=p) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]

@@ -18,7 +18,7 @@ from madke.report.tables import ORACLE, one_line
 from madke.runs.runner import recorded_pools
 from madke.scoring.arms import Results
 from madke.tasks import get_task
-from madke.tasks.base import lettered
+from madke.tasks.base import with_letters
 
 WIDTH = 96
 """Columns of a debate as text, where the terminal is not narrower."""
@@ -75,7 +75,7 @@ class DebateLines:
                 entries = [PoolEntry(n=n, source=p.source, key=p.key, title=p.title) for n, p in found]
                 yield from pool_lines(entries, pool.partial)
                 for n, passage in enumerate(pool.passages if self._passages else ()):
-                    yield from ("", f"[{n}] {one_line(passage.title)}", *_indented(passage.text))
+                    yield from ("", f"[{n}] {one_line(passage.title)}", *_indent(passage.text))
             case events.RoundStarted(n=n):
                 yield from ("", f"--- round {n} ---")
             case events.CallFinished(purpose=purpose, completion=completion) if purpose.stage in self._prepared:
@@ -99,7 +99,7 @@ def question_lines(asked: Transcript | Question) -> Iterator[str]:
     """The question with its choices and gold answers."""
     noun = "Claim" if asked.task == "claim" else "Question"
     yield one_line(f"{noun} ({asked.id}): {asked.question}")
-    yield from (f"  ({letter}) {one_line(choice)}" for letter, choice in lettered(asked.choices))
+    yield from (f"  ({letter}) {one_line(choice)}" for letter, choice in with_letters(asked.choices))
     if asked.instructions:
         yield one_line(f"Instructions: {asked.instructions}")
     if asked.answers:
@@ -118,7 +118,7 @@ def pool_lines(pool: Sequence[PoolEntry], partial: Mapping[str, str]) -> Iterato
 
 def prepared_lines(agent: str, stage: str, text: str) -> Iterator[str]:
     """A text that a debater prepared before its first turn."""
-    yield from (f"{one_line(agent)} prepares {one_line(stage)}:", *_indented(text))
+    yield from (f"{one_line(agent)} prepares {one_line(stage)}:", *_indent(text))
 
 
 def _order_lines(entry: Round) -> Iterator[str]:
@@ -137,7 +137,7 @@ def turn_lines(turn: Turn, order: Sequence[str] = (), before: Round | None = Non
     if said and before is not None and said in [t.stance.text for t in before.turns if t.agent == turn.agent]:
         yield f"{head}{',' if did else ''} repeats its reply of round {before.n}"
     else:
-        yield from (head, *_indented(said))
+        yield from (head, *_indent(said))
 
 
 def _actions(turn: Turn, order: Sequence[str]) -> Iterator[str]:
@@ -198,7 +198,7 @@ def final_lines(transcript: Transcript) -> Iterator[str]:
         yield one_line(f"Deferred: {deferral.reason}. It would have answered [{deferral.answer}].")
     if final.scores:
         yield f"    weights: {_figures(final.scores)}"
-    yield from _indented(final.error or final.text)
+    yield from _indent(final.error or final.text)
     if transcript.agreement is not None:
         yield from agreement_lines(transcript.agreement)
     if transcript.usage:
@@ -214,7 +214,7 @@ _SATISFIED = {
 
 
 def _reply(head: str, said: Called, text: str = "") -> Iterator[str]:
-    yield from (f"{head}{_left_out(said)}", *_indented(said.error or text or said.text))
+    yield from (f"{head}{_left_out(said)}", *_indent(said.error or text or said.text))
 
 
 def _answer(answer: str | None, status: str) -> str:
@@ -235,7 +235,7 @@ def _left_out(reply: Called) -> str:
     return f" (prompt too long: {' and '.join(parts)} left out){limited}"
 
 
-def _indented(text: str) -> Iterator[str]:
+def _indent(text: str) -> Iterator[str]:
     yield from (f"{INDENT}{paragraph}" for paragraph in printable(text).splitlines())
 
 

@@ -24,7 +24,7 @@ from madke.report.tables import check_ending
 from madke.runs.directory import sessions_of
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import DebateMeasures, correct, gold_of
-from madke.scoring.metrics import listed, metrics_of
+from madke.scoring.metrics import metrics_of, texts_in
 from madke.tasks import get_task
 
 
@@ -153,7 +153,7 @@ def _relevant(transcript: Transcript) -> list[str]:
     wanted, name_of = gold_of(transcript)
     found = [entry.key for entry in transcript.pool if name_of(entry) in wanted]
     # Gold keys are judged also if retrieval missed them; of a gold title, only keys in the pool are known.
-    return [*found, *sorted(wanted)] if listed(transcript.metadata, "gold_passages") else found
+    return [*found, *sorted(wanted)] if texts_in(transcript.metadata, "gold_passages") else found
 
 
 def _word(text: str) -> str:

@@ -30,7 +30,7 @@ from madke.scoring.debate_rows import correct
 from madke.scoring.metrics import HUMAN, METRICS, is_binary, is_grader, metrics_of, question_of
 from madke.scoring.scored import answers_of, external_values, grader_of, keep_scores
 from madke.tasks import get_task
-from madke.tasks.base import Scale, lettered
+from madke.tasks.base import Scale, with_letters
 
 _log = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ def _shared_ids(results: Sequence[Results], *, deferred: bool) -> set[str]:
 
 def _question_text(transcript: Transcript) -> str:
     """The question as a sheet shows it, with its options."""
-    options = (f"({letter}) {choice}" for letter, choice in lettered(transcript.choices))
+    options = (f"({letter}) {choice}" for letter, choice in with_letters(transcript.choices))
     return "\n".join((transcript.question, *options))
 
 

@@ -51,12 +51,12 @@ def protocol_text(variant: Variant) -> str:
     parts = [
         f"{variant.name}: {protocol.source}",
         notes(variant.folder / "protocol.yaml") if ":" not in protocol.function else "",
-        f"Function {protocol.function}: {summary}".rstrip(": ") + f"\n{_indented(own)}",
-        f"Other settings that differ from the defaults:\n{_indented(others)}",
+        f"Function {protocol.function}: {summary}".rstrip(": ") + f"\n{_indent(own)}",
+        f"Other settings that differ from the defaults:\n{_indent(others)}",
         f"Calls per question: {calls_range(protocol)}",
         *trace_texts(protocol.trace),
         f"Templates in {variant.folder} (`madke protocols prompt {variant.name} STAGE` prints one):\n"
-        f"{_indented([f'{stage}: {names}' for stage, names in templates(variant).items()])}",
+        f"{_indent([f'{stage}: {names}' for stage, names in templates(variant).items()])}",
     ]
     return printable("\n\n".join(filter(None, parts)))
 
@@ -65,9 +65,9 @@ def trace_texts(trace: Trace) -> list[str]:
     """Two simulated debates, round by round: who is called for what, and whose stances each turn reads."""
     longest = f"If no answers are ever the same, {count_of(len(trace.differ.calls), 'call')}:"
     if trace.agree.calls == trace.differ.calls:
-        return [f"Each debate, {count_of(len(trace.differ.calls), 'call')}:\n{_indented(_world(trace.differ))}"]
+        return [f"Each debate, {count_of(len(trace.differ.calls), 'call')}:\n{_indent(_world(trace.differ))}"]
     shortest = f"If all answers are always the same, {count_of(len(trace.agree.calls), 'call')}:"
-    return [f"{longest}\n{_indented(_world(trace.differ))}", f"{shortest}\n{_indented(_world(trace.agree))}"]
+    return [f"{longest}\n{_indent(_world(trace.differ))}", f"{shortest}\n{_indent(_world(trace.agree))}"]
 
 
 def _world(world: World) -> list[str]:
@@ -81,7 +81,7 @@ def _world(world: World) -> list[str]:
     return [*lines, f"ends: {world.stop_reason}; answer by {world.by}"]
 
 
-def _indented(lines: list[str]) -> str:
+def _indent(lines: list[str]) -> str:
     return "\n".join(f"  {line}" for line in lines or ["none"])
 
 
@@ -94,14 +94,14 @@ def notes(file: Path) -> str:
 
 def changed_settings(protocol: Protocol) -> list[str]:
     """The settings in which a protocol differs from the defaults, each in the form of ``--set``."""
-    return list(_changed(protocol, type(protocol)(function=protocol.function)))
+    return list(_changed_settings(protocol, type(protocol)(function=protocol.function)))
 
 
-def _changed(model: BaseModel, usual: BaseModel, path: str = "") -> Iterator[str]:
+def _changed_settings(model: BaseModel, usual: BaseModel, path: str = "") -> Iterator[str]:
     for name in type(model).model_fields:
         value, default = getattr(model, name), getattr(usual, name)
         if isinstance(value, BaseModel) and isinstance(default, BaseModel):
-            yield from _changed(value, default, f"{path}{name}.")
+            yield from _changed_settings(value, default, f"{path}{name}.")
         elif value != default and name != "source":
             yield f"{path}{name}={setting_value(value)}"
 
@@ -151,7 +151,7 @@ def sample_prompt(variant: Variant, stage: str) -> ChatRequest:
         first_round=_first_round(protocol) if protocol.first_round_given else (),
         retrieve=nothing_found,
         score_answers=equal_scores,
-        simulate=_said,
+        simulate=_simulated_reply,
     )
     asyncio.run(run_protocol(scene))
     found = next((request for request in model.requests if request.purpose.stage == stage), None)
@@ -173,7 +173,7 @@ class _Recorder:
         return Completion(text=f"These are the words of {request.purpose.agent} in round {request.purpose.round}.")
 
 
-def _said(stage: str, agent: str, round_n: int, values: Mapping[str, Any]) -> dict[str, Any]:
+def _simulated_reply(stage: str, agent: str, round_n: int, values: Mapping[str, Any]) -> dict[str, Any]:
     """What a reply says: debaters never agree, and the judge never settles."""
     answer = {"answer": f"{agent}'s answer in round {round_n}"} if stage in ("speak", "reply") else {}
     return simulated_reply(False, stage, agent, round_n, values) | answer

@@ -234,7 +234,7 @@ def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequ
     else:
         rival, best, mean = _best_of(arms, family, metric)
         highest = f"{best} ({_figure(metric, mean, first)}) is highest of {len(arms)} runs; "
-    sentence = _sentence(highest + _compared(rival, "Holm-corrected " if highest else ""))
+    sentence = _sentence(highest + _comparison_sentence(rival, "Holm-corrected " if highest else ""))
     sign = -1 if rival.difference.value < 0 else 1
     others = [
         f"{heading_of(test.metric)} {value_cell(test.metric, sign * test.difference.value, sign='+').text} "
@@ -251,7 +251,7 @@ def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequ
 
 def log_finding(test: PairedTest, margin: float) -> str:
     """The result for two logs in one plain sentence. ``margin``: a smaller difference is none that matters."""
-    parts, more = [_compared(test)], further_questions(test)
+    parts, more = [_comparison_sentence(test)], further_questions(test)
     if equal_within(test.difference, margin):
         parts.append(f"equal within {100 * margin:g} points")
     elif not test.significant and more is not None:
@@ -301,7 +301,7 @@ def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], metric: st
     return next((test for test in known if not test.significant), known[0]), best, means[best]
 
 
-def _compared(test: PairedTest, holm: str = "") -> str:
+def _comparison_sentence(test: PairedTest, holm: str = "") -> str:
     """Which of two runs is better and by how much, or that no difference was found; and if failures could undo it."""
     better, worse, found = test.left, test.right, test.difference
     if found.value < 0:

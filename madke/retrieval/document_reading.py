@@ -246,7 +246,7 @@ def _read_pdf(path: Path, name: str) -> tuple[_Parts, int, str]:
     counts = {"are images without text (scans need text recognition, OCR)": images, "are damaged": damaged}
     note = "; ".join(f"{count} of {len(texts)} pages {what}" for what, count in counts.items() if count)
     known = {word for text in texts for word in _COMPOUND.findall(text.lower())}
-    pages = [_HYPHENATED.sub(lambda found: _rejoined(found, known), text) for text in texts]
+    pages = [_HYPHENATED.sub(lambda found: _rejoin(found, known), text) for text in texts]
     return [(f", p. {number}", text) for number, text in enumerate(pages, start=1)], len(pages), note
 
 
@@ -308,7 +308,7 @@ def _runs_on(column: str) -> bool:
     return len(lines) > 1 and words >= 2.5 * len(lines) and runs >= 0.4 * (len(lines) - 1)
 
 
-def _rejoined(found: re.Match[str], known: set[str]) -> str:
+def _rejoin(found: re.Match[str], known: set[str]) -> str:
     """A word that was divided at the end of a line; ``known`` are the words of the document in lower case."""
     left, right = found.groups()
     hyphenated = f"{left}-{right}"

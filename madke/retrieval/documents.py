@@ -88,7 +88,7 @@ class DocumentSource:
         self._vectors: Any = None
         cache = cache_dir("documents") / f"{sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}-files"
         with dir_lock(cache):
-            documents = _refreshed(folder, cache)
+            documents = _refresh(folder, cache)
             for document in documents:
                 if reason := document.problem or document.note:
                     _log.warning("%s: left out %s: %s", name, document.name, reason)
@@ -131,7 +131,7 @@ def _name(encoder: Encoder) -> str:
     return f"{encoder.name} {encoder.revision} {encoder.dtype}"
 
 
-def _refreshed(folder: Path, cache: Path) -> list[_Document]:
+def _refresh(folder: Path, cache: Path) -> list[_Document]:
     """The documents of a folder by name; reads new and changed ones, and forgets those gone."""
     documents: dict[str, _Document] = {}
     changed: list[tuple[Path, _Document, _Document | None]] = []
@@ -203,7 +203,7 @@ def files_in(folder: Path) -> Iterator[tuple[Path, _Document]]:
     Symbolic links are never followed: they may lead out of the folder.
     """
     if folder.is_file():
-        yield _found(folder, folder.name, folder.stat())
+        yield _document_at(folder, folder.name, folder.stat())
         return
     closed: list[OSError] = []
     for above, folders, names in os.walk(folder, onerror=closed.append):
@@ -213,7 +213,7 @@ def files_in(folder: Path) -> Iterator[tuple[Path, _Document]]:
         for name in sorted(links + [name for name in names if not name.startswith((".", "~$"))]):
             path = Path(above, name)
             with suppress(FileNotFoundError):  # a temporary file of another program
-                yield _found(path, _name_in(path, folder), path.lstat())
+                yield _document_at(path, _name_in(path, folder), path.lstat())
     for error in closed:
         path = Path(error.filename)
         yield path, _Document(name=_name_in(path, folder), problem=f"cannot be read: {error.strerror}")
@@ -223,7 +223,7 @@ def _name_in(path: Path, folder: Path) -> str:
     return os.fsencode(path.relative_to(folder).as_posix()).decode(errors="replace")
 
 
-def _found(path: Path, name: str, status: os.stat_result) -> tuple[Path, _Document]:
+def _document_at(path: Path, name: str, status: os.stat_result) -> tuple[Path, _Document]:
     if stat.S_ISLNK(status.st_mode):
         problem = "a symbolic link"
     elif not stat.S_ISREG(status.st_mode):

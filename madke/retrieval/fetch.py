@@ -104,7 +104,7 @@ def fetch(
                     _check_space(out, index, here=part.stat().st_size)
                     shutil.rmtree(work, ignore_errors=True)
                     download(index.url, archive, size=index.size, progress=progress, sleep=sleep)
-                    folder = _unpacked(index, part, archive, work)
+                    folder = _unpack(index, part, archive, work)
                     write_file(folder / FETCHED, json.dumps(record).encode() + b"\n")
                     folder.rename(out)
             except OSError as error:
@@ -218,7 +218,7 @@ def _end(part: IO[bytes]) -> int:
     return part.seek(0, os.SEEK_END)
 
 
-def _unpacked(index: Published, part: Path, archive: IO[bytes], work: Path) -> Path:
+def _unpack(index: Published, part: Path, archive: IO[bytes], work: Path) -> Path:
     """Verify the archive, unpack it into ``work``, and return the folder of the index, which can be searched.
 
     An archive that does not match its recipe is removed.

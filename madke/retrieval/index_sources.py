@@ -258,9 +258,9 @@ class SampleSource:
         if shipped.exists():
             return np.load(shipped).astype(np.float32)
         _log.warning("encoding the sample: its vectors are not from this version of minilm (%s)", shipped.name)
-        return self.encoded().astype(np.float32)
+        return self.encode().astype(np.float32)
 
-    def encoded(self) -> Any:
+    def encode(self) -> Any:
         """The vectors, encoded now; float16, as they are shipped."""
         import numpy as np
 

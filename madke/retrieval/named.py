@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Instance
 
 from madke._util.assets import asset, cache_dir
 from madke._util.files import dir_lock, write_file
-from madke._util.yaml_file import read_entries, validated
+from madke._util.yaml_file import read_entries, validate
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
 from madke.retrieval.document_reading import DOCUMENT_TYPES, is_document
@@ -188,7 +188,7 @@ def parse_spec(text: str) -> SourceSpec | str:
         content: dict[str, Any] = {"hybrid": [part for _, part in found]}
         if any(weight for weight, _ in found):
             content["weights"] = [float(weight or 1) for weight, _ in found]
-        return validated(content, HybridSpec, file=f"source {text!r}")
+        return validate(content, HybridSpec, file=f"source {text!r}")
     return ResultsSpec(results=Path(text)) if text.endswith(".jsonl") and not _is_code(text) else text
 
 
@@ -222,7 +222,7 @@ def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:
             (f"; a preset is written {{http: {{preset: {key}}}}}" for key in keys if key in search_presets()), ""
         )
         raise UserError(f"expected {_ONE_OF}, found {found}{preset}", file=file)
-    return validated(content, _KINDS[kind], file=file)
+    return validate(content, _KINDS[kind], file=file)
 
 
 _NAME = re.compile(r"[\w.-]+")
@@ -274,7 +274,7 @@ def _serper() -> SourceSpec:
     """Google through Serper; ``SERPER_BASE_URL`` gives another address."""
     address = os.environ.get("SERPER_BASE_URL")
     http = {"preset": "serper", **({"url": address} if address else {})}
-    return validated({"http": http}, HttpSpec, file="SERPER_BASE_URL")
+    return validate({"http": http}, HttpSpec, file="SERPER_BASE_URL")
 
 
 def _snippets() -> ResultsSpec:
@@ -331,13 +331,13 @@ def known_sources() -> dict[str, str]:
     In order of precedence: the entries of the file that ``MADKE_SOURCES`` names, else of
     ``./sources.yaml`` if it exists; the indexes that ``madke index fetch`` registered; and the built-in sources.
     """
-    declared = {name: str(entry.file) for name, entry in _declared().items()}
+    declared = {name: str(entry.file) for name, entry in _declared_entries().items()}
     return declared | {name: "built in" for name in BUILT_IN_SOURCES if name not in declared}
 
 
 def is_sample(name: str, spec: str | None) -> bool:
     """Whether a source is the shipped sample, which covers only the sample questions."""
-    if spec is not None or name not in BUILT_IN_SOURCES or name in _declared():
+    if spec is not None or name not in BUILT_IN_SOURCES or name in _declared_entries():
         return False
     parts = parts_of(BUILT_IN_SOURCES[name]())
     return all(isinstance(part, SampleSpec) or part == _snippets() for part in parts)
@@ -379,7 +379,7 @@ def open_source(name: str, spec: str | Source | None = None) -> Source:
     try:
         return open_spec(resolved, name)
     except UserError as error:
-        raise _error(str(error), None if spec is not None else _declared().get(name)) from None
+        raise _error(str(error), None if spec is not None else _declared_entries().get(name)) from None
 
 
 def resolve(name: str, spec: str | None = None) -> SourceSpec:
@@ -388,9 +388,9 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
     A part of a hybrid, or a command-line word that is no other specification, is looked up as a declared name (from a
     file, or fetched), then as a folder, then as a built-in name.
     """
-    declared = _declared()
+    declared = _declared_entries()
     if spec or name in declared:
-        return _resolved(parse_spec(spec) if spec else name, None, (), declared)
+        return _resolve(parse_spec(spec) if spec else name, None, (), declared)
     if name in BUILT_IN_SOURCES:
         return BUILT_IN_SOURCES[name]()
     remedy = f"define it with {name}=SPEC or an entry in {_FILE}"
@@ -407,13 +407,13 @@ def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
     return found
 
 
-def _resolved(
+def _resolve(
     spec: SourceSpec | str, entry: SourceEntry | None, above: tuple[str, ...], declared: Mapping[str, SourceEntry]
 ) -> SourceSpec:
     """Resolve ``spec``, found in ``entry`` (None: on the command line) inside the declared names ``above``."""
     folder = entry.file.absolute().parent if entry else Path.cwd()
     if isinstance(spec, HybridSpec):
-        parts = tuple(_resolved(part, entry, above, declared) for part in spec.hybrid)
+        parts = tuple(_resolve(part, entry, above, declared) for part in spec.hybrid)
         return spec.model_copy(update={"hybrid": parts})
     if not isinstance(spec, str):
         return spec.under(folder)
@@ -422,7 +422,7 @@ def _resolved(
     if own := declared.get(spec):
         if spec in above:
             raise _error(f"source {spec!r} contains itself: {' -> '.join((*above, spec))}", entry)
-        return _resolved(own.spec, own, (*above, spec), declared)
+        return _resolve(own.spec, own, (*above, spec), declared)
     path = folder / at_home(Path(spec))
     if is_index(path):
         return IndexSpec(index=path)
@@ -441,7 +441,7 @@ def _error(message: str, entry: SourceEntry | None) -> UserError:
     return UserError(message, file=entry.file, line=entry.line) if entry else UserError(message)
 
 
-def _declared() -> dict[str, SourceEntry]:
+def _declared_entries() -> dict[str, SourceEntry]:
     """The entries of the user's file, and registered entries for names that the file lacks."""
     named = os.environ.get("MADKE_SOURCES")
     own = at_home(Path(named or _FILE))

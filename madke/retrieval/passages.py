@@ -84,7 +84,7 @@ def build_passages(
     require("passages of Wikipedia need", "wiki", "mwxml", "mwparserfromhell")
     if out.exists() and not out.is_dir():
         raise UserError("found a file, expected a folder for the passages", file=out)
-    settings = PassageSettings(kind="wikipedia", words=words, sources=_described(sources))
+    settings = PassageSettings(kind="wikipedia", words=words, sources=_source_files(sources))
     with dir_lock(out):
         found = read_folder(out)
         if found is None and any(not path.name.startswith(".") for path in out.iterdir()):
@@ -243,7 +243,7 @@ _FORGET_AFTER = 1_000
 """Number of pages after which the parser's finished elements are removed from memory."""
 
 
-def _described(sources: Sequence[Path]) -> tuple[SourceFile, ...]:
+def _source_files(sources: Sequence[Path]) -> tuple[SourceFile, ...]:
     """The source files in order; UserError if two have the same content."""
     first: dict[tuple[int, str], Path] = {}
     found: list[SourceFile] = []
@@ -264,7 +264,7 @@ def _described(sources: Sequence[Path]) -> tuple[SourceFile, ...]:
 def read_dump(path: Path) -> Iterator[RawPage]:
     """Yield the pages of a dump file (XML; plain, ``.gz``, or single- or multi-stream ``.bz2``) in constant memory."""
     last = ""
-    with _opened(path, lambda: last) as (root, dump):
+    with _open_dump(path, lambda: last) as (root, dump):
         for number, page in enumerate(dump.pages, start=1):
             revision = None
             for revision in page:  # noqa: B007  (a dump with history has the latest last)
@@ -285,7 +285,7 @@ def read_dump(path: Path) -> Iterator[RawPage]:
 
 def _silent_namespaces(path: Path) -> frozenset[str]:
     """Lower-case names, in the wiki's language, of the namespaces whose links show no text."""
-    with _opened(path, lambda: "") as (_, dump):
+    with _open_dump(path, lambda: "") as (_, dump):
         return frozenset(
             namespace.name.lower()
             for namespace in dump.site_info.namespaces or ()
@@ -294,7 +294,7 @@ def _silent_namespaces(path: Path) -> frozenset[str]:
 
 
 @contextmanager
-def _opened(path: Path, where: Callable[[], str]) -> Iterator[tuple[Any, Any]]:
+def _open_dump(path: Path, where: Callable[[], str]) -> Iterator[tuple[Any, Any]]:
     """The root element and the pages of a dump; every error in its content becomes a UserError."""
     from mwxml import Dump
     from mwxml.element_iterator import ElementIterator

@@ -42,7 +42,7 @@ from madke._util.files import (
     refuse_repeated,
     short_hash,
 )
-from madke._util.yaml_file import validated
+from madke._util.yaml_file import validate
 from madke.core.chat import ChatModel, ChatRequest, Completion, Purpose
 from madke.core.errors import UserError, count_of
 from madke.core.knowledge import Hits, KnowledgePool, Passage, Source, SourceCounts
@@ -114,7 +114,7 @@ def pool_records(path: Path) -> Iterator[tuple[int, PoolRecord]]:
         try:
             record = record_from_json(text)
         except ValidationError:  # Slow, but with a full error message.
-            record = validated(parse_object(text, number, file=path), _Line, file=f"{path}:{number}").root
+            record = validate(parse_object(text, number, file=path), _Line, file=f"{path}:{number}").root
         refuse_repeated(line_of, record.id, number, file=path, what=f"id {record.id!r}")
         yield number, record
 
@@ -281,12 +281,12 @@ def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] 
     passages = [passage for found in lists for passage in found]
     if knowledge.fusion != "none":
         weights = [(knowledge.weights or {}).get(name, 1.0) for name in names]
-        passages = _fused(lists, knowledge.fusion, weights)[: knowledge.max_passages]
+        passages = _fuse(lists, knowledge.fusion, weights)[: knowledge.max_passages]
     partial = {name: reason for name, reason in record.partial.items() if name in names}
     return KnowledgePool(passages=tuple(passages), partial=partial)
 
 
-def _fused(lists: Sequence[Sequence[Passage]], method: Method, weights: Sequence[float]) -> list[Passage]:
+def _fuse(lists: Sequence[Sequence[Passage]], method: Method, weights: Sequence[float]) -> list[Passage]:
     passages: list[Passage] = []
     number_of: dict[str, int] = {}
     rankings: list[dict[int, float]] = []
@@ -353,7 +353,7 @@ def retrieve_pools(
                 for source, file in zip(sources, files[-1], strict=True):
                     own: Inputs = {**inputs, "source": json.dumps([source.name, served[source.name]])}
                     if not is_finished(file, own):
-                        records = _asked(chunk, source, k)
+                        records = _ask(chunk, source, k)
                         if stopped():
                             raise CancelledError
                         write_pools(file, records)
@@ -402,11 +402,11 @@ def asking_folder(name: str) -> str:
 
 def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -> list[PoolRecord]:
     """Query every source for ``k`` passages for every question, in one batch; failures go to ``partial``."""
-    parts = [_asked(questions, source, k) for source in sources]
+    parts = [_ask(questions, source, k) for source in sources]
     return [merged_record(question, of_one) for question, *of_one in zip(questions, *parts, strict=True)]
 
 
-def _asked(questions: Sequence[Question], source: Source, k: int) -> list[PoolRecord]:
+def _ask(questions: Sequence[Question], source: Source, k: int) -> list[PoolRecord]:
     answers = ask_source(source, [question.question for question in questions], k)
     served = {source.name: served_by(source)}
     return [

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
-from madke.core.registry import imported
+from madke.core.registry import import_object
 from madke.retrieval.indexes.index_folder import StoredPassage
 from madke.retrieval.ranking import DEPTH, Method, fuse
 
@@ -78,7 +78,7 @@ def own_source(code: str, name: str) -> Source:
     """The source that ``module:object`` is, or that it returns when called without arguments; UserError if none."""
     failed = "imported"
     try:
-        value = imported(code)
+        value = import_object(code)
         if callable(value) and not _is_source(value):
             failed = "created"
             value = value()
@@ -171,13 +171,13 @@ class HybridSource:
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The top ``k`` passages for each query; ties go to the earlier source."""
         rankings = [search_source(source, queries, max(k, DEPTH)) for source in self._sources]
-        return [self._fused(hits, k) for hits in zip(*rankings, strict=True)]
+        return [self._fuse(hits, k) for hits in zip(*rankings, strict=True)]
 
     def aclose(self) -> None:
         """Close the parts."""
         close_sources(self._sources)
 
-    def _fused(self, rankings: Sequence[Hits], k: int) -> Hits:
+    def _fuse(self, rankings: Sequence[Hits], k: int) -> Hits:
         errors = [hits.error for hits in rankings if hits.error is not None]
         if errors:
             return Hits(error="; ".join(errors))

@@ -29,9 +29,9 @@ from pydantic import AfterValidator, BaseModel, Field, field_validator
 
 from madke._util.assets import cache_dir
 from madke._util.files import fingerprint, read_jsonl
-from madke._util.yaml_file import validated
+from madke._util.yaml_file import validate
 from madke.core.addresses import retry_after
-from madke.core.chat import decoded
+from madke.core.chat import decode_reply
 from madke.core.errors import UserError, count_of
 from madke.core.knowledge import Hits, Passage
 
@@ -110,8 +110,8 @@ class SnippetsSource:
         for number, item in read_jsonl(path):
             if passage_of(item) is not None:
                 raise UserError(build_first(str(path)))
-            line = validated(item, _Line, file=f"{path}:{number}")
-            key = _normalised(line.query)
+            line = validate(item, _Line, file=f"{path}:{number}")
+            key = _normalize(line.query)
             if key in self._results:
                 raise UserError(f"query {line.query!r} occurs twice", file=path, line=number)
             self._results[key] = line.results
@@ -120,11 +120,11 @@ class SnippetsSource:
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The first ``k`` results for each query."""
-        found = (self._results.get(_normalised(query), ()) for query in queries)
+        found = (self._results.get(_normalize(query), ()) for query in queries)
         return [web_hits(results, k, source=self.name, retrieved_at=None) for results in found]
 
 
-def _normalised(query: str) -> str:
+def _normalize(query: str) -> str:
     return " ".join(query.split()).casefold()
 
 
@@ -280,7 +280,7 @@ def parse_json(content: bytes) -> Any:
     """JSON from a service; NoAnswer if it is not JSON. Characters that cannot be encoded or decoded are replaced."""
     try:
         # A text that is cut inside a character ends in half a surrogate pair, which cannot be encoded.
-        return json.loads(json.dumps(json.loads(decoded(content)), ensure_ascii=False).encode("utf-8", "replace"))
+        return json.loads(json.dumps(json.loads(decode_reply(content)), ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise NoAnswer("the reply is not JSON") from None
 

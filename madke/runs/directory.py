@@ -114,7 +114,7 @@ class RunRecord(BaseModel, extra="forbid", frozen=True):
                 record[name] = {id_: record[name][id_] for id_ in both}
         return list(_differences("", mine, theirs))
 
-    def extended(self, before: RunRecord) -> RunRecord:
+    def extend(self, before: RunRecord) -> RunRecord:
         """The same run, extended by the questions of an earlier command."""
         both = {name: {**getattr(before, name), **getattr(self, name)} for name in _BY_QUESTION}
         return self.model_copy(update=both)
@@ -242,7 +242,7 @@ class OutcomeLine(NamedTuple):
     degraded: bool
     """Whether the debate lost a debater, a verdict or a search."""
 
-    def kept(self, options: RunOptions, *, retry: bool) -> bool:
+    def is_kept(self, options: RunOptions, *, retry: bool) -> bool:
         """Whether to keep it when the run resumes."""
         return not (retry and (self.failed or (self.degraded and options.retry_degraded)))
 
@@ -270,11 +270,11 @@ class RunDirectory:
         self._held = ExitStack()
 
     def __enter__(self) -> Self:
-        begun = self.begun
+        begun = self.has_run
         if self._replayed is not None and not (begun and run_files(self.path).calls.is_file()):
             raise UserError("holds no run with stored calls (calls.sqlite) to replay", file=self.path)
         others = unexpected_files(self.path, _EARLY_FILES, _RUN_FILES)
-        if others and not self.begun:  # in this order: another process may begin the run in between
+        if others and not self.has_run:  # in this order: another process may begin the run in between
             raise UserError(f"holds {others[0]!r} but no run; choose another --out", file=self.path)
         self._created = not self.path.exists()
         self._lock = self._held.enter_context(file_lock(self.path / "lock", self._busy()))
@@ -295,7 +295,7 @@ class RunDirectory:
                 self.path.rmdir()
 
     @property
-    def begun(self) -> bool:
+    def has_run(self) -> bool:
         """Whether the directory holds a run."""
         return (self.path / "run.json").is_file()
 
@@ -308,7 +308,7 @@ class RunDirectory:
         self, questions: Sequence[Question], repeats: int, options: RunOptions, *, retry: bool = True
     ) -> list[tuple[Question, int]]:
         """Questions and repeats to debate: without an outcome, or to be retried. Can be called before :meth:`begin`."""
-        kept = {line.key for line in self._lines if line and line.kept(options, retry=retry)}
+        kept = {line.key for line in self._lines if line and line.is_kept(options, retry=retry)}
         both = ((question, repeat) for repeat in range(repeats) for question in questions)
         return [(question, repeat) for question, repeat in both if self._replayed or (question.id, repeat) not in kept]
 
@@ -320,18 +320,18 @@ class RunDirectory:
         """
         models = list(models)
         record: dict[str, Any] = {"endpoints": {}, "sessions": []}
-        if self.begun:
+        if self.has_run:
             before, record = read_run(self.path), _record(self.path)
             _refuse_other(self.path, before, spec)
             held, requested = len(before.questions), len(spec.questions)
             if held > requested:
                 _log.warning("%s: scores cover all %d questions that it holds, not %d", self.path, held, requested)
-            spec = spec.extended(before)
+            spec = spec.extend(before)
             try:
                 start_from(models, record["endpoints"])
             except (ValueError, TypeError, AttributeError):
                 raise UserError("does not describe a run: damaged endpoints", file=self.path / "run.json") from None
-        self._writes_session = self._replayed is None and (work or not self.begun)
+        self._writes_session = self._replayed is None and (work or not self.has_run)
         if self._writes_session:
             pools = None if files.pools is None else os.path.relpath(files.pools, self.path)
             session = {
@@ -375,19 +375,19 @@ class RunDirectory:
             self._file = self._replayed.open("wb")
             return
         (self.path / "unfinished.jsonl").unlink(missing_ok=True)
-        self._file = self._opened()
+        self._file = self._open_transcripts()
         keep: list[bool] = []
         for line in self._lines:
-            keep.append(line is not None and line.kept(options, retry=retry) and line.key not in self.done)
+            keep.append(line is not None and line.is_kept(options, retry=retry) and line.key not in self.done)
             if line is not None and keep[-1]:
                 self.done.add(line.key)
         if not all(keep):
             with self._target.open("rb") as old, atomic_write(self._target) as new:
                 new.writelines(line for line, kept in zip(old, keep, strict=True) if kept)
             self._file.close()
-            self._file = self._opened()
+            self._file = self._open_transcripts()
 
-    def _opened(self) -> IO[bytes]:
+    def _open_transcripts(self) -> IO[bytes]:
         """Open and lock the transcripts. Unlike the lock file, this lock cannot be removed without the transcripts."""
         refuse_special(self._target)
         file = self._target.open("ab")
@@ -416,7 +416,7 @@ class RunDirectory:
         if self._replayed and failed and not any(line and line.failed and line.key == key for line in self._lines):
             return False
         try:
-            self._file.write(sealed(to_json(transcript)))
+            self._file.write(seal(to_json(transcript)))
             self._file.flush()
         except OSError as error:
             raise UserError(f"cannot be written: {error.strerror}", file=self._target) from None
@@ -505,7 +505,7 @@ def _each_line(path: Path, read: Callable[[bytes], T]) -> Iterator[T | None]:
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                found = read(unsealed(line)) if line.endswith(b"\n") else None
+                found = read(unseal(line)) if line.endswith(b"\n") else None
             except (ValueError, KeyError) as error:  # also pydantic's
                 why = str(error).splitlines()[0]
                 cure = (
@@ -518,13 +518,13 @@ def _each_line(path: Path, read: Callable[[bytes], T]) -> Iterator[T | None]:
 _SEAL = b',"checksum":"%08x"}\n'
 
 
-def sealed(record: bytes) -> bytes:
+def seal(record: bytes) -> bytes:
     """The line of a record, a JSON object with at least one field."""
     body = record.removesuffix(b"}")
     return body + _SEAL % crc32(body)
 
 
-def unsealed(line: bytes) -> bytes:
+def unseal(line: bytes) -> bytes:
     """The record in a line; ValueError if the line was altered."""
     body = line[: -len(_SEAL % 0)]
     if line != body + _SEAL % crc32(body):

@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 from madke._util.assets import versions
-from madke._util.workers import cause_on_node, connected, fetched, same_versions
+from madke._util.workers import cause_on_node, fetch_result, ray_connection, same_versions
 from madke.core.chat import ChatModel, ChatRequest, Completion, takes_schemas
 from madke.core.errors import CallError, UserError
 from madke.models.chat_models import OwnModel
@@ -52,14 +52,14 @@ def ray_models(names: Mapping[str, str], options: RunOptions) -> Iterator[dict[s
     declared = read_models()
     here = open_models(names, base_url=options.base_url, replay=True, models=declared)
     expected = {name: here[role] for role, name in names.items()}
-    with connected() as ray:
+    with ray_connection() as ray:
         workers = _start(ray, expected, options, declared)
         try:
             opening = {worker.open.remote(): node for worker, node in workers.items()}
             while ray.wait(list(opening), num_returns=len(opening), timeout=_PATIENCE)[1]:
                 _log.warning("waiting for Ray workers to load their models, or for CPUs or GPUs to be free")
             for answer, node in opening.items():
-                fetched(ray, answer, f"Ray: the worker on node {node} ended while starting")
+                fetch_result(ray, answer, f"Ray: the worker on node {node} ended while starting")
             nodes = _Nodes(ray, workers)
             opened = {name: _OnNodes(name, model, nodes) for name, model in expected.items()}
             yield {role: opened[name] for role, name in names.items()}

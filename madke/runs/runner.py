@@ -90,7 +90,7 @@ async def execute(
         if knowledge is not None and pools is None:
             pools = await own_pools(spec, directory, tell, replay=options.replay)
         found = RunPools(pools, knowledge, spec.questions)
-        before = read_run(path) if directory.begun else None
+        before = read_run(path) if directory.has_run else None
         live = live_search(spec, before, tell, replay=options.replay)
         record = spec.record.model_copy(
             update={
@@ -136,7 +136,7 @@ async def execute(
             pending = directory.pending(spec.questions, repeats, options, retry=False)
         directory.resume(options, retry=not meter.stopped)
         meter.resumed = len(directory.done)
-        drain = partial(drained, limits)
+        drain = partial(drain_calls, limits)
         workers = min(options.concurrency, max(1, len(pending)))
         batch = until_limit(meter, pending, debate, workers=workers, drain=partial(drain, log=False))
         opened.callback(gc.set_threshold, *gc.get_threshold())
@@ -230,7 +230,7 @@ class RunPools:
             return
         self._lines = PoolLines(file, {question.id for question in questions})
         self.hashes = self._lines.hashes
-        self.sources = _checked(file, knowledge, questions)
+        self.sources = _check_pools(file, knowledge, questions)
 
     def of(self, question: Question) -> KnowledgePool:
         """The question's numbered pool; UserError if its line in the file has changed since the run began."""
@@ -260,7 +260,7 @@ def recorded_pools(directory: Path, spec: RunRecord | None) -> Callable[[str], P
     return lambda id_: lines.record(id_) if lines.hashes.get(id_) == frozen.get(id_) else None
 
 
-def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) -> dict[str, str]:
+def _check_pools(file: Path, knowledge: Knowledge, questions: Sequence[Question]) -> dict[str, str]:
     """Check all lines; returns source in use -> its description."""
     left = {question.id: question.question for question in questions}
 
@@ -288,11 +288,11 @@ async def own_pools(spec: RunSpec, directory: RunDirectory, tell: Listener = sil
     """The run's own pool file, after missing pools are retrieved; UserError if a source or the file fails."""
     knowledge, file = spec.protocol.knowledge, directory.path / "pools.jsonl"
     assert knowledge is not None
-    if directory.begun and not file.exists():
+    if directory.has_run and not file.exists():
         raise UserError("holds a run without its own pools; pass its pool file with --pools", file=directory.path)
     if replay:
         return file
-    if not directory.begun:
+    if not directory.has_run:
         # Pools without a run come from one that was stopped early; their origin is unknown.
         file.unlink(missing_ok=True)
     with missing_pools(file, spec.questions) as (missing, more):
@@ -355,8 +355,8 @@ async def until_stopped(
 ) -> bool:
     """Run the batch until it ends, a signal arrives or the time is up. A second signal does not wait for calls.
 
-    ``drain`` prevents further calls and waits for those in flight (:func:`drained`). With ``signals``, SIGINT, SIGTERM
-    and SIGHUP stop the batch and raise Interrupted. Returns False if the limit of ``seconds`` ended it, else True.
+    ``drain`` prevents further calls and waits for those in flight (:func:`drain_calls`). With ``signals``, SIGINT,
+    SIGTERM and SIGHUP stop the batch and raise Interrupted. Returns False if the limit of ``seconds`` ended it.
     """
     loop = asyncio.get_running_loop()
     work = loop.create_task(batch)
@@ -372,7 +372,7 @@ async def until_stopped(
     timer = None if seconds is None else loop.call_later(max(0.0, seconds), stop, None)
     by_itself = False
     try:
-        with _handled(stop) if signals else nullcontext():
+        with _signals_handled(stop) if signals else nullcontext():
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 draining = loop.create_task(drain())
@@ -424,21 +424,21 @@ async def until_limit(
     await gather(worker() for _ in range(workers))
 
 
-async def drained(limits: Limits, *, log: bool = True) -> None:
+async def drain_calls(limits: Limits, *, log: bool = True) -> None:
     """Start no further calls, and wait for those in flight, at most :data:`GRACE` seconds."""
     limits.close()
     if limits.in_flight and log:
         _log.warning("stopping; waiting for %s in flight (Ctrl-C: do not wait)", count_of(limits.in_flight, "call"))
     try:
         async with asyncio.timeout(GRACE):
-            await limits.drained()
+            await limits.drain()
     except TimeoutError:
         why = "%d calls did not finish within %.0f s and are cancelled; they will be made again"
         _log.warning(why, limits.in_flight, GRACE)
 
 
 @contextmanager
-def _handled(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
+def _signals_handled(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
     """Pass signals that end a process to ``stop`` instead, if this thread may handle signals."""
     loop = asyncio.get_running_loop()
     handled = []

@@ -18,7 +18,7 @@ from madke.core.errors import UserError, unknown
 from madke.core.events import Listener, SourceOpened, silent
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
-from madke.core.registry import Scope, imported
+from madke.core.registry import Scope, import_object
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
 from madke.data.dataset import is_sample_data, sample_of
 from madke.data.first_round import Draw
@@ -229,7 +229,7 @@ def variant_of(
     """
     if isinstance(protocol, str) and ":" in protocol and not Path(protocol).exists():
         try:
-            protocol = typing_cast(ProtocolFunction, imported(protocol))
+            protocol = typing_cast(ProtocolFunction, import_object(protocol))
         except Exception as error:
             raise UserError(f"protocol {protocol} cannot be imported: {type(error).__name__}: {error}") from error
     if isinstance(protocol, Variant):

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from madke._util.files import read_jsonl, refuse_repeated
-from madke._util.yaml_file import validated
+from madke._util.yaml_file import validate
 from madke.core.chat import writable
 from madke.core.errors import UserError
 from madke.core.question import Question
@@ -229,7 +229,7 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
     seen: dict[tuple[str, int], int] = {}
     transcripts = []
     for number, item in read_jsonl(path):
-        line = validated(item, _Line, file=f"{path}:{number}")
+        line = validate(item, _Line, file=f"{path}:{number}")
         if line.id not in asked:
             found = f"found question id {line.id!r}, which is not among the {len(asked)} questions of the data"
             raise UserError(found, file=path, line=number)

@@ -14,7 +14,7 @@ from statistics import fmean
 from types import MappingProxyType
 
 from madke.core.transcript import PoolEntry, Round, Transcript, Turn
-from madke.engine.agreement import Same, agreed, answer_groups, matcher, same_answers
+from madke.engine.agreement import Same, all_agree, answer_groups, matcher, same_answers
 from madke.engine.reading import by_cast
 from madke.scoring.metrics import (
     ALL_GOLDS,
@@ -23,11 +23,11 @@ from madke.scoring.metrics import (
     HUMAN,
     METRICS,
     is_binary,
-    listed,
     may_be_rate,
     metrics_of,
     question_of,
     sentence_bleu,
+    texts_in,
 )
 from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task
@@ -86,7 +86,7 @@ class DebateMeasures:
                     row["right"] = right / len(spoke)
                     row |= {"log_likelihood": log_likelihood(right, len(spoke))} if len(spoke) > 1 else {}
             if len(entry.turns) > 1:
-                row["cons"] = float(agreed(spoke, self.same))
+                row["cons"] = float(all_agree(spoke, self.same))
                 row |= {} if accuracy is None else {"co2": row["cons"] * accuracy}
                 row |= {"entropy": entropy([len(group) for group in groups])} if groups else {}
                 if (answered := sum(map(len, groups))) > 1:
@@ -133,7 +133,7 @@ class DebateMeasures:
             first = rounds[0]["accuracy"]
             values |= {"corrected": float(first == 0 and correct == 1), "collapsed": float(first == 1 and correct == 0)}
             values["oracle"] = float(rounds[0].get("right", 0.0) > 0)
-        if wrong := listed(transcript.metadata, "wrong_answers"):
+        if wrong := texts_in(transcript.metadata, "wrong_answers"):
             # The trap rate of CIAR, and the adoption of misinformation in RAMDocs.
             stated = answer is not None and not self.task.accepts(answer, self.question)
             values["trapped"] = float(stated and any(self.same(answer or "", each) for each in wrong))
@@ -193,7 +193,7 @@ class DebateMeasures:
         for entry in transcript.rounds if transcript.final.by != "judge" else ():
             verdict = entry.verdict
             if verdict is not None and verdict.consensus is not None and verdict.text:
-                alike = agreed(heard(entry), self.same)
+                alike = all_agree(heard(entry), self.same)
                 if verdict.consensus or verdict.rule == "no_answer":
                     wrong["false_same"].append(not alike)
                 else:
@@ -354,7 +354,7 @@ def selection_values(transcript: Transcript) -> DebateRow:
         values["selection_recall"] = fmean(len(in_pool & {*names}) / len(in_pool) for names in retrieved)
         if shares := [fmean(name in in_pool for name in names) for names in retrieved if names]:
             values["selection_precision"] = fmean(shares)
-    misleading = set(listed(transcript.metadata, "misinformation_passages"))
+    misleading = set(texts_in(transcript.metadata, "misinformation_passages"))
     if any(entry.key in misleading for entry in transcript.pool):
         values["misinformation_selected"] = fmean(
             any(each.key in misleading for each in passages) for passages in chosen
@@ -364,10 +364,10 @@ def selection_values(transcript: Transcript) -> DebateRow:
 
 def gold_of(transcript: Transcript) -> tuple[frozenset[str], Callable[[PoolEntry], str]]:
     """The keys of a question's gold passages, or else its gold titles, and a function that gives an entry's."""
-    if keys := listed(transcript.metadata, "gold_passages"):
+    if keys := texts_in(transcript.metadata, "gold_passages"):
         return frozenset(keys), lambda entry: entry.key
 
     def title(text: str) -> str:
         return " ".join(unicodedata.normalize("NFC", text).replace("_", " ").casefold().split())
 
-    return frozenset(map(title, listed(transcript.metadata, "gold_titles"))), lambda entry: title(entry.title)
+    return frozenset(map(title, texts_in(transcript.metadata, "gold_titles"))), lambda entry: title(entry.title)

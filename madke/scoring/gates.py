@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from madke.core.errors import UserError, count_of
 from madke.core.transcript import StageUsage, Turn
-from madke.engine.agreement import Same, agreed, answer_groups
+from madke.engine.agreement import Same, all_agree, answer_groups
 from madke.engine.deferral import SIGNALS, Calibration, signals, stated_answer
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import DebateMeasures, heard, majority, over_repeats
@@ -22,7 +22,7 @@ from madke.scoring.metrics import METRICS, common_metric, correct_by, is_binary,
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 
-GATES: Mapping[str, Callable[[Sequence[Turn], Same], bool]] = {"agreement": agreed, "vote": lambda turns, same: True}
+GATES: Mapping[str, Callable[[Sequence[Turn], Same], bool]] = {"agreement": all_agree, "vote": lambda turns, same: True}
 """Gate -> its rule. ``agreement``: all answers are the same (``early_stop``). ``vote``: no debate at all."""
 
 
@@ -108,7 +108,7 @@ class GatedDebate:
     skips: Mapping[str, bool]
 
 
-def gated(debate: DebateMeasures) -> GatedDebate | None:
+def gated_debate(debate: DebateMeasures) -> GatedDebate | None:
     """A debate as gates see it; None if it failed, was deferred, or had no round of several debaters."""
     transcript, same = debate.transcript, debate.same
     turns = transcript.rounds[0].turns if transcript.rounds else ()
@@ -191,7 +191,7 @@ _FEWEST = 20
 """The fewest questions that thresholds are tested on."""
 
 
-def calibrated(arms: Sequence[Results], signal: str, *, delta: float = 0.1) -> Calibration:
+def calibrate(arms: Sequence[Results], signal: str, *, delta: float = 0.1) -> Calibration:
     """A calibration on this signal, from the first debate of each question that has an answer and a gold answer.
 
     The answer may also be a deferred one; it is wrong by ``match``, or by the first metric of a task that has no

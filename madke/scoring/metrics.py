@@ -164,7 +164,7 @@ def all_golds(answer: str, question: Question) -> float:
     rest = f" {squad_normalize(answer)} "
     for gold in sorted(map(squad_normalize, question.answers), key=len, reverse=True):
         rest = rest.replace(f" {gold} ", " ; ")
-    wrong = [each for each in listed(question.metadata, "wrong_answers") if not task.accepts(each, question)]
+    wrong = [each for each in texts_in(question.metadata, "wrong_answers") if not task.accepts(each, question)]
     return float(not any(f" {squad_normalize(each)} " in rest or is_item(each) for each in wrong))
 
 
@@ -236,7 +236,7 @@ METRICS: Registry[Metric] = Registry("metric", BUILT_IN_METRICS, adapt=_metric_o
 
 def metrics_of(task: BaseTask) -> tuple[str, ...]:
     """The names of a task's metrics in scores; UserError if one is unknown or has the name of a built-in one."""
-    return tuple(_named(each) for each in task.metrics)
+    return tuple(_metric(each) for each in task.metrics)
 
 
 def common_metric(firsts: Iterable[str]) -> str:
@@ -245,7 +245,7 @@ def common_metric(firsts: Iterable[str]) -> str:
     return distinct.pop() if len(distinct) == 1 else "correct"
 
 
-def _named(value: Any) -> str:
+def _metric(value: Any) -> str:
     if isinstance(value, str) and value in BUILT_IN_METRICS:
         return value
     found = value if isinstance(value, Metric) else METRICS[METRICS.name_of(value)]
@@ -277,7 +277,7 @@ def question_of(transcript: Transcript) -> Question:
     return Question(**{each.name: getattr(transcript, each.name) for each in fields(Question)})
 
 
-def listed(metadata: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def texts_in(metadata: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """The texts in a list of the metadata; empty if the name is missing or its value is not a list."""
     found = metadata.get(name)
     return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list | tuple) else ()

@@ -73,7 +73,7 @@ def paired_tests(pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence
     with 9,999 resamples.
     """
     tests = [test for left, right in pairs for test in _of_pair(left, right, metrics)]
-    return _corrected(tests, [test.metric for test in tests])
+    return _holm_corrected(tests, [test.metric for test in tests])
 
 
 def paired_tests_by_dataset(
@@ -96,7 +96,7 @@ def paired_tests_by_dataset(
             found = [replace(test, dataset=name) for test in _of_pair(one, two, metrics)]
             tests += found
             families += ("correct" if test.metric == one.first_metric else test.metric for test in found)
-    return _corrected(tests, families)
+    return _holm_corrected(tests, families)
 
 
 def _of_pair(left: ArmValues, right: ArmValues, metrics: Sequence[str]) -> list[PairedTest]:
@@ -110,7 +110,7 @@ def _of_pair(left: ArmValues, right: ArmValues, metrics: Sequence[str]) -> list[
     return [*filter(None, (paired_test(left, right, name) for name in names))]
 
 
-def _corrected(tests: Sequence[PairedTest], families: Sequence[str]) -> list[PairedTest]:
+def _holm_corrected(tests: Sequence[PairedTest], families: Sequence[str]) -> list[PairedTest]:
     """The tests with Holm's correction, within each family: several metrics of the same answers are not independent."""
     corrected = {
         name: iter(holm([one.p for one, of in zip(tests, families, strict=True) if of == name])) for name in families
@@ -129,7 +129,7 @@ def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
     def means(values: Values, keys: Iterable[QuestionKey], failed: float = 0.0) -> list[float]:
         return [fmean(values[key].values()) if key in values else failed for key in keys]
 
-    test = compared if may_be_rate(metric) else _permutation_test
+    test = compare_paired if may_be_rate(metric) else _permutation_test
     found = test(means(lefts, both), means(rights, both))
     found = replace(found, left=left.name, right=right.name, metric=metric, p_holm=found.p)
     found = replace(found, left_out=len(shared) - len(both))
@@ -140,7 +140,7 @@ def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
         return found
     # The worst and the best for the right arm: all its failed questions wrong and the other's right, and vice versa.
     keys = (*both, *lost)
-    worst, best = (compared(means(lefts, keys, 1 - value), means(rights, keys, value)) for value in (0.0, 1.0))
+    worst, best = (compare_paired(means(lefts, keys, 1 - value), means(rights, keys, value)) for value in (0.0, 1.0))
     signs = {(each.difference.value > 0) - (each.difference.value < 0) for each in (worst, found, best)}
     p = max(worst.p, best.p) if signs in ({1}, {-1}) else 1.0
     return replace(found, if_failed=(worst.difference.value, best.difference.value), p_if_failed=p)
@@ -156,7 +156,7 @@ def holm(ps: Sequence[float]) -> list[float]:
     return corrected
 
 
-def compared(one: Sequence[float], two: Sequence[float]) -> PairedTest:
+def compare_paired(one: Sequence[float], two: Sequence[float]) -> PairedTest:
     """One uncorrected test of the differences (second minus first), one value per question; binary ones get McNemar."""
     counts = Counter(zip(one, two, strict=True))
     binary = {"both": (1.0, 1.0), "only_left": (1.0, 0.0), "only_right": (0.0, 1.0), "neither": (0.0, 0.0)}
@@ -225,12 +225,12 @@ def _permutation_test(one: Sequence[float], two: Sequence[float]) -> PairedTest:
         left_value=fmean(one),
         right_value=fmean(two),
         difference=Estimate(value=fmean(differences), low=low, high=high, n=len(differences)),
-        p=_permuted(different),
+        p=_permutation_p(different),
         test="paired permutation",
     )
 
 
-def _permuted(differences: Sequence[float]) -> float:
+def _permutation_p(differences: Sequence[float]) -> float:
     """The two-sided p of a mean difference of 0, by swapping the arms of differing questions."""
     if len(differences) <= 1:
         return 1.0

@@ -47,11 +47,11 @@ from madke.models.prices import Prices, billed_as, cost, price_of
 from madke.models.store import CallStore
 from madke.runs.directory import Key, is_being_written, recorded_calls, sessions_of
 from madke.runs.meter import Budget, Meter
-from madke.runs.runner import drained, until_limit, until_stopped
+from madke.runs.runner import drain_calls, until_limit, until_stopped
 from madke.scoring.arms import ArmValues, Results, open_results, read_arm
 from madke.scoring.metrics import GRADER, HUMAN, is_grader, question_of
 from madke.scoring.scores import Scores, Spending, score_with_values, scores_of
-from madke.tasks.base import lettered
+from madke.tasks.base import with_letters
 
 _log = logging.getLogger(__name__)
 
@@ -357,7 +357,7 @@ def _shown(question: str, choices: Sequence[str], references: Sequence[str], ans
 
     task = [
         quoted(question, one_line=False),
-        *(f"({letter}) {quoted(choice)}" for letter, choice in lettered(tuple(choices))),
+        *(f"({letter}) {quoted(choice)}" for letter, choice in with_letters(tuple(choices))),
     ]
     golds = (f"<reference>{quoted(reference)}</reference>" for reference in references)
     return "\n".join(["<task>", *task, "</task>", *golds, f"<answer>{quoted(answer)}</answer>"])
@@ -456,7 +456,7 @@ async def _grade(
 
         batch = until_limit(meter, requests.items(), work, workers=grader.concurrency)
         async with meter.told_to(listen):
-            await until_stopped(batch, partial(drained, limits), seconds=None)
+            await until_stopped(batch, partial(drain_calls, limits), seconds=None)
     scores = {key: float(known[prompt]) for key, prompt in prompts.items() if prompt in known}
     missing = Counter(failed.get(each, str(meter.stopped)) for each in prompts.values() if each not in known)
     if prompts and not scores:

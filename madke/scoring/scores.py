@@ -21,7 +21,7 @@ from madke.core.transcript import (
 )
 from madke.scoring.arms import ArmValues, QuestionKey, read_arm
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, DebateMeasures, ExternalScores, over_repeats, over_rounds
-from madke.scoring.gates import GatedDebate, Shadow, gated, shadow_of
+from madke.scoring.gates import GatedDebate, Shadow, gated_debate, shadow_of
 from madke.scoring.metrics import GRADER, METRICS
 from madke.scoring.statistics import Estimate, effective_votes
 
@@ -157,7 +157,7 @@ def score_with_values(
         counts["shortened"] += is_shortened(transcript)
         counts["read_golds"] += transcript.oracle
         stops[transcript.stop_reason] += 1
-        shadows.append(gated(debate))
+        shadows.append(gated_debate(debate))
         if transcript.status == "failed":
             failures[transcript.final.error or "unknown"] += 1
             lost[key] += bool(transcript.answers)

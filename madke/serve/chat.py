@@ -103,7 +103,7 @@ class ChatBody(BaseModel, extra="allow"):
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     stop: str | list[str] | None = None
 
-    def ignored(self) -> list[str]:
+    def ignored_fields(self) -> list[str]:
         """The fields that have a value and no effect; Refusal for one that asks for what a debate cannot give."""
         ignored = []
         for name, value in (self.model_extra or {}).items():
@@ -209,7 +209,7 @@ def final_text(served: Served, address: str, *, stops: Sequence[str], limit: int
     ``address`` of the transcript. The text ends with ``[0][3]...``, the pool numbers of the citations.
     """
     done, annotations = served.transcript, []
-    text, finish_reason = bounded(served.text, stops=stops, limit=limit)
+    text, finish_reason = bound_text(served.text, stops=stops, limit=limit)
     whole = done.answer is not None and text == served.text
     for number, title, url in citations(done, served.pool, address) if whole else ():
         mark = f"[{number}]"
@@ -233,7 +233,7 @@ def final_text(served: Served, address: str, *, stops: Sequence[str], limit: int
     )
 
 
-def bounded(text: str, *, stops: Sequence[str], limit: int | None) -> tuple[str, Literal["stop", "length"]]:
+def bound_text(text: str, *, stops: Sequence[str], limit: int | None) -> tuple[str, Literal["stop", "length"]]:
     """The text up to the first stop string, and at most as long as the limit in tokens."""
     ends = [at for stop in stops if (at := text.find(stop)) >= 0]
     text = text[: min(ends)] if ends else text
@@ -319,7 +319,7 @@ class Answer(DebateResponse):
 
     def read(self) -> Ask:
         """The question of the conversation."""
-        ignored, headers = self._body.ignored(), self.request.headers
+        ignored, headers = self._body.ignored_fields(), self.request.headers
         self._talk = talk = Conversation(self._body.messages)
         self._plain = _is_for_interface(talk.question, headers)
         if names := ", ".join(map(quote, ignored)):
@@ -347,14 +347,14 @@ class Answer(DebateResponse):
         final = await self.work(told.append)
         response = JSONResponse(self._whole("".join(told).strip(), final), headers=self.headers)
         await response(self.request.scope, self.request.receive, send)
-        self.turn.delivered()
+        self.turn.mark_delivered()
 
     async def work(self, tell: Tell) -> FinalText:
         """The debate, or the one call; ``tell`` gets the turns as they happen."""
         bounds = self._body.bounds
         if self._plain:
             said, usage = await self.turn.plain(self.ask.protocol, self._talk.plain, bounds["limit"])
-            text, finish_reason = bounded(said, **bounds)
+            text, finish_reason = bound_text(said, **bounds)
             return FinalText(text=text, finish_reason=finish_reason, usage=usage)
         narration = Narration()
 
@@ -368,10 +368,10 @@ class Answer(DebateResponse):
     def line(self, part: str | FinalText) -> bytes:
         """A part of the turns, or the end of the stream."""
         if isinstance(part, FinalText):
-            return b"".join(self._ended(part))
+            return b"".join(self._closing_chunks(part))
         return self._chunk(reasoning_content=part, reasoning=part)
 
-    def _ended(self, final: FinalText) -> Iterator[bytes]:
+    def _closing_chunks(self, final: FinalText) -> Iterator[bytes]:
         cited = {"annotations": final.annotations} if final.annotations else {}
         yield self._chunk(content=final.text, **cited)
         yield self._event(choices=[{"index": 0, "delta": {}, "finish_reason": final.finish_reason}], **final.own)

@@ -30,7 +30,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from madke._util.concurrency import Tell, cancelled, told
+from madke._util.concurrency import Tell, cancel_tasks, stream_progress
 from madke._util.files import file_lock
 from madke.api.debates import Debate
 from madke.core.chat import Message, Usage
@@ -43,7 +43,7 @@ from madke.engine.parse.reply import without_reasoning
 from madke.models.limiter import allow_connections
 from madke.models.store import CallStore
 from madke.retrieval.pools import pool_of, record_from_json
-from madke.runs.directory import RunRecord, read_run, unsealed
+from madke.runs.directory import RunRecord, read_run, unseal
 from madke.runs.runner import GRACE
 from madke.serve.gate import Refusal
 from madke.serve.offers import Ask, Offers, ServeOptions
@@ -134,7 +134,7 @@ class Debates:
         self._held = ExitStack()
 
     @contextmanager
-    def admitted(self) -> Iterator[ServedRequest]:
+    def admit(self) -> Iterator[ServedRequest]:
         """The turn of a request, for the block; Refusal if no further debate may start.
 
         The block includes the delivery of the answer: until then the request counts as waiting for it.
@@ -180,13 +180,13 @@ class Debates:
         left = GRACE if self.ends is None else max(_LAST_SECONDS, self.ends - asyncio.get_running_loop().time())
         if shared.landing:
             await asyncio.wait(shared.landing, timeout=left)
-        await cancelled(*shared.landing)
+        await cancel_tasks(*shared.landing)
         await self.offers.close()
         self._held.close()
 
 
 class ServedRequest:
-    """One request, from its start in the queue to the delivery of its answer; see :meth:`Debates.admitted`."""
+    """One request, from its start in the queue to the delivery of its answer; see :meth:`Debates.admit`."""
 
     def __init__(self, debates: Debates) -> None:
         self._debates = debates
@@ -239,7 +239,7 @@ class ServedRequest:
             completion = await run.call("plain", messages, limit, asked=messages[-1].content)
         return without_reasoning(completion.text), completion.usage
 
-    def delivered(self) -> None:
+    def mark_delivered(self) -> None:
         """Say that the whole answer has been sent; the same question debates anew from now on."""
         self._is_delivered = True
 
@@ -301,7 +301,7 @@ class DebateResponse(ABC):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, unless the client goes away first; Refusal if the question cannot be debated, or not now."""
-        with self.debates.admitted() as self.turn:
+        with self.debates.admit() as self.turn:
             self.ask = self.read()
             self.debates.offers.check(self.ask)
             await unless_gone(receive, self.respond(send))
@@ -316,14 +316,14 @@ class DebateResponse(ABC):
         """The stream. A comment breaks each silence, from the start."""
         yield KEEP_ALIVE + self.opening
         try:
-            async with aclosing(told(self.work, SILENCE)) as parts:
+            async with aclosing(stream_progress(self.work, SILENCE)) as parts:
                 async for part in parts:
                     yield KEEP_ALIVE if part is None else self.line(part)
         except Refusal as refusal:
             yield data(refusal.error) + self.end
         else:
             yield self.end
-            self.turn.delivered()
+            self.turn.mark_delivered()
 
 
 def data(content: object) -> bytes:
@@ -343,7 +343,7 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | Non
         await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
     finally:
         if not working.done() or not waiting.done():
-            await cancelled(working, waiting)
+            await cancel_tasks(working, waiting)
     return working.result() if working.done() and not working.cancelled() else None
 
 
@@ -413,7 +413,7 @@ class Transcripts:
         if (sealed := transcripts.line(question, repeat)) is None:
             return None
         try:
-            transcript = transcript_from_json(unsealed(sealed))
+            transcript = transcript_from_json(unseal(sealed))
         except ValueError as error:
             raise UserError(f"is damaged: {error}", file=folder / "transcripts.jsonl") from None
         spec = read_run(folder)

@@ -18,7 +18,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
-from madke._util.concurrency import told
+from madke._util.concurrency import stream_progress
 from madke._version import __version__
 from madke.core import events
 from madke.core.chat import writable
@@ -132,18 +132,18 @@ def mcp_server(debates: Debates) -> MCPServer:
 
     async def debated(ctx: Context, ask: Ask) -> DebateEnd:
         lines = 0
-        with debates.admitted() as turn:
+        with debates.admit() as turn:
             offers.check(ask)
-            async with aclosing(told(partial(turn.debate, ask))) as parts:
+            async with aclosing(stream_progress(partial(turn.debate, ask))) as parts:
                 async for part in parts:
                     if line := _progress(part):
                         lines += 1
                         await ctx.report_progress(lines, message=line)
-            turn.delivered()
+            turn.mark_delivered()
         return _end(part, debates.transcripts.address(part, ctx.request_context.request))
 
     async def found(query: str, sources: list[str] | None, k: int) -> SearchResult:
-        with debates.admitted() as turn:
+        with debates.admit() as turn:
             pool = await turn.search(query, sources, k)
         if pool.partial and not pool.passages:
             raise UserError("; ".join(f"{source}: {reason}" for source, reason in pool.partial.items()))
@@ -159,7 +159,7 @@ def mcp_server(debates: Debates) -> MCPServer:
         sources: Annotated[list[str] | None, Field(description="Where to find passages; empty: nowhere.")] = None,
     ) -> DebateEnd:
         ask = Ask(protocol=protocol or protocols[0], question=question, sources=sources)
-        return await _answered(ctx, debated(ctx, ask))
+        return await _answer(ctx, debated(ctx, ask))
 
     async def search(
         query: Annotated[str, Field(min_length=1, description="The text to search for.")],
@@ -167,7 +167,7 @@ def mcp_server(debates: Debates) -> MCPServer:
         sources: Annotated[list[str] | None, Field(min_length=1, description="Where to search.")] = None,
         k: Annotated[int, Field(ge=1, le=MAX_PASSAGES, description="Passages from each source.")] = 5,
     ) -> SearchResult:
-        return await _answered(ctx, found(query, sources, k))
+        return await _answer(ctx, found(query, sources, k))
 
     known = f"Sources: {', '.join(offers.sources) or 'none'}; default: {{}}."
     server.add_tool(
@@ -187,7 +187,7 @@ def mcp_server(debates: Debates) -> MCPServer:
     return server
 
 
-async def _answered(ctx: Context, work: Coroutine[None, None, R]) -> R:
+async def _answer(ctx: Context, work: Coroutine[None, None, R]) -> R:
     """The result, as long as the client is there; what a caller can mend is a tool error in one sentence."""
     request = ctx.request_context.request
     try:

@@ -114,11 +114,11 @@ class Offers:
         for name, text in (("question", ask.question), ("instructions", ask.instructions)):
             if len(text) > MAX_QUESTION:
                 raise Refusal(400, f"the {name} is longer than {MAX_QUESTION} characters", param=name)
-        self._chosen(ask)
+        self._sources_for(ask)
 
     async def run_of(self, ask: Ask) -> ServedRun:
         """The run of a protocol and its sources, opened by the first question for it."""
-        key = (self.variant(ask.protocol).name, tuple(self._chosen(ask)))
+        key = (self.variant(ask.protocol).name, tuple(self._sources_for(ask)))
         if key not in self._runs:
             # It goes on if this question is cancelled: a thread cannot be stopped, and others may wait for the run.
             await asyncio.shield(asyncio.create_task(self._open(key, ask)))
@@ -128,7 +128,7 @@ class Offers:
         """The best ``k`` passages of each of these sources; None: of all."""
         if len(query) > MAX_QUESTION:
             raise Refusal(400, f"the query is longer than {MAX_QUESTION} characters", param="query")
-        specs, objects = source_specs(self.sources if names is None else self._named(names), ())
+        specs, objects = source_specs(self.sources if names is None else self._offered_sources(names), ())
         if not specs:
             raise Refusal(400, "there is no source to search", param="sources", code="source_not_found")
         async with self._opening:
@@ -178,12 +178,12 @@ class Offers:
                 self._opened[name, spec] = NamedSource(open_source(name, objects.get(name, spec)), name)
         return {name: self._opened[name, spec] for name, spec in specs.items()}
 
-    def _chosen(self, ask: Ask) -> OfferedSources:
+    def _sources_for(self, ask: Ask) -> OfferedSources:
         if ask.sources is not None:
-            return self._named(ask.sources)
+            return self._offered_sources(ask.sources)
         return self._own_sources(self.variant(ask.protocol).protocol.sources)
 
-    def _named(self, names: Sequence[str]) -> OfferedSources:
+    def _offered_sources(self, names: Sequence[str]) -> OfferedSources:
         """The sources of those names; Refusal for one that is not offered, which could be a file or code."""
         known = self.sources
         for name in names:
@@ -236,7 +236,7 @@ class Offers:
                 wording=shared_wording(request.wording, variant.name),
                 settings=settings,
                 cast=cast,
-                sources=self._chosen(ask) or "none",
+                sources=self._sources_for(ask) or "none",
                 answer_scorer=request.answer_scorer if variant.protocol.trace.needs_answer_scorer else None,
             )
         )

@@ -57,7 +57,7 @@ class PageQuestion(BaseModel, extra="forbid", str_strip_whitespace=True):
 def page_routes(debates: Debates) -> list[Route]:
     """The routes of the page."""
     # Once: whether a source is the sample is read from files.
-    offered = cache(lambda: [_offered(debates, name) for name in debates.offers.variants])
+    offered = cache(lambda: [_protocol_entry(debates, name) for name in debates.offers.variants])
 
     async def transcript(request: Request) -> Response:
         """A finished debate with its passages: a page, JSON or text, as the header ``Accept`` asks."""
@@ -153,7 +153,7 @@ def _site(name: str) -> str:
     return _file("serve", "site", name)
 
 
-def _offered(debates: Debates, name: str) -> dict[str, Any]:
+def _protocol_entry(debates: Debates, name: str) -> dict[str, Any]:
     """A protocol for the form, with questions that its sources can answer: those of the sample, if it is searched."""
     record, examples = debates.offers.spec(name), []
     if any(is_sample(*source) for source in record.source_specs.items()):

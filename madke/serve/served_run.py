@@ -76,9 +76,9 @@ class ServedRun:
         with ExitStack() as held:
             self._directory = held.enter_context(RunDirectory(out / self.name))
             path = self._directory.path
-            if self._directory.begun:
+            if self._directory.has_run:
                 before = read_run(path)
-                record = record.extended(before).model_copy(update={"repeats": before.repeats})
+                record = record.extend(before).model_copy(update={"repeats": before.repeats})
             self.record = record
             store = held.enter_context(CallStore(path / "calls.sqlite"))
             files = RunFiles(calls=store.path, pools=path / "pools.jsonl" if knowledge else None)
@@ -219,12 +219,12 @@ class _Leavable:
         except asyncio.CancelledError:
             call.left = True
             self._landing.add(task)
-            task.add_done_callback(self._landed)
+            task.add_done_callback(self._on_done)
             if not call.sent:
                 task.cancel()
             raise
 
-    def _landed(self, task: asyncio.Task[Completion]) -> None:
+    def _on_done(self, task: asyncio.Task[Completion]) -> None:
         self._landing.discard(task)
         if not task.cancelled():
             task.exception()  # nobody else asks for it

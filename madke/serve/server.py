@@ -27,7 +27,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from madke._util.concurrency import DaemonThreads, cancelled
+from madke._util.concurrency import DaemonThreads, cancel_tasks
 from madke.core.errors import UserError
 from madke.runs.runner import COLLECTING
 from madke.serve.chat import Answer, ChatBody
@@ -182,7 +182,7 @@ class Server(uvicorn.Server):
         now, before = time.monotonic(), self._late
         self._late = {}
         for connection in self.server_state.connections:
-            owed = _owed(connection)
+            owed = _pending_input(connection)
             if owed is not None:
                 known, since = before.get(connection, (None, now))
                 since = since if known == owed else now
@@ -203,9 +203,9 @@ class Server(uvicorn.Server):
             return
         self._debates.draining = True
         self._debates.ends = asyncio.get_running_loop().time() + self._grace
-        self._draining = asyncio.create_task(self._drained())
+        self._draining = asyncio.create_task(self._drain())
 
-    async def _drained(self) -> None:
+    async def _drain(self) -> None:
         """Two thirds of the grace are for debates; the rest is for calls of models that are under way then."""
         debates = self._debates
         if debates.running:
@@ -227,7 +227,7 @@ class Server(uvicorn.Server):
                 connection.transport.abort()
 
 
-def _owed(connection: Any) -> object:
+def _pending_input(connection: Any) -> object:
     """What the client owes: to read what waits for it, or a whole request; None if the server has to do something."""
     if _is_unread(connection):
         return "reading"
@@ -274,4 +274,4 @@ async def serve(
         ready()
         warming = asyncio.create_task(debates.offers.warm())
         await Server(app, debates, grace=grace).serve([listening])
-        await cancelled(warming)
+        await cancel_tasks(warming)

@@ -21,7 +21,7 @@ _FULL_STOP = re.compile(r"(?<=[^\s.])\.\Z")
 _SHORT_WORD = re.compile(r"\b[A-Za-z]{1,2}\.\Z")
 
 
-def unmarked(text: str) -> str:
+def without_marks(text: str) -> str:
     """The text on one line, without emphasis and quotes around the whole of it: ``Paris`` for ``**"Paris"**``."""
     text = " ".join(text.split())
     for _ in range(_LAYERS):
@@ -31,9 +31,9 @@ def unmarked(text: str) -> str:
 
 def bare(text: str) -> str:
     """The unmarked text without a final full stop, except after abbreviations such as ``U.S.``, ``Jr.`` and ``...``."""
-    text = unmarked(text)
+    text = without_marks(text)
     is_abbreviated = text.endswith(".") and ("." in text.rpartition(" ")[2][:-2] or _SHORT_WORD.search(text))
-    return text if is_abbreviated else unmarked(_FULL_STOP.sub("", text))
+    return text if is_abbreviated else without_marks(_FULL_STOP.sub("", text))
 
 
 def _without_pair(text: str) -> str:
@@ -95,7 +95,7 @@ def declines(text: str) -> bool:
     return len(text) <= _READ and bool(_DECLINES.fullmatch(text.strip(" .!*_\"'")))
 
 
-def lettered(choices: tuple[str, ...]) -> list[tuple[str, str]]:
+def with_letters(choices: tuple[str, ...]) -> list[tuple[str, str]]:
     """The options with their letters: ``[("A", first), ("B", second), ...]``."""
     return list(zip(string.ascii_uppercase, choices, strict=False))
 

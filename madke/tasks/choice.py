@@ -4,7 +4,7 @@ import re
 from string import ascii_uppercase
 
 from madke.core.question import Question
-from madke.tasks.base import BaseTask, bare, has_words, lettered, squad_normalize
+from madke.tasks.base import BaseTask, bare, has_words, squad_normalize, with_letters
 
 _LEAD_IN = r"(?i:(?:(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)(?:\s+is)?\s*:?\s*))?"
 _LETTER = re.compile(rf"{_LEAD_IN}[(\[]?(?P<letter>[A-Za-z])[)\]]?[.:,]?")
@@ -28,7 +28,7 @@ class Choice(BaseTask):
     def read(self, text: str, question: Question) -> str | None:
         """The letter of an existing option, from ``B``, ``(B)``, ``Option B``, ``B) its text`` or one option's text."""
         text = bare(text)
-        options = dict(lettered(question.choices))
+        options = dict(with_letters(question.choices))
         if found := _LETTER.fullmatch(text):
             letter = found["letter"].upper()
             return letter if letter in options else None
@@ -43,12 +43,12 @@ class Choice(BaseTask):
 
     def contained(self, answer: str, text: str, question: Question) -> bool | None:
         """Whether a passage has the words of the option; None for options without a word of three letters."""
-        option = dict(lettered(question.choices)).get(answer, "")
+        option = dict(with_letters(question.choices)).get(answer, "")
         return has_words(text, option) if _WORD.search(option) else None
 
     def check(self, question: Question) -> str | None:
         """There must be 2 to 26 options, and every gold answer must be the letter of one."""
-        letters = [letter for letter, _ in lettered(question.choices)]
+        letters = [letter for letter, _ in with_letters(question.choices)]
         if not 2 <= len(question.choices) <= len(ascii_uppercase):
             return f"a choice needs 2 to 26 choices, found {len(question.choices)}"
         wrong = [answer for answer in question.answers if answer not in letters]

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from madke._util.assets import require
 from madke.core.question import Question
-from madke.tasks.base import BaseTask, declines, unmarked
+from madke.tasks.base import BaseTask, declines, without_marks
 from madke.tasks.words import RATES, SIGNS, UNITS, join_digits
 
 _AROUND = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), (r"\boxed{", "}"), (r"\fbox{", "}"))
@@ -44,9 +44,9 @@ class Math(BaseTask):
 
     def read(self, text: str, question: Question) -> str | None:
         r"""The text without surrounding ``$``, ``\boxed{}``, emphasis, quotes or full stop; None if it is no answer."""
-        text = unmarked(text)
+        text = without_marks(text)
         for _ in range(_MARKS):
-            text = unmarked(_unwrapped(text))
+            text = without_marks(_unwrap(text))
         has_content = any(character.isalnum() or character in "\u221e\u2205" for character in text)
         return text if has_content and not declines(text) else None
 
@@ -61,7 +61,7 @@ class Math(BaseTask):
             return False
         if one.words or other.words:
             return one.value == other.value
-        value, other_value = _solved(one, other)
+        value, other_value = _solve(one, other)
         if _equal(value, other_value):
             return True
         # "50%" equals 50 percent and 0.5.
@@ -78,7 +78,7 @@ class Math(BaseTask):
         return f"golden answer {wrong[0]!r} of a math question holds no letter or digit" if wrong else None
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap(text: str) -> str:
     """The text without one pair of marks around the whole of it, or one final full stop."""
     if text.endswith(".") and not text.endswith((r"\right.", "..")):
         return text[:-1].rstrip()
@@ -91,7 +91,7 @@ def _unwrapped(text: str) -> str:
     return text
 
 
-def _solved(one: Expression, other: Expression) -> tuple[str, str]:
+def _solve(one: Expression, other: Expression) -> tuple[str, str]:
     """Both values; if only one is an equation for an unknown, its right side is its value."""
     sides = [_EQUALS.split(form.value) for form in (one, other)]
     if (len(sides[0]) > 1) == (len(sides[1]) > 1):
@@ -274,7 +274,7 @@ def _equivalent(left: str, right: str) -> bool:
         # The library's comparison is not symmetric; ours must be.
         pairs = ((left, right), (right, left))
         return _with_fuel(
-            lambda: any(math_verify.verify(_parsed(one), _parsed(two), timeout_seconds=None) for one, two in pairs)
+            lambda: any(math_verify.verify(_parse(one), _parse(two), timeout_seconds=None) for one, two in pairs)
         )
     except (_OutOfFuel, Exception):  # noqa: BLE001 - On hostile text the library can raise anything.
         return False
@@ -313,7 +313,7 @@ def _depth(text: str) -> int | None:
 
 
 @lru_cache(maxsize=1024)
-def _parsed(text: str) -> list[Any]:
+def _parse(text: str) -> list[Any]:
     from math_verify import LatexExtractionConfig, parse
 
     # LaTeX only: the library's reader of plain expressions evaluates them as Python.

@@ -136,7 +136,7 @@ liz elizabeth, mike michael, peggy margaret, steve stephen, ted edward, ted theo
 _NICKNAMES = frozenset(frozenset(map(spelling, pair.split())) for pair in _NICKNAME_PAIRS.split(","))
 
 
-def _untitled(name: tuple[Word, ...]) -> tuple[Word, ...]:
+def _without_title(name: tuple[Word, ...]) -> tuple[Word, ...]:
     while len(name) > 1 and name[0].key in _TITLES and name[1].key != "of":
         name = name[1:]
     return name[:-1] if len(name) > 1 and name[-1].key in _AFTER else name
@@ -154,11 +154,11 @@ def may_be_in_name(word: Word) -> bool:
 
 def same_name(left: Sequence[Word], right: Sequence[Word]) -> bool:
     """Whether two full names may belong to one person: "John F. Kennedy" and "John Kennedy", not two George Bushes."""
-    ones, others = _given(left), _given(right)
+    ones, others = _given_names(left), _given_names(right)
     return left[-1].key == right[-1].key and (_continues(ones, others) or _continues(others, ones))
 
 
-def _given(name: Sequence[Word]) -> list[str]:
+def _given_names(name: Sequence[Word]) -> list[str]:
     return [part for word in name[:-1] for part in (word.key if word.initials else [word.key])]
 
 
@@ -281,10 +281,10 @@ def _split_items(text: str) -> tuple[str, ...]:
     if not 2 <= len(items) <= _MAX_ITEMS or any(len(item.split()) > _MAX_ITEM_WORDS for item in items):
         return (text,)
     dates, rest = split_dates(text)
-    return (text,) if _inverted(text) or (len(dates) == 1 and not words(rest)) else items
+    return (text,) if _invert(text) or (len(dates) == 1 and not words(rest)) else items
 
 
-def _inverted(text: str) -> str:
+def _invert(text: str) -> str:
     """Turn "Albany, New York" into "New York Albany"; empty for other text and for two full names, which are a list."""
     placed = _PLACED.fullmatch(text)
     if placed is None or re.search(r" (?:and|or) ", text):
@@ -295,10 +295,10 @@ def _inverted(text: str) -> str:
 
 
 def _phrase(text: str) -> Phrase:
-    inverted = _inverted(text)
+    inverted = _invert(text)
     head = frozenset(word.key for word in words(text.partition(",")[0])) if inverted else frozenset[str]()
     found = phrase_of(inverted or text)
-    return replace(found, order=_untitled(found.order), head=head)
+    return replace(found, order=_without_title(found.order), head=head)
 
 
 @lru_cache(maxsize=1024)
@@ -366,7 +366,7 @@ class ShortAnswer(BaseTask):
         """Whether the answer, a phrase or sentences, is the same as a gold or states one."""
         if any(self.same(answer, gold, question) for gold in question.answers):
             return True
-        asked = _asked(question.question)[0]
+        asked = _question_words(question.question)[0]
         # A long gold also counts without its explanation: "In Mississippi, as Thomas Lanier Williams.".
         long = [gold.lstrip(" .") for gold in question.answers if len(gold.split()) >= _LONG_GOLD]
         clauses = [found["first"] for gold in long if (found := _EXPLAINED.match(gold))]
@@ -397,7 +397,7 @@ class ShortAnswer(BaseTask):
         if has_words(text, answer):
             return True
         parts = frozenset(part for word in words(plain(answer)) for part in _parts(word))
-        asked = _asked(question.question)[0]
+        asked = _question_words(question.question)[0]
         near = (one for one, own in _sentences(text[:_READ_PASSAGE]) if not parts.isdisjoint(own))
         return any(_states_all(phrase_of(_DENIED.sub(" ", plain(one))), reading, asked) for one in near)
 
@@ -434,7 +434,7 @@ def _parts(word: Word) -> frozenset[str]:
 
 
 @lru_cache(maxsize=4096)
-def _asked(question: str) -> tuple[frozenset[str], tuple[Date, ...]]:
+def _question_words(question: str) -> tuple[frozenset[str], tuple[Date, ...]]:
     """The words and dates of a question."""
     text = plain(question)
     return frozenset(word.key for word in words(text)), split_dates(text)[0]
@@ -442,7 +442,7 @@ def _asked(question: str) -> tuple[frozenset[str], tuple[Date, ...]]:
 
 def _repeats(answer: Reading, question: str) -> bool:
     """Whether all words and dates of an answer are in the question."""
-    asked, dates = _asked(question)
+    asked, dates = _question_words(question)
     return answer.keys <= asked and all(date in dates for item in answer.items for date in item.dates)
 
 
@@ -462,10 +462,10 @@ def same(left: str, right: str) -> bool:
     if len(one.items) != len(other.items):
         # Punctuation may split one thing into a list: "Smith, John".
         return bool(one.keys) and one.keys == other.keys
-    return _paired(one.items, other.items) and _paired(other.items, one.items)
+    return _is_paired(one.items, other.items) and _is_paired(other.items, one.items)
 
 
-def _paired(ones: tuple[Phrase, ...], others: tuple[Phrase, ...]) -> bool:
+def _is_paired(ones: tuple[Phrase, ...], others: tuple[Phrase, ...]) -> bool:
     return all(any(_same_phrase(one.next_to(other), other.next_to(one)) for other in others) for one in ones)
 
 

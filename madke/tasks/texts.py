@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from madke._util.assets import require
 from madke.core.question import Question
-from madke.tasks.base import BaseTask, bare, declines, squad_normalize, unmarked
+from madke.tasks.base import BaseTask, bare, declines, squad_normalize, without_marks
 from madke.tasks.short_answer import ShortAnswer
 
 _SHORT_ANSWER = ShortAnswer()
@@ -109,7 +109,7 @@ class Translation(BaseTask):
 
     def read(self, text: str, question: Question) -> str | None:
         """The text without emphasis or quotes around it; None if no letter or digit is left."""
-        text = unmarked(text)
+        text = without_marks(text)
         return text if any(character.isalnum() for character in text) else None
 
     def same(self, a: str, b: str, question: Question) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.core.registry import Registry, imported, qualified_name
+from madke.core.registry import Registry, import_object, qualified_name
 
 
 @pytest.fixture
@@ -73,10 +73,10 @@ def test_a_named_module_of_the_working_directory_is_imported_and_nothing_else_th
     monkeypatch.chdir(tmp_path)
     before = list(sys.path)
 
-    assert imported("just_here:Inner.value") == 7
+    assert import_object("just_here:Inner.value") == 7
     assert sys.path == before
     with pytest.raises(AttributeError, match="has no attribute 'Outer'"):
-        imported("just_here:Outer")
+        import_object("just_here:Outer")
 
 
 def test_imports_of_a_module_that_lies_elsewhere_do_not_search_the_working_directory(
@@ -90,4 +90,4 @@ def test_imports_of_a_module_that_lies_elsewhere_do_not_search_the_working_direc
     monkeypatch.syspath_prepend(tmp_path / "elsewhere")
     monkeypatch.chdir(tmp_path)
 
-    assert imported("trusted_one:lies_here") is None
+    assert import_object("trusted_one:lies_here") is None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.core.transcript import to_json
-from madke.runs.directory import RunDirectory, read_outcomes, read_run, read_transcripts, sealed, unsealed
+from madke.runs.directory import RunDirectory, read_outcomes, read_run, read_transcripts, seal, unseal
 from madke.runs.request import RunOptions
 from tests.support.cli import madke
 from tests.support.dataset import debating, run_command
@@ -20,14 +20,14 @@ from tests.support.transcripts import transcript
 
 DEBATE = transcript("q", said=["a"], consensus=None, answer="a")
 RECORD = to_json(DEBATE)
-LINE = sealed(RECORD)
+LINE = seal(RECORD)
 
 
 @given(st.integers(0, len(LINE) - 2), st.integers(1, 255))
 def test_no_byte_of_a_line_changes_unnoticed(at: int, change: int) -> None:
     damaged = LINE[:at] + bytes([LINE[at] ^ change]) + LINE[at + 1 :]
     with pytest.raises(ValueError, match="checksum"):
-        unsealed(damaged)
+        unseal(damaged)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_damage_is_named_with_its_line_and_its_cure_by_each_command(finished: An
     assert sorted(each.answer for each in read_transcripts(out)) == sorted(answers)
 
 
-@pytest.mark.parametrize("line", [b"{}\n", b"\n", b"\x00\xff\n", sealed(b'{"id": "q"}'), RECORD + b"\n"])
+@pytest.mark.parametrize("line", [b"{}\n", b"\n", b"\x00\xff\n", seal(b'{"id": "q"}'), RECORD + b"\n"])
 def test_a_complete_line_that_cannot_be_read_is_named(tmp_path: Path, line: bytes) -> None:
     file = write_run(tmp_path, DEBATE, DEBATE) / "transcripts.jsonl"
     file.write_bytes(file.read_bytes() + line)

@@ -12,7 +12,7 @@ import madke
 from madke._util.assets import asset
 from madke.core.chat import ChatRequest
 from madke.core.errors import UserError
-from madke.core.registry import imported
+from madke.core.registry import import_object
 from madke.core.transcript import Final
 from madke.engine.settings import Count, Reads
 from madke.engine.steps import Debate
@@ -63,7 +63,7 @@ def doubting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (folder / "sceptic.j2").write_text(template[1])
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    return imported("doubting:doubting")
+    return import_object("doubting:doubting")
 
 
 def test_a_sceptic_is_read_in_the_next_round_and_has_no_vote(tmp_path: Path, doubting: Any) -> None:

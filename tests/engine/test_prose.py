@@ -11,7 +11,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import CitationCheck
-from madke.engine.citations import citations_in, cited_sentences, looked_up, merged
+from madke.engine.citations import citations_in, cited_sentences, looked_up, merge_citations
 from tests.support.debates import asked, play, shown
 
 QUESTION = Question(id="x", question="How deep are the deepest lakes?", task="text", answers=("1,642 m", "1,470 m"))
@@ -80,7 +80,7 @@ def test_a_citation_of_another_passage_or_of_one_about_something_else_is_removed
     ],
 )
 def test_a_summary_cites_what_the_stances_cite(summary: str, text: str, check: CitationCheck) -> None:
-    assert merged(summary, QUESTION.question, [BAIKAL, TANGANYIKA]) == (text, check)
+    assert merge_citations(summary, QUESTION.question, [BAIKAL, TANGANYIKA]) == (text, check)
 
 
 HOSTILE = {
@@ -96,7 +96,7 @@ HOSTILE = {
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_citations_of_long_hostile_text_are_checked_in_reasonable_time(text: str) -> None:
     assert "[2]" not in looked_up(text, QUESTION.question, {0: BAIKAL})
-    assert "[2]" not in merged(text, QUESTION.question, [HOSTILE["many sentences"]] * 2)[0]
+    assert "[2]" not in merge_citations(text, QUESTION.question, [HOSTILE["many sentences"]] * 2)[0]
 
 
 def test_the_summarizer_of_a_debate_adds_no_citation() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from madke.engine.citations import MIN_QUOTE, look_up, normalised
+from madke.engine.citations import MIN_QUOTE, look_up, normalize_quote
 from madke.engine.parse.answer import parse_citations
 from madke.engine.parse.decisions import parse_quotes
 
@@ -69,7 +69,7 @@ def test_a_text_of_nearly_equal_words_is_looked_up_at_once() -> None:
 
 @given(st.text(max_size=400), st.integers(0, 300), st.integers(MIN_QUOTE, 80))
 def test_words_cut_out_of_a_passage_are_found_in_it(text: str, start: int, length: int) -> None:
-    words = normalised(text).split()
+    words = normalize_quote(text).split()
     first, *more = words[start % max(1, len(words)) :] or [""]
     # Whole words: a part of a word is no quote, however long the word is.
     quote = f"{first} {' '.join(more)}"[: max(length * 2, len(first) + 1)].rsplit(" ", 1)[0]

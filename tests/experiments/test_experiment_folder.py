@@ -75,7 +75,7 @@ def begun(folder: Any, *arms: Any, options: Any = DEFAULTS, **changes: Any) -> I
     """The experiment, begun."""
     wanted = experiment_spec(folder, *arms, **changes)
     experiment = Experiment(path=folder / "out", experiment_spec=wanted, options=options, budget=budget_of(options))
-    with experiment.opened():
+    with experiment.open():
         yield experiment
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from madke.core.question import Question
 from madke.experiments.experiment_spec import ExperimentSpec
-from madke.experiments.plan import Planner, planned
+from madke.experiments.plan import Planner, plan_arms
 from madke.experiments.recipe import Recipe
 
 
@@ -18,7 +18,7 @@ def setting_of(recipe: Any, questions: Any, pools: Any = ()) -> Any:
 
 
 def plans(recipe: Any, questions: Any, pools: Any = ()) -> Any:
-    return {plan.name: plan for plan in planned(setting_of(recipe, questions, pools), Planner(prices={}))}
+    return {plan.name: plan for plan in plan_arms(setting_of(recipe, questions, pools), Planner(prices={}))}
 
 
 def questions(count: Any, text: str = "Which lake is the deepest?") -> Any:

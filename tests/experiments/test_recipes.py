@@ -15,7 +15,7 @@ from madke.data.first_round import FirstRounds
 from madke.engine.protocol import hold_debate
 from madke.engine.scene import Scene
 from madke.experiments.experiment_spec import ExperimentSpec
-from madke.experiments.plan import Planner, planned
+from madke.experiments.plan import Planner, plan_arms
 from madke.experiments.recipe import read_recipe, recipe_files
 from madke.models.scripted import ScriptedChat
 from madke.runs.request import RunRequest
@@ -32,7 +32,7 @@ SLOW = [name for name, recipe in RECIPES.items() if len(list(recipe.all_arms()))
 
 def plans_of(name: Any) -> Any:
     experiment_spec = ExperimentSpec(recipe=RECIPES[name], data="", questions=QUESTIONS, request=SCORED)
-    return {plan.name: plan for plan in planned(experiment_spec, Planner(prices={}))}
+    return {plan.name: plan for plan in plan_arms(experiment_spec, Planner(prices={}))}
 
 
 def rows_of_readme() -> Iterator[Any]:
@@ -69,7 +69,7 @@ def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(n
     arms = {arm.name: arm for arm in experiment_spec.arms}
     speakers = [debater.name for debater in experiment_spec.spec(arms["stances"]).protocol.cast]
     said = [Turn(agent=agent, stance=Stance(text=f"Said <{n}>.", answer="it")) for n, agent in enumerate(speakers)]
-    given = FirstRounds(rounds={"q0": {0: tuple(said)}}).reordered(arms[name].first_round.order)
+    given = FirstRounds(rounds={"q0": {0: tuple(said)}}).reorder(arms[name].first_round.order)
     spec = with_first_rounds(experiment_spec.spec(arms[name]), given)
     protocol, model = spec.protocol, ScriptedChat(lambda request: "(it)")
     cast = dict.fromkeys(protocol.roles, model)

@@ -171,7 +171,7 @@ def test_each_wording_leads_to_the_dialect_that_the_server_takes(status: Any, bo
     # As the client hands it over: the error's own part where the body is a mapping with one.
     found = Dialect().after(ServerError.read(status, body), sent)
     assert found is not None
-    assert found.stated() == (change if isinstance(change, dict) else {"most_tokens": change})
+    assert found.non_defaults() == (change if isinstance(change, dict) else {"most_tokens": change})
     assert found.body("m", request) != sent
 
 
@@ -192,7 +192,7 @@ def test_each_wording_leads_to_the_dialect_that_the_server_takes(status: Any, bo
 def test_other_refusals_change_nothing(status: int, body: Any) -> None:
     sent = Dialect().body("m", chat_request(max_tokens=64, seed=7, stop=("END",)))
     found = Dialect().after(ServerError.read(status, body), sent)
-    assert found is None or found == Dialect() or found.stated() == NO_BOUND
+    assert found is None or found == Dialect() or found.non_defaults() == NO_BOUND
 
 
 def strict(body: Any, n: Any) -> Any:

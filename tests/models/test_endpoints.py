@@ -163,14 +163,14 @@ def test_limits_are_each_endpoints_own() -> None:
     assert limits.of(one) is not limits.of(two)
     assert limits.of(here) is limits.of(ScriptedChat([])) is not limits.of(one)
     for _ in range(2):
-        limits.of(one).rejected(CallError("HTTP 429", retryable=True, retry_after=60.0, overloaded=True))
+        limits.of(one).on_rejection(CallError("HTTP 429", retryable=True, retry_after=60.0, overloaded=True))
 
     async def others_go_on() -> None:
         async with asyncio.timeout(5):
             async with limits.of(two).slot("q"):
                 assert limits.in_flight == 1
             limits.close()
-            await limits.drained()
+            await limits.drain()
 
     asyncio.run(others_go_on())
     assert limits.state()["rejections"] == 2

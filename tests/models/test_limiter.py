@@ -195,7 +195,7 @@ def test_the_second_retry_after_in_a_row_holds_every_call_back_until_then() -> N
 def test_an_absurd_retry_after_holds_nobody_back() -> None:
     limiter = Limiter(1)
     for _ in range(2):
-        limiter.rejected(overloaded(365 * 86400.0))
+        limiter.on_rejection(overloaded(365 * 86400.0))
     assert ask(limited(ScriptedChat(["yes"]), limiter), 1)[0].text == "yes"
 
 
@@ -204,7 +204,7 @@ def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for() -> None:
 
     async def play(gate: Any) -> Any:
         limiter.close()
-        drained = asyncio.create_task(limiter.drained())
+        drained = asyncio.create_task(limiter.drain())
         await gate.end(7)
         still_waiting = not drained.done()
         await gate.end(1)

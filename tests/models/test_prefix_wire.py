@@ -37,7 +37,7 @@ def test_llama_cpp_is_known_by_its_timings(stream: bool, caplog: pytest.LogCaptu
         model = OpenAIChat("o", base_url=server.url)
         with caplog.at_level(logging.WARNING):
             said_by(model, chat_request(on_token=print))
-    assert model.dialect.stated() == {"slots": True}
+    assert model.dialect.non_defaults() == {"slots": True}
     assert not caplog.records
 
 

@@ -34,7 +34,7 @@ class NoiseEncoder:
     revision = ""
 
     def __init__(self) -> None:
-        self.encoded = 0
+        self.encode = 0
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         centres = np.random.default_rng(0).standard_normal((20, DIMENSION))
@@ -45,7 +45,7 @@ class NoiseEncoder:
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        self.encoded += len(texts)
+        self.encode += len(texts)
         return self.encode_queries(texts)
 
 
@@ -83,7 +83,7 @@ def test_each_type_is_built_in_several_files(kind: FaissType, least: float, corp
     found = keys_found(tmp_path / "index", numbers)
     assert np.mean([str(n) in keys for n, keys in zip(numbers, found, strict=True)]) >= least
     assert build(unused) == manifest
-    assert unused.encoded == 0
+    assert unused.encode == 0
 
 
 def test_inverted_lists_need_enough_vectors(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from madke.models.limiter import Limits
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.meter import Meter, seconds_until
 from madke.runs.request import RunRequest
-from madke.runs.runner import drained, own_pools, until_limit, until_stopped
+from madke.runs.runner import drain_calls, own_pools, until_limit, until_stopped
 from madke.runs.spec import resolve
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke, started
@@ -241,7 +241,7 @@ def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path: Path
 
     async def run() -> None:
         meter = Meter(total=4)
-        drain = partial(drained, limits)
+        drain = partial(drain_calls, limits)
         batch = until_limit(meter, range(4), play, workers=4, drain=drain)
         with pytest.raises(UserError, match="changed"):
             await until_stopped(batch, drain, seconds=None)

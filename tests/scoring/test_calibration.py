@@ -12,7 +12,7 @@ from madke.core.errors import UserError
 from madke.engine.deferral import SIGNALS, Calibration, Deferring, binomial_tail, fewest, signals
 from madke.runs.spec import deferring_of, level_of
 from madke.scoring.arms import open_results
-from madke.scoring.gates import calibrated
+from madke.scoring.gates import calibrate
 from madke.tasks import get_task
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
@@ -37,16 +37,16 @@ def test_runs_are_calibrated_on_a_signal_that_all_debates_have(tmp_path: Path) -
         for n in range(20)
     ]
     arms = open_results([write_run(tmp_path / "run", *debates)])
-    made = calibrated(arms, "agreement_last")
+    made = calibrate(arms, "agreement_last")
     assert (made.run, made.tasks, made.signal) == ("run", ("short_answer",), "agreement_last")
     assert made.points == (*[(0.5, False)] * 7, *[(1.0, False)] * 13)
     with pytest.raises(UserError, match="signal 'support': 20 of 20 debates do not have it"):
-        calibrated(arms, "support")
+        calibrate(arms, "support")
     with pytest.raises(UserError, match="unknown signal 'rank'; expected agreement_first"):
-        calibrated(arms, "rank")
+        calibrate(arms, "rank")
     few = open_results([write_run(tmp_path / "few", *debates[1:])])
     with pytest.raises(UserError, match="19 questions with an answer"):
-        calibrated(few, "agreement_last")
+        calibrate(few, "agreement_last")
 
 
 def test_the_tail_of_the_binomial_distribution_is_scipys() -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from madke.core.chat import ChatRequest, Completion, Message, Spoken, joined
+from madke.core.chat import ChatRequest, Completion, Message, Spoken, join_messages
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Stance, Transcript, Turn
@@ -56,7 +56,7 @@ class PlainPrompts:
         extra = {name: values[name] for name in ("level", "persona", "max_selected") if name in values}
         system = f"{stage} {prompt or ''} {extra}"
         asked = Message(role="user", content="\n".join([*shown, values["question"].question]))
-        return joined([Message(role="system", content=system), *chat, asked])
+        return join_messages([Message(role="system", content=system), *chat, asked])
 
     def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
         return frozenset().union(*STAGE_VALUES.values())

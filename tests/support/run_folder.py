@@ -10,7 +10,7 @@ from typing import Any
 from madke.core.transcript import Transcript, to_json
 from madke.engine.variant import load_variant
 from madke.retrieval.pools import PoolLines
-from madke.runs.directory import RunRecord, sealed
+from madke.runs.directory import RunRecord, seal
 
 
 def write_run(folder: Path, *transcripts: Transcript, pools: Path | None = None, **changes: Any) -> Path:
@@ -48,7 +48,7 @@ def write_run(folder: Path, *transcripts: Transcript, pools: Path | None = None,
         ],
     }
     (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
-    (folder / "transcripts.jsonl").write_bytes(b"".join(sealed(to_json(each)) for each in transcripts))
+    (folder / "transcripts.jsonl").write_bytes(b"".join(seal(to_json(each)) for each in transcripts))
     return folder
 
 

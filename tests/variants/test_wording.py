@@ -14,7 +14,7 @@ from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.engine.protocol import nothing_found
 from madke.engine.variant import load_variant
-from madke.engine.wording import worded
+from madke.engine.wording import wordings_with_prompts
 from madke.runs.directory import read_run
 from madke.runs.request import RunRequest
 from madke.runs.spec import resolve
@@ -137,7 +137,7 @@ def test_liangs_moderator_knows_the_topic_and_is_not_told_to_ignore_names_and_pl
     assert transcript.answer == "Lake Baikal"
 
 
-@pytest.mark.parametrize("name", sorted(worded("paper")))
+@pytest.mark.parametrize("name", sorted(wordings_with_prompts("paper")))
 @pytest.mark.parametrize("task", sorted({*TASKS} - {"text"}))  # texts are compared by no matcher
 def test_every_task_can_be_asked_in_the_structure_of_the_paper(name: str, task: str, pool: KnowledgePool) -> None:
     question = Question(id="q", question="Which?", answers=("A",), task=task, choices=("x", "y"))
@@ -155,7 +155,7 @@ def test_the_structure_has_madkes_own_words(shared_data: Path) -> None:
     )
     texts = [
         each if isinstance(each, str) else each.template
-        for words in worded("paper").values()
+        for words in wordings_with_prompts("paper").values()
         for each in words.prompts.values()
     ]
     for text in texts:

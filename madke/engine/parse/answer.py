@@ -123,7 +123,7 @@ class AnswerReader(Reader[str]):
         """The label or letter that a line consists of, or that begins a short one."""
         return self.value(line) if _LONE_LINE.fullmatch(line) and not _TURNED_DOWN.search(line) else None
 
-    def stated(self, said: str, *, is_label: bool) -> tuple[str | None, str]:
+    def read_statement(self, said: str, *, is_label: bool) -> tuple[str | None, str]:
         """The answer in the text after a cue, and a rule if it has none: ``none`` if the text states nothing."""
         plain = _FILLER.sub("", said, count=1).strip(EMPHASIS)
         bare = unwrap(said.strip(EMPHASIS).rstrip(".!"))
@@ -184,14 +184,14 @@ class AnswerReader(Reader[str]):
 
     def marks(self, text: str) -> list[Mark[str]]:
         """With boxes, tags, hashes, calls of Finish, and letters that are called right."""
-        found = [*super().marks(text), *self._formed(text)]
+        found = [*super().marks(text), *self._forms(text)]
         for named in list(_NAMED.finditer(text))[-MOST:] if not self.is_open else ():
             group = named.lastindex or 0
             if (value := self.value(named[group])) is not None:
                 found.append(Mark(value=value, span=named.span(group), rule="cue", rank="cue"))
         return sorted(found, key=lambda mark: mark.span[1])
 
-    def _formed(self, text: str) -> Iterator[Mark[str]]:
+    def _forms(self, text: str) -> Iterator[Mark[str]]:
         """Forms of an answer. They are conclusions if they begin a line or follow "answer" on it."""
         for content, span, rule in list(_forms(text))[-MOST:]:
             line = line_before(text, span[0])
@@ -203,7 +203,7 @@ class AnswerReader(Reader[str]):
             elif value is not None:
                 yield Mark(value=value, span=span, rule=rule, rank="cue")
 
-    def recorded(self, reply: Reply) -> Parsed[str | None] | None:
+    def from_records(self, reply: Reply) -> Parsed[str | None] | None:
         """The answer on which the records of the reply agree; None if they have no field for one."""
         found: list[Mark[str]] = []
         for record in reply.records[-MOST:]:
@@ -221,7 +221,7 @@ class AnswerReader(Reader[str]):
 
     def last_number(self, text: str) -> Parsed[str | None] | None:
         """The last number of the last sentence, or the first one after its last equals sign."""
-        if _declined(text):
+        if _is_refusal(text):
             return nothing(None, "declined")
         text = ASIDE.sub(lambda line: " " * len(line[0]), text)
         closing = last_sentence(text)
@@ -416,9 +416,9 @@ def _read(
     if cut:
         found = [mark for mark in found if re.search(r"\W", text[mark.span[1] - 1 :].rstrip()) or mark.rule == "alone"]
     parsed = (
-        reader.concluded(outside, found)
-        or reader.recorded(reply)
-        or reader.mentioned(text, found if outside == text else reader.marks(text))
+        reader.conclusion(outside, found)
+        or reader.from_records(reply)
+        or reader.last_mention(text, found if outside == text else reader.marks(text))
         or (reader.yes_or_no(text) if reader.is_yes_no else None)
         or (reader.last_number(text) if reader.is_math else None)
     )
@@ -427,7 +427,7 @@ def _read(
     if reader.is_open and not reader.is_math:
         return reader.plain_answer(text, context, cited=cited, cut=cut)
     is_given_back = any(is_placeholder(unwrap(text[start:end])) for start, end in outermost(text))
-    return nothing(None, "declined" if _declined(text) else "placeholder" if is_given_back else "none")
+    return nothing(None, "declined" if _is_refusal(text) else "placeholder" if is_given_back else "none")
 
 
 _DISPLAYED = re.compile(r"\\\[([^\[\]\\=+^_{}\n]{1,100})\\\]")
@@ -475,7 +475,7 @@ _NO_RESULT = re.compile(
 """Text before a number that counts something, or is part of a word or a sum."""
 
 
-def _declined(text: str) -> bool:
+def _is_refusal(text: str) -> bool:
     return any(declines(text[start:end]) for start, end in list(sentences(text))[-MOST:])
 
 

@@ -47,7 +47,7 @@ from madke.engine.parse.reply import (
     is_example,
     reading,
 )
-from madke.tasks.base import BaseTask, declines, lettered
+from madke.tasks.base import BaseTask, declines, with_letters
 
 # Selections.
 
@@ -221,7 +221,7 @@ class _Words(Reader[bool]):
         found = self._word.match(content)
         return None if found is None or found["more"] else bool(found["yes"])
 
-    def stated(self, said: str, *, is_label: bool) -> tuple[bool | None, str]:
+    def read_statement(self, said: str, *, is_label: bool) -> tuple[bool | None, str]:
         found = self._word.match(said)
         return (bool(found["yes"]), "line") if found else (None, "none")
 
@@ -254,8 +254,8 @@ def parse_verdict(
     """
     text = reply.outside(reply.text)
     found, others = _SAME.marks(text), _YES.marks(text)
-    lines = _SAME.concluded(text, found)
-    judged = [(record, verdict) for record in reply.records if (verdict := _judged(record, sides, read))]
+    lines = _SAME.conclusion(text, found)
+    judged = [(record, verdict) for record in reply.records if (verdict := _verdict_in(record, sides, read))]
     judged = [one for one in judged if one[0].whole] or judged
     decisive = [one for one in judged if one[1].consensus is not None]
     if lines is None and len({verdict.consensus for _, verdict in decisive}) > 1:
@@ -263,7 +263,7 @@ def parse_verdict(
     record, verdict = (decisive or judged)[-1] if judged else (None, Verdict(consensus=None))
     if lines is None and record is not None and decisive:
         return parsed_at(verdict, "record" if record.whole else "cut_record", record.span)
-    decided = lines or _SAME.mentioned(text, found) or _YES.read(text, others) or nothing(None)
+    decided = lines or _SAME.last_mention(text, found) or _YES.read(text, others) or nothing(None)
     if record is not None and decided.value is None:
         return parsed_at(verdict, "record" if record.whole else "cut_record", record.span)
     closes = record is not None and not has_word(text[record.span[1] :])
@@ -271,7 +271,7 @@ def parse_verdict(
     return Parsed(value=value, status=decided.status, rule=decided.rule, span=decided.span)
 
 
-def _judged(record: FormRecord, sides: Sequence[str], read: Callable[[str], str | None] | None) -> Verdict | None:
+def _verdict_in(record: FormRecord, sides: Sequence[str], read: Callable[[str], str | None] | None) -> Verdict | None:
     """The verdict in a record; None if it holds none. Values that are cut off are ignored, except reasons."""
     consensus: bool | None = None
     side = answer = None
@@ -288,7 +288,7 @@ def _judged(record: FormRecord, sides: Sequence[str], read: Callable[[str], str 
             decision = _YES_OR_NO.match(value)
             consensus = bool(decision.group(1)) if decision else consensus
         elif _SIDE_KEY.search(key):
-            side = names.stated(value, is_label=True)[0]
+            side = names.read_statement(value, is_label=True)[0]
         elif ANSWER_KEY.search(key):
             answer = value.strip() if read is None else read(unwrap(value))
     if consensus is None and side is None and answer is None:
@@ -321,7 +321,7 @@ class _Names(Reader[str]):
         same = [name for name in self._names if core and core == _core(name)]
         return same[0] if len(same) == 1 else None
 
-    def stated(self, said: str, *, is_label: bool) -> tuple[str | None, str]:
+    def read_statement(self, said: str, *, is_label: bool) -> tuple[str | None, str]:
         found = self._begins.match(said)
         name = self.value(found["name"] if found else said)
         return name, "stated" if name else "none"
@@ -343,7 +343,7 @@ def parse_side(reply: Reply, sides: Sequence[str], *, context: ParseContext = NO
     """The debater that the line ``Side: NAME`` of an extraction names (rule ``stated``)."""
     names = _Names(sides)
     found = [mark for mark in names.marks(reply.text) if mark.rule == "stated"]
-    return names.concluded(reply.text, found) or nothing(None)
+    return names.conclusion(reply.text, found) or nothing(None)
 
 
 @reading()
@@ -562,7 +562,7 @@ def _side(sides: Sequence[str]) -> SchemaField:
 
 def _answer(task: BaseTask, question: Question, *more: str) -> SchemaField:
     """The answer: a letter or a label if there are few answers, else a text."""
-    letters = tuple(letter for letter, _ in lettered(question.choices))
+    letters = tuple(letter for letter, _ in with_letters(question.choices))
     words = letters or tuple(task.choices)
     if words and all(task.read(word, question) == word for word in words):
         return SchemaField(name="answer", words=(*words, *more))

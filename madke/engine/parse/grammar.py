@@ -341,7 +341,7 @@ class Reader(ABC, Generic[T]):
         """The value that a whole text is."""
 
     @abstractmethod
-    def stated(self, said: str, *, is_label: bool) -> tuple[T | None, str]:
+    def read_statement(self, said: str, *, is_label: bool) -> tuple[T | None, str]:
         """The value at the beginning of what follows a cue, and the rule; ``none`` if nothing is stated."""
 
     def lone(self, line: str) -> T | None:
@@ -363,10 +363,11 @@ class Reader(ABC, Generic[T]):
     def marks(self, text: str) -> list[Mark[T]]:
         """The marks of a reply, in order of their ends."""
         return sorted(
-            [*self._labelled(text), *self._bracketed(text), *self._lone_lines(text)], key=lambda mark: mark.span[1]
+            [*self._label_marks(text), *self._bracket_marks(text), *self._lone_lines(text)],
+            key=lambda mark: mark.span[1],
         )
 
-    def _labelled(self, text: str) -> Iterator[Mark[T]]:
+    def _label_marks(self, text: str) -> Iterator[Mark[T]]:
         for cue in list(_cues(self.nouns, self.labels).finditer(text))[-MOST:]:
             near = text_before(text, cue.start())
             beginning = _BEGINNING.search(near)
@@ -382,7 +383,7 @@ class Reader(ABC, Generic[T]):
             end = start + len(said.strip())
             if start == end or standing(text, start, end) == "none":
                 continue
-            value, rule = self.stated(text[start:end], is_label=is_label)
+            value, rule = self.read_statement(text[start:end], is_label=is_label)
             if rule == "none":
                 continue
             if opening and not cue["loose"]:
@@ -396,7 +397,7 @@ class Reader(ABC, Generic[T]):
             elif rule != "placeholder":
                 yield Mark(value=value, span=(start, end), rule=rule or "cue", rank="cue")
 
-    def _bracketed(self, text: str) -> Iterator[Mark[T]]:
+    def _bracket_marks(self, text: str) -> Iterator[Mark[T]]:
         closing = last_sentence(text)
         for start, end in [*outermost(text), *outermost(text, "()")]:
             content, is_round = text[start + 1 : end - 1].removesuffix("\\right"), text[start] == "("
@@ -424,7 +425,7 @@ class Reader(ABC, Generic[T]):
                 if line in (lines[0], lines[-1]) or re.fullmatch(r"\W*[A-Z]\W*", line[0]):
                     yield Mark(value=value, span=line.span(), rule="alone")
 
-    def concluded(self, text: str, found: Sequence[Mark[T]]) -> Parsed[T | None] | None:
+    def conclusion(self, text: str, found: Sequence[Mark[T]]) -> Parsed[T | None] | None:
         """The value on which the conclusions agree. Those in a list count only if there are no others."""
         conclusions = [mark for mark in found if mark.rank == "conclusion"]
         chosen = [mark for mark in conclusions if not mark.in_list] or conclusions
@@ -432,7 +433,7 @@ class Reader(ABC, Generic[T]):
         is_placeholder = settled is None and chosen and not has_word(text[chosen[-1].span[1] :])
         return nothing(None, "placeholder") if is_placeholder else settled
 
-    def mentioned(self, text: str, found: Sequence[Mark[T]]) -> Parsed[T | None] | None:
+    def last_mention(self, text: str, found: Sequence[Mark[T]]) -> Parsed[T | None] | None:
         """The value of the last cue, else of the plain brackets, if all of them or those of the last sentence agree."""
         if cues := [mark for mark in found if mark.rank != "plain" and mark.rule != "placeholder"]:
             return settle(text, cues[-1:], self.same)
@@ -446,7 +447,7 @@ class Reader(ABC, Generic[T]):
 
     def read(self, text: str, found: Sequence[Mark[T]]) -> Parsed[T | None] | None:
         """The value on which the conclusions agree, else that of what is only mentioned."""
-        return self.concluded(text, found) or self.mentioned(text, found)
+        return self.conclusion(text, found) or self.last_mention(text, found)
 
 
 _FOR = r"(?:\s+(?:to|for|of)\s+[^.,:;\n]{1,60}?|\s+here)?,?(?:\s+(?:then|therefore|thus|hence),?)?"

@@ -120,7 +120,7 @@ def records(text: str) -> Iterator[FormRecord]:
             at, whole = _value_end(text, token.end())
             if at > token.end():
                 name = " ".join(re.findall(r"[a-z0-9]+", token[1].lower()))
-                value = _decoded(text[token.end() : at])
+                value = _decode_escapes(text[token.end() : at])
                 fields.append(Field(key=name, value=value, span=(token.end(), at), whole=whole, depth=depth))
     if fields:
         yield FormRecord(fields=tuple(fields), span=(start, at), whole=False)
@@ -156,7 +156,7 @@ def _value_end(text: str, start: int) -> tuple[int, bool]:
     return (len(text), False) if line_end is None else (line_end, True)
 
 
-def _decoded(raw: str) -> str:
+def _decode_escapes(raw: str) -> str:
     def unescaped(escape: re.Match[str]) -> str:
         # An unpaired surrogate is not a character.
         character = chr(int(escape[1], 16)) if escape[1] else escape[2] or {"n": "\n", "t": "\t"}[escape[3]]
@@ -206,7 +206,7 @@ def reading(
             window = text[start:]
             left = without_copies(window, context)
             own = own_words(left, context, sources=sources)
-            parsed = parse(Reply(unquoted(own), own, window), *args, **kwargs)
+            parsed = parse(Reply(without_quotations(own), own, window), *args, **kwargs)
             if left != window and parsed.status == "unmarked" and 2 * len(left.split()) <= len(window.split()):
                 return replace(parsed, status="echoed", rule="copy")
             if not start or parsed.span is None:
@@ -236,7 +236,7 @@ _DELIMITER = re.compile(
 
 
 def own_words(text: str, context: ParseContext, *, sources: bool = True) -> str:
-    """The reply without containers of others' words; what stands in quotation marks stays: see :func:`unquoted`."""
+    """The reply without containers of others' words. Quotation marks stay; see :func:`without_quotations`."""
     text = QUOTED_LINE.sub(_spaced, _without_containers(text))
     outside = _ROW.sub(_spaced, text)
     return _without_led(outside if has_word(outside) else text, context, sources=sources)
@@ -296,7 +296,7 @@ _STATES_QUOTE = re.compile(
 """A quotation directly after these words is the reply's own answer."""
 
 
-def unquoted(text: str) -> str:
+def without_quotations(text: str) -> str:
     """The text without the conclusions in quotation marks or backticks, unless they are the stated answer."""
     length = len(text.strip(" \n.*_"))
 
@@ -438,12 +438,12 @@ _EXAMPLES = (
 def without_copies(text: str, context: ParseContext) -> str:
     """The reply with spaces for its sentences that consist of runs of words of the request's rules and examples."""
     frame = _frame(context.request, context.material) if context.request else ""
-    runs, skeletons = _runs(frame), _folded(frame) if "{" in text else ""
+    runs, skeletons = _runs(frame), _fold(frame) if "{" in text else ""
     # The skeleton of a requested record may be shorter than a run.
     copied = [
         (start, end)
         for start, end, is_copied in (_copies(text, runs) if runs or skeletons else ())
-        if is_copied or (skeletons and "{" in text[start:end] and _folded(text[start:end]) in skeletons)
+        if is_copied or (skeletons and "{" in text[start:end] and _fold(text[start:end]) in skeletons)
     ]
     return without(text, copied)
 
@@ -467,7 +467,7 @@ def is_example(value: str, context: ParseContext) -> bool:
         return False
     plain = _bare(value)
     examples = _examples(_frame(context.request, context.material))
-    return plain in examples and not any(plain in _folded(part) for part in context.evidence)
+    return plain in examples and not any(plain in _fold(part) for part in context.evidence)
 
 
 @lru_cache(maxsize=64)
@@ -518,12 +518,12 @@ def _examples(frame: str) -> frozenset[str]:
     return frozenset(filter(None, (_bare(content) for form in _EXAMPLES for content in form.findall(frame))))
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
 def _bare(text: str) -> str:
-    return _folded(text).strip(" \t.*_`\"'“”()[]<>")
+    return _fold(text).strip(" \t.*_`\"'“”()[]<>")
 
 
 # What is taken off a completion where it enters: control tokens of its model, and hidden reasoning. Reasoning is kept
@@ -625,7 +625,7 @@ def without_reasoning(text: str) -> str:
     return without_control_tokens("".join(visible if inside else [*visible, text[at:]]).strip()).strip()
 
 
-def checked(completion: Completion, max_tokens: int) -> Completion:
+def check_visible(completion: Completion, max_tokens: int) -> Completion:
     """The completion; an ``ok`` one without visible text gets the outcome ``empty``."""
     if completion.outcome != "ok" or without_reasoning(completion.text):
         return completion

@@ -30,7 +30,7 @@ from madke.models.offline.reader import (
     roughly_same,
     tidy,
 )
-from madke.tasks.base import lettered
+from madke.tasks.base import with_letters
 from madke.tasks.short_answer import ShortAnswer
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _selection(prompt: Stage, question: str, embed: Embed, noise: Callable[[], f
 
 def _stance(prompt: Stage, question: str, embed: Embed, noise: Callable[[], float]) -> str:
     own, before = prompt.own or "", _own_answer(prompt)
-    ranked = _weighed(ranked_answers(prompt, embed), prompt, before)
+    ranked = _with_bonuses(ranked_answers(prompt, embed), prompt, before)
     if before and _AGREEING in own:  # nothing but a passage that nobody has quoted changes the answer again
         quoted = _QUOTED.findall(" ".join([own, *(spoken.text for spoken in prompt.newest)]))
         new = [found for found in ranked if found.line is not None and str(found.line.number) not in quoted]
@@ -218,7 +218,7 @@ def _stance(prompt: Stage, question: str, embed: Embed, noise: Callable[[], floa
     return f"{stance}\nThe answer is {marked(answer, prompt.marker)}."
 
 
-def _weighed(found: list[Candidate], prompt: Stage, before: str | None) -> list[Candidate]:
+def _with_bonuses(found: list[Candidate], prompt: Stage, before: str | None) -> list[Candidate]:
     """The candidates and the answers stated so far, with the bonuses of the stated ones."""
     stated = [(before, prompt.own or "", _OWN_BONUS)]
     stated += [(spoken.answer, spoken.text, _PEER_BONUS) for spoken in prompt.newest]
@@ -245,7 +245,7 @@ def _grounds(best: Candidate, prompt: Stage) -> str:
     if best.answer == "NOT ENOUGH INFO":
         return f"{grounds} This does not settle the claim."
     if prompt.form == "choice":
-        option = _without_brackets(dict(lettered(prompt.question.choices)).get(best.answer, best.answer))
+        option = _without_brackets(dict(with_letters(prompt.question.choices)).get(best.answer, best.answer))
         return f'{grounds} Of the options, "{option}" fits this best.'
     return grounds
 

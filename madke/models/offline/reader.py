@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from madke.tasks.base import lettered
+from madke.tasks.base import with_letters
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,14 +94,14 @@ def names_file(title: str) -> bool:
     return bool(_FILE.fullmatch(title))
 
 
-def _spaced(text: str) -> str:
+def _padded(text: str) -> str:
     """The normal form between spaces, so that ``in`` matches whole words."""
     return f" {normal(text)} "
 
 
 def _plain_title(title: str) -> str:
     """The title without parentheses, in normal form between spaces; empty if at most one character is left."""
-    plain = _spaced(re.sub(r"\(.*?\)", "", title))
+    plain = _padded(re.sub(r"\(.*?\)", "", title))
     return plain if len(plain) > 3 else ""
 
 
@@ -231,7 +231,7 @@ def rank_passages(query: str, passages: Sequence[ShownPassage], embed: Embed) ->
     lines = read_lines(query, passages, embed)
 
     def named(text: str, passage: ShownPassage) -> bool:
-        return bool(title := _plain_title(passage.title)) and title in _spaced(text)
+        return bool(title := _plain_title(passage.title)) and title in _padded(text)
 
     own: dict[int, float] = {}
     for each in passages:
@@ -317,10 +317,10 @@ def _names(sentence: str) -> Iterator[Span]:
         if _NO_NAME.fullmatch(match.group().rstrip(".")) or match.group().lower() in _STOPWORDS:
             continue
         start, end = match.span()
-        yield _cut(sentence, start, end, "name")
+        yield _span_of(sentence, start, end, "name")
         first, space, _ = match.group().partition(" ")
         if space and first.lower() in _STOPWORDS:
-            yield _cut(sentence, start + len(first) + 1, end, "name")
+            yield _span_of(sentence, start + len(first) + 1, end, "name")
 
 
 def _phrases(sentence: str) -> Iterator[Span]:
@@ -334,11 +334,11 @@ def _phrases(sentence: str) -> Iterator[Span]:
                 continue
         if len(run) <= 5:
             for first in {0, *range(max(0, len(run) - 3), len(run))} if run else ():
-                yield _cut(sentence, run[first].start(), run[-1].end(), "phrase")
+                yield _span_of(sentence, run[first].start(), run[-1].end(), "phrase")
         run = []
 
 
-def _cut(sentence: str, start: int, end: int, kind: str) -> Span:
+def _span_of(sentence: str, start: int, end: int, kind: str) -> Span:
     text = sentence[start:end]
     ends_in_dot = re.search(r"\b[^\W\d_]\.$|\b(?:Jr|Sr|Inc|Co|Ltd)\.$", text)
     trimmed = re.sub(r"['’]s$", "", text if ends_in_dot else text.rstrip("."))  # noqa: RUF001
@@ -385,7 +385,7 @@ def ranked_answers(prompt: Stage, embed: Embed) -> list[Candidate]:
     if prompt.form == "claim":
         found = _claim_labels(query.text, lines, embed)
     elif prompt.form == "choice":
-        found = _option_letters(query, lettered(prompt.question.choices), lines, embed)
+        found = _option_letters(query, with_letters(prompt.question.choices), lines, embed)
     elif query.kind == "either":
         found = _one_of_two(query, lines)
     elif query.kind == "yes_no":
@@ -482,9 +482,9 @@ def _one_of_two(query: Query, lines: Sequence[Line]) -> list[Candidate]:
     about, years = [], []
     wanted = {*content(query.text), "born"}
     for thing in query.either:
-        name = _spaced(thing)
-        titled = [line for line in lines if name in _spaced(line.title) or _spaced(line.title) in name]
-        named = [*titled, *(line for line in lines if line not in titled and name in _spaced(line.text))]
+        name = _padded(thing)
+        titled = [line for line in lines if name in _padded(line.title) or _padded(line.title) in name]
+        named = [*titled, *(line for line in lines if line not in titled and name in _padded(line.text))]
         about.append(named)
         spans = [(line.text, span) for line in named for span in _spans(line.text) if span.kind == "year"]
         # The year closest to words of the question or to "born"; 0 if there is none.
@@ -502,7 +502,7 @@ def _yes_or_no(query: Query, lines: Sequence[Line]) -> list[Candidate]:
     """Yes; or no, if the question asks about both of two things and one has lines with at most half of its words."""
     things: dict[str, str] = {}
     for line in lines:
-        if (title := _plain_title(line.title)) and title in _spaced(query.text):
+        if (title := _plain_title(line.title)) and title in _padded(query.text):
             things[title] = f"{things.get(title, '')} {stated(line)}"
     predicate = set(content(query.text)) - set(content(" ".join(things)))
     lacking = any(2 * len(predicate & set(content(text))) <= len(predicate) for text in things.values())

@@ -32,7 +32,7 @@ CLEANING_RULES = 3
 
 def read_corpus(path: Path) -> Iterator[StoredPassage]:
     """Stream the passages of a corpus in order; UserError at the first invalid line or shard."""
-    return (passage for _, _, passage in _located(path))
+    return (passage for _, _, passage in _passages_in(path))
 
 
 def read_unique(path: Path, skipped: list[str]) -> Iterator[StoredPassage]:
@@ -44,7 +44,7 @@ def read_unique(path: Path, skipped: list[str]) -> Iterator[StoredPassage]:
     import numpy as np
 
     hashes = array("q")
-    for file, line, passage in _located(path):
+    for file, line, passage in _passages_in(path):
         hashes.append(hash(passage.id))
         if has_text(passage):
             yield passage
@@ -53,7 +53,7 @@ def read_unique(path: Path, skipped: list[str]) -> Iterator[StoredPassage]:
     ordered = np.sort(np.asarray(hashes))
     repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
     seen: dict[str, str] = {}
-    for file, line, passage in _located(path) if repeated else ():
+    for file, line, passage in _passages_in(path) if repeated else ():
         if hash(passage.id) in repeated:
             if passage.id in seen:
                 raise UserError(f"id {passage.id!r} was already used on line {seen[passage.id]}", file=file, line=line)
@@ -65,7 +65,7 @@ def has_text(passage: StoredPassage) -> bool:
     return bool(re.search(r"\w", passage.text))
 
 
-def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
+def _passages_in(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
     for file in _files(path):
         form = file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix
         if form not in (".tsv", ".jsonl"):

@@ -199,7 +199,7 @@ def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: 
         "shard_rows": settings.shard_rows,
         "faiss": version("faiss-cpu"),
     }
-    trained = _trained(vectors, settings, folder / "trained", whole)
+    trained = _train_index(vectors, settings, folder / "trained", whole)
     per_file = max(
         1, int(settings.file_mb * 1e6) // (getattr(trained, "storage", trained).sa_code_size() * settings.shard_rows)
     )
@@ -218,7 +218,7 @@ def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: 
     return paths
 
 
-def _trained(vectors: Sequence[Path], settings: DenseSettings, path: Path, inputs: Inputs) -> Any:
+def _train_index(vectors: Sequence[Path], settings: DenseSettings, path: Path, inputs: Inputs) -> Any:
     """The trained empty index; it is kept on disk, so that a resumed build uses the same one."""
     faiss = load_faiss()
     if is_finished(path, inputs):
