@@ -48,7 +48,7 @@ _UNBOUNDED = RunOptions(concurrency=10_000)
 
 
 @solver  # type: ignore[untyped-decorator]
-def debate_solver(protocol: str = "madke", *, cache: bool | CachePolicy = False, **asked: Any) -> Any:
+def debate_solver(protocol: str = "madke", *, cache: bool | CachePolicy = False, **fields: Any) -> Any:
     """Answer each sample by a debate, every call of which is Inspect's ``get_model().generate``.
 
     The models are those of the evaluation: ``--model`` for all roles, ``--model-role judge=...`` for one of them
@@ -61,20 +61,20 @@ def debate_solver(protocol: str = "madke", *, cache: bool | CachePolicy = False,
         protocol: A protocol's name or folder.
         cache: As for ``generate``. The purpose of a call is part of its key, so debaters with the same prompt do not
             share a reply.
-        asked: Fields of :class:`madke.RunRequest` as for :func:`madke.ask`, such as ``sources`` and ``settings``,
+        fields: Those of :class:`madke.RunRequest` as for :func:`madke.ask`, such as ``sources`` and ``settings``,
             without ``model`` and ``cast``. Sources are opened once.
 
     Raises:
         UserError: An input is missing or invalid.
     """
     allowed = [name for name in askable("ask") if name not in ("protocol", "model", "cast")]
-    if unfit := [name for name in asked if name not in allowed]:
+    if unfit := [name for name in fields if name not in allowed]:
         raise UserError(f"debate_solver takes no {unfit[0]!r}; models are Inspect's; expected {', '.join(allowed)}")
     opened: list[Source] = []
     opening = threading.Lock()
 
     def prepared(question: Question) -> RunSpec:
-        spec = replace(resolve(request_of([question], {**asked, "protocol": protocol})), opened=opened)
+        spec = replace(resolve(request_of([question], {**fields, "protocol": protocol})), opened=opened)
         with opening:
             spec.sources()
         return spec

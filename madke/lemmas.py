@@ -101,15 +101,15 @@ def debate(
         TypeError: A function is asynchronous; use :func:`adebate`.
         Exception: Any exception of a completion function, unchanged; no further calls are made.
     """
-    held = _Debate(query, _seats(agents, n_agents_if_single, personas), rounds, judge, tracer)
+    session = _Debate(query, _seats(agents, n_agents_if_single, personas), rounds, judge, tracer)
     try:
-        held.run().send(None)  # No call waits: without an event loop, functions may run their own.
+        session.run().send(None)  # No call waits: without an event loop, functions may run their own.
     except StopIteration as done:
         result: DebateResult = done.value
         return result
     except RuntimeError:
-        if held.stopped is not None:
-            raise held.stopped from None
+        if session.stopped is not None:
+            raise session.stopped from None
         raise
     raise AssertionError("a synchronous function does not wait")
 

@@ -46,14 +46,14 @@ class Child:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._guard.pid, signal.SIGKILL)
 
-    def communicate(self, given: bytes | None = None, timeout: float | None = None) -> tuple[int, bytes, bytes]:
-        """Status, standard output and standard error of the program, once it has read ``given`` and ended.
+    def communicate(self, stdin: bytes | None = None, timeout: float | None = None) -> tuple[int, bytes, bytes]:
+        """Status, standard output and standard error of the program, once it has read ``stdin`` and ended.
 
         ``subprocess.TimeoutExpired`` after ``timeout`` seconds. If the wait ends early, the program is killed.
         """
         with self.process as process:
             try:
-                out, err = process.communicate(given, timeout=timeout)
+                out, err = process.communicate(stdin, timeout=timeout)
             except BaseException:
                 self.kill()
                 raise

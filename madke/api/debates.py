@@ -147,13 +147,13 @@ def run(
     options: RunOptions = DEFAULTS,
     listen: Listener | None = None,
     signals: bool = True,
-    **asked: Any,
+    **fields: Any,
 ) -> Run:
     """Debate every question; see :func:`arun` for the arguments. Also works inside a running event loop.
 
     Outside one, Ctrl-C waits for the calls in flight, so that no paid call is lost.
     """
-    return run_coroutine(arun(questions, out=out, options=options, listen=listen, signals=signals, **asked))
+    return run_coroutine(arun(questions, out=out, options=options, listen=listen, signals=signals, **fields))
 
 
 @takes_request("run")
@@ -164,7 +164,7 @@ async def arun(
     options: RunOptions = DEFAULTS,
     listen: Listener | None = None,
     signals: bool = False,
-    **asked: Any,
+    **fields: Any,
 ) -> Run:
     """Debate every question and write transcripts and calls into a directory. The same call again resumes the run.
 
@@ -176,12 +176,12 @@ async def arun(
         listen: Receives every event of every debate, and :class:`madke.events.RunProgress`.
         signals: Whether SIGINT, SIGTERM and SIGHUP (in the main thread) end the run with :class:`KeyboardInterrupt`
             after the calls in flight have finished.
-        asked: Fields of :class:`madke.RunRequest`, such as ``protocol``, ``model`` and ``sources``.
+        fields: Those of :class:`madke.RunRequest`, such as ``protocol``, ``model`` and ``sources``.
 
     Raises:
         UserError: An input is missing or invalid, or the directory holds another run.
     """
-    request = request_of(questions, asked)
+    request = request_of(questions, fields)
     spec = checked_spec(request, out, options)
     path = Path(mkdtemp(prefix="madke-run-") if out is None else out)
     try:
@@ -192,10 +192,10 @@ async def arun(
         raise
     finally:
         await asyncio.to_thread(spec.close)
-    made = Run(path, meter, spec)
+    run = Run(path, meter, spec)
     if out is None:
-        finalize(made, rmtree, path, ignore_errors=True)
-    return made
+        finalize(run, rmtree, path, ignore_errors=True)
+    return run
 
 
 def checked_spec(request: RunRequest, out: str | Path | None, options: RunOptions) -> RunSpec:
@@ -216,9 +216,9 @@ def checked_spec(request: RunRequest, out: str | Path | None, options: RunOption
         raise UserError(f"--sources {name}=...: with a pool file no source is searched; write --sources {name}")
     if out is not None:
         data = request.questions if isinstance(request.questions, str | Path) else None
-        given = [Path(path) for path in (request.first_round, request.calibration, options.prices) if path is not None]
+        inputs = [Path(path) for path in (request.first_round, request.calibration, options.prices) if path is not None]
         refuse_own_files(
-            Path(out), [*question_files(None if data is None else Path(data)), *source_paths(specs), *given]
+            Path(out), [*question_files(None if data is None else Path(data)), *source_paths(specs), *inputs]
         )
     return spec
 
@@ -256,18 +256,18 @@ AnyQuestion = str | Question | Mapping[str, Any]
 
 
 @takes_request("ask")
-def ask(question: AnyQuestion, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any) -> Debate:
+def ask(question: AnyQuestion, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **fields: Any) -> Debate:
     """Debate one question; see :func:`stream` for the arguments. Also works inside a running event loop."""
-    return run_coroutine(aask(question, choices=choices, options=options, **asked))
+    return run_coroutine(aask(question, choices=choices, options=options, **fields))
 
 
 @takes_request("ask")
 async def aask(
-    question: AnyQuestion, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any
+    question: AnyQuestion, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **fields: Any
 ) -> Debate:
     """Debate one question; see :func:`stream` for the arguments."""
     # To the end of the stream, where models and sources are closed.
-    events = [event async for event in stream(question, choices=choices, options=options, **asked)]
+    events = [event async for event in stream(question, choices=choices, options=options, **fields)]
     (transcript,) = (event.transcript for event in events if isinstance(event, DebateFinished))
     return Debate(transcript=transcript)
 
@@ -279,7 +279,7 @@ def stream(
     choices: Sequence[str] = (),
     deltas: bool = False,
     options: RunOptions = DEFAULTS,
-    **asked: Any,
+    **fields: Any,
 ) -> AsyncGenerator[Event, None]:
     """Debate one question and yield its events.
 
@@ -290,7 +290,7 @@ def stream(
         choices: The options of a multiple-choice question.
         deltas: Whether to yield :class:`madke.events.CallDelta` too, the parts of free text that a server streams.
         options: Only ``base_url`` and ``concurrency`` are used.
-        asked: Fields of :class:`madke.RunRequest`, such as ``protocol``, ``model`` and ``sources``; the signature that
+        fields: Those of :class:`madke.RunRequest`, such as ``protocol``, ``model`` and ``sources``; the signature that
             ``help(madke.ask)`` shows has all of them.
 
     Yields:
@@ -303,7 +303,7 @@ def stream(
     if choices:
         own = tuple(choices)
         record = replace(record, choices=own) if isinstance(record, Question) else {**record, "choices": own}
-    return events_of(resolve(request_of([record], asked)), options, deltas=deltas)
+    return events_of(resolve(request_of([record], fields)), options, deltas=deltas)
 
 
 async def events_of(spec: RunSpec, options: RunOptions, *, deltas: bool = False) -> AsyncGenerator[Event, None]:
@@ -382,7 +382,7 @@ def compare(*runs: Run | str | Path) -> Comparison:
 
 
 def build_pools(
-    questions: Data, out: str | Path, *, sources: Sources = "wiki,google", k: int = 10, **asked: Any
+    questions: Data, out: str | Path, *, sources: Sources = "wiki,google", k: int = 10, **fields: Any
 ) -> dict[str, SourceCounts]:
     """Retrieve a pool of passages for every question, and write a pool file.
 
@@ -391,7 +391,7 @@ def build_pools(
         out: The pool file.
         sources: As for :func:`madke.stream`.
         k: The largest number of passages from each source.
-        asked: Fields of :class:`madke.RunRequest` that choose questions: ``dataset``, ``columns``, ``ids``, ``limit``,
+        fields: Those of :class:`madke.RunRequest` that choose questions: ``dataset``, ``columns``, ``ids``, ``limit``,
             ``sample_seed``.
 
     Returns:
@@ -403,7 +403,7 @@ def build_pools(
     if k < 1:
         raise UserError(f"k = {k}; expected at least 1")
     with Scope().active():
-        records = questions_of(RunRequest(questions=questions, **asked))
+        records = questions_of(RunRequest(questions=questions, **fields))
     specs, own = source_specs(sources, ())
     opened: list[Source] = []
     try:

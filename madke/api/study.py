@@ -181,11 +181,11 @@ def studies(
     spec = replace(spec, questions=sorted(spec.questions, key=lambda each: order[each.id]))
     shared: dict[str, Any] = {"path": out, "options": options, "listen": listen, "signals": signals}
     shared |= {"budget": budget_of(options), "sources": {}}
-    done, given = 0, len(spec.questions)
-    while done < given:
-        done = min(given, max(done + BLOCK, len(begun)))
+    done, total = 0, len(spec.questions)
+    while done < total:
+        done = min(total, max(done + BLOCK, len(begun)))
         if options.replay and begun:
-            done = given = len(begun)
+            done = total = len(begun)
         experiment = Experiment(experiment_spec=replace(spec, questions=spec.questions[:done]), **shared).run_arms()
         ungraded = 0
         if graders:
@@ -193,7 +193,7 @@ def studies(
             ungraded = ask_outside(arms, graders, budget=experiment.budget, watch=watch)
         answers = right_answers(experiment.arms)
         verdict = verdict_of(answers, margin=margin)
-        yield Study(path=out, experiment=experiment, verdict=verdict, answers=answers, given=given, ungraded=ungraded)
+        yield Study(path=out, experiment=experiment, verdict=verdict, answers=answers, given=total, ungraded=ungraded)
         if experiment.unfinished or experiment.waiting or (verdict.outcome != "open" and not whole):
             return
 
@@ -229,7 +229,7 @@ def study(
     grader: str | None = None,
     options: RunOptions = DEFAULTS,
     listen: Listener = silent,
-    **asked: Any,
+    **fields: Any,
 ) -> Study:
     """Does a debate pay? Compare one call, one call with documents, a vote and a debate, and stop when it is known.
 
@@ -251,13 +251,13 @@ def study(
         grader: Models that grade all answers, by name, separated by commas; the grades of the first decide.
         options: Concurrency, limits, prices, endpoint, replay.
         listen: Called with every event (:mod:`madke.core.events`).
-        asked: Fields of :class:`madke.RunRequest` for all arms, such as ``limit``, ``repeats`` and ``seed``.
+        fields: Those of :class:`madke.RunRequest` for all arms, such as ``limit``, ``repeats`` and ``seed``.
 
     Raises:
         UserError: An input is missing or invalid, or the folder holds another study.
     """
     spec = read_study(
-        questions, documents, RunRequest(**asked), model=model, sources=sources, pools=pools, more_arms=more_arms
+        questions, documents, RunRequest(**fields), model=model, sources=sources, pools=pools, more_arms=more_arms
     )
     folder = Path(mkdtemp(prefix="madke-study-") if out is None else out)
     graders = graders_of(grader, base_url=options.base_url) if grader else []

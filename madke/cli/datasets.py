@@ -96,8 +96,8 @@ def convert(
             for each in entries
         )
         write_pools(pools, records)
-    with atomic_write(out) as made:
-        made.writelines(question_to_json(entry.question) + b"\n" for entry in entries)
+    with atomic_write(out) as output:
+        output.writelines(question_to_json(entry.question) + b"\n" for entry in entries)
     say(f"{out}: {count_of(len(entries), 'question')}")
     if pools is not None:
         written = sum(passage.source == "context" for entry in entries for passage in entry.passages)

@@ -122,7 +122,7 @@ def request_options(
         hints = get_type_hints(command, include_extras=True)
         own = [each for each in signature(command).parameters.values() if each.name not in ("request", "options")]
         parameters = [each.replace(annotation=hints[each.name], kind=Parameter.KEYWORD_ONLY) for each in own]
-        for record, wanted in ((RunRequest, names), (RunOptions, run_names)):
+        for record, selected in ((RunRequest, names), (RunOptions, run_names)):
             default, about = defaults(record), descriptions(record)
             parameters += [
                 Parameter(
@@ -131,7 +131,7 @@ def request_options(
                     default=None if isinstance(default[name], Mapping) else default[name],
                     annotation=Annotated[about[name].type, field_option(record, name)],
                 )
-                for name in wanted
+                for name in selected
             ]
 
         def place(parameter: Parameter) -> int:  # a ``typer.Context`` has no group
@@ -144,8 +144,8 @@ def request_options(
         def wrapper(**values: Any) -> None:
             if takes:
                 values["options"] = RunOptions(**{name: values.pop(name) for name in run_names})
-            asked = {name: _READ.get(name, lambda value: value)(values.pop(name)) for name in names}
-            command(**values, request=RunRequest(**asked))
+            fields = {name: _READ.get(name, lambda value: value)(values.pop(name)) for name in names}
+            command(**values, request=RunRequest(**fields))
 
         wrapper.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -225,8 +225,8 @@ def open_arms(
     if task is not None and is_code:
         TASKS[task]
     if data is None and (dataset is not None or (task is not None and not is_code)):
-        given = f"--dataset {dataset}" if dataset is not None else f"--task {task}"
-        raise UserError(f"{given} needs --data, the questions of a prediction file; a run takes --task module:object")
+        options = f"--dataset {dataset}" if dataset is not None else f"--task {task}"
+        raise UserError(f"{options} needs --data, the questions of a prediction file; a run takes --task module:object")
     named = columns_of(columns)
     if named and data is None:
         raise UserError("--columns needs --data, the questions of a prediction file")
@@ -273,7 +273,7 @@ def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Iterable[Path
 
     Of folders that are no runs or experiments, all files are inputs. ``own``: the file in a run that may be written.
     """
-    held = {identity(file) for path in inputs if path is not None for file in _files(path) if file.name != own}
+    identities = {identity(file) for path in inputs if path is not None for file in _files(path) if file.name != own}
     checked: dict[object, str] = {}
     for name, path in outputs.items():
         if path is None:
@@ -282,7 +282,7 @@ def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Iterable[Path
             raise UserError(f"{other} and {name} are the same file; expected a different file for each", file=path)
         real = Path(os.path.realpath(path))
         of_run = real.name in OWN_FILES and real.name != own and _is_record_folder(real.parent)
-        if of_run or identity(path) in held:
+        if of_run or identity(path) in identities:
             what = f"a record of the run in {real.parent}" if of_run else "an input of this command"
             raise UserError(f"{name} would overwrite {what}; choose another file", file=path)
 

@@ -68,8 +68,8 @@ def prompt(
     purpose = request.purpose
     if as_json:
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
-        asked = {"protocol": name, "stage": stage, "agent": purpose.agent, "round": purpose.round}
-        say_json({**asked, "messages": messages})
+        query = {"protocol": name, "stage": stage, "agent": purpose.agent, "round": purpose.round}
+        say_json({**query, "messages": messages})
         return
     say(f"{purpose.agent}: {stage}, round {purpose.round}")
     for message in request.messages:

@@ -52,9 +52,9 @@ def command(
     if plan:
         _show_plan(request, out, options)
         return
-    asked = [request.model, *request.cast.values()]
+    names = [request.model, *request.cast.values()]
     # A person types where the line of progress would be.
-    with resumable(), listening(line="human" not in asked) as listen:
+    with resumable(), listening(line="human" not in names) as listen:
         done = run(request, out=out, options=options, listen=listen, signals=True)
         assert done.spec is not None
         show_spent(done.spec.opened)

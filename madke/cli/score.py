@@ -134,24 +134,28 @@ def _calibrate(arms: Sequence[Results], out: Path, signal: str) -> None:
     from madke.report.tables import percent_cell, plain_table, score_cell, table_of
     from madke.scoring.gates import calibrate
 
-    made = calibrate(arms, signal)
-    write_file(out, made.model_dump_json(indent=1).encode() + b"\n")
+    calibration = calibrate(arms, signal)
+    write_file(out, calibration.model_dump_json(indent=1).encode() + b"\n")
     rows: list[TableRow] = []
     for level in _LEVELS:
-        least, needed = made.threshold(level), fewest(level, made.delta)
-        few = f"too few questions: {len(made.points)} of at least {needed}" if len(made.points) < needed else ""
-        acted = 0 if least is None else sum(score >= least for score, _ in made.points)
+        least, needed = calibration.threshold(level), fewest(level, calibration.delta)
+        few = (
+            f"too few questions: {len(calibration.points)} of at least {needed}"
+            if len(calibration.points) < needed
+            else ""
+        )
+        acted = 0 if least is None else sum(score >= least for score, _ in calibration.points)
         rows.append(
             {
                 "error at most %": percent_cell(level),
                 "threshold": score_cell(least, digits=".3f"),
-                "acted on %": percent_cell(acted / len(made.points)),
+                "acted on %": percent_cell(acted / len(calibration.points)),
                 "why none": "" if least is not None else few or "too many wrong answers",
             }
         )
-    note = f"With probability {1 - made.delta:g}, at most this share of the answers acted on are wrong."
+    note = f"With probability {1 - calibration.delta:g}, at most this share of the answers acted on are wrong."
     say(plain_table(table_of("Thresholds", rows, [note]), details=True))
-    say(f"calibration: {out}: thresholds on {signal}, tested on {len(made.points)} questions")
+    say(f"calibration: {out}: thresholds on {signal}, tested on {len(calibration.points)} questions")
 
 
 def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool, graded: bool) -> None:
@@ -164,8 +168,8 @@ def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, 
     for name, found in () if details else named.items():
         if found.shadow is not None:
             say_wrapped(f"{name}: {found.shadow.sentence}" if len(named) > 1 else found.shadow.sentence)
-    for told in sorted({arm.corrected for arm in arms if arm.corrected}):
-        say_wrapped(f"{told}. metrics.json keeps the scores without them.")
+    for correction in sorted({arm.corrected for arm in arms if arm.corrected}):
+        say_wrapped(f"{correction}. metrics.json keeps the scores without them.")
     if details:
         say(plain_table(stage_table(scores)))
     for arm in arms if details else ():

@@ -66,8 +66,8 @@ def command(
     from madke.serve.offers import ServeOptions
 
     sources = {name: context.get_parameter_source(name) for name in _HTTP}
-    if mcp and (given := [name for name, source in sources.items() if source and source.name != "DEFAULT"]):
-        raise UserError(f"--mcp serves no HTTP; leave out --{given[0].replace('_', '-')}")
+    if mcp and (named_sources := [name for name, source in sources.items() if source and source.name != "DEFAULT"]):
+        raise UserError(f"--mcp serves no HTTP; leave out --{named_sources[0].replace('_', '-')}")
     keys = [] if mcp else _keys(host, no_auth=no_auth)
     aliases = dict(text.partition("=")[::2] for text in alias or ())
     if not all(map(all, aliases.items())):

@@ -63,9 +63,9 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         """The value of that name; a UserError if the name is unknown or cannot be imported."""
-        for held in self._scopes():
-            if name in held:
-                return cast(T, held[name][1])
+        for entries in self._scopes():
+            if name in entries:
+                return cast(T, entries[name][1])
         if name not in self._values:
             if ":" not in name:
                 raise unknown(self.kind, name, self)
@@ -79,11 +79,11 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(self._own)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._values or any(name in held for held in self._scopes())
+        return name in self._values or any(name in entries for entries in self._scopes())
 
     def used(self) -> list[str]:
         """The names that every process knows, then those of objects in the active scopes."""
-        return list(dict.fromkeys([*self, *(name for held in self._scopes() for name in held)]))
+        return list(dict.fromkeys([*self, *(name for entries in self._scopes() for name in entries)]))
 
     def add(self, name: str, value: T) -> T:
         """Add a value in the active scope, or replace it; UserError if the name is built in."""
@@ -104,9 +104,9 @@ class Registry(Mapping[str, T], Generic[T]):
         if known := next((name for name, each in self._values.items() if each is value), None):
             return known
         name = qualified_name(value)
-        held = self._scopes()[0]
-        if name not in held or held[name][0] is not value:
-            held[name] = (value, self._adapt_object(name, lambda: value))
+        entries = self._scopes()[0]
+        if name not in entries or entries[name][0] is not value:
+            entries[name] = (value, self._adapt_object(name, lambda: value))
         return name
 
     def _scopes(self) -> list[dict[str, tuple[object, Any]]]:
@@ -127,16 +127,16 @@ def qualified_name(value: object) -> str:
     Functions that share such a name (lambdas, nested functions, partials) also get a hash of their code and of the
     plain values that they hold.
     """
-    held: list[object] = []
+    contents: list[object] = []
     while isinstance(value, partial):
-        held += [each for each in (value.args, value.keywords) if each]
+        contents += [each for each in (value.args, value.keywords) if each]
         value = value.func
     named: Any = value if hasattr(value, "__qualname__") else type(value)
     name = f"{named.__module__}:{named.__qualname__}"
     if "<" in name and hasattr(named, "__code__"):
         cells = [cell.cell_contents for cell in named.__closure__ or ()]
-        held += [named.__code__, named.__defaults__, named.__kwdefaults__, cells]
-    return f"{name}#{sha256(repr(_plain(held)).encode()).hexdigest()[:8]}" if held else name
+        contents += [named.__code__, named.__defaults__, named.__kwdefaults__, cells]
+    return f"{name}#{sha256(repr(_plain(contents)).encode()).hexdigest()[:8]}" if contents else name
 
 
 def _plain(value: object) -> object:

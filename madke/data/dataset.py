@@ -192,12 +192,12 @@ def with_ids(questions: Sequence[Question], ids: Sequence[str], file: Path) -> l
     A file with exactly as many questions as ids is taken as the selection itself, even if some ids differ: published
     selections do not contain the positions of their sentences in the whole set.
     """
-    wanted = set(ids)
-    chosen = [question for question in questions if question.id in wanted]
-    if len(chosen) < len(wanted) and len(questions) == len(wanted):
+    selected = set(ids)
+    chosen = [question for question in questions if question.id in selected]
+    if len(chosen) < len(selected) and len(questions) == len(selected):
         return list(questions)
-    if missing := sorted(wanted - {question.id for question in chosen}):
-        some = f"{len(missing)} of {len(wanted)} ids are not among the {len(questions)} questions of this file"
+    if missing := sorted(selected - {question.id for question in chosen}):
+        some = f"{len(missing)} of {len(selected)} ids are not among the {len(questions)} questions of this file"
         raise UserError(f"{some} (first: {missing[0]!r})", file=file)
     return chosen
 

@@ -95,15 +95,15 @@ def read_first_rounds(path: Path, questions: Sequence[Question], protocol: Proto
     A line is ``{"id", "stances": [{"agent", "text", "answer"?}]}``; other questions are ignored. A missing answer is
     parsed from the text with the protocol's marker and the question's task.
     """
-    asked = {question.id: question for question in questions}
+    by_id = {question.id: question for question in questions}
     rounds: dict[str, Rounds] = {}
     line_of: dict[str, int] = {}
     for number, item in read_jsonl(path):
         line = validate(item, _Line, file=f"{path}:{number}")
         refuse_repeated(line_of, line.id, number, file=path, what=f"id {line.id!r}")
-        if line.id in asked:
+        if line.id in by_id:
             try:
-                turns = [_turn(stance, asked[line.id], protocol) for stance in line.stances]
+                turns = [_turn(stance, by_id[line.id], protocol) for stance in line.stances]
                 rounds[line.id] = {0: _distinct(turns)}
             except UserError as error:
                 raise UserError(f"question {line.id!r}: {error}", file=path, line=number) from None
@@ -117,10 +117,10 @@ def first_rounds(
 
     Transcripts of other questions are ignored. ``path`` is the run's, for errors.
     """
-    asked = {question.id: question for question in questions}
+    by_id = {question.id: question for question in questions}
     rounds: dict[str, Rounds] = {}
     for transcript in transcripts:
-        question = asked.get(transcript.id)
+        question = by_id.get(transcript.id)
         if question is None:
             continue
         if question.question != transcript.question:
@@ -201,8 +201,10 @@ def drawn_first_rounds(
     """
     stances: dict[str, list[Stance]] = {}
     for transcript in sorted(transcripts, key=lambda each: each.repeat):
-        said = (turn.stance for turn in transcript.rounds[0].turns)
-        stances.setdefault(transcript.id, []).extend(replace(each, stage="speak", truncated=None) for each in said)
+        turn_stances = (turn.stance for turn in transcript.rounds[0].turns)
+        stances.setdefault(transcript.id, []).extend(
+            replace(each, stage="speak", truncated=None) for each in turn_stances
+        )
     rounds = {}
     for question in questions:
         kinds: dict[bool, list[Stance]] = {True: [], False: []}

@@ -140,12 +140,12 @@ class Columns:
         found = {key: column if column in keys else by_name.get(_plain(column)) for key, column in self.given.items()}
         names = {key: name for key, name in found.items() if name is not None}
         is_said = not by_name.keys().isdisjoint(map(_plain, (*_GOLDS, *_CONTEXTS)))
-        said = {by_name[name] for name in ("answer",) if name in by_name and is_said} - {*names.values()}
+        stated = {by_name[name] for name in ("answer",) if name in by_name and is_said} - {*names.values()}
         has_gold = any(_plain(name) in by_name for name in COLUMNS["answers"])
         for key, known in COLUMNS.items():
             if key not in self.given and not (key == "aliases" and "answers" in self.given):
                 usable = [by_name[_plain(n)] for n in known if _plain(n) in by_name and (n != "input" or has_gold)]
-                taken = {*said, *names.values()}
+                taken = {*stated, *names.values()}
                 if name := next((name for name in usable if name not in taken), None):
                     names[key] = name
         if "question" not in names:
@@ -165,8 +165,8 @@ class Columns:
             golds=tuple(golds),
             wrong=wrong,
             options=options,
-            said=tuple(name for name in rest if name in said),
-            unused=tuple(name for name in rest if name not in said and name not in wrong),
+            said=tuple(name for name in rest if name in stated),
+            unused=tuple(name for name in rest if name not in stated and name not in wrong),
         )
 
     def _without_question(self, keys: Sequence[str]) -> str:

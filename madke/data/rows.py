@@ -212,8 +212,8 @@ def _sheet_cells(path: Path) -> Iterator[tuple[int, list[Any]]]:
             sheet = book.worksheets[0]
             sheet.reset_dimensions()  # some programs write wrong ones
             if len(book.worksheets) > 1:
-                told = "%s: only the first sheet %r of %d is read; move the questions there if they are on another"
-                _log.warning(told, path, sheet.title, len(book.worksheets))
+                warning = "%s: only the first sheet %r of %d is read; move the questions there if they are on another"
+                _log.warning(warning, path, sheet.title, len(book.worksheets))
             width = 0
             for line, values in enumerate(sheet.iter_rows(values_only=True), start=1):
                 cells = [_cell(value) for value in values]

@@ -110,8 +110,8 @@ class Evidence:
         for n, turn in turns if self.texts else ():
             for text, passage in parse_quotes(turn.stance.text):
                 status, found = look_up(text, passage, self.texts or {})
-                asked = look_up(text, None, {0: self.question.question}).status == "found"
-                if passage is not None or (status in ("found", "approximate") and not asked):
+                in_question = look_up(text, None, {0: self.question.question}).status == "found"
+                if passage is not None or (status in ("found", "approximate") and not in_question):
                     quote = Quote(text=text, agent=turn.agent, round=n, passage=passage, status=status, found_in=found)
                     first.setdefault((text, turn.agent, passage), quote)
         return tuple(first.values())
@@ -150,29 +150,29 @@ def agreement_of(
     # A judge that takes the answer itself was not asked whether all answers are the same.
     verdict = rounds[-1].verdict if final.by != "judge" else None
     judged = verdict is not None and verdict.consensus is not None
-    settled = bool(verdict and verdict.consensus)
+    consensus = bool(verdict and verdict.consensus)
 
     def holds(group: Sequence[Turn]) -> bool:
         return final.answer is not None and any(same(turn.stance.answer or "", final.answer) for turn in group)
 
     spoke = [turn for turn in turns if turn.stance.answer is not None]
-    apart = [spoke] if settled and spoke else [[turn] for turn in spoke]
+    apart = [spoke] if consensus and spoke else [[turn] for turn in spoke]
     groups = apart if task.is_prose else answer_groups(turns, same)
     groups = sorted(groups, key=lambda group: (not holds(group), -len(group)))
     positions = []
     for group in groups:
         answer, supporters = group[0].stance.answer or "", {turn.agent for turn in group}
         if task.is_prose:
-            said = [(n, turn) for n, turn in every if any(turn is one for one in group)]
+            supporting = [(n, turn) for n, turn in every if any(turn is one for one in group)]
             cited = {n for turn in group for n in citations_in(turn.stance.answer or "")}
-            positions.append(replace(evidence.position(group, said), passages=tuple(sorted(cited))))
+            positions.append(replace(evidence.position(group, supporting), passages=tuple(sorted(cited))))
         else:
-            said = [(n, turn) for n, turn in every if turn.agent in supporters and _says(turn, answer, same)]
-            positions.append(evidence.position(group, said))
+            supporting = [(n, turn) for n, turn in every if turn.agent in supporters and _says(turn, answer, same)]
+            positions.append(evidence.position(group, supporting))
     right = [position for position, group in zip(positions, groups, strict=True) if holds(group)]
-    matched = settled if task.is_prose else all_agree(turns, same)
+    matched = consensus if task.is_prose else all_agree(turns, same)
     voted = not judged and not matched and final.by in ("majority", "weighted")
-    nobody_dissents = task.is_prose and (settled or not right)
+    nobody_dissents = task.is_prose and (consensus or not right)
     found = (
         {*_cited_passages(positions), *citations_in(final.answer)}
         if task.is_prose and final.answer
@@ -180,7 +180,7 @@ def agreement_of(
     )
     looked_up = any(position.containing is not None or position.quotes for position in right)
     return Agreement(
-        outcome="single" if len(turns) < 2 else "consensus" if (settled if judged else matched) else "split",
+        outcome="single" if len(turns) < 2 else "consensus" if (consensus if judged else matched) else "split",
         by="judge" if judged else "vote" if voted else "matcher",
         same=matched,
         positions=tuple(positions),
@@ -266,17 +266,17 @@ def conflicts_of(transcript: Transcript, task: BaseTask, texts: Texts | None) ->
     """The map of a debate; None if nobody gave an answer, and for prose, whose texts no matcher compares."""
     question = asked_question(transcript)
     evidence, same = Evidence(task, question, texts, lambda turn: ()), matcher(task, question)
-    said = [(entry.n, turn) for entry in transcript.rounds for turn in entry.turns]
-    round_of = {id(turn): n for n, turn in said}
+    turns = [(entry.n, turn) for entry in transcript.rounds for turn in entry.turns]
+    round_of = {id(turn): n for n, turn in turns}
     positions = []
-    for group in [] if task.is_prose else answer_groups([turn for _, turn in said], same):
-        answer, held = group[0].stance.answer or "", dict[str, tuple[int, ...]]()
+    for group in [] if task.is_prose else answer_groups([turn for _, turn in turns], same):
+        answer, supporters = group[0].stance.answer or "", dict[str, tuple[int, ...]]()
         for turn in group:
-            held[turn.agent] = (*held.get(turn.agent, ()), round_of[id(turn)])
+            supporters[turn.agent] = (*supporters.get(turn.agent, ()), round_of[id(turn)])
         positions.append(
             HeldPosition(
                 answer=answer,
-                held=held,
+                held=supporters,
                 final=transcript.answer is not None and same(answer, transcript.answer),
                 containing=evidence.containing(answer, texts or ()),
                 quotes=evidence.quotes([(round_of[id(turn)], turn) for turn in group]),
@@ -292,10 +292,10 @@ def conflicts_of(transcript: Transcript, task: BaseTask, texts: Texts | None) ->
         return chosen | {*parse_citations(turn.stance.text, pool)}
 
     for change in _changes(transcript.rounds, same):
-        own = {n: turn for n, turn in said if turn.agent == change.agent and n <= change.round}
+        own = {n: turn for n, turn in turns if turn.agent == change.agent and n <= change.round}
         now = own.pop(change.round)
         fresh = named(now).difference(*map(named, own.values()))
-        gave = {turn.agent for n, turn in said if n == change.round - 1 and _says(turn, change.after, same)}
+        gave = {turn.agent for n, turn in turns if n == change.round - 1 and _says(turn, change.after, same)}
         read = tuple(agent for agent in dict.fromkeys(now.reads) if agent in gave)
         holds = next((each.containing for each in positions if same(each.answer, change.after)), None)
         changes.append(Turnaround(change, read, tuple(n for n in holds or () if n in fresh)))

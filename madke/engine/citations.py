@@ -57,8 +57,8 @@ def look_up(quote: str, passage: int | None, texts: Mapping[int, str]) -> Looked
     parts = [
         part for part in (normalize_quote(part).strip(_AROUND) for part in _ELLIPSIS.split(quote[:_LONGEST])) if part
     ]
-    wanted = " ".join(parts)
-    if len(wanted) < MIN_QUOTE:
+    quote_text = " ".join(parts)
+    if len(quote_text) < MIN_QUOTE:
         return LookedUp("too_short")
     named = [passage] if passage is not None and passage in texts else []
     others = [n for n in texts if n not in named]
@@ -67,7 +67,7 @@ def look_up(quote: str, passage: int | None, texts: Mapping[int, str]) -> Looked
         # A quote that names no passage cannot be misattributed.
         elsewhere: QuoteStatus = status if passage is None else "misattributed"
         for numbers, means in ((named, status), (others, elsewhere)):
-            if found := tuple(n for n in numbers if has(normalize_quote(texts[n]), wanted)):
+            if found := tuple(n for n in numbers if has(normalize_quote(texts[n]), quote_text)):
                 return LookedUp(means, found)
     pieces = _pieces(parts, [*named, *others], texts)
     return LookedUp("stitched", pieces) if pieces else LookedUp("not_found")
@@ -201,14 +201,14 @@ def looked_up(text: str, question: str, passages: Mapping[int, str]) -> str:
 def merge_citations(text: str, question: str, stances: Sequence[str]) -> tuple[str, CitationCheck]:
     """A summary with no other citations than those of the stances that it merges."""
     cited = [each for stance in stances for each in cited_sentences(stance) if each.citations]
-    said = [(each.bare, normalize_quote(each.bare), each.citations) for each in cited]
+    sentences = [(each.bare, normalize_quote(each.bare), each.citations) for each in cited]
     parts, removed, restored = list[str](), list[int](), list[int]()
     for each in cited_sentences(text):
         bare = each.bare
-        sources = {n for other, _, numbers in said if _is_related(bare, other, question) for n in numbers}
+        sources = {n for other, _, numbers in sentences if _is_related(bare, other, question) for n in numbers}
         kept = [n for n in each.citations if n in sources]
         plain = normalize_quote(bare)
-        repeated = (n for _, other, numbers in said if other == plain for n in numbers)
+        repeated = (n for _, other, numbers in sentences if other == plain for n in numbers)
         back = [n for n in dict.fromkeys(repeated) if n not in kept]
         parts.append(_citing(each, [*kept, *back]))
         removed += [n for n in each.citations if n not in sources]
@@ -229,9 +229,9 @@ def _citing(sentence: Sentence, numbers: Sequence[int]) -> str:
     return text[:at] + "".join(f" [{n}]" for n in numbers) + text[at:]
 
 
-def _is_related(sentence: str, other: str, asked: str) -> bool:
+def _is_related(sentence: str, other: str, question: str) -> bool:
     """Whether a sentence shares a word with another text that is not small, a unit or in the question; or has none."""
-    mine = _content(sentence) - _content(asked)
+    mine = _content(sentence) - _content(question)
     return not mine or not mine.isdisjoint(_content(other))
 
 

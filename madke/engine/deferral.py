@@ -38,10 +38,10 @@ def signals(transcript: Transcript, task: BaseTask) -> dict[str, float]:
     agents = {turn.agent for entry in transcript.rounds for turn in entry.turns}
     supporters = {agent for each in agreement.positions for agent in each.supporters}
     # With samples of one vote, the agreement is that of all rounds. The last one may have failed calls too.
-    asked = supporters | {*agreement.silent, *(turn.agent for turn in transcript.rounds[-1].turns)}
+    voters = supporters | {*agreement.silent, *(turn.agent for turn in transcript.rounds[-1].turns)}
     found = {
         "agreement_first": max(map(len, groups), default=0) / max(1, len(transcript.rounds[0].turns)),
-        "agreement_last": len(supporters - {*agreement.dissent}) / max(1, len(asked)),
+        "agreement_last": len(supporters - {*agreement.dissent}) / max(1, len(voters)),
         "steady": 1 - len({change.agent for change in agreement.changes}) / max(1, len(agents)),
     }
     verdict = transcript.rounds[-1].verdict

@@ -239,8 +239,8 @@ def simulated_reply(agree: bool, stage: str, agent: str, round_n: int, values: M
         case "select":
             return {"ids": tuple(values["knowledge"][: values["max_selected"]])}
         case "speak" | "reply":
-            said = "" if agree else f"{agent} {round_n}"
-            answer = sha256(said.encode()).hexdigest()[:16].translate(_AS_LETTERS)
+            content = "" if agree else f"{agent} {round_n}"
+            answer = sha256(content.encode()).hexdigest()[:16].translate(_AS_LETTERS)
             return {"answer": answer, "status": "ok", "confidence": 1.0}
         case "reflect":
             return {"satisfied": agree}
@@ -267,8 +267,8 @@ class _SilentScene(Scene):
         self.calls.append(SimulatedCall(stage, agent, round_n))
         # Any budget of tokens is used up where all agree.
         self.usage[stage] = StageUsage(prompt_tokens=10**12 if self.agree else 0)
-        said = simulated_reply(self.agree, stage, agent, round_n, values)
-        return StageReply(Called(text="-"), NO_CONTEXT, simulated=said)
+        reply = simulated_reply(self.agree, stage, agent, round_n, values)
+        return StageReply(Called(text="-"), NO_CONTEXT, simulated=reply)
 
 
 def simulate(protocol: Protocol) -> Trace:
@@ -276,8 +276,8 @@ def simulate(protocol: Protocol) -> Trace:
     function = function_of(protocol.function)
     debates, worlds = [], []
     for agree in (True, False):
-        given = {debater.name: "given" if agree else f"given to {debater.name}" for debater in protocol.cast}
-        turns = [Turn(agent=name, stance=Stance(text="-", answer=answer)) for name, answer in given.items()]
+        first_answers = {debater.name: "given" if agree else f"given to {debater.name}" for debater in protocol.cast}
+        turns = [Turn(agent=name, stance=Stance(text="-", answer=answer)) for name, answer in first_answers.items()]
         scene = _SilentScene(
             question=Question(id="simulated", question="?", task="simulated"),
             protocol=protocol,
@@ -373,7 +373,7 @@ async def hold_debate(scene: Scene) -> Transcript:
     """
     protocol, first_round = scene.protocol, scene.first_round
     assert isinstance(protocol, Protocol), "only a simulated debate has no function"
-    check_needs(protocol, [scene.question], given=bool(first_round), scored=scene.score_answers is not None)
+    check_needs(protocol, [scene.question], has_first_round=bool(first_round), scored=scene.score_answers is not None)
     check_task(protocol, scene.task)
     if protocol.needs_search and scene.retrieve is None:
         raise UserError("allow_search needs sources that can be searched, not only a pool")
@@ -407,9 +407,9 @@ async def hold_debate(scene: Scene) -> Transcript:
     return transcript
 
 
-def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: bool, scored: bool) -> None:
-    """UserError if first-round stances are needed and not ``given``, or golds or an answer scorer are missing."""
-    if protocol.first_round_given and not given:
+def check_needs(protocol: Protocol, questions: Sequence[Question], *, has_first_round: bool, scored: bool) -> None:
+    """UserError if the protocol needs first-round stances, golds or an answer scorer that are missing."""
+    if protocol.first_round_given and not has_first_round:
         raise UserError("the protocol needs first-round stances; pass their file with madke run --first-round FILE")
     order = protocol.trace.needs_golds
     if order is not None and (unknown := [question.id for question in questions if not question.answers]):

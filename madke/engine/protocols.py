@@ -92,16 +92,16 @@ async def liang(
             iteration.
     """
     debate.show(level=level)
-    settled = found = None
+    judged = extracted = None
     async for _ in debate.rounds(rounds):
         await debate.turns(reads, order=order, talk=talk)
         verdict = await debate.judge(history=True, decides=True)
         if extract == "each_round":
-            found = await debate.extract(each_round=True)
+            extracted = await debate.extract(each_round=True)
         if verdict.consensus:
-            settled = debate.decided(verdict) if extract == "unsettled" else None
+            judged = debate.decided(verdict) if extract == "unsettled" else None
             break
-    return settled or found or await debate.extract()
+    return judged or extracted or await debate.extract()
 
 
 async def lemmas(

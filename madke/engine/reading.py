@@ -82,8 +82,8 @@ def view(
     read_turns = [shown[name] for name in order if name in shown and name not in hidden]
     peer_of = {turn.agent: _spoken_of(reads, turn, number) for number, turn in read_turns}
     groups = answer_groups([turn for _, turn in read_turns], same) if reads.grouped else ()
-    said = [each for entry in rounds[-1:] for each in entry.remarks if not each.error]
-    remarks = [Spoken(agent=each.role, text=each.text, round=rounds[-1].n) for each in said]
+    shown_remarks = [each for entry in rounds[-1:] for each in entry.remarks if not each.error]
+    remarks = [Spoken(agent=each.role, text=each.text, round=rounds[-1].n) for each in shown_remarks]
     history = [_spoken_of(reads, turn, number, own=turn.agent == agent) for number, turn in past]
     return View(
         peers=(*peer_of.values(), *(remarks if peers != "history" else ())),
@@ -96,7 +96,11 @@ def view(
         ),
         digest=digest.text if digest and not digest.error else None,
         critique=review.text if review and review.error is None else None,
-        reads=(*(turn.agent for _, turn in past if turn.agent != agent), *peer_of, *(each.role for each in said)),
+        reads=(
+            *(turn.agent for _, turn in past if turn.agent != agent),
+            *peer_of,
+            *(each.role for each in shown_remarks),
+        ),
         chat=reads.chat,
     )
 
@@ -123,8 +127,8 @@ def quoted(text: str) -> str:
 def as_message(spoken: Spoken) -> Message:
     """A stance of a debate that is shown as a chat: the reader's own unchanged, another's quoted."""
     # ``_shared/stance.j2`` writes the same.
-    said = spoken.text if spoken.own else f"{spoken.agent or 'Another agent'} wrote:\n{quoted(spoken.text)}"
-    return Message(role="assistant" if spoken.own else "user", content=said)
+    text = spoken.text if spoken.own else f"{spoken.agent or 'Another agent'} wrote:\n{quoted(spoken.text)}"
+    return Message(role="assistant" if spoken.own else "user", content=text)
 
 
 def without_tags(text: str, names: tuple[str, ...]) -> str:

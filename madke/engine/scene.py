@@ -246,13 +246,13 @@ class Scene:
         others = [one.text for one in spoken if not one.own]
         answers = [one.answer for one in spoken if one.answer is not None]
         passages = [part for n in values.get("knowledge", ()) for part in self._line(n)[1:]]
-        said = [*own, *others, *filter(None, [values.get("digest")])]
+        texts = [*own, *others, *filter(None, [values.get("digest")])]
         question = self.question
         evidence = (question.question, *question.choices, *passages, *answers)
         is_debater = "debater" in values
         return ParseContext(
             request="\n\n".join(message.content for message in request.messages),
-            material=(*evidence, *said, *map(quoted, said)),
+            material=(*evidence, *texts, *map(quoted, texts)),
             evidence=evidence,
             others=tuple(filter(str.strip, others)) if is_debater else (),
             own="\n".join(own),
@@ -418,9 +418,9 @@ def _keys(passage: Passage) -> list[str]:
     return [f"key {passage.source} {passage.key}", *sorted(passage.dedup_keys)]
 
 
-def _entry(n: int, passage: Passage, **asked: Any) -> PoolEntry:
+def _entry(n: int, passage: Passage, **query: Any) -> PoolEntry:
     where: dict[str, Any] = {"source": passage.source, "key": passage.key, "title": passage.title}
-    return PoolEntry(n=n, **where, **asked)
+    return PoolEntry(n=n, **where, **query)
 
 
 def usage_with_call(total: StageUsage, completion: Completion, retries: int) -> StageUsage:

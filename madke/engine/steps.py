@@ -189,13 +189,13 @@ class Debate:
             self._close(None)
         if not self._is_open:
             self._open()
-        n, given = self._number, self.scene.first_round
+        n, first_round = self._number, self.scene.first_round
         self._check(reads, order, talk)
         self.samples = bool(self._sizes) and reads.nothing
         self.scene.rotates_personas = order.rotate_personas
-        if given and n == 1:
-            self.past.append(Round(n=1, order=tuple(turn.agent for turn in given), turns=tuple(given)))
-            for turn in given:
+        if first_round and n == 1:
+            self.past.append(Round(n=1, order=tuple(turn.agent for turn in first_round), turns=tuple(first_round)))
+            for turn in first_round:
                 self.scene.tell(events.StanceGiven, n=1, agent=turn.agent, stance=turn.stance)
         else:
             self.past.append(
@@ -435,8 +435,8 @@ class Debate:
             else:
                 parsed = self._decision(reply, sides=sides, read=lambda raw: task.read(raw, question))
                 read = parsed.value
-                said = {"consensus": read.consensus, "side": read.side, "answer": read.answer, "reason": read.reason}
-                verdict = reply.record(Verdict, parsed, **said)
+                parts = {"consensus": read.consensus, "side": read.side, "answer": read.answer, "reason": read.reason}
+                verdict = reply.record(Verdict, parsed, **parts)
         if verdict.consensus and not decides and lacks_answer:
             verdict = replace(verdict, consensus=False, rule="no_answer")
         self._record(verdict=verdict)
@@ -557,8 +557,8 @@ class Debate:
             text, check = merge_citations(final.answer, self.scene.question.question, stances)
             final = replace(final, answer=text, text=text, citations=check)
         verdict = self.past[-1].verdict
-        settled = verdict is not None and verdict.consensus
-        return replace(final, tie=not settled and len(answer_groups(self._last_turns(), self.scene.same)) > 1)
+        is_settled = verdict is not None and verdict.consensus
+        return replace(final, tie=not is_settled and len(answer_groups(self._last_turns(), self.scene.same)) > 1)
 
     def vote(self, *, by: str = "majority") -> Final:
         """The answer of the largest group; a tie goes to the group with the earliest debater and is recorded."""

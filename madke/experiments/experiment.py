@@ -121,7 +121,7 @@ class Experiment:
         spec.check_models(self.options, [] if replay else [arm.name for arm in spec.arms if self._asks(arm)])
         if not exists and (wrong := spec.unknown_sources()):
             raise wrong[0]
-        made = not path.exists()
+        is_new = not path.exists()
         busy = UserError("another process is running this experiment; wait until it finishes", file=path)
         with file_lock(path / "lock", busy):
             try:
@@ -129,7 +129,7 @@ class Experiment:
                 self._begin()
                 yield
             finally:
-                _tidy(path, made=made)
+                _tidy(path, is_new=is_new)
 
     def _asks(self, arm: Arm) -> bool:
         done, failed = _outcomes(self.path, arm)
@@ -142,8 +142,8 @@ class Experiment:
         questions get pools.
         """
         spec, sources = self.experiment_spec, self.experiment_spec.all_specs
-        given = merged_pools(spec.pools, spec.questions) if spec.pools and sources else []
-        hashes = {record.id: short_hash(record_to_json(record)) for record in given}
+        pools = merged_pools(spec.pools, spec.questions) if spec.pools and sources else []
+        hashes = {record.id: short_hash(record_to_json(record)) for record in pools}
         before = _read_record(self.path) if is_experiment(self.path) else None
         if before is not None:
             _refuse_other(self.path, before, spec)
@@ -168,20 +168,20 @@ class Experiment:
             write_record(self.path / FILE, record)
 
     def _add_pools(self, specs: Mapping[str, str | None]) -> None:
-        spec, asked = self.experiment_spec, self.path / _ASKED
+        spec, retrieved = self.experiment_spec, self.path / _ASKED
         with missing_pools(self.pools, spec.questions) as (questions, more):
             if not questions:
                 return
             files = list(spec.pools)
-            if wanted := {name: each for name, each in specs.items() if name not in spec.pool_sources}:
+            if missing := {name: each for name, each in specs.items() if name not in spec.pool_sources}:
                 k = max(depth(run.protocol.knowledge) for _, run in spec.specs if run.protocol.knowledge)
                 found = retrieve_pools(
-                    questions, self._open_sources(wanted), k, asked, progress=pool_progress(self.tell)
+                    questions, self._open_sources(missing), k, retrieved, progress=pool_progress(self.tell)
                 )
                 self.tell(PoolsReady(found=found))
-                files.append(asked)
+                files.append(retrieved)
             write_pools(more, merged_pools(files, questions, sources=specs))
-        asked.unlink(missing_ok=True)
+        retrieved.unlink(missing_ok=True)
 
     def _open_sources(self, specs: Mapping[str, str | None]) -> list[Source]:
         if self.options.replay:
@@ -315,7 +315,7 @@ def _outcomes(path: Path, arm: Arm) -> tuple[int, int]:
     return len(found), sum(found)
 
 
-def _tidy(path: Path, *, made: bool) -> None:
+def _tidy(path: Path, *, is_new: bool) -> None:
     """Remove the files of an experiment that did not start, unless partial results are kept for the next try."""
     arms = path / "arms"
     (path / MORE).unlink(missing_ok=True)
@@ -323,7 +323,7 @@ def _tidy(path: Path, *, made: bool) -> None:
         return
     arms.rmdir()
     (path / "lock").unlink()
-    if made:
+    if is_new:
         path.rmdir()
 
 
@@ -413,7 +413,7 @@ def ablate(
     pools: str | Path | Sequence[str | Path] = (),
     options: RunOptions = DEFAULTS,
     listen: Listener = silent,
-    **asked: Any,
+    **fields: Any,
 ) -> Experiment:
     """Run every arm of a recipe over frozen pools and one call store.
 
@@ -430,14 +430,14 @@ def ablate(
         pools: A pool file, or several; other sources are queried.
         options: Concurrency, limits for all arms together, prices, endpoint, replay.
         listen: Called with every event of debates, sources, pools and runs (:mod:`madke.core.events`).
-        asked: Fields of :class:`madke.RunRequest` for all arms, such as ``limit``, ``repeats`` and ``seed``; the
+        fields: Those of :class:`madke.RunRequest` for all arms, such as ``limit``, ``repeats`` and ``seed``; the
             signature that ``help(madke.ablate)`` shows has all of them.
 
     Raises:
         UserError: An input is missing or invalid, or the folder holds another experiment.
     """
     inputs: dict[str, Any] = {"model": model, "models": models, "sources": sources, "pools": pools}
-    experiment_spec = read_experiment_spec(recipe, data, RunRequest(**asked), **inputs)
+    experiment_spec = read_experiment_spec(recipe, data, RunRequest(**fields), **inputs)
     experiment = Experiment(
         path=Path(out), experiment_spec=experiment_spec, options=options, budget=budget_of(options), listen=listen
     )

@@ -153,8 +153,8 @@ class ExperimentSpec:
             have, every = ", ".join(unused), ",".join(sorted(self.pool_sources))
             why = f"no arm uses source {have} of the pool files; name the sources to use, for example --sources {every}"
             raise UserError(why, file=self.pools[0])
-        held = {*self.pool_sources, *self.own_sources}
-        refuse_sample(self.questions, {name: spec for name, spec in self.all_specs.items() if name not in held})
+        available = {*self.pool_sources, *self.own_sources}
+        refuse_sample(self.questions, {name: spec for name, spec in self.all_specs.items() if name not in available})
 
     def check(self, options: RunOptions = DEFAULTS) -> None:
         """Fail early on unused options and missing inputs."""
@@ -164,7 +164,7 @@ class ExperimentSpec:
             raise UserError("--answer-scorer: no arm asks an answer scorer; those of rerank and maps do")
         debaters = {arm.name: len(spec.protocol.cast) for arm, spec in self.specs}
         for arm, spec in self.specs:
-            spec.check(given=arm.first_round is not None)
+            spec.check(has_first_round=arm.first_round is not None)
             if (match := arm.match_cost) and (count := debaters[match.unit]) != 1:
                 with self._at(arm):
                     raise UserError(f"match_cost: the unit {match.unit!r} has {count} debaters; expected one")
@@ -186,11 +186,13 @@ class ExperimentSpec:
         try:
             for arm, spec in self.specs:
                 for name in {*spec.record.models.values()} - spec.own_models.keys():
-                    asked = arm.name in asking and not model_kind(name).is_loaded
-                    if (name, asked) not in opened:
+                    is_called = arm.name in asking and not model_kind(name).is_loaded
+                    if (name, is_called) not in opened:
                         at = options.base_url if has_endpoint(name) else None
                         with self._at(arm):
-                            opened[name, asked] = open_model(name, base_url=at, replay=not asked, models=entries)
+                            opened[name, is_called] = open_model(
+                                name, base_url=at, replay=not is_called, models=entries
+                            )
             refuse_two_addresses(opened.values())
         finally:
             for model in opened.values():

@@ -142,13 +142,13 @@ class Planner:
                 )
                 for role, model in spec.record.models.items()
             }
-            knowledge, given, said = protocol.knowledge, {}, partial(simulated_reply, agree)
+            knowledge, first_stances, reply = protocol.knowledge, {}, partial(simulated_reply, agree)
             for question in questions:
                 longest = placeholders(knowledge, "A title", PASSAGE) if knowledge is not None else EMPTY_POOL
                 pool = pool_of(question) if knowledge is not None and pool_of else longest
                 scene = spec.scene(question, cast, pool, retrieve=nothing_found, score_answers=equal_scores)
-                debate, _ = await run_protocol(replace(scene, protocol=protocol, simulate=said))
-                given[question.id] = {0: debate.past[0].turns}
+                debate, _ = await run_protocol(replace(scene, protocol=protocol, simulate=reply))
+                first_stances[question.id] = {0: debate.past[0].turns}
             known = [min(self._known.get((agree, call.key), 0), repeats) for call in calls]
             self._known |= {(agree, call.key): max(repeats, self._known.get((agree, call.key), 0)) for call in calls}
             paid = [(call, scale * (1 - held / repeats)) for call, held in zip(calls, known, strict=True)]
@@ -160,7 +160,7 @@ class Planner:
                 completion_tokens=sum(call.usage.completion_tokens * times for call, times in paid),
                 cost=sum(cost(call.usage, call.price) * times for call, times in paid if call.price),
             )
-            return load, FirstRounds(rounds=given)
+            return load, FirstRounds(rounds=first_stances)
 
         async def worlds() -> tuple[Load, Load]:
             most, self.first_rounds[name] = await simulated(protocol, agree=False)
@@ -194,21 +194,21 @@ def plan_arms(
     of an arm with ``match_cost`` if it is known already.
     """
     plans: dict[str, Planned] = {}
-    records, held = _existing_pools(experiment_spec, pools)
+    records, covered = _existing_pools(experiment_spec, pools)
     for arm in experiment_spec.arms:
         known = debaters(arm)
         few, many = (known, known) if known is not None else _debaters(arm, plans)
         spec = experiment_spec.spec(arm, debaters=many)
         if arm.first_round:
             rounds, draw = planner.first_rounds[arm.first_round.arm], arm.first_round.draw
-            given = planned_first_rounds(rounds, draw) if draw else rounds.reorder(arm.first_round.order)
-            spec = replace(spec, first_round=given)
+            first_rounds = planned_first_rounds(rounds, draw) if draw else rounds.reorder(arm.first_round.order)
+            spec = replace(spec, first_round=first_rounds)
         knowledge = spec.protocol.knowledge
 
         def pool(question: Question, knowledge: Knowledge | None = knowledge) -> KnowledgePool:
             return pool_of(records[question.id], knowledge) if knowledge is not None else EMPTY_POOL
 
-        has_pools = knowledge is not None and held.issuperset(knowledge.sources)
+        has_pools = knowledge is not None and covered.issuperset(knowledge.sources)
         plan = planner.plan(arm.name, spec, pool if has_pools else None, fewest=few if few != many else None)
         # The stances of another arm decide which questions can be drawn for.
         plans[arm.name] = replace(plan, least=Load()) if arm.first_round and arm.first_round.draw else plan
@@ -220,9 +220,9 @@ def _existing_pools(experiment_spec: ExperimentSpec, frozen: Path | None) -> tup
     if frozen is not None:
         ids = {question.id for question in _spread(experiment_spec.questions)}
         return read_pools(frozen, only=ids), set(experiment_spec.all_specs)
-    held = experiment_spec.pool_sources.keys() & experiment_spec.all_specs.keys()
-    merged = merged_pools(experiment_spec.pools, experiment_spec.questions, sources=sorted(held)) if held else []
-    return {record.id: record for record in merged}, held
+    covered = experiment_spec.pool_sources.keys() & experiment_spec.all_specs.keys()
+    merged = merged_pools(experiment_spec.pools, experiment_spec.questions, sources=sorted(covered)) if covered else []
+    return {record.id: record for record in merged}, covered
 
 
 def _debaters(arm: Arm, plans: Mapping[str, Planned]) -> tuple[int, int] | tuple[None, None]:

@@ -328,13 +328,15 @@ def _relabel(arm: Arm, label: str, model: str) -> Arm:
 
 def _with_arms(recipe: Recipe, changed: Mapping[str, object], option: str) -> Recipe:
     """The recipe with other arms; it keeps the kinds of all its figures, of which some may go."""
-    kinds = {name: dict.fromkeys(held) for name, held in recipe.published_with.figures.items()}
+    kinds = {name: dict.fromkeys(entries) for name, entries in recipe.published_with.figures.items()}
     for _, _, dataset, metric, _ in recipe.figures():
         kinds.setdefault(dataset, {})[metric] = None
-    made = recipe.published_with.model_copy(update={"figures": {name: tuple(held) for name, held in kinds.items()}})
+    published = recipe.published_with.model_copy(
+        update={"figures": {name: tuple(entries) for name, entries in kinds.items()}}
+    )
     kept = {name: getattr(recipe, name) for name in Recipe.model_fields}
     try:
-        return Recipe(**{**kept, **changed, "published_with": made})
+        return Recipe(**{**kept, **changed, "published_with": published})
     except ValidationError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise UserError(f"{option}: this recipe cannot be changed: {why}") from None

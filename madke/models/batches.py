@@ -182,10 +182,10 @@ class BatchClient(OpenAIChat):
             else:
                 client, token = self._patient_client(), {"madke": batch.token}
                 file = await client.files.create(file=("madke.jsonl", text), purpose="batch")
-                made = await client.batches.create(
+                created = await client.batches.create(
                     input_file_id=file.id, endpoint=_URL, completion_window="24h", metadata=token
                 )
-                batch.name = made.id
+                batch.name = created.id
                 self._record(token=batch.token, batch=batch.name)
             found = await self._collect(batch) or {}
         except Exception as error:  # noqa: BLE001 - each call must learn that its batch is lost
@@ -203,9 +203,9 @@ class BatchClient(OpenAIChat):
 
     async def _run(self, program: Sequence[str], token: str, lines: bytes) -> None:
         """Let the program answer a batch. UserError if it fails."""
-        asked, part = self._file_of(token, "requests"), self._file_of(token, "part")
-        asked.write_bytes(lines)
-        words = [word.replace("{input}", str(asked)).replace("{output}", str(part)) for word in program]
+        requests, part = self._file_of(token, "requests"), self._file_of(token, "part")
+        requests.write_bytes(lines)
+        words = [word.replace("{input}", str(requests)).replace("{output}", str(part)) for word in program]
         async with self._runs:
             child = Child(words)
             try:
@@ -294,15 +294,15 @@ def in_batches(
     Raises:
         UserError: A model is not called at an OpenAI-compatible endpoint.
     """
-    made: dict[ChatModel, ChatModel] = {}
+    clients: dict[ChatModel, ChatModel] = {}
     for model in models.values():
         if type(model) is not OpenAIChat:
             raise UserError(f"--batch is for openai/ models and those of models.yaml, and {model.name} is none")
-        if model not in made:
+        if model not in clients:
             client = BatchClient(model._model, how, folder, allow, name=model.name, endpoint=model.endpoint)
             client.dialect = model.dialect  # as far as an earlier process learned it
-            made[model] = BatchedChat(client)
-    return {role: made[model] for role, model in models.items()}
+            clients[model] = BatchedChat(client)
+    return {role: clients[model] for role, model in models.items()}
 
 
 def _estimate_usage(sent: Mapping[str, Any]) -> Usage:

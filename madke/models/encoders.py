@@ -105,7 +105,7 @@ _CARDS: dict[str, tuple[str | None, str | None, Pooling | None, bool | None]] = 
 
 
 def encoding_of(
-    name: str, model: str, *, asked: Encoding, stored: Encoding, has_layers: bool, use_card: bool
+    name: str, model: str, *, own: Encoding, stored: Encoding, has_layers: bool, use_card: bool
 ) -> Encoding:
     """The encoding of a model: what the user asked for, else what is stored with the model, else its card.
 
@@ -119,7 +119,7 @@ def encoding_of(
     card = Encoding(*found) if found else AS_STORED
     prompts = stored if stored.query_prefix or stored.passage_prefix else card
     unknown = use_card and not found and prompts is not stored
-    if unknown and asked.query_prefix is None and asked.passage_prefix is None:
+    if unknown and own.query_prefix is None and own.passage_prefix is None:
         _log.warning(
             "encoder %s: neither the model nor madke states prefixes for queries and passages, so none are used; if "
             "the model's card has some, set --query-prefix and --passage-prefix",
@@ -127,10 +127,10 @@ def encoding_of(
         )
     layers = AS_STORED if has_layers else card
     return Encoding(
-        query_prefix=prompts.query_prefix if asked.query_prefix is None else asked.query_prefix,
-        passage_prefix=prompts.passage_prefix if asked.passage_prefix is None else asked.passage_prefix,
-        pooling=asked.pooling or layers.pooling,
-        normalize=layers.normalize if asked.normalize is None else asked.normalize,
+        query_prefix=prompts.query_prefix if own.query_prefix is None else own.query_prefix,
+        passage_prefix=prompts.passage_prefix if own.passage_prefix is None else own.passage_prefix,
+        pooling=own.pooling or layers.pooling,
+        normalize=layers.normalize if own.normalize is None else own.normalize,
     )
 
 
@@ -183,7 +183,7 @@ def load_encoder(
     if encoding.pooling is not None or dtype != "float32":
         raise UserError(f"encoder {name!r}: its server decides pooling and dtype; leave out --pooling and --dtype")
     endpoint, model = found
-    encoding = encoding_of(name, model, asked=encoding, stored=AS_STORED, has_layers=True, use_card=use_card)
+    encoding = encoding_of(name, model, own=encoding, stored=AS_STORED, has_layers=True, use_card=use_card)
     return _EndpointEncoder(name=name, encoding=encoding, endpoint=endpoint, model=model)
 
 
@@ -344,14 +344,14 @@ class _PackagedEncoder(_PickledByName):
 class _SentenceEncoder(_PickledByName):
     """A sentence-transformers model, or a transformer with the pooling of its card."""
 
-    def __init__(self, name: str, model: str, dtype: Dtype, asked: Encoding, use_card: bool) -> None:
+    def __init__(self, name: str, model: str, dtype: Dtype, own: Encoding, use_card: bool) -> None:
         import torch
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.util import is_sentence_transformer_model
 
         self.name = name
         self.dtype = dtype
-        self._asked, self._use_card = asked, use_card
+        self._asked, self._use_card = own, use_card
         self._model = SentenceTransformer(model, model_kwargs={"dtype": getattr(torch, dtype)})
         dimension = self._model.get_embedding_dimension()
         if dimension is None:
@@ -368,7 +368,7 @@ class _SentenceEncoder(_PickledByName):
         )
         cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
         has_layers = is_sentence_transformer_model(model, cache_folder=cache, local_files_only=True)
-        self.encoding = encoding_of(name, name, asked=asked, stored=stored, has_layers=has_layers, use_card=use_card)
+        self.encoding = encoding_of(name, name, own=own, stored=stored, has_layers=has_layers, use_card=use_card)
         self._set_layers()
         normalize = declared == "cosine" if self.encoding.normalize is None else self.encoding.normalize
         self.similarity: Similarity = "cosine" if normalize else "inner_product"
@@ -508,9 +508,9 @@ class _EndpointEncoder:
             ordered = sorted(reply.data, key=lambda item: item.index)
             vectors: NDArray[np.float32] = np.array([item.embedding for item in ordered], np.float32)
         except APIStatusError as error:
-            said = error.body.get("message") if isinstance(error.body, dict) else None
-            hint = f" ({_SHORTEN})" if error.status_code == 413 or "token" in str(said) else ""
-            raise self._error(f"HTTP {error.status_code}: {said or error.response.reason_phrase}{hint}") from None
+            message = error.body.get("message") if isinstance(error.body, dict) else None
+            hint = f" ({_SHORTEN})" if error.status_code == 413 or "token" in str(message) else ""
+            raise self._error(f"HTTP {error.status_code}: {message or error.response.reason_phrase}{hint}") from None
         except (OpenAIError, ValueError, TypeError, AttributeError) as error:  # the last three: another form of reply
             raise self._error(f"{type(error).__name__}: {error}") from None
         if vectors.ndim != 2 or len(vectors) != len(batch) or not np.isfinite(vectors).all():

@@ -78,7 +78,7 @@ class AnswerScorer(Batching):
         pairs = [(r.messages[0].content, candidate.content) for r in requests for candidate in r.messages[1:]]
         try:
             scores = iter(
-                await self._scorer.ascores([ScorerItem(source=asked, candidate=text) for asked, text in pairs])
+                await self._scorer.ascores([ScorerItem(source=question, candidate=text) for question, text in pairs])
             )
         except UserError as error:
             return [failed_call(str(error)) for _ in requests]

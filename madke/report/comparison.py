@@ -105,9 +105,9 @@ class Comparison:
         return [f"Unequal cost, in calls per question: {', '.join(f'{name} {n:.1f}' for name, n in calls.items())}."]
 
     def _known_metrics(self, metrics: Sequence[str]) -> Sequence[str]:
-        held = dict.fromkeys(name for arm in self.arms for name in arm.values)
-        if unknown := [name for name in metrics if name not in held]:
-            raise UserError(f"no run has the metric {unknown[0]!r}; available: {', '.join(held) or 'none'}")
+        names = dict.fromkeys(name for arm in self.arms for name in arm.values)
+        if unknown := [name for name in metrics if name not in names]:
+            raise UserError(f"no run has the metric {unknown[0]!r}; available: {', '.join(names) or 'none'}")
         return metrics
 
 
@@ -138,8 +138,8 @@ def comparison_of(results: Sequence[Results], external: Mapping[str, ExternalSco
 
     ``external``: arm -> the scores of graders and scorers. UserError if no question is shared.
     """
-    asked: dict[QuestionKey, Transcript] = {}
-    read = {arm.name: _column(arm, asked) for arm in results}
+    questions: dict[QuestionKey, Transcript] = {}
+    read = {arm.name: _column(arm, questions) for arm in results}
     columns = {name: column for name, (column, _) in read.items()}
     shared = [key for key in columns[results[0].name] if all(key in column for column in columns.values())]
     if not shared:
@@ -151,20 +151,22 @@ def comparison_of(results: Sequence[Results], external: Mapping[str, ExternalSco
         scores[arm.name] = replace(found, incomplete=incomplete(arm, read[arm.name][1]))
         arms.append(restricted_to(values, shared))
     return Comparison(
-        questions=tuple(_compare_question(asked[key], [column[key] for column in columns.values()]) for key in shared),
+        questions=tuple(
+            _compare_question(questions[key], [column[key] for column in columns.values()]) for key in shared
+        ),
         unshared={name: len(column) - len(shared) for name, column in columns.items()},
         arms=tuple(arms),
         scores=scores,
     )
 
 
-def _column(arm: Results, asked: dict[QuestionKey, Transcript]) -> tuple[dict[QuestionKey, QuestionResult], int]:
-    """Question -> the result of an arm in its first repeat; the number of debates. ``asked`` gets a debate of each."""
+def _column(arm: Results, questions: dict[QuestionKey, Transcript]) -> tuple[dict[QuestionKey, QuestionResult], int]:
+    """Question -> the result of an arm in its first repeat; the number of debates. Adds a debate of each question."""
     column: dict[QuestionKey, QuestionResult] = {}
     done = 0
     for t in arm.transcripts():
         key, done = (t.id, t.question), done + 1
-        asked.setdefault(key, t)
+        questions.setdefault(key, t)
         if key not in column or t.repeat < column[key].repeat:
             rounds, right = len(t.rounds) if t.usage else None, correct(t)
             column[key] = QuestionResult(
@@ -173,19 +175,19 @@ def _column(arm: Results, asked: dict[QuestionKey, Transcript]) -> tuple[dict[Qu
     return column, done
 
 
-def _compare_question(asked: Transcript, results: Sequence[QuestionResult]) -> ComparedQuestion:
+def _compare_question(transcript: Transcript, results: Sequence[QuestionResult]) -> ComparedQuestion:
     first, *others = dict.fromkeys(each.answer for each in results)
     differs = len({(each.correct, each.status) for each in results}) > 1
     if others and not differs:
-        task, question = get_task(asked.task), question_of(asked)
+        task, question = get_task(transcript.task), question_of(transcript)
         differs = any(
             first is None or other is None or not task.same(first, other, question=question) for other in others
         )
     return ComparedQuestion(
-        id=asked.id,
-        question=asked.question,
-        task=asked.task,
-        answers=asked.answers,
+        id=transcript.id,
+        question=transcript.question,
+        task=transcript.task,
+        answers=transcript.answers,
         runs=tuple(results),
         differs=differs,
     )
@@ -226,8 +228,8 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
             low, high = (value_cell(test.metric, each, sign="+").text for each in test.if_failed)
             withheld = ", so no mark" if test.p_holm < 0.05 and not test.significant else ""
             of = f" on {test.dataset}" if test.dataset else ""
-            said = f"{heading_of(test.metric)}{of} {low} and {high}{withheld}"
-            pairs.setdefault((test.left, test.right), []).append(said)
+            note = f"{heading_of(test.metric)}{of} {low} and {high}{withheld}"
+            pairs.setdefault((test.left, test.right), []).append(note)
     for (left, right), found in pairs.items():
         yield (
             f"{left} and {right}: difference if questions that failed in only one run count against and for {right}: "

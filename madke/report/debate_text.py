@@ -42,8 +42,8 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
             yield from prepared_lines(agent, stage, text)
     before = None
     for entry in transcript.rounds:
-        given = ", from a file" if transcript.first_round_given and before is None else ""
-        yield from ("", f"--- round {entry.n}{given} ---", *_order_lines(entry))
+        source = ", from a file" if transcript.first_round_given and before is None else ""
+        yield from ("", f"--- round {entry.n}{source} ---", *_order_lines(entry))
         for turn in entry.turns:
             yield from turn_lines(turn, entry.order, before)
         yield from round_lines(entry, before)
@@ -60,8 +60,8 @@ class DebateLines:
         passages: Whether the texts of the pool are shown too.
     """
 
-    def __init__(self, asked: Question, prepared: Container[str] = (), *, passages: bool = False) -> None:
-        self._asked, self._prepared, self._passages = asked, prepared, passages
+    def __init__(self, question: Question, prepared: Container[str] = (), *, passages: bool = False) -> None:
+        self._asked, self._prepared, self._passages = question, prepared, passages
         self._done: dict[str, dict[str, Any]] = {}
         """Debater -> what it has selected and searched for its next turn."""
         self._before: Round | None = None
@@ -95,15 +95,15 @@ class DebateLines:
                 yield from final_lines(transcript)
 
 
-def question_lines(asked: Transcript | Question) -> Iterator[str]:
+def question_lines(question: Transcript | Question) -> Iterator[str]:
     """The question with its choices and gold answers."""
-    noun = "Claim" if asked.task == "claim" else "Question"
-    yield one_line(f"{noun} ({asked.id}): {asked.question}")
-    yield from (f"  ({letter}) {one_line(choice)}" for letter, choice in with_letters(asked.choices))
-    if asked.instructions:
-        yield one_line(f"Instructions: {asked.instructions}")
-    if asked.answers:
-        yield one_line(f"Gold: {' | '.join(asked.answers)}")
+    noun = "Claim" if question.task == "claim" else "Question"
+    yield one_line(f"{noun} ({question.id}): {question.question}")
+    yield from (f"  ({letter}) {one_line(choice)}" for letter, choice in with_letters(question.choices))
+    if question.instructions:
+        yield one_line(f"Instructions: {question.instructions}")
+    if question.answers:
+        yield one_line(f"Gold: {' | '.join(question.answers)}")
 
 
 def pool_lines(pool: Sequence[PoolEntry], partial: Mapping[str, str]) -> Iterator[str]:
@@ -133,11 +133,11 @@ def turn_lines(turn: Turn, order: Sequence[str] = (), before: Round | None = Non
     """Actions and reply of a debater. A reply that equals its reply of the round ``before`` is not repeated."""
     stance, did = turn.stance, ", ".join(_actions(turn, order))
     head = f"{' '.join(filter(None, (one_line(turn.agent), did)))}{_left_out(stance)}"
-    said = stance.error or stance.text
-    if said and before is not None and said in [t.stance.text for t in before.turns if t.agent == turn.agent]:
+    text = stance.error or stance.text
+    if text and before is not None and text in [t.stance.text for t in before.turns if t.agent == turn.agent]:
         yield f"{head}{',' if did else ''} repeats its reply of round {before.n}"
     else:
-        yield from (head, *_indent(said))
+        yield from (head, *_indent(text))
 
 
 def _actions(turn: Turn, order: Sequence[str]) -> Iterator[str]:
@@ -213,8 +213,8 @@ _SATISFIED = {
 }
 
 
-def _reply(head: str, said: Called, text: str = "") -> Iterator[str]:
-    yield from (f"{head}{_left_out(said)}", *_indent(said.error or text or said.text))
+def _reply(head: str, called: Called, text: str = "") -> Iterator[str]:
+    yield from (f"{head}{_left_out(called)}", *_indent(called.error or text or called.text))
 
 
 def _answer(answer: str | None, status: str) -> str:
@@ -345,8 +345,8 @@ def maps_of(results: Results) -> Iterator[ConflictMap]:
     record_of = recorded_pools(results.path, results.config)
     for t in results.transcripts():
         record = record_of(t.id) if t.pool else None
-        held = {(p.source, p.key): f"{p.title}\n{p.text}" for p in reversed(record.passages)} if record else {}
-        known = {each.n: held[each.source, each.key] for each in t.pool if (each.source, each.key) in held}
+        texts = {(p.source, p.key): f"{p.title}\n{p.text}" for p in reversed(record.passages)} if record else {}
+        known = {each.n: texts[each.source, each.key] for each in t.pool if (each.source, each.key) in texts}
         try:
             found = conflicts_of(t, get_task(t.task), known if record else None)
         except UserError:

@@ -150,10 +150,10 @@ def _ranking(transcript: Transcript, tag: str) -> Iterator[bytes]:
 
 
 def _relevant(transcript: Transcript) -> list[str]:
-    wanted, name_of = gold_of(transcript)
-    found = [entry.key for entry in transcript.pool if name_of(entry) in wanted]
+    gold, name_of = gold_of(transcript)
+    found = [entry.key for entry in transcript.pool if name_of(entry) in gold]
     # Gold keys are judged also if retrieval missed them; of a gold title, only keys in the pool are known.
-    return [*found, *sorted(wanted)] if texts_in(transcript.metadata, "gold_passages") else found
+    return [*found, *sorted(gold)] if texts_in(transcript.metadata, "gold_passages") else found
 
 
 def _word(text: str) -> str:
@@ -191,8 +191,8 @@ def _log_of(arm: Results) -> Any:
     if sessions := sessions_of(arm.path) if arm.path.is_dir() else ():
         start = datetime.fromisoformat(str(sessions[0].get("started", start.isoformat()))).astimezone(UTC)
     models = {} if spec is None else {role: split_address(name)[0] for role, name in spec.models.items()}
-    asked = ", ".join(dict.fromkeys(models.values())) or "none"
-    samples = [_sample(transcript, asked) for transcript in arm.transcripts()]
+    model = ", ".join(dict.fromkeys(models.values())) or "none"
+    samples = [_sample(transcript, model) for transcript in arm.transcripts()]
     ids = list(dict.fromkeys(sample.id for sample in samples))
     done = spec is None or len(samples) == len(spec.questions) * spec.repeats
     identity = short_hash(f"{arm.name} {start.isoformat()}".encode())
@@ -213,7 +213,7 @@ def _log_of(arm: Results) -> Any:
             task=arm.name,
             solver="madke",
             dataset=logs.EvalDataset(name=spec.data if spec else arm.name, samples=len(ids), sample_ids=ids),
-            model=asked,
+            model=model,
             config=logs.EvalConfig(epochs=spec.repeats if spec else 1),
             packages={"madke": __version__},
             metadata={"protocol": spec.variant if spec else "predictions", "models": models},
@@ -263,8 +263,8 @@ def _sample(t: Transcript, models: str) -> Any:
 def _replies(t: Transcript) -> Iterator[str]:
     """What debaters and judge said, headed by round and speaker, and the reply that states the final answer."""
     for entry in t.rounds:
-        said: list[tuple[str, Called]] = [(turn.agent, turn.stance) for turn in entry.turns]
-        said += [("judge", entry.verdict)] if entry.verdict else []
-        yield from (f"Round {entry.n}, {who}:\n{reply.error or reply.text}" for who, reply in said)
+        replies: list[tuple[str, Called]] = [(turn.agent, turn.stance) for turn in entry.turns]
+        replies += [("judge", entry.verdict)] if entry.verdict else []
+        yield from (f"Round {entry.n}, {who}:\n{reply.error or reply.text}" for who, reply in replies)
     if t.final.by not in ("only", "judge") and t.final.text:
         yield f"Final, {t.final.by}:\n{t.final.text}"

@@ -125,11 +125,11 @@ def draw(results: Sequence[Results], scores: Mapping[str, Scores], values: Seque
 def arms_of(results: Sequence[Results], scores: Mapping[str, Scores], values: Sequence[ArmValues]) -> list[DrawnArm]:
     """The arms, in order."""
     drawn = []
-    for n, (one, held) in enumerate(zip(results, values, strict=True)):
+    for n, (one, arm_values) in enumerate(zip(results, values, strict=True)):
         own = scores[one.name]
         label = f"{short_line(one.name)}{'*' if own.read_golds else ''}"
         look = {"colour": COLOURS[n % len(COLOURS)], "marker": MARKERS[n % len(MARKERS)]}
-        drawn.append(DrawnArm(config=one.config, scores=own, values=held, label=label, **look))
+        drawn.append(DrawnArm(config=one.config, scores=own, values=arm_values, label=label, **look))
     return drawn
 
 

@@ -466,11 +466,11 @@ def _body(transcript: Transcript, known: float | None, texts: Sequence[int | Non
     scores = {}
     if transcript.answers:
         debate = DebateMeasures(transcript)
-        given = {transcript.answer, *(turn.stance.answer for entry in transcript.rounds for turn in entry.turns)}
-        for answer in sorted(filter(None, given)):
+        answers = {transcript.answer, *(turn.stance.answer for entry in transcript.rounds for turn in entry.turns)}
+        for answer in sorted(filter(None, answers)):
             scores[answer] = debate.score(answer) if known is None or answer != transcript.answer else known
-    wanted, name_of = gold_of(transcript)
-    gold = [entry.n for entry in transcript.pool if name_of(entry) in wanted]
+    gold_keys, name_of = gold_of(transcript)
+    gold = [entry.n for entry in transcript.pool if name_of(entry) in gold_keys]
     own = {"texts": texts, "scores": scores, "gold": gold, "calls": calls}
     return transcript_to_json(transcript, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
 
@@ -494,8 +494,8 @@ def calls_of(results: Results, texts: Blocks) -> Mapping[tuple[str, int], Sequen
             purpose, completion = call.purpose, call.completion
             messages = [(message.role, number_of(message.content)) for message in call.messages]
             reply = number_of(completion.text or completion.error or "")
-            told = purpose.stage, purpose.agent, purpose.round, call.model, messages, reply, completion.outcome
-            found[purpose.question, purpose.repeat].append(told)
+            fields = purpose.stage, purpose.agent, purpose.round, call.model, messages, reply, completion.outcome
+            found[purpose.question, purpose.repeat].append(fields)
     except UserError:
         return {}
     return found

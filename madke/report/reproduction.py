@@ -92,11 +92,11 @@ def figures(recipe: Recipe, folders: Sequence[Path] = ()) -> list[Figure]:
             if n is not None and is_share(metric):  # the interval of a mean such as F1 is no wider
                 figure = replace(figure, published_interval=wilson(round(value * n), n))
         found.append(figure)
-    wanted = dict.fromkeys((arm, dataset, metric) for _, arm, dataset, metric, _ in recipe.figures())
-    wanted |= dict.fromkeys(
+    needed = dict.fromkeys((arm, dataset, metric) for _, arm, dataset, metric, _ in recipe.figures())
+    needed |= dict.fromkeys(
         (arm, dataset, each) for arm in arms for dataset, of in kinds.figures.items() for each in of
     )
-    for name, dataset, metric in wanted:
+    for name, dataset, metric in needed:
         if name in arms and name not in played:
             figure = Figure(model=", ".join(models[name]) or "ours", arm=name, dataset=dataset, metric=metric)
             found.append(with_ours(figure, own=True))
@@ -105,10 +105,10 @@ def figures(recipe: Recipe, folders: Sequence[Path] = ()) -> list[Figure]:
 
 def _reasons(recipe: Recipe, arm: Results, values: ArmValues, figure: Figure) -> Iterator[str]:
     """Why a figure of an arm is not comparable with that of a paper."""
-    made, config = recipe.published_with, arm.config
-    wanted = made.questions.get(figure.dataset, recipe.limit if figure.dataset != ALL_DATASETS else None)
-    if wanted is not None and len(values.questions) != wanted:
-        yield f"n = {len(values.questions)}, not {wanted}"
+    published, config = recipe.published_with, arm.config
+    limit = published.questions.get(figure.dataset, recipe.limit if figure.dataset != ALL_DATASETS else None)
+    if limit is not None and len(values.questions) != limit:
+        yield f"n = {len(values.questions)}, not {limit}"
     if values.failed:
         yield f"{len(values.failed)} failed"
     if config is not None:
@@ -117,11 +117,11 @@ def _reasons(recipe: Recipe, arm: Results, values: ArmValues, figure: Figure) ->
         if config.wording == PAPER or any(config.prompts_sha256.get(file) == sha256 for file, sha256 in own.items()):
             yield "own words"
         for source, served in config.sources.items():
-            if made.sources.get(source, served) not in served:
+            if published.sources.get(source, served) not in served:
                 yield f"other index ({source})"
     if figure.metric == GRADER or figure.metric.endswith(f"_{GRADER}"):
         grader = grader_of(arm)
-        if made.grader is not None and grader is not None and not same_model(grader, made.grader):
+        if published.grader is not None and grader is not None and not same_model(grader, published.grader):
             yield "other grader"
 
 

@@ -364,9 +364,9 @@ def judge_notes(name: str, scores: Scores) -> Iterator[str]:
     wrong = {"false_same": "verdicts SAME", "false_different": "verdicts DIFFERENT", "new_summary": "new summaries"}
     found = {what: share for value, what in wrong.items() if (share := scores.debate.get(value)) is not None}
     shares = {what: (percent_cell(share), share.n) for what, share in found.items()}
-    said = [f"{what} {cell.text} % (95 % {cell.interval}, n = {n})" for what, (cell, n) in shares.items()]
-    if said:
-        yield f"{name}: wrong by the task's matcher: {'; '.join(said)}."
+    parts = [f"{what} {cell.text} % (95 % {cell.interval}, n = {n})" for what, (cell, n) in shares.items()]
+    if parts:
+        yield f"{name}: wrong by the task's matcher: {'; '.join(parts)}."
 
 
 _SENTENCES = 0.1, 0.8

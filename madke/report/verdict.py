@@ -188,16 +188,16 @@ def study_table(scores: Mapping[str, Scores], right: Mapping[str, Estimate], cos
     return table_of("", rows)
 
 
-def scope(done: int, given: int, verdict: Verdict, *, limit: str = "") -> str:
+def scope(done: int, total: int, verdict: Verdict, *, limit: str = "") -> str:
     """The number of questions behind the verdict, and why it is not all of them."""
     if limit:
-        return f"Ended at {limit} after {done:,} of {count_of(given, 'question')}; the same command continues."
-    if done < given:
+        return f"Ended at {limit} after {done:,} of {count_of(total, 'question')}; the same command continues."
+    if done < total:
         return (
-            f"Decided after {done:,} of {count_of(given, 'question')}; --all asks the rest. Intervals hold at every "
+            f"Decided after {done:,} of {count_of(total, 'question')}; --all asks the rest. Intervals hold at every "
             "look (95 %)."
         )
-    return f"{count_of(given, 'question')}; intervals hold at every look (95 %)."
+    return f"{count_of(total, 'question')}; intervals hold at every look (95 %)."
 
 
 def equal_cost_note(costs: Mapping[str, ArmCost]) -> Sequence[str]:

@@ -95,8 +95,8 @@ class DocumentSource:
             documents = [document for document in documents if document.passages]
             if not documents:
                 expected = f"expected {DOCUMENT_TYPES} files with text, or an index"
-                held = "this folder holds no readable document" if folder.is_dir() else "this document has no text"
-                raise UserError(f"{held}; {expected}", file=folder)
+                problem = "this folder holds no readable document" if folder.is_dir() else "this document has no text"
+                raise UserError(f"{problem}; {expected}", file=folder)
             if self._encoder is not None:
                 self._vectors = _vectors(folder, documents, self._encoder, cache)
         self._passages = [

@@ -93,9 +93,9 @@ def build_passages(
         if found:
             known, old = found.shards, found.settings
             if known and old != settings:
-                held = f"kind {old.kind}, {old.words} words, rules {old.rules}"
-                held = f"passages of other or changed sources, or with other settings ({held})"
-                raise UserError(f"this folder holds {held}; remove it or choose another folder", file=out)
+                difference = f"kind {old.kind}, {old.words} words, rules {old.rules}"
+                difference = f"passages of other or changed sources, or with other settings ({difference})"
+                raise UserError(f"this folder holds {difference}; remove it or choose another folder", file=out)
             shards = list(takewhile(lambda shard: is_intact(out / shard_name(shard.number), shard.sha256), known))
             if len(shards) < len(known):
                 warning = "%s is missing or was changed; it and all later shards are written again"

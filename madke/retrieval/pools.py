@@ -70,11 +70,11 @@ def _with_defaults(passages: Any) -> Any:
     count: Counter[str] = Counter()
     filled = []
     for passage in passages:
-        given = {name: value for name, value in passage.items() if value is not None}
-        if "query" in given:  # of a query stage, which 0.4.0 had
+        fields = {name: value for name, value in passage.items() if value is not None}
+        if "query" in fields:  # of a query stage, which 0.4.0 had
             continue
         rank = count[source := str(passage.get("source"))]
-        filled.append({"key": f"{source}-{rank}", "title": "", "score": 0.0, "rank": rank, **given})
+        filled.append({"key": f"{source}-{rank}", "title": "", "score": 0.0, "rank": rank, **fields})
         count[source] += 1
     return filled
 
@@ -160,15 +160,15 @@ def merged_pools(
     question. Each of ``sources`` must have been queried for each question, even if it found nothing.
     """
     ids = {id_ for question in questions for id_ in _ids(question)}
-    held = [read_pools(file, only=ids) for file in files]
+    pools = [read_pools(file, only=ids) for file in files]
     # Hand-written files may omit sources that were queried and found nothing.
-    of_file = [sources_in(records.values()) for records in held]
+    of_file = [sources_in(records.values()) for records in pools]
     merged: list[PoolRecord] = []
     lacking: dict[str, list[str]] = {}
     for question in questions:
         parts: list[PoolRecord] = []
         holder: dict[str, Path] = {}
-        for file, records, all_sources in zip(files, held, of_file, strict=True):
+        for file, records, all_sources in zip(files, pools, of_file, strict=True):
             found = (records[id_] for id_ in _ids(question) if id_ in records)
             if (record := next((each for each in found if each.question == question.question), None)) is None:
                 continue
@@ -233,8 +233,8 @@ class PoolLines:
         """The record of a question; None if the file has none, or if its line has changed since."""
         line = b""
         if id_ in self._starts:
-            held = nullcontext(self._unpacked) if self._unpacked else open_unpacked(self._file)
-            with self._reading, suppress(UserError), held as lines:
+            opened = nullcontext(self._unpacked) if self._unpacked else open_unpacked(self._file)
+            with self._reading, suppress(UserError), opened as lines:
                 lines.seek(self._starts[id_])
                 line = lines.readline()
         return record_from_json(line) if line and short_hash(line.strip()) == self.hashes[id_] else None
@@ -249,8 +249,8 @@ class PoolLines:
 @contextmanager
 def missing_pools(file: Path, questions: Sequence[Question]) -> Iterator[tuple[list[Question], Path]]:
     """The questions that a pool file lacks, and where to write their pools; the file gets them after the block."""
-    held = PoolLines(file).hashes if file.exists() else {}
-    missing, more = [question for question in questions if question.id not in held], file.with_name(MORE)
+    hashes = PoolLines(file).hashes if file.exists() else {}
+    missing, more = [question for question in questions if question.id not in hashes], file.with_name(MORE)
     yield missing, more
     if missing:
         with atomic_write(file) as whole:
@@ -345,8 +345,8 @@ def retrieve_pools(
         try:
             files: list[list[Path]] = []
             for number, chunk in enumerate(chunks):
-                asked = json.dumps([(question.id, question.question) for question in chunk])
-                inputs: Inputs = {"questions": sha256(asked.encode()).hexdigest(), "k": k}
+                key = json.dumps([(question.id, question.question) for question in chunk])
+                inputs: Inputs = {"questions": sha256(key.encode()).hexdigest(), "k": k}
                 # A source name may not be a valid file name.
                 names = [sha256(source.name.encode()).hexdigest()[:16] for source in sources]
                 files.append([folder / f"{number:06}.{name}.jsonl" for name in names])

@@ -125,17 +125,17 @@ class HttpOptions(WebService):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_preset(cls, given: Any) -> Any:
+    def _with_preset(cls, fields: Any) -> Any:
         """The preset's settings, changed by the given ones; mappings are merged."""
-        name = given.get("preset") if isinstance(given, Mapping) else None
+        name = fields.get("preset") if isinstance(fields, Mapping) else None
         if not isinstance(name, str):
-            return given
+            return fields
         known = search_presets()
         if name not in known:
             raise ValueError(str(unknown("preset", name, known)))
         preset = known[name]
         merged = {name: value for name, value in preset.items() if name != "path"}
-        for name, value in given.items():
+        for name, value in fields.items():
             both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
             merged[name] = {**merged[name], **value} if both else value
         if isinstance(url := merged.get("url"), str) and (path := preset.get("path")):
@@ -197,8 +197,8 @@ class HttpOptions(WebService):
 
     def find(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The service's results."""
-        wanted = k + (_PER_SITE if self.exclude else 0)
-        count = min(wanted, self.max_results or wanted)
+        limit = k + (_PER_SITE if self.exclude else 0)
+        count = min(limit, self.max_results or limit)
         public = {name: value for name, value in self.params.items() if name not in self._secret_params}
         request = {"params": fill_template(public, query, count), "body": fill_template(self.body, query, count)}
         return self._read(fetch(request))

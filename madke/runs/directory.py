@@ -323,9 +323,9 @@ class RunDirectory:
         if self.has_run:
             before, record = read_run(self.path), _record(self.path)
             _refuse_other(self.path, before, spec)
-            held, requested = len(before.questions), len(spec.questions)
-            if held > requested:
-                _log.warning("%s: scores cover all %d questions that it holds, not %d", self.path, held, requested)
+            count, requested = len(before.questions), len(spec.questions)
+            if count > requested:
+                _log.warning("%s: scores cover all %d questions that it holds, not %d", self.path, count, requested)
             spec = spec.extend(before)
             try:
                 start_from(models, record["endpoints"])

@@ -125,13 +125,13 @@ def planned_prices(prices: Prices, options: RunOptions) -> Prices:
 
 def budget_of(options: RunOptions) -> Budget:
     """The budget for a command's options."""
-    given, until = prices_of(options), None
+    prices, until = prices_of(options), None
     if options.deadline is not None:
         # Monotonic, so that setting the system clock does not move the deadline.
         until = time.monotonic() + seconds_until(options.deadline, datetime.now())
     return Budget(
-        prices=given,
-        shipped=None if given else lambda models: prices_of(options, models),
+        prices=prices,
+        shipped=None if prices else lambda models: prices_of(options, models),
         max_cost=options.max_cost,
         max_tokens=options.token_budget,
         until=until,

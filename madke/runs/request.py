@@ -96,8 +96,8 @@ def descriptions(record: type) -> dict[str, Described]:
 
 def defaults(record: type) -> dict[str, Any]:
     """Field -> its default."""
-    made = record()
-    return {each.name: getattr(made, each.name) for each in fields(record)}
+    instance = record()
+    return {each.name: getattr(instance, each.name) for each in fields(record)}
 
 
 def _check(record: Any) -> None:
@@ -225,11 +225,11 @@ class RunRequest:
         _check(self)
 
 
-def request_of(questions: Data | RunRequest, asked: Mapping[str, Any]) -> RunRequest:
+def request_of(questions: Data | RunRequest, fields: Mapping[str, Any]) -> RunRequest:
     """The request of a function's arguments: a whole one, or questions with further fields."""
     if isinstance(questions, RunRequest):
-        return replace(questions, **asked)
-    return RunRequest(questions=questions, **asked)
+        return replace(questions, **fields)
+    return RunRequest(questions=questions, **fields)
 
 
 def askable(asker: Asker) -> list[str]:
@@ -238,7 +238,7 @@ def askable(asker: Asker) -> list[str]:
 
 
 def takes_request(asker: Asker) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorator of a function with ``**asked``: its signature names the fields of a request instead."""
+    """Decorator of a function with ``**fields``: its signature names the fields of a request instead."""
     types, default = RunRequest.__annotations__, defaults(RunRequest)
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:

@@ -101,10 +101,10 @@ async def execute(
             }
         )
         directory.begin(record, models.values(), RunFiles(calls=calls, pools=pools), work=bool(pending))
-        asked = models
+        clients = models
         if options.batch is not None and not no_calls:
             # All questions start at once, so that a wave is one batch.
-            asked = in_batches(models, options.batch, path, budget.allow_batch)
+            clients = in_batches(models, options.batch, path, budget.allow_batch)
             options = replace(options, concurrency=MOST_AT_ONCE)
         store, limits = opened.enter_context(CallStore(calls)), Limits(options.concurrency)
         meter = Meter(
@@ -116,7 +116,7 @@ async def execute(
         pipeline = CallPipeline(
             limits=limits, meter=meter, store=store, replay=options.replay, payer=payer, note_model=directory.note_model
         )
-        cast = {role: pipeline.model(model) for role, model in asked.items()}
+        cast = {role: pipeline.model(model) for role, model in clients.items()}
         services = debate_services(pipeline.service, live, answer_scorer, knowledge)
 
         async def debate(pair: tuple[Question, int]) -> None:
@@ -147,7 +147,7 @@ async def execute(
                     if not await until_stopped(batch, drain, seconds=budget.seconds, signals=signals):
                         meter.ended = meter.ended or "--deadline"
                 finally:
-                    await spec.close_models(asked)
+                    await spec.close_models(clients)
     return meter
 
 

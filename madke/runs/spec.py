@@ -116,9 +116,11 @@ class RunSpec:
         for model in {*models.values()} - {*self.own_models.values()}:
             await close(model)
 
-    def check(self, *, given: bool) -> None:
-        """UserError if the protocol cannot debate the questions. ``given``: whether there are first rounds."""
-        check_needs(self.protocol, self.questions, given=given, scored=self.record.answer_scorer is not None)
+    def check(self, *, has_first_round: bool) -> None:
+        """UserError if the protocol cannot debate the questions, or needs first rounds and has none."""
+        check_needs(
+            self.protocol, self.questions, has_first_round=has_first_round, scored=self.record.answer_scorer is not None
+        )
         for name in {question.task for question in self.questions}:
             check_task(self.protocol, get_task(name))
 
@@ -131,21 +133,21 @@ def resolve(request: RunRequest) -> RunSpec:
     """Read and check everything that a run needs, before any call."""
     scope = Scope()
     with scope.active():
-        questions, given = questions_of(request), request.first_round
+        questions, first_round = questions_of(request), request.first_round
         spec = spec_of(
             request,
             questions,
             data=writable(Path(request.questions).name) if isinstance(request.questions, str | Path) else "",
             dataset=None if request.dataset is None else READERS.name_of(request.dataset),
-            first_round_given=given is not None,
+            first_round_given=first_round is not None,
         )
-        spec.check(given=given is not None)
+        spec.check(has_first_round=first_round is not None)
         if request.answer_scorer is not None and spec.record.answer_scorer is None:
             raise UserError("--answer-scorer: this protocol asks no answer scorer; rerank and maps do")
-        if given is not None and (path := Path(given)).is_dir():
+        if first_round is not None and (path := Path(first_round)).is_dir():
             rounds = first_rounds(read_transcripts(path), questions, spec.record.repeats, path)
             spec = with_first_rounds(spec, rounds)
-        elif given is not None:
+        elif first_round is not None:
             spec = with_first_rounds(spec, read_first_rounds(path, questions, spec.protocol))
         return replace(spec, scope=scope)
 
@@ -160,11 +162,11 @@ def spec_of(
     pools = None if request.pools is None else Path(request.pools)
     default_sources = variant.protocol.sources
     if request.sources is None and pools is not None and default_sources:
-        held = list(sources_in(record for _, record in pool_records(pools)))
-        if not set(default_sources) <= set(held):
+        sources = list(sources_in(record for _, record in pool_records(pools)))
+        if not set(default_sources) <= set(sources):
             why = "%s lacks a source of the protocol (%s): using its own, %s"
-            _log.warning(why, pools, ", ".join(default_sources), ", ".join(held))
-            specs = dict.fromkeys(held)
+            _log.warning(why, pools, ", ".join(default_sources), ", ".join(sources))
+            specs = dict.fromkeys(sources)
     settings = {**request.settings, "first_round_given": True} if first_round_given else request.settings
     if list(specs) != list(variant.protocol.sources):
         variant = variant.with_sources(list(specs), settings)
@@ -194,10 +196,10 @@ def spec_of(
         deferring=deferring_of(request.calibration, request.error_at_most),
     )
     if record.deferring is not None:
-        made = record.deferring.calibration
+        calibration = record.deferring.calibration
         tasks, models = {question.task for question in questions}, {*record.models.values()}
         now = {"variant": record.variant, "tasks": sorted(tasks), "models": sorted(models)}
-        then = {"variant": made.variant, "tasks": [*made.tasks], "models": [*made.models]}
+        then = {"variant": calibration.variant, "tasks": [*calibration.tasks], "models": [*calibration.models]}
         if then != now:
             _log.warning("the calibration is of %s, this run of %s: its bound does not hold here", then, now)
     own_sources = {name: source for name, source in own_sources.items() if name in specs}
@@ -286,15 +288,15 @@ def _model_name(model: Model, own: dict[str, ChatModel]) -> str:
     return chat.name
 
 
-def with_first_rounds(spec: RunSpec, given: FirstRounds, draw: Draw | None = None) -> RunSpec:
+def with_first_rounds(spec: RunSpec, rounds: FirstRounds, draw: Draw | None = None) -> RunSpec:
     """The spec with these first rounds, and the questions that have one.
 
     ``draw``: how they were drawn from another arm's stances.
     """
-    questions = [question for question in spec.questions if question.id in given.rounds]
+    questions = [question for question in spec.questions if question.id in rounds.rounds]
     hashes = {question.id: spec.record.questions[question.id] for question in questions}
-    update = {"questions": hashes, "first_round": given.hashes, "first_round_draw": draw}
-    return replace(spec, questions=questions, first_round=given, record=spec.record.model_copy(update=update))
+    update = {"questions": hashes, "first_round": rounds.hashes, "first_round_draw": draw}
+    return replace(spec, questions=questions, first_round=rounds, record=spec.record.model_copy(update=update))
 
 
 def role_models(protocol: Protocol, model: str, overrides: Mapping[str, str]) -> dict[str, str]:
@@ -335,8 +337,8 @@ def open_models(
     opened: dict[str, ChatModel] = {}
     remote = [name for name in names.values() if has_endpoint(name)]
     if base_url is not None and not remote:
-        given = ", ".join(names.values())
-        raise UserError(f"--base-url is for {forms_with_endpoint('and')}, but the models are {given}")
+        names_text = ", ".join(names.values())
+        raise UserError(f"--base-url is for {forms_with_endpoint('and')}, but the models are {names_text}")
     for name in names.values():
         if name not in opened:
             opened[name] = open_model(name, base_url=base_url if name in remote else None, replay=replay, models=models)
@@ -348,9 +350,9 @@ def open_models(
 
 def level_of(text: str | float) -> float:
     """A level from ``5%`` or ``0.05``; UserError if it is not between 0 and 1."""
-    given = str(text).strip()
+    number = str(text).strip()
     try:
-        level = float(given.removesuffix("%")) / (100 if given.endswith("%") else 1)
+        level = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
     except ValueError:
         level = math.nan
     if not 0 < level < 1:
@@ -365,12 +367,12 @@ def deferring_of(path: str | Path | None, level: str | float | None) -> Deferrin
     if path is None or level is None:
         raise UserError("--error-at-most and --calibration need each other: expected a share and a file")
     how = "is not a calibration of this version; write it anew with `madke score --calibrate`"
-    made = read_json(Path(path), Calibration, how)
-    if made.format != CALIBRATION_FORMAT or made.signal not in SIGNALS:
+    calibration = read_json(Path(path), Calibration, how)
+    if calibration.format != CALIBRATION_FORMAT or calibration.signal not in SIGNALS:
         raise UserError(how, file=Path(path))
-    found = Deferring(level=level_of(level), calibration=made)
-    if made.threshold(found.level) is None:
-        n, least = len(made.points), fewest(found.level, made.delta)
+    found = Deferring(level=level_of(level), calibration=calibration)
+    if calibration.threshold(found.level) is None:
+        n, least = len(calibration.points), fewest(found.level, calibration.delta)
         why = f"{n} questions are too few, at least {least} are needed" if n < least else "too many answers were wrong"
         raise UserError(f"cannot show an error of at most {100 * found.level:g} %: {why}", file=Path(path))
     return found

@@ -65,9 +65,9 @@ def open_results(runs: Sequence[Path | str | Results], questions: Sequence[Quest
     if all paths are runs. Open results are returned unchanged. UserError if a path is neither, if only one of
     predictions and questions is given, and for an invalid line of predictions.
     """
-    held = [run for run in runs if isinstance(run, Results)]
-    if len(held) == len(runs):
-        return held
+    results = [run for run in runs if isinstance(run, Results)]
+    if len(results) == len(runs):
+        return results
     paths = [run.path if isinstance(run, Results) else Path(run) for run in runs]
     distinct: dict[str, Path] = {}
     for path in paths:
@@ -116,8 +116,8 @@ class ArmValues:
 
     def mean(self, name: str) -> Estimate | None:
         """The mean of a value over questions (repeats are averaged first); None if no question has it."""
-        held = [list(repeats.values()) for repeats in self.values.get(name, {}).values()]
-        return over_repeats(held, shares=may_be_rate(name))
+        repeats_of = [list(repeats.values()) for repeats in self.values.get(name, {}).values()]
+        return over_repeats(repeats_of, shares=may_be_rate(name))
 
 
 def read_arm(
@@ -177,7 +177,8 @@ def restricted_to(arm: ArmValues, keys: Iterable[QuestionKey]) -> ArmValues:
     """A copy of the arm with only these questions."""
     questions = {key: arm.questions[key] for key in keys}
     values = {
-        name: {key: repeats for key, repeats in held.items() if key in questions} for name, held in arm.values.items()
+        name: {key: repeats for key, repeats in by_question.items() if key in questions}
+        for name, by_question in arm.values.items()
     }
     rounds = {key: rows for key, rows in arm.rounds.items() if key in questions}
     return replace(arm, questions=questions, values=values, failed=arm.failed & questions.keys(), rounds=rounds)
@@ -225,17 +226,17 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
     as abstained, with a warning: in the scripts of SQuAD and HotpotQA, a missing prediction is wrong. UserError for an
     empty file, and a line that is invalid, has an unknown question id, or repeats a question.
     """
-    asked = {question.id: question for question in questions}
+    by_id = {question.id: question for question in questions}
     seen: dict[tuple[str, int], int] = {}
     transcripts = []
     for number, item in read_jsonl(path):
         line = validate(item, _Line, file=f"{path}:{number}")
-        if line.id not in asked:
-            found = f"found question id {line.id!r}, which is not among the {len(asked)} questions of the data"
+        if line.id not in by_id:
+            found = f"found question id {line.id!r}, which is not among the {len(by_id)} questions of the data"
             raise UserError(found, file=path, line=number)
         what = f"question {line.id!r}, repeat {line.repeat},"
         refuse_repeated(seen, (line.id, line.repeat), number, file=path, what=what)
-        transcripts.append(_transcript(line, asked[line.id], path.name))
+        transcripts.append(_transcript(line, by_id[line.id], path.name))
     if not transcripts:
         raise UserError("no predictions; expected lines of {'id', 'answer'} or {'id', 'output'}", file=path)
     if odd := [transcript for transcript in transcripts if transcript.final.rule == _AS_GIVEN]:
@@ -243,10 +244,10 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
         warning += "If they are whole replies, use the key 'output'"
         _log.warning(warning, path, len(odd), odd[0].answer, odd[0].id)
     answered = {id_ for id_, _ in seen}
-    if missing := [id_ for id_ in asked if id_ not in answered]:
+    if missing := [id_ for id_ in by_id if id_ not in answered]:
         warning = "%s: no line for %d of %d questions (first: %r); they count as abstained, and so as wrong"
-        _log.warning(warning, path, len(missing), len(asked), missing[0])
-    transcripts += [_transcript(_Line(id=id_, answer=None), asked[id_], path.name) for id_ in missing]
+        _log.warning(warning, path, len(missing), len(by_id), missing[0])
+    transcripts += [_transcript(_Line(id=id_, answer=None), by_id[id_], path.name) for id_ in missing]
     return tuple(transcripts)
 
 

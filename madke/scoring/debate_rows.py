@@ -169,14 +169,14 @@ class DebateMeasures:
         def kind(answer: str | None) -> str:
             return "none" if answer is None else "right" if self.task.accepts(answer, self.question) else "wrong"
 
-        given, after = (
+        before, after = (
             {turn.agent: kind(turn.stance.answer) for turn in heard(entry)} for entry in transcript.rounds[:2]
         )
-        if not {"right", "wrong"} <= {*given.values()}:
+        if not {"right", "wrong"} <= {*before.values()}:
             return {}
         values = {}
         for was, now in (("right", "wrong"), ("right", "none"), ("wrong", "right")):
-            if next_kinds := [after[agent] for agent, kind in given.items() if kind == was and agent in after]:
+            if next_kinds := [after[agent] for agent, kind in before.items() if kind == was and agent in after]:
                 values[f"{was}_to_{now}"] = fmean(kind == now for kind in next_kinds)
         return values
 
@@ -287,15 +287,15 @@ def over_rounds(debates: Sequence[Sequence[Sequence[DebateRow]]]) -> dict[str, t
         return 0.0 if name == "self_disagreement" else rounds[-1].get(name)
 
     def mean(n: int, name: str) -> Estimate | None:
-        held = ([found for one in repeats if (found := value(one, n, name)) is not None] for repeats in debates)
-        return over_repeats([values for values in held if values], shares=may_be_rate(name))
+        by_debate = ([found for one in repeats if (found := value(one, n, name)) is not None] for repeats in debates)
+        return over_repeats([values for values in by_debate if values], shares=may_be_rate(name))
 
     return {name: tuple(mean(n, name) for n in range(longest)) for name in names}
 
 
 def over_repeats(values: Sequence[Sequence[float]], *, shares: bool = True) -> Estimate | None:
     """The mean over questions of the mean over repeats, as in :func:`estimate`; None without questions."""
-    return estimate([held[0] if len(held) == 1 else fmean(held) for held in values], shares=shares)
+    return estimate([repeats[0] if len(repeats) == 1 else fmean(repeats) for repeats in values], shares=shares)
 
 
 def with_external(values: DebateRow, transcript: Transcript, external: ExternalScores) -> DebateRow:
@@ -338,9 +338,9 @@ def selection_values(transcript: Transcript) -> DebateRow:
     debaters' own searches are not in the pool, and neither right nor wrong. Precision is over non-empty selections;
     precision and recall require gold in the pool.
     """
-    wanted, name_of = gold_of(transcript)
-    in_pool = wanted & {name_of(entry) for entry in transcript.pool if entry.asked_by is None}
-    values = {"pool_recall": len(in_pool) / len(wanted)} if wanted and transcript.pool else {}
+    gold, name_of = gold_of(transcript)
+    in_pool = gold & {name_of(entry) for entry in transcript.pool if entry.asked_by is None}
+    values = {"pool_recall": len(in_pool) / len(gold)} if gold and transcript.pool else {}
     turns = [turn for entry in transcript.rounds[transcript.first_round_given :] for turn in entry.turns]
     selections = [turn.selection for turn in turns if turn.selection and turn.selection.status != "failed"]
     if not selections:

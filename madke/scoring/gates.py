@@ -134,14 +134,14 @@ def gated_debate(debate: DebateMeasures) -> GatedDebate | None:
 
 def shadow_of(debates: Iterable[GatedDebate | None]) -> Shadow | None:
     """The figures of a run's debates; None if no debate went beyond the answers of several debaters in round 1."""
-    held = [each for each in debates if each is not None]
-    if not any(each.is_debate for each in held):
+    usable = [each for each in debates if each is not None]
+    if not any(each.is_debate for each in usable):
         return None
 
     def mean(value: Callable[[GatedDebate], float | None], *, shares: bool = True) -> Estimate | None:
         """Over questions, of the mean over repeats."""
         values: defaultdict[str, list[float]] = defaultdict(list)
-        for each in held:
+        for each in usable:
             if (found := value(each)) is not None:
                 values[each.id].append(found)
         return over_repeats([*values.values()], shares=shares)
@@ -151,30 +151,30 @@ def shadow_of(debates: Iterable[GatedDebate | None]) -> Shadow | None:
             return each.voted if each.skips[gate] else each.score
 
         return GateFigures(
-            skipped=sum(each.skips[gate] for each in held),
-            spent=sum((each.first if each.skips[gate] else each.whole for each in held), StageUsage()),
+            skipped=sum(each.skips[gate] for each in usable),
+            spent=sum((each.first if each.skips[gate] else each.whole for each in usable), StageUsage()),
             correct=mean(score),
             difference=mean(lambda each: None if each.score is None else (score(each) or 0) - each.score, shares=False),
         )
 
     gates = {name: figures(name) for name in GATES}
-    gains = [(each.score or 0) - (each.voted or 0) for each in held if each.changed]
+    gains = [(each.score or 0) - (each.voted or 0) for each in usable if each.changed]
     corrected, spoiled = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
-    correct, measure = mean(lambda each: each.score), common_metric(each.measure for each in held)
-    spent, vote = sum((each.whole for each in held), StageUsage()), gates["vote"]
-    told, paid = f"Debate changed {len(gains):,} of {count_of(len(held), 'answer')}", _shares(vote.spent, spent)[-1]
+    correct, measure = mean(lambda each: each.score), common_metric(each.measure for each in usable)
+    spent, vote = sum((each.whole for each in usable), StageUsage()), gates["vote"]
+    text, paid = f"Debate changed {len(gains):,} of {count_of(len(usable), 'answer')}", _shares(vote.spent, spent)[-1]
     if vote.correct is None or correct is None:
-        sentence = f"{told}; voting on round 1 takes {paid}."
+        sentence = f"{text}; voting on round 1 takes {paid}."
     else:
         figures_of = f"{100 * vote.correct.value:.1f} instead of {100 * correct.value:.1f} % {correct_by(measure)}"
-        told += f": {corrected:,} corrected, {spoiled:,} spoiled"
-        sentence = f"{told}; voting on round 1 gives {figures_of} for {paid}."
+        text += f": {corrected:,} corrected, {spoiled:,} spoiled"
+        sentence = f"{text}; voting on round 1 gives {figures_of} for {paid}."
     return Shadow(
-        debates=len(held),
+        debates=len(usable),
         changed=len(gains),
         corrected=corrected,
         spoiled=spoiled,
-        judged=sum(each.score is not None for each in held),
+        judged=sum(each.score is not None for each in usable),
         correct=correct,
         spent=spent,
         measure=measure,

@@ -236,15 +236,15 @@ def _permutation_p(differences: Sequence[float]) -> float:
         return 1.0
     import numpy
 
-    held = numpy.asarray(sorted(differences))
-    n, total = len(held), held.sum()
+    values = numpy.asarray(sorted(differences))
+    n, total = len(values), values.sum()
     if n <= _MAX_EXACT:
         ways = numpy.arange(2**n)[:, None] >> numpy.arange(n) & 1
-        swapped = total - 2 * (ways @ held)
+        swapped = total - 2 * (ways @ values)
     else:
         draw = numpy.random.default_rng(BOOTSTRAP_SEED)
         parts = [RESAMPLES_AT_ONCE] * (_RESAMPLES // RESAMPLES_AT_ONCE) + [_RESAMPLES % RESAMPLES_AT_ONCE]
-        sums = [draw.integers(0, 2, (part, n), numpy.int8).astype(float) @ held for part in parts]
+        sums = [draw.integers(0, 2, (part, n), numpy.int8).astype(float) @ values for part in parts]
         swapped = total - 2 * numpy.concatenate(sums)
     # A sum that equals the observed one up to rounding counts as extreme.
     extreme = int((abs(swapped) >= abs(total) - _TOLERANCE * n).sum())

@@ -83,23 +83,25 @@ def retrieval(
 
     # Of two datasets that share an ID, experiments call the questions NAME/ID.
     known = {each: qrels.get(each) or qrels.get(each.partition("/")[2], {}) for each in rankings}
-    asked = [question for question, each in known.items() if any(relevance >= least for relevance in each.values())]
-    if not asked:
+    answerable = [
+        question for question, each in known.items() if any(relevance >= least for relevance in each.values())
+    ]
+    if not answerable:
         found = f"none of the {len(known)} questions of {name!r} has a relevant passage in the judgements"
         raise UserError(f"{found}; expected the question ids of the questions, and a relevance of {least} or more")
     of_depth = {"hit": Success(rel=least), "recall": R(rel=least), "nDCG": nDCG}
     measures = {f"{heading}@{depth}": measure @ depth for heading, measure in of_depth.items() for depth in depths}
     measures["MRR"] = RR(rel=least)
     # The order is the retriever's own: trec_eval would order equal scores by key.
-    run = [ScoredDoc(question, key, -n) for question in asked for n, key in enumerate(rankings[question])]
-    judgements = [Qrel(question, *judgement) for question in asked for judgement in known[question].items()]
+    run = [ScoredDoc(question, key, -n) for question in answerable for n, key in enumerate(rankings[question])]
+    judgements = [Qrel(question, *judgement) for question in answerable for judgement in known[question].items()]
     values: dict[str, list[float]] = {}
     for each in iter_calc(measures.values(), judgements, run):
         values.setdefault(str(each.measure), []).append(each.value)
     return RetrievalScores(
         name=name,
-        n=len(asked),
-        depth=max(len(rankings[question]) for question in asked),
+        n=len(answerable),
+        depth=max(len(rankings[question]) for question in answerable),
         measures={
             heading: mean
             for heading, measure in measures.items()
@@ -110,19 +112,19 @@ def retrieval(
 
 def of_pools(records: Iterable[PoolRecord]) -> dict[str, dict[str, Ranking]]:
     """Source -> its rankings, without the questions that it failed on."""
-    held: dict[str, dict[str, Ranking]] = {}
+    rankings: dict[str, dict[str, Ranking]] = {}
     silent: dict[str, Mapping[str, str]] = {}
     for record in records:
         if not record.sources:
             silent[record.id] = record.partial
         for source in (name for name in sources_in([record]) if name not in record.partial):
             passages = sorted((each for each in record.passages if each.source == source), key=lambda each: each.rank)
-            held.setdefault(source, {})[record.id] = {passage.key: passage.score for passage in passages}
+            rankings.setdefault(source, {})[record.id] = {passage.key: passage.score for passage in passages}
     # A hand-written line names no source that found nothing.
     for question, partial in silent.items():
-        for source in held.keys() - partial.keys():
-            held[source].setdefault(question, {})
-    return held
+        for source in rankings.keys() - partial.keys():
+            rankings[source].setdefault(question, {})
+    return rankings
 
 
 def with_fusions(parts: Mapping[str, Rankings]) -> dict[str, Rankings]:

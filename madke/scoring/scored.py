@@ -146,15 +146,15 @@ def run_spending(directory: Path, prices: Prices) -> Spending | None:
     """The cost of a run's own calls; None if no call is recorded."""
     costs: defaultdict[str, float] = defaultdict(float)
     unpriced: set[str] = set()
-    made = 0
+    calls = 0
     for call in recorded_calls(directory):
-        made += 1
+        calls += 1
         used = call.completion.usage
         if price := price_of(billed_as(call.model, call.completion.tier), prices):
             costs[call.purpose.stage] += cost(used, price)
         elif used.prompt_tokens + used.completion_tokens:
             unpriced.add(call.model)
-    return Spending(cost=dict(costs), unpriced=tuple(sorted(unpriced))) if made else None
+    return Spending(cost=dict(costs), unpriced=tuple(sorted(unpriced))) if calls else None
 
 
 # Scores by graders, programs and people, kept with an arm
@@ -293,17 +293,17 @@ def ask_outside(
     none = "no answer" if one else f"none of the {len(arms)} runs has an answer"
     if answers and not any(answers):
         raise UserError(f"{none} to score", file=one)
-    if graders and not any(question.answers for held in answers for question, _ in held.values()):
+    if graders and not any(question.answers for pairs in answers for question, _ in pairs.values()):
         raise UserError(f"{none} with a reference, so there is nothing to grade", file=one)
     commands = {name: CommandScorer(each) if isinstance(each, str) else each for name, each in scorers.items()}
-    for arm, held in zip(arms, answers, strict=True) if commands else ():
-        if not held:
+    for arm, pairs in zip(arms, answers, strict=True) if commands else ():
+        if not pairs:
             _log.warning("%s: no answer, so no score by %s", arm.path, ", ".join(commands))
-        items = [ScorerItem(source=q.question, candidate=text, references=q.answers) for q, text in held.values()]
+        items = [ScorerItem(source=q.question, candidate=text, references=q.answers) for q, text in pairs.values()]
         found = {name: scorer.scores(items) for name, scorer in commands.items()}
         for name, values in found.items():  # only if all scorers have succeeded
-            scored = dict(zip(held, values, strict=True))
-            keep_scores(arm.path, name, held, command=commands[name].command, scores=scored)
+            scored = dict(zip(pairs, values, strict=True))
+            keep_scores(arm.path, name, pairs, command=commands[name].command, scores=scored)
     known = _known_grades(arms, budget) if graders else {}
 
     async def graded(grader: Grader) -> int:
@@ -313,7 +313,7 @@ def ask_outside(
         try:
             refuse_unreachable([model])
             each = zip(arms, answers, strict=True)
-            return sum([await _grade(arm, held, grader, model, known, budget, watch) for arm, held in each])
+            return sum([await _grade(arm, pairs, grader, model, known, budget, watch) for arm, pairs in each])
         finally:
             await close(model)
 
@@ -444,8 +444,8 @@ async def _grade(
     with CallStore(_beside(arm.path, _GRADES)) as calls, watch() as listen:
         piped = CallPipeline(limits=limits, store=calls, meter=meter).model(model)
 
-        async def work(asked: tuple[tuple[str, str], ChatRequest]) -> None:
-            prompt, request = asked
+        async def work(item: tuple[tuple[str, str], ChatRequest]) -> None:
+            prompt, request = item
             completion = await piped.complete(request)
             if (grade := _grade_in(completion)) is not None:
                 known[prompt] = grade

@@ -218,7 +218,7 @@ _COUNTS = ("transcripts", "abstained", "failed", "deferred", "degraded", "partia
 
 def _share(replies: Mapping[str, Sequence[object]], kinds: Sequence[object]) -> Estimate:
     """The share of these kinds among a question's replies, averaged over questions."""
-    found = over_repeats([[float(each in kinds) for each in held] for held in replies.values()])
+    found = over_repeats([[float(each in kinds) for each in statuses] for statuses in replies.values()])
     assert found is not None
     return found
 
@@ -226,10 +226,10 @@ def _share(replies: Mapping[str, Sequence[object]], kinds: Sequence[object]) -> 
 def _if_failed(arm: ArmValues, lost: Mapping[QuestionKey, int]) -> tuple[float, float] | None:
     """``correct`` if all failed debates of questions with gold answers were wrong, and if all were right."""
     values = arm.values.get("correct", {})
-    held = {key: [*values.get(key, {}).values()] for key in arm.questions if key in values or lost[key]}
-    if not held:
+    repeats = {key: [*values.get(key, {}).values()] for key in arm.questions if key in values or lost[key]}
+    if not repeats:
         return None
-    low, high = (fmean(fmean([*each, *[end] * lost[key]]) for key, each in held.items()) for end in (0.0, 1.0))
+    low, high = (fmean(fmean([*each, *[end] * lost[key]]) for key, each in repeats.items()) for end in (0.0, 1.0))
     return low, high
 
 

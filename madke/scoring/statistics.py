@@ -98,12 +98,12 @@ def effective_votes(votes: Sequence[Sequence[float]]) -> Estimate | None:
     """
     import numpy
 
-    held = [question for question in votes if question]
-    if len(held) < 2 or max(map(len, held)) < 2:
+    nonempty = [question for question in votes if question]
+    if len(nonempty) < 2 or max(map(len, nonempty)) < 2:
         return None
-    sizes = numpy.array([len(question) for question in held], dtype=float)
-    sums = numpy.array([sum(question) for question in held])
-    squares = numpy.array([sum(vote * vote for vote in question) for question in held])
+    sizes = numpy.array([len(question) for question in nonempty], dtype=float)
+    sums = numpy.array([sum(question) for question in nonempty])
+    squares = numpy.array([sum(vote * vote for vote in question) for question in nonempty])
     # Per question: all that a resample adds up.
     columns = numpy.stack([numpy.ones_like(sizes), sizes, sizes**2, sums, squares, sums**2 / sizes], axis=1)
 
@@ -111,13 +111,13 @@ def effective_votes(votes: Sequence[Sequence[float]]) -> Estimate | None:
     if numpy.isnan(value):
         return None
     random = numpy.random.default_rng(BOOTSTRAP_SEED)
-    even = numpy.full(len(held), 1 / len(held))
+    even = numpy.full(len(nonempty), 1 / len(nonempty))
     resampled = [
-        _of_sums(random.multinomial(len(held), even, RESAMPLES_AT_ONCE) @ columns)
+        _of_sums(random.multinomial(len(nonempty), even, RESAMPLES_AT_ONCE) @ columns)
         for _ in range(RESAMPLES // RESAMPLES_AT_ONCE)
     ]
     low, high = numpy.nanpercentile(numpy.concatenate(resampled), [2.5, 97.5])
-    return Estimate(value=float(value), low=float(low), high=float(high), n=len(held))
+    return Estimate(value=float(value), low=float(low), high=float(high), n=len(nonempty))
 
 
 def _of_sums(sums: Any) -> Any:

@@ -159,8 +159,8 @@ class Conversation:
             return f'<message from="{role}">\n{without_tags(content, ("conversation", "message"))}\n</message>'
 
         wording = _wording()
-        said = (quoted(turn.role, turn.content) for turn in self.earlier)
-        conversation = "\n".join(["<conversation>", *said, "</conversation>"])
+        turns = (quoted(turn.role, turn.content) for turn in self.earlier)
+        conversation = "\n".join(["<conversation>", *turns, "</conversation>"])
         last = f"The last message:\n{quoted('user', self.question)}"
         content = "\n\n".join((wording["instruction"], conversation, last, wording["closing"]))
         return Message(role="system", content=wording["system"]), Message(role="user", content=content)
@@ -343,9 +343,9 @@ class Answer(DebateResponse):
         if self._body.stream:
             await super().respond(send)
             return
-        told: list[str] = []
-        final = await self.work(told.append)
-        response = JSONResponse(self._whole("".join(told).strip(), final), headers=self.headers)
+        deltas: list[str] = []
+        final = await self.work(deltas.append)
+        response = JSONResponse(self._whole("".join(deltas).strip(), final), headers=self.headers)
         await response(self.request.scope, self.request.receive, send)
         self.turn.mark_delivered()
 
@@ -353,8 +353,8 @@ class Answer(DebateResponse):
         """The debate, or the one call; ``tell`` gets the turns as they happen."""
         bounds = self._body.bounds
         if self._plain:
-            said, usage = await self.turn.plain(self.ask.protocol, self._talk.plain, bounds["limit"])
-            text, finish_reason = bound_text(said, **bounds)
+            reply, usage = await self.turn.plain(self.ask.protocol, self._talk.plain, bounds["limit"])
+            text, finish_reason = bound_text(reply, **bounds)
             return FinalText(text=text, finish_reason=finish_reason, usage=usage)
         narration = Narration()
 

@@ -212,7 +212,7 @@ class ServedRequest:
             run = await debates.offers.run_of(ask)
             text, usage = ask.question, Usage()
             if ask.condensing:
-                completion = await run.call("condense", ask.condensing, asked=ask.question)
+                completion = await run.call("condense", ask.condensing, question=ask.question)
                 text, usage = without_reasoning(completion.text).strip(), completion.usage
             question = run.question(text, ask.instructions)
             repeat = debates.ledger.start(run.name, question.id, retry=ask.retry)
@@ -236,7 +236,7 @@ class ServedRequest:
         """The reply to one call of the protocol's model, without a debate."""
         async with self._working():
             run = await self._debates.offers.run_of(Ask(protocol=protocol, question=""))
-            completion = await run.call("plain", messages, limit, asked=messages[-1].content)
+            completion = await run.call("plain", messages, limit, question=messages[-1].content)
         return without_reasoning(completion.text), completion.usage
 
     def mark_delivered(self) -> None:

@@ -228,8 +228,8 @@ def _progress(event: events.Event | Served) -> str | None:
         case events.PoolReady(pool=pool) if pool.passages or pool.partial:
             return "; ".join((f"{len(pool.passages)} passages found", *(f"{name} failed" for name in pool.partial)))
         case events.StanceGiven(n=n, agent=agent, stance=stance):
-            said = stance.answer or (f"no answer ({stance.error})" if stance.error else "no answer could be read")
-            return f"round {n}, {agent}: {' '.join(said.split())[:_SHOWN]}"
+            text = stance.answer or (f"no answer ({stance.error})" if stance.error else "no answer could be read")
+            return f"round {n}, {agent}: {' '.join(text.split())[:_SHOWN]}"
         case events.VerdictGiven(n=n, verdict=verdict):
             return f"round {n}, judge: {VERDICTS[verdict.consensus]}"
     return None

@@ -133,8 +133,8 @@ class Offers:
             raise Refusal(400, "there is no source to search", param="sources", code="source_not_found")
         async with self._opening:
             opened = await asyncio.to_thread(self._open_sources, specs, objects)
-        asked = [Question(id="search", question=query)]
-        (record,) = await asyncio.to_thread(retrieve, asked, [*opened.values()], k)
+        questions = [Question(id="search", question=query)]
+        (record,) = await asyncio.to_thread(retrieve, questions, [*opened.values()], k)
         return pool_of(record, Knowledge(sources=tuple(opened), per_source=k))
 
     async def warm(self) -> None:
@@ -256,7 +256,7 @@ def _variants(options: ServeOptions) -> dict[str, Variant]:
         refuse_unused(options.request.wording, served)
     for name, variant in list(served.items()):
         try:
-            check_needs(variant.protocol, [Question(question="?")], given=False, scored=scorer is not None)
+            check_needs(variant.protocol, [Question(question="?")], has_first_round=False, scored=scorer is not None)
         except UserError as error:
             if options.protocols:
                 raise UserError(f"the protocol {name!r} cannot be served: {error}") from None

@@ -73,8 +73,8 @@ def page_routes(debates: Debates) -> list[Route]:
             return PlainTextResponse(await debates.transcripts.text(*named), headers=headers)
         # As the report page reads it: [text, url, date] of each passage, the protocol and the models.
         found, pool, run = await debates.transcripts.found(*named)
-        held = {(each.source, each.key): [each.text, each.url, each.date] for each in reversed(pool.passages)}
-        texts = [held.get((entry.source, entry.key)) for entry in found.pool]
+        passages = {(each.source, each.key): [each.text, each.url, each.date] for each in reversed(pool.passages)}
+        texts = [passages.get((entry.source, entry.key)) for entry in found.pool]
         about = {"protocol": run.variant, "models": [*dict.fromkeys(run.models.values())]}
         return JSONResponse(_json(found) | {"texts": texts, **about}, headers=headers)
 

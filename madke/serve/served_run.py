@@ -73,14 +73,14 @@ class ServedRun:
         content = json.dumps(record.model_dump(mode="json"), sort_keys=True).encode()
         self.name = f"{record.variant}-{short_hash(content)[:8]}"
         self._saving: asyncio.TimerHandle | None = None
-        with ExitStack() as held:
-            self._directory = held.enter_context(RunDirectory(out / self.name))
+        with ExitStack() as stack:
+            self._directory = stack.enter_context(RunDirectory(out / self.name))
             path = self._directory.path
             if self._directory.has_run:
                 before = read_run(path)
                 record = record.extend(before).model_copy(update={"repeats": before.repeats})
             self.record = record
-            store = held.enter_context(CallStore(path / "calls.sqlite"))
+            store = stack.enter_context(CallStore(path / "calls.sqlite"))
             files = RunFiles(calls=store.path, pools=path / "pools.jsonl" if knowledge else None)
             self._directory.begin(record, models.values(), files)
             self._directory.resume(shared.options)
@@ -97,7 +97,7 @@ class ServedRun:
             self._services = debate_services(
                 lambda service: _Leavable(pipeline.service(service), shared.landing), live, scorer, knowledge
             )
-            self._held = held.pop_all()
+            self._held = stack.pop_all()
 
     def question(self, text: str, instructions: str) -> Question:
         """The record of a served question. Without instructions it has the id that :func:`madke.run` gives the text."""
@@ -134,18 +134,18 @@ class ServedRun:
         messages: tuple[Message, ...],
         max_tokens: int | None = None,
         *,
-        asked: str = "",
+        question: str = "",
     ) -> Completion:
         """One call outside a debate, to the model that states final answers; Refusal if it fails.
 
-        ``asked`` is the user's question, for a stand-in of a language model. The same call again is not paid again.
+        ``question`` is the user's question, for a stand-in of a language model. The same call again is not paid again.
         """
         role = next((role for role in ("summarizer", "judge") if role in self._cast), next(iter(self._cast)))
         key = id_of(json.dumps([[m.role, m.content] for m in messages]))
         purpose = Purpose(question=key, stage=name, agent=role, round=1)
         limit = min(max_tokens or self.spec.protocol.max_tokens, self.spec.protocol.max_tokens)
         seed = call_seed(self.record.seed, purpose)
-        stage = Stage(name=name, question=Question(question=asked)) if asked else None
+        stage = Stage(name=name, question=Question(question=question)) if question else None
         request = ChatRequest(
             messages=messages, purpose=purpose, temperature=0.0, max_tokens=limit, seed=seed, stage=stage
         )

@@ -125,9 +125,9 @@ class McpDoor:
         # In a task of its own: a task group must be left by the task that entered it.
         try:
             sessions = await asyncio.to_thread(self._sessions)
-            async with AsyncExitStack() as held:
+            async with AsyncExitStack() as stack:
                 for each in sessions:
-                    await held.enter_async_context(each.run())
+                    await stack.enter_async_context(each.run())
                 self._opened.set_result(sessions)
                 await self._end.wait()
         except Exception as error:
@@ -249,11 +249,11 @@ def listening_socket(host: str, port: int) -> socket.socket:
     ipv6 = ":" in host
     family = socket.AF_INET6 if ipv6 else socket.AF_INET
     try:  # clients that come before the server is up wait
-        made = socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=ipv6)
+        bound = socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=ipv6)
     except OSError as error:
         raise UserError(f"cannot listen at {host} port {port}: {error.strerror or error}") from None
     # asyncio sets TCP_NODELAY only where the protocol is named; without it each reply on a kept connection waits 40 ms.
-    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=made.detach())
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=bound.detach())
 
 
 async def serve(

@@ -59,8 +59,8 @@ def squad_normalize(text: str) -> str:
 
 def has_words(text: str, answer: str) -> bool:
     """Whether a text has the words of an answer in a row, both normalised as in SQuAD."""
-    wanted = squad_normalize(answer)
-    return bool(wanted) and f" {wanted} " in f" {squad_normalize(text)} "
+    phrase = squad_normalize(answer)
+    return bool(phrase) and f" {phrase} " in f" {squad_normalize(text)} "
 
 
 _NOT = r"(?:(?:do|can|could)\s?n(?:o|['\u2019])?t|can['\u2019]?t|am\s+(?:unable|not\s+able)\s+to)"

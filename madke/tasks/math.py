@@ -162,9 +162,9 @@ def _canonical(unit: str) -> str:
         name = part["name"].lower()
         for inner in _PART.finditer(RATES.get(name, name)):
             power = int(part["power"] or _PREFIXES[part["prefix"]])
-            given = inner["name"]
-            singular = given if len(given) < 3 else given.removesuffix("s")
-            full = UNITS.get(given) or UNITS.get(singular, singular)
+            function_name = inner["name"]
+            singular = function_name if len(function_name) < 3 else function_name.removesuffix("s")
+            full = UNITS.get(function_name) or UNITS.get(singular, singular)
             powers[full] += -power if part["per"] or inner["per"] else power
     return " ".join(
         name if power == 1 else f"{name}^{power}" for name, power in sorted(powers.items()) if name != "unit"

@@ -123,64 +123,68 @@ class AnswerReader(Reader[str]):
         """The label or letter that a line consists of, or that begins a short one."""
         return self.value(line) if _LONE_LINE.fullmatch(line) and not _TURNED_DOWN.search(line) else None
 
-    def read_statement(self, said: str, *, is_label: bool) -> tuple[str | None, str]:
+    def read_statement(self, statement: str, *, is_label: bool) -> tuple[str | None, str]:
         """The answer in the text after a cue, and a rule if it has none: ``none`` if the text states nothing."""
-        plain = _FILLER.sub("", said, count=1).strip(EMPHASIS)
-        bare = unwrap(said.strip(EMPHASIS).rstrip(".!"))
-        if not self.is_list and (_UNDECIDED.match(said) or declines(said.strip(EMPHASIS)) or declines(plain)):
+        plain = _FILLER.sub("", statement, count=1).strip(EMPHASIS)
+        bare = unwrap(statement.strip(EMPHASIS).rstrip(".!"))
+        if not self.is_list and (_UNDECIDED.match(statement) or declines(statement.strip(EMPHASIS)) or declines(plain)):
             return None, "declined"
-        if is_placeholder(bare) or is_placeholder(said):
-            return None, "placeholder" if said.strip(EMPHASIS) else "none"
-        found = [span for span in outermost(said) if standing(said, *span) != "none"]
-        if found and not self.is_list and _LEADS_TO_MARK.fullmatch(said, 0, found[0][0]):
-            return self._in_brackets(said, found)
-        if said.count("[") != said.count("]") and not self.is_math:
+        if is_placeholder(bare) or is_placeholder(statement):
+            return None, "placeholder" if statement.strip(EMPHASIS) else "none"
+        found = [span for span in outermost(statement) if standing(statement, *span) != "none"]
+        if found and not self.is_list and _LEADS_TO_MARK.fullmatch(statement, 0, found[0][0]):
+            return self._in_brackets(statement, found)
+        if statement.count("[") != statement.count("]") and not self.is_math:
             return None, "none"
-        if not self.is_list and (_OF_THE_ANSWER.match(said) or says_only_where(bare)):
+        if not self.is_list and (_OF_THE_ANSWER.match(statement) or says_only_where(bare)):
             return None, "none"
-        if not self.is_open and (_SEVERAL.match(said) or _OFFERS.match(said) or _LETTERS.match(said)):
+        if not self.is_open and (_SEVERAL.match(statement) or _OFFERS.match(statement) or _LETTERS.match(statement)):
             return None, "contradictory"
-        if self.is_open and (_INSTRUCTS.search(said) or (re.search(r"[{}]", said) and "\\" not in said)):
+        if self.is_open and (_INSTRUCTS.search(statement) or (re.search(r"[{}]", statement) and "\\" not in statement)):
             return None, "none"
-        parts = self._open_parts(said) if self.is_open else _closed_parts(said)
+        parts = self._open_parts(statement) if self.is_open else _closed_parts(statement)
         value = next((value for part in parts if (value := self.value(part)) is not None), None)
-        is_unreadable = value is None and not self.is_open and (is_label or re.match(r"\W*none\b", said))
+        is_unreadable = value is None and not self.is_open and (is_label or re.match(r"\W*none\b", statement))
         return value, "unreadable" if is_unreadable else "none" if value is None else ""
 
-    def _in_brackets(self, said: str, spans: list[tuple[int, int]]) -> tuple[str | None, str]:
-        contents = [said[start + 1 : end - 1] for start, end in spans]
+    def _in_brackets(self, statement: str, spans: list[tuple[int, int]]) -> tuple[str | None, str]:
+        contents = [statement[start + 1 : end - 1] for start, end in spans]
         values = [value for content in contents if (value := self.value(content)) is not None]
         if not values:
             first = unwrap(contents[0])
             return None, "declined" if declines(first) else "placeholder" if is_placeholder(first) else "unreadable"
-        joined = any(_JOINED.fullmatch(said, one[1], other[0]) for one, other in pairwise(spans))
+        joined = any(_JOINED.fullmatch(statement, one[1], other[0]) for one, other in pairwise(spans))
         return (None, "contradictory") if len(set(values)) > 1 and joined else (values[0], "")
 
     def _open_parts(self, raw: str) -> Iterator[str]:
         if self.is_list or self.whole_line:
             yield _ITEM.sub("", raw).strip().removesuffix(".") if self.is_list else raw
             return
-        said = unwrap(_FILLER.sub("", raw, count=1)) if _LEAD_IN.match(raw.lstrip(EMPHASIS)) else raw
-        said = _FILLER.sub("", said, count=1).strip(" \t\n,;")
-        said = said if re.search(r"\b[A-Z]\.\Z", said) else said.rstrip(".!")
-        if self.is_yes_no and (word := re.match(r"\W{0,9}(yes|no)\b(?=\W|\Z)", said, re.IGNORECASE)):
+        statement = unwrap(_FILLER.sub("", raw, count=1)) if _LEAD_IN.match(raw.lstrip(EMPHASIS)) else raw
+        statement = _FILLER.sub("", statement, count=1).strip(" \t\n,;")
+        statement = statement if re.search(r"\b[A-Z]\.\Z", statement) else statement.rstrip(".!")
+        if self.is_yes_no and (word := re.match(r"\W{0,9}(yes|no)\b(?=\W|\Z)", statement, re.IGNORECASE)):
             yield word[1]
-        said = _HEDGE.sub("", said)
-        group = _GROUP.match(said)
-        if group and re.match(r"\W*\Z|[,.;:]", said[group.end() :]) and not (group["round"] and "," in group["round"]):
+        statement = _HEDGE.sub("", statement)
+        group = _GROUP.match(statement)
+        if (
+            group
+            and re.match(r"\W*\Z|[,.;:]", statement[group.end() :])
+            and not (group["round"] and "," in group["round"])
+        ):
             yield group[group.lastgroup or 0]
-        if yes_no := re.match(r"\W{0,9}(yes|no|true|false)(?=,|\s+[-\u2013\u2014]\s)", said, re.IGNORECASE):
+        if yes_no := re.match(r"\W{0,9}(yes|no|true|false)(?=,|\s+[-\u2013\u2014]\s)", statement, re.IGNORECASE):
             yield yes_no[1]
-        if _NO_ANSWER.match(said):
+        if _NO_ANSWER.match(statement):
             return
-        clause = _EXPLAINS.split(said, maxsplit=1)[0].rstrip(" ,")
+        clause = _EXPLAINS.split(statement, maxsplit=1)[0].rstrip(" ,")
         if self.is_math:
-            yield from (part for part in (said, clause) if re.search(r"\d|\\|^\W*\w{1,3}\W*$", part))
-        elif _NUMBER.match(said):
+            yield from (part for part in (statement, clause) if re.search(r"\d|\\|^\W*\w{1,3}\W*$", part))
+        elif _NUMBER.match(statement):
             yield _REMARKS.split(clause, maxsplit=1)[0]
-        elif clause and (len(said.split()) > LABELLED_WORDS or _NAME.fullmatch(clause.strip(EMPHASIS))):
+        elif clause and (len(statement.split()) > LABELLED_WORDS or _NAME.fullmatch(clause.strip(EMPHASIS))):
             yield clause
-        yield said
+        yield statement
 
     def marks(self, text: str) -> list[Mark[str]]:
         """With boxes, tags, hashes, calls of Finish, and letters that are called right."""
@@ -262,13 +266,13 @@ class AnswerReader(Reader[str]):
             for span in spans
             if self.value(_bare(masked[slice(*span)])) is not None or has_word(masked[slice(*span)])
         ]
-        said = [(_bare(masked[slice(*span)]), span) for span in spans]
-        if said and all(is_placeholder(unwrap(one)) for one, _ in said):
+        bare_lines = [(_bare(masked[slice(*span)]), span) for span in spans]
+        if bare_lines and all(is_placeholder(unwrap(one)) for one, _ in bare_lines):
             return nothing(None, "placeholder")
-        declined = any(declines(one) or _DECLINES.search(one) or _SILENT.search(one) for one, _ in said)
+        declined = any(declines(one) or _DECLINES.search(one) or _SILENT.search(one) for one, _ in bare_lines)
         found = [
             (one, span)
-            for one, span in said
+            for one, span in bare_lines
             if not _QUOTED.search(_bare(cited[slice(*span)])) and not _says_nothing(one, context)
         ]
         concluding = [one for one in found if _CONCLUDES.match(one[0])]
@@ -280,7 +284,11 @@ class AnswerReader(Reader[str]):
         items = [_bare(line) for line in lines if not line.endswith(":")]
         if len(items) > 1 and all(map(is_phrase, items)):
             value = self.value("; ".join(items))
-            return nothing(None) if value is None else parsed_at(value, "phrase", (said[0][1][0], said[-1][1][1]))
+            return (
+                nothing(None)
+                if value is None
+                else parsed_at(value, "phrase", (bare_lines[0][1][0], bare_lines[-1][1][1]))
+            )
         last, span = found[-1]
         if len(lines) > 1 and masked[slice(*span)].strip() == lines[-1] and is_phrase(last):
             value = self.value(last)
@@ -608,30 +616,30 @@ _YES_OR_NO = re.compile(
 _BOTH = re.compile(r"\W*yes\s+and\s+no\b", re.IGNORECASE)
 
 
-def _bare(said: str) -> str:
-    said = _DECORATION.sub("", said).strip(EMPHASIS)
-    inner = re.fullmatch(r"\(([^()]+)\)\.?|((?:yes|no))[.!]", said, re.IGNORECASE)
-    return (inner[1] or inner[2]) if inner else said
+def _bare(text: str) -> str:
+    text = _DECORATION.sub("", text).strip(EMPHASIS)
+    inner = re.fullmatch(r"\(([^()]+)\)\.?|((?:yes|no))[.!]", text, re.IGNORECASE)
+    return (inner[1] or inner[2]) if inner else text
 
 
-def _says_nothing(said: str, context: ParseContext) -> bool:
-    if re.search(r"\\boxed|[{}]|<answer", said):  # It is a form without an end.
+def _says_nothing(text: str, context: ParseContext) -> bool:
+    if re.search(r"\\boxed|[{}]|<answer", text):  # It is a form without an end.
         return True
-    bare = unwrap(said)
-    given_back = any(is_placeholder(said[start + 1 : end - 1]) for start, end in outermost(said)) or any(
-        is_placeholder(said[start:end]) and standing(said, start, end) == "none" for start, end in outermost(said, "()")
+    bare = unwrap(text)
+    given_back = any(is_placeholder(text[start + 1 : end - 1]) for start, end in outermost(text)) or any(
+        is_placeholder(text[start:end]) and standing(text, start, end) == "none" for start, end in outermost(text, "()")
     )  # "In the form (X)"; in "Twitter (X)" it is a name.
-    if is_placeholder(bare) or given_back or says_only_where(bare) or said.endswith(("?", ":")):
+    if is_placeholder(bare) or given_back or says_only_where(bare) or text.endswith(("?", ":")):
         return True
     if (
-        declines(said)
-        or _DECLINES.search(said)
-        or _SILENT.search(said)
-        or _ABOUT.match(said)
-        or _BROKEN_OFF.search(said)
+        declines(text)
+        or _DECLINES.search(text)
+        or _SILENT.search(text)
+        or _ABOUT.match(text)
+        or _BROKEN_OFF.search(text)
     ):
         return True
-    return bool(context.question) and _key(said) == _key(context.question)
+    return bool(context.question) and _key(text) == _key(context.question)
 
 
 def _key(text: str) -> list[str]:

@@ -95,14 +95,14 @@ def parse_selection(
 
 def _selection(text: str, valid: Sequence[int], limit: int) -> Parsed[Selection]:
     named = list(_in_sentences(text, valid))
-    asked = settle(text, list(_on_asked_lines(text, valid)), lambda one, other: set(one or ()) == set(other or ()))
-    if asked is not None and asked.span is None:
+    on_lines = settle(text, list(_on_asked_lines(text, valid)), lambda one, other: set(one or ()) == set(other or ()))
+    if on_lines is not None and on_lines.span is None:
         return nothing(Selection(), "contradictory")
     counted, rule = named, "ids"
-    if asked is not None and asked.span:
-        if not asked.value:
-            return parsed_at(Selection(), "no_found", asked.span)
-        counted, rule = [(asked.value, asked.span)], "selected"
+    if on_lines is not None and on_lines.span:
+        if not on_lines.value:
+            return parsed_at(Selection(), "no_found", on_lines.span)
+        counted, rule = [(on_lines.value, on_lines.span)], "selected"
     else:
         declined = [one.span() for one in _NO_FOUND.finditer(text)]
         if declined and not (named and named[-1][1] > declined[-1]):
@@ -221,8 +221,8 @@ class _Words(Reader[bool]):
         found = self._word.match(content)
         return None if found is None or found["more"] else bool(found["yes"])
 
-    def read_statement(self, said: str, *, is_label: bool) -> tuple[bool | None, str]:
-        found = self._word.match(said)
+    def read_statement(self, statement: str, *, is_label: bool) -> tuple[bool | None, str]:
+        found = self._word.match(statement)
         return (bool(found["yes"]), "line") if found else (None, "none")
 
     def offers(self, text: str, span: tuple[int, int], closing: int) -> bool:
@@ -321,9 +321,9 @@ class _Names(Reader[str]):
         same = [name for name in self._names if core and core == _core(name)]
         return same[0] if len(same) == 1 else None
 
-    def read_statement(self, said: str, *, is_label: bool) -> tuple[str | None, str]:
-        found = self._begins.match(said)
-        name = self.value(found["name"] if found else said)
+    def read_statement(self, statement: str, *, is_label: bool) -> tuple[str | None, str]:
+        found = self._begins.match(statement)
+        name = self.value(found["name"] if found else statement)
         return name, "stated" if name else "none"
 
     def offers(self, text: str, span: tuple[int, int], closing: int) -> bool:

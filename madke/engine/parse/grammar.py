@@ -341,7 +341,7 @@ class Reader(ABC, Generic[T]):
         """The value that a whole text is."""
 
     @abstractmethod
-    def read_statement(self, said: str, *, is_label: bool) -> tuple[T | None, str]:
+    def read_statement(self, statement: str, *, is_label: bool) -> tuple[T | None, str]:
         """The value at the beginning of what follows a cue, and the rule; ``none`` if nothing is stated."""
 
     def lone(self, line: str) -> T | None:
@@ -378,9 +378,9 @@ class Reader(ABC, Generic[T]):
             if not opening and (cue["heading"] or cue["strict"]):
                 continue
             end = self.extent(text, cue.end(), is_label=is_label)
-            said = text[cue.end() : end]
-            start = cue.end() + len(said) - len(said.lstrip())
-            end = start + len(said.strip())
+            statement = text[cue.end() : end]
+            start = cue.end() + len(statement) - len(statement.lstrip())
+            end = start + len(statement.strip())
             if start == end or standing(text, start, end) == "none":
                 continue
             value, rule = self.read_statement(text[start:end], is_label=is_label)
@@ -429,9 +429,9 @@ class Reader(ABC, Generic[T]):
         """The value on which the conclusions agree. Those in a list count only if there are no others."""
         conclusions = [mark for mark in found if mark.rank == "conclusion"]
         chosen = [mark for mark in conclusions if not mark.in_list] or conclusions
-        settled = settle(text, [mark for mark in chosen if mark.rule != "placeholder"], self.same)
-        is_placeholder = settled is None and chosen and not has_word(text[chosen[-1].span[1] :])
-        return nothing(None, "placeholder") if is_placeholder else settled
+        agreed = settle(text, [mark for mark in chosen if mark.rule != "placeholder"], self.same)
+        is_placeholder = agreed is None and chosen and not has_word(text[chosen[-1].span[1] :])
+        return nothing(None, "placeholder") if is_placeholder else agreed
 
     def last_mention(self, text: str, found: Sequence[Mark[T]]) -> Parsed[T | None] | None:
         """The value of the last cue, else of the plain brackets, if all of them or those of the last sentence agree."""

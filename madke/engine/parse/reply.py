@@ -200,8 +200,8 @@ def reading(
     def decorate(parse: Callable[Concatenate[Reply, P], Parsed[T]]) -> Callable[Concatenate[str, P], Parsed[T]]:
         @wraps(parse)
         def read(text: str, /, *args: P.args, **kwargs: P.kwargs) -> Parsed[T]:
-            given = kwargs.get("context")
-            context = given if isinstance(given, ParseContext) else NO_CONTEXT
+            parse_context = kwargs.get("context")
+            context = parse_context if isinstance(parse_context, ParseContext) else NO_CONTEXT
             start = max(0, len(text) - WINDOW)
             window = text[start:]
             left = without_copies(window, context)
@@ -370,13 +370,13 @@ def _without_led(text: str, context: ParseContext, *, sources: bool) -> str:
     others = [label for label in speakers if label not in own]
     for label in own:  # What follows the own name begins a line.
         text = f"{text[: label.start()]}{' ' * (len(label[0]) - 1)}\n{text[label.end() :]}"
-    held = [record.span for record in own_records(text)] if labels else []
+    records = [record.span for record in own_records(text)] if labels else []
     led: list[re.Match[str]] = []
     spans: list[tuple[int, int]] = []
     for label in labels:
         is_led = label in others or (label not in own and (sources or not has_word(line_after(text, label.end()))))
         inside = spans and label.start() < spans[-1][1]
-        if is_led and not any(start < label.start() < end for start, end in held):
+        if is_led and not any(start < label.start() < end for start, end in records):
             led.append(label)
             if not inside and (end := _led_until(text, label)):
                 spans.append((label.start(), end))
@@ -451,8 +451,8 @@ def without_copies(text: str, context: ParseContext) -> str:
 def gives_back(text: str, context: ParseContext) -> bool:
     """Whether a reply copies rules or examples of its request, and all else from it too: the prompt given back."""
     left = without_copies(text, context)
-    said = _runs(context.own).union(*map(_runs, context.others))
-    return left != text and all(copied for *_, copied in _copies(left, _runs(context.request) - said))
+    runs = _runs(context.own).union(*map(_runs, context.others))
+    return left != text and all(copied for *_, copied in _copies(left, _runs(context.request) - runs))
 
 
 def is_copied(text: str, context: ParseContext) -> bool:

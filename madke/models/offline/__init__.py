@@ -167,8 +167,8 @@ def _prose(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) 
         return " ".join(dict.fromkeys(each.text.strip() for text in texts for each in cited_sentences(text)))
     answers = [answer_of(text, _SHORT, prompt.question, "plain").value for text in texts]
     others = tuple(replace(each, answer=answer) for each, answer in zip(prompt.newest, answers, strict=True))
-    said = _reply(replace(prompt, marker="plain", others=others), embed, temperature, rng)
-    return _SOURCE.sub(r"\2 [\1]", said) if prompt.name in ("speak", "reply") else said
+    draft = _reply(replace(prompt, marker="plain", others=others), embed, temperature, rng)
+    return _SOURCE.sub(r"\2 [\1]", draft) if prompt.name in ("speak", "reply") else draft
 
 
 def _selection(prompt: Stage, question: str, embed: Embed, noise: Callable[[], float]) -> str:
@@ -290,7 +290,9 @@ def _summary(prompt: Stage) -> str:
 def _leader(prompt: Stage) -> tuple[str, str] | None:
     """The answer with the most supporters, after the name of the first of them."""
     stated = [(who, answer) for who, answer in _stated_answers(prompt) if answer]
-    return max(stated, key=lambda held: sum(roughly_same(held[1], other) for _, other in stated), default=None)
+    return max(
+        stated, key=lambda candidate: sum(roughly_same(candidate[1], other) for _, other in stated), default=None
+    )
 
 
 def _stated_answers(prompt: Stage) -> list[tuple[str, str | None]]:

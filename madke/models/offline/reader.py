@@ -201,8 +201,8 @@ class Line(NamedTuple):
 
 def _overlap(query: str, text: str) -> float:
     """The share of the query's content words that are in the text."""
-    wanted = set(content(query))
-    return len(wanted & set(content(text))) / max(1, len(wanted))
+    words = set(content(query))
+    return len(words & set(content(text))) / max(1, len(words))
 
 
 def read_lines(query: str, passages: Sequence[ShownPassage], embed: Embed) -> list[Line]:
@@ -480,7 +480,7 @@ def _option_letters(
 def _one_of_two(query: Query, lines: Sequence[Line]) -> list[Candidate]:
     """The two things of a comparison, scored by their years if it compares those, else by their sentences."""
     about, years = [], []
-    wanted = {*content(query.text), "born"}
+    words = {*content(query.text), "born"}
     for thing in query.either:
         name = _padded(thing)
         titled = [line for line in lines if name in _padded(line.title) or _padded(line.title) in name]
@@ -488,7 +488,7 @@ def _one_of_two(query: Query, lines: Sequence[Line]) -> list[Candidate]:
         about.append(named)
         spans = [(line.text, span) for line in named for span in _spans(line.text) if span.kind == "year"]
         # The year closest to words of the question or to "born"; 0 if there is none.
-        near = [len(wanted & set(content(text[max(0, span.start - 40) : span.end + 30]))) for text, span in spans]
+        near = [len(words & set(content(text[max(0, span.start - 40) : span.end + 30]))) for text, span in spans]
         years.append(int(spans[near.index(max(near))][1].text) if spans else 0)
     early, late = bool(_EARLY.search(query.text)), bool(_LATE.search(query.text))
     ahead = float(years[1] - years[0]) * (early - late) if all(years) else 0.0

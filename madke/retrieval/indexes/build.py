@@ -93,9 +93,9 @@ def build_index(
         UserError: The corpus cannot be read, an option does not apply, a package or Java is missing, ``out`` holds
             something else, or the disk is full.
     """
-    given = {name for name, value in locals().items() if value is not None and (name, value) != ("engine", "local")}
-    given -= {"corpus", "out", "kind", "progress"}
-    if stray := sorted(given - {"k1", "b"} if kind == "bm25" else given & {"k1", "b"}):
+    options = {name for name, value in locals().items() if value is not None and (name, value) != ("engine", "local")}
+    options -= {"corpus", "out", "kind", "progress"}
+    if stray := sorted(options - {"k1", "b"} if kind == "bm25" else options & {"k1", "b"}):
         other = "dense" if kind == "bm25" else "bm25"
         raise UserError(f"--{stray[0].replace('_', '-')} requires --kind {other}")
     corpus, out = Path(corpus), Path(out).absolute()
