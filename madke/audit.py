@@ -197,9 +197,9 @@ class Audit:
         scene = Scene(question, protocol, cast, pool, task=task, prompts=self.variant, repeat=repeat, seed=0)
         return scene, Debate(scene), scene.debaters[0]
 
-    def _read_answer(self, scene: Scene, item: AuditQuestion, found: Stance | Final) -> None:
-        is_right = found.answer is not None and scene.same(found.answer, item.right)
-        self._read(is_readable=found.answer is not None, is_echo=found.status == "echoed", is_right=is_right)
+    def _read_answer(self, scene: Scene, item: AuditQuestion, reply: Stance | Final) -> None:
+        is_right = reply.answer is not None and scene.same(reply.answer, item.right)
+        self._read(is_readable=reply.answer is not None, is_echo=reply.status == "echoed", is_right=is_right)
 
     def _read(self, **read: Any) -> None:
         self.calls[-1] = replace(self.calls[-1], **read)
@@ -339,16 +339,16 @@ def findings_of(model: str, audit: Audit) -> Findings:
 
 
 def _share(values: Iterable[bool]) -> Share:
-    found = list(values)
-    return Share(k=sum(found), n=len(found))
+    items = list(values)
+    return Share(k=sum(items), n=len(items))
 
 
-def _reads(found: Findings, *stages: str) -> bool:
-    return not any(found.form[stage].value < _READS for stage in stages)
+def _reads(findings: Findings, *stages: str) -> bool:
+    return not any(findings.form[stage].value < _READS for stage in stages)
 
 
-def _judges_wrongly(found: Findings) -> bool:
-    right, read = found.right["same"].k + found.right["different"].k, found.form["judge"].k
+def _judges_wrongly(findings: Findings) -> bool:
+    right, read = findings.right["same"].k + findings.right["different"].k, findings.form["judge"].k
     return read > 1 and right <= _HALF * read
 
 
@@ -390,9 +390,9 @@ CLAUSES: tuple[tuple[Callable[[Findings], bool], str], ...] = (
 """Rules whose clauses are joined, at most two."""
 
 
-def advice(found: Findings) -> str:
+def advice(findings: Findings) -> str:
     """One sentence: what to do with the model. The most important rules come first."""
-    alone = [clause for holds, clause in ALONE if holds(found)][:1]
-    clauses = alone or [clause for holds, clause in CLAUSES if holds(found)][:2] or ["use it in all roles"]
+    alone = [clause for holds, clause in ALONE if holds(findings)][:1]
+    clauses = alone or [clause for holds, clause in CLAUSES if holds(findings)][:2] or ["use it in all roles"]
     sentence = "; ".join(clauses)
     return f"{sentence[0].upper()}{sentence[1:]}."

@@ -56,8 +56,8 @@ _PACKAGES = (
 
 def versions() -> dict[str, str]:
     """Versions of madke, Python and the installed packages that can change prompts, retrieval or replies."""
-    found = {"madke": __version__, "python": platform.python_version()}
+    installed = {"madke": __version__, "python": platform.python_version()}
     for name in _PACKAGES.split():
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            installed[name] = version(name)
+    return installed

@@ -155,7 +155,7 @@ class CommandScorer:
         answers = [line for line in out.decode(errors="replace").split("\n") if line.strip()]
         if len(answers) != len(items):
             raise self._error(f"printed {len(answers)} lines for {len(items)} items; expected one number per item")
-        found: list[float] = []
+        scores: list[float] = []
         for n, line in enumerate(answers, start=1):
             number: Any = None
             with suppress(ValueError, RecursionError):
@@ -164,8 +164,8 @@ class CommandScorer:
             if type(number) not in (int, float) or abs(number) > sys.float_info.max or number != number:
                 expected = 'expected a finite number or {"score": number}'
                 raise self._error(f"line {n} of its output is {quoted_output(line)}; {expected}")
-            found.append(float(number))
-        return found
+            scores.append(float(number))
+        return scores
 
     def _error(self, what: str) -> UserError:
         return UserError(f"scorer {quoted_output(self.command)}: {what}")

@@ -141,8 +141,8 @@ def sheet_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[st
     if missing := [name for name in needed if name not in headings]:
         raise UserError(f"column {missing[0]!r} is missing; expected {', '.join(needed)}", file=path, line=1)
     for line, cells in rows:
-        found = dict(zip(headings, map(str.strip, cells), strict=False))
-        row = {name: found.get(name, "") for name in needed}
+        by_heading = dict(zip(headings, map(str.strip, cells), strict=False))
+        row = {name: by_heading.get(name, "") for name in needed}
         if any(row.values()):
             yield line, row
 
@@ -169,8 +169,8 @@ def _is_running(process: int) -> bool:
 
 def unfinished_parts(folder: Path, names: Collection[str]) -> list[Path]:
     """Parts of files with these names that killed processes left in :func:`atomic_write`."""
-    found = [(path, _PART.fullmatch(path.name)) for path in (folder.iterdir() if folder.is_dir() else ())]
-    return [path for path, part in found if part and part[1] in names and not _is_running(int(part[2]))]
+    parts = [(path, _PART.fullmatch(path.name)) for path in (folder.iterdir() if folder.is_dir() else ())]
+    return [path for path, part in parts if part and part[1] in names and not _is_running(int(part[2]))]
 
 
 def unexpected_files(folder: Path, made: Collection[str], replaced: Collection[str]) -> list[str]:

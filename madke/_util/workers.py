@@ -234,10 +234,12 @@ def same_versions(expected: Mapping[str, str]) -> Callable[[], None]:
         from madke._util.assets import versions
         from madke.core.errors import UserError
 
-        found = versions()
-        names = (name for name in sorted(found.keys() | expected.keys()) if found.get(name) != expected.get(name))
+        installed = versions()
+        names = (
+            name for name in sorted(installed.keys() | expected.keys()) if installed.get(name) != expected.get(name)
+        )
         others = ", ".join(
-            f"{name} {found.get(name, 'missing')} (expected {expected.get(name, 'none')})" for name in names
+            f"{name} {installed.get(name, 'missing')} (expected {expected.get(name, 'none')})" for name in names
         )
         if others:
             node = f"the node {socket.gethostname()} has other versions than this machine"

@@ -164,8 +164,8 @@ def _line(node: yaml.Node | None, keys: Sequence[str | int]) -> int | None:
         else:
             mapping = node.value if isinstance(node, yaml.MappingNode) else []
             parts = {name.value: (name, value) for name, value in mapping}
-        if (found := parts.get(str(key))) is not None:
-            line, node = found[0].start_mark.line + 1, found[1]
+        if (part := parts.get(str(key))) is not None:
+            line, node = part[0].start_mark.line + 1, part[1]
     return line
 
 

@@ -75,7 +75,7 @@ class Study:
     @cached_property
     def right(self) -> Mapping[str, Estimate]:
         """Arm -> its share of right answers: by the first grader, else by the first metric of the task."""
-        shares = {name: estimate([*found.values()]) for name, found in self.answers.items()}
+        shares = {name: estimate([*values.values()]) for name, values in self.answers.items()}
         return {name: share for name, share in shares.items() if share is not None}
 
     @cached_property
@@ -206,11 +206,11 @@ def right_answers(arms: Mapping[str, Path]) -> dict[str, dict[str, float]]:
     shares: dict[str, dict[str, float]] = {}
     for name, results in zip(arms, open_results([*arms.values()]) if arms else (), strict=True):
         grades = external_values(results).get(GRADER, {})
-        found: dict[str, list[float]] = {}
+        scores: dict[str, list[float]] = {}
         for each in results.transcripts():
             if (value := correct(each)) is not None:
-                found.setdefault(each.id, []).append(grades.get((each.id, each.repeat), value))
-        shares[name] = {id_: fmean(values) for id_, values in found.items()}
+                scores.setdefault(each.id, []).append(grades.get((each.id, each.repeat), value))
+        shares[name] = {id_: fmean(values) for id_, values in scores.items()}
     return shares
 
 

@@ -63,9 +63,9 @@ def command(
     within = comparison.dataset_tests(metric or ())
     sentence = finding(comparison.arms, comparison.scores, tests)
     if as_json:
-        found: dict[str, object] = {"questions": shown, "unshared": comparison.unshared, "scores": comparison.scores}
-        found |= {"tests": tests, "dataset_tests": within, "notes": comparison.notes}
-        say_json(found | {"finding": sentence, "warnings": [*oddities(comparison.scores)]})
+        output: dict[str, object] = {"questions": shown, "unshared": comparison.unshared, "scores": comparison.scores}
+        output |= {"tests": tests, "dataset_tests": within, "notes": comparison.notes}
+        say_json(output | {"finding": sentence, "warnings": [*oddities(comparison.scores)]})
         return
     if shown:
         say(plain_table(question_table(shown)))

@@ -82,13 +82,13 @@ def _audit(name: str, base_url: str | None, prompts: Path | None, *, as_json: bo
             asyncio.run(audit.run())
         except KeyboardInterrupt as interrupt:
             status = exit_status(interrupt)
-    found = findings_of(name, audit)
+    findings = findings_of(name, audit)
     if as_json:
-        say_json({**asdict(found), "address": address, "advice": advice(found)})
+        say_json({**asdict(findings), "address": address, "advice": advice(findings)})
     else:
-        for line in audit_lines(found, address):
+        for line in audit_lines(findings, address):
             say_wrapped(line)
-    if status or found.failed == found.calls:
+    if status or findings.failed == findings.calls:
         raise typer.Exit(status or 1)
 
 
@@ -101,12 +101,12 @@ def _local_servers() -> str:
 
 def _works(name: str, check: Callable[[], str]) -> bool:
     try:
-        found, works = check(), True
+        result, works = check(), True
     except UserError as error:
-        found, works = f"FAILED: {error}", False
+        result, works = f"FAILED: {error}", False
     except Exception as error:  # noqa: BLE001 - a broken file or package must not stop the other checks
-        found, works = f"FAILED: {type(error).__name__}: {' '.join(str(error).split())}", False
-    say_wrapped(found, label=f"{name:<22} ", indent=23)
+        result, works = f"FAILED: {type(error).__name__}: {' '.join(str(error).split())}", False
+    say_wrapped(result, label=f"{name:<22} ", indent=23)
     return works
 
 
@@ -184,35 +184,35 @@ def _endpoint(base_url: str | None) -> str:
         raise UserError(f"{shown} does not answer ({failure_of(error)})") from None
 
 
-def audit_lines(found: Findings, address: str) -> Iterator[str]:
+def audit_lines(findings: Findings, address: str) -> Iterator[str]:
     """At most 24 lines of 80 columns, the last ones with the advice; longer texts are wrapped by the caller."""
-    yield f"{found.model} at {address}" if address else found.model
+    yield f"{findings.model} at {address}" if address else findings.model
     yield (
-        f"{count_of(found.calls, 'call')}, {found.failed} failed; {found.prompt_tokens:,} prompt and "
-        f"{found.completion_tokens:,} new tokens; {found.seconds:.0f} s"
+        f"{count_of(findings.calls, 'call')}, {findings.failed} failed; {findings.prompt_tokens:,} prompt and "
+        f"{findings.completion_tokens:,} new tokens; {findings.seconds:.0f} s"
     )
-    if found.failed == found.calls:
-        yield from (f"error: {error}" for error in found.errors)
+    if findings.failed == findings.calls:
+        yield from (f"error: {error}" for error in findings.errors)
     else:
-        yield from (shorten(f"error: {error}", _WIDTH, placeholder=" ...") for error in found.errors[:1])
-        stages = [f"{stage} {_of(share)}" for stage, share in found.form.items()]
-        right = {case: _of(share) for case, share in found.right.items()}
+        yield from (shorten(f"error: {error}", _WIDTH, placeholder=" ...") for error in findings.errors[:1])
+        stages = [f"{stage} {_of(share)}" for stage, share in findings.form.items()]
+        right = {case: _of(share) for case, share in findings.right.items()}
         rows = {
             "replies read": ", ".join(stages[:3]),
             "": ", ".join(stages[3:]),
-            "prompt given back": f"{_of(found.given_back, ' answers')}; cut off: {_of(found.cut_off)}",
+            "prompt given back": f"{_of(findings.given_back, ' answers')}; cut off: {_of(findings.cut_off)}",
             "passage with the answer": f"selected: {right['select']}; answered: {right['speak']}",
-            "right, peer wrong": _of(found.right["own_right"], " stay right"),
-            "wrong, peer right": _of(found.right["own_wrong"], " become right"),
+            "right, peer wrong": _of(findings.right["own_right"], " stay right"),
+            "wrong, peer right": _of(findings.right["own_wrong"], " become right"),
             "right verdicts": f"same answers: {right['same']}; different: {right['different']}",
             "right summaries": right["summarize"],
-            "prompts cut": _of(found.prompts_cut),
-            "schemas": _of(found.schemas, " taken"),
-            "system messages": _of(found.system, " followed"),
-            "speed": "not measured" if found.speed is None else f"{found.speed:,.0f} new tokens a second",
+            "prompts cut": _of(findings.prompts_cut),
+            "schemas": _of(findings.schemas, " taken"),
+            "system messages": _of(findings.system, " followed"),
+            "speed": "not measured" if findings.speed is None else f"{findings.speed:,.0f} new tokens a second",
         }
         yield from ("", *(f"{label:<24}{text}" for label, text in rows.items()), "")
-    yield from wrap(advice(found), _WIDTH)
+    yield from wrap(advice(findings), _WIDTH)
 
 
 _WIDTH = 80

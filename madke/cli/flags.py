@@ -171,10 +171,10 @@ def columns_of(text: str | None) -> dict[str, str]:
 def cast_of(cast: Sequence[str] | None) -> dict[str, str]:
     """Role -> model name, from ``--cast ROLE=MODEL``."""
     parts = [text.partition("=") for text in cast or ()]
-    found = {role.strip(): model.strip() for role, _, model in parts}
-    if not all(map(all, found.items())):
+    models = {role.strip(): model.strip() for role, _, model in parts}
+    if not all(map(all, models.items())):
         raise UserError("--cast: expected ROLE=MODEL, for instance --cast debater-2=human")
-    return found
+    return models
 
 
 _READ: Mapping[str, Callable[[Any], Any]] = {
@@ -239,19 +239,19 @@ def _arms(paths: Sequence[Path], *, predictions: bool) -> list[Path]:
     from madke.experiments.experiment import is_experiment
 
     # A path that does not exist is a typing error, and no path to skip.
-    found = {
+    by_path = {
         path: [path] if (predictions and path.is_file()) or not path.exists() else list(_runs_in(path))
         for path in paths
     }
-    skipped = [str(path) for path, runs in found.items() if not runs]
-    if len(skipped) == len(found):
+    skipped = [str(path) for path, runs in by_path.items() if not runs]
+    if len(skipped) == len(by_path):
         if is_experiment(paths[0]):
             raise UserError("is an experiment without a started arm; run `madke ablate` first", file=paths[0])
         return [paths[0]]  # which is refused with its reason
     if skipped:
         hint = "; for predictions, give the questions with --data" if any(map(os.path.isfile, skipped)) else ""
         say(f"madke: skipped, because they hold no run: {', '.join(skipped)}{hint}", err=True)
-    return [run for runs in found.values() for run in runs]
+    return [run for runs in by_path.values() for run in runs]
 
 
 def _runs_in(path: Path, levels: int = 2) -> Iterator[Path]:

@@ -47,12 +47,12 @@ def build(
         opened.append(open_source(name, spec))
         show_source(name, spec, opened[-1].description)
     with resumable():
-        found = retrieve_pools(questions, opened, k, out, progress=counter("retrieved"))
+        counts = retrieve_pools(questions, opened, k, out, progress=counter("retrieved"))
     close_sources(opened)
-    show_counts(found)
+    show_counts(counts)
     show_spent(opened)
     say(f"pools: {out}")
-    if failed := sum(count.failed for count in found.values()):
+    if failed := sum(count.failed for count in counts.values()):
         say(f"{count_of(failed, 'search', 'searches')} failed; the file has the reasons under 'partial'", err=True)
         raise typer.Exit(1)
 
@@ -85,14 +85,14 @@ def score(
     if not all(part.isdecimal() and len(part) < 10 and int(part) for part in parts):
         raise UserError(f"--k {k!r}: expected whole numbers from 1, separated by commas, such as 5,20")
     depths = sorted(set(map(int, parts)))
-    found = [retrieval(name, each, judgements, depths=depths, least=least) for name, each in rankings.items()]
+    results = [retrieval(name, each, judgements, depths=depths, least=least) for name, each in rankings.items()]
     rows = tuple(
         (Cell(text=each.name), count_cell(each.n), count_cell(each.depth), *map(percent_cell, each.measures.values()))
-        for each in found
+        for each in results
     )
-    headings = ("retriever", "n", "depth", *found[0].measures)
+    headings = ("retriever", "n", "depth", *results[0].measures)
     table = Table(title="Retrieval, in percent", columns=headings, rows=rows)
     if as_json:
-        say_json(found)
+        say_json(results)
     else:
         say(plain_table(table))

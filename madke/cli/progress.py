@@ -80,9 +80,9 @@ def show_source(name: str, spec: str | None, description: str) -> None:
     say(f"source {name}: {description}{sample}", err=True)
 
 
-def show_counts(found: Mapping[str, SourceCounts]) -> None:
+def show_counts(counts: Mapping[str, SourceCounts]) -> None:
     """Show the number of questions with passages, and of failed ones, by source."""
-    for name, count in found.items():
+    for name, count in counts.items():
         why = f" (first: {' '.join(count.reason.split())})" if count.reason else ""
         say(f"{name}: passages for {count.found} of {count.asked} questions, {count.failed} failed{why}", err=True)
 

@@ -145,10 +145,10 @@ def _show_debates(results: Sequence[Results], question: str) -> None:
 
     width = min(WIDTH, output_width())
     for arm in results:
-        found = [each for each in arm.transcripts() if each.id == question]
-        if not found:
+        debates = [each for each in arm.transcripts() if each.id == question]
+        if not debates:
             raise UserError(f"has no question {question!r}", file=arm.path)
-        for transcript in found:
-            several = len(results) > 1 or len(found) > 1
+        for transcript in debates:
+            several = len(results) > 1 or len(debates) > 1
             where = f"== {arm.path}, repeat {transcript.repeat}\n" if several else ""
             say(where + debate_text(transcript, width))

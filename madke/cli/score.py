@@ -117,8 +117,8 @@ def command(
         shown = {row_name(arm, name): each for arm, of in rows.items() for name, each in of.items()}
         write_table(score_table(shown), path)
     if as_json:
-        for name, found in scores.items():
-            say_json(rows[name] if by_dataset else found)
+        for name, arm_scores in scores.items():
+            say_json(rows[name] if by_dataset else arm_scores)
     else:
         _show(arms, scores, rows, details=details, graded=len(graders) > 1)
     if failed:
@@ -163,11 +163,11 @@ def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, 
     from madke.report.scores import row_name, score_details, scores_on_terminal, stage_table
     from madke.report.tables import plain_table
 
-    named = {row_name(arm, dataset): found for arm, each in rows.items() for dataset, found in each.items()}
+    named = {row_name(arm, dataset): arm_scores for arm, each in rows.items() for dataset, arm_scores in each.items()}
     say(scores_on_terminal(named, details=details))
-    for name, found in () if details else named.items():
-        if found.shadow is not None:
-            say_wrapped(f"{name}: {found.shadow.sentence}" if len(named) > 1 else found.shadow.sentence)
+    for name, arm_scores in () if details else named.items():
+        if arm_scores.shadow is not None:
+            say_wrapped(f"{name}: {arm_scores.shadow.sentence}" if len(named) > 1 else arm_scores.shadow.sentence)
     for correction in sorted({arm.corrected for arm in arms if arm.corrected}):
         say_wrapped(f"{correction}. metrics.json keeps the scores without them.")
     if details:

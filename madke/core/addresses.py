@@ -61,7 +61,7 @@ def without_path_secrets(text: str, url: str) -> str:
 
 def with_public_urls(text: str) -> str:
     """The text with :func:`public_url` of each address in it."""
-    return _URL.sub(lambda found: public_url(found[0]), text)
+    return _URL.sub(lambda match: public_url(match[0]), text)
 
 
 def _mask(part: str) -> str:

@@ -66,8 +66,8 @@ def read_dataset(
     if columns and dataset is not None:
         raise UserError("--columns is for files of your own; leave out --dataset")
     if dataset is None:
-        found = Columns(given=columns or {})
-        questions = questions_in(own_rows(path, found.is_header), path, found, task=task)
+        mapping = Columns(given=columns or {})
+        questions = questions_in(own_rows(path, mapping.is_header), path, mapping, task=task)
         _warn_unlabelled(questions, path)
     else:
         questions = [entry.question for entry in read_published(path, dataset, task=task)]
@@ -80,9 +80,9 @@ def read_published(path: Path, dataset: str, *, task: str | None = None) -> list
     reader = READERS[dataset]
     if task is not None:
         TASKS[task]  # imports the task that the caller named
-    found = _entries(reader, path, task) if isinstance(reader, Format) else _read_by(reader, dataset, path, task)
+    entries = _entries(reader, path, task) if isinstance(reader, Format) else _read_by(reader, dataset, path, task)
     kept: dict[str, tuple[Row, DatasetEntry]] = {}
-    for row, entry in found:
+    for row, entry in entries:
         question = entry.question
         if wrong := get_task(question.task).check(question):
             raise row.error(wrong)

@@ -41,11 +41,11 @@ class FirstRounds:
     @property
     def hashes(self) -> dict[str, str]:
         """Question id -> hash of its first rounds."""
-        found = {}
+        by_question = {}
         for id_, rounds in self.rounds.items():
             turns = [(repeat, [asdict(turn) for turn in rounds[repeat]]) for repeat in sorted(rounds)]
-            found[id_] = sha256(json.dumps(turns).encode()).hexdigest()[:16]
-        return found
+            by_question[id_] = sha256(json.dumps(turns).encode()).hexdigest()[:16]
+        return by_question
 
     def reorder(self, order: GivenOrder) -> FirstRounds:
         """Assign the stances to other debaters: in reversed order, or rotated by one.
@@ -57,7 +57,7 @@ class FirstRounds:
         ids = [*self.rounds]
         if order == "other_question" and len(ids) < 2:
             raise UserError("first_round: order = other_question needs at least two questions")
-        found: dict[str, Rounds] = {id_: {} for id_ in ids}
+        rounds: dict[str, Rounds] = {id_: {} for id_ in ids}
         # By the question before, so that further questions change no first round.
         for id_, other in zip(ids, [*(ids[1:2] or ids), *ids[:-1]], strict=True):
             for repeat, turns in self.rounds[id_].items():
@@ -65,12 +65,12 @@ class FirstRounds:
                     others = self.rounds[other].get(repeat) or next(iter(self.rounds[other].values()))
                     spoke = [turn for turn in others if turn.stance.status != "failed"][: len(turns) - 1]
                     strangers = (replace(t, agent=f"Stranger {n}", reads=()) for n, t in enumerate(spoke, start=1))
-                    found[id_][repeat] = (*turns, *strangers)
+                    rounds[id_][repeat] = (*turns, *strangers)
                 else:
                     ordered = {"same": turns, "reversed": turns[::-1], "rotated": turns[-1:] + turns[:-1]}[order]
                     by_place = zip(turns, ordered, strict=True)
-                    found[id_][repeat] = tuple(replace(turn, agent=at.agent) for at, turn in by_place)
-        return FirstRounds(rounds=found)
+                    rounds[id_][repeat] = tuple(replace(turn, agent=at.agent) for at, turn in by_place)
+        return FirstRounds(rounds=rounds)
 
     def of(self, question: str, repeat: int) -> tuple[Turn, ...]:
         """The first round of one debate. A question with a single first round uses it in every repeat."""
@@ -124,8 +124,8 @@ def first_rounds(
         if question is None:
             continue
         if question.question != transcript.question:
-            found = f"found {transcript.question!r} as question {question.id!r}, expected {question.question!r}"
-            raise UserError(found, file=path)
+            problem = f"found {transcript.question!r} as question {question.id!r}, expected {question.question!r}"
+            raise UserError(problem, file=path)
         # Keep the stances only, not how they were obtained.
         turns = [
             Turn(agent=turn.agent, stance=replace(turn.stance, stage="speak", truncated=None))
@@ -138,10 +138,10 @@ def first_rounds(
 
 def _complete(rounds: Mapping[str, Rounds], questions: Sequence[Question], repeats: int, path: Path) -> FirstRounds:
     for question in questions:
-        found = rounds.get(question.id, {})
-        if not found:
+        by_repeat = rounds.get(question.id, {})
+        if not by_repeat:
             raise UserError(f"no first-round stance for question {question.id!r}", file=path)
-        if len(found) > 1 and (missing := [repeat for repeat in range(repeats) if repeat not in found]):
+        if len(by_repeat) > 1 and (missing := [repeat for repeat in range(repeats) if repeat not in by_repeat]):
             raise UserError(f"no first round for question {question.id!r}, repeat {missing[0]}", file=path)
     return FirstRounds(rounds=rounds)
 

@@ -58,8 +58,8 @@ class Format:
             remedy = "omit --dataset (madke ablate: give --data PATH without NAME=)"
             raise row.error(f"found 'golden_answers', so this file is in madke's own format; {remedy}")
         try:
-            found = self.read(row)
-            return Item(question=found) if isinstance(found, Question) else found
+            entry = self.read(row)
+            return Item(question=entry) if isinstance(entry, Question) else entry
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise row.error(f"not a valid entry of {self.name}: {type(error).__name__}: {error}") from None
 
@@ -87,13 +87,13 @@ def _aliases(row: Row) -> tuple[str, ...]:
         return ()
     if not isinstance(answer, Mapping):
         raise row.error(f"{key!r} is {short(answer)}; expected an object with a value and aliases")
-    found = {name.lower(): value for name, value in answer.items()}
-    if found.get("value") in (None, "", _HIDDEN):
+    fields = {name.lower(): value for name, value in answer.items()}
+    if fields.get("value") in (None, "", _HIDDEN):
         return ()
-    inner = Row(fields=found, file=row.file, line=row.line, number=row.number)
+    inner = Row(fields=fields, file=row.file, line=row.line, number=row.number)
     texts = [inner.text("value")]
     for name in ("aliases", "humananswers"):
-        if found.get(name):
+        if fields.get(name):
             texts += inner.texts(name)
     return tuple(dict.fromkeys(texts))
 
@@ -114,7 +114,7 @@ def _kilt(row: Row) -> Question:
 
 
 def _gold_titles(titles: Iterable[str]) -> dict[str, Any]:
-    return {"gold_titles": found} if (found := list(dict.fromkeys(titles))) else {}
+    return {"gold_titles": unique} if (unique := list(dict.fromkeys(titles))) else {}
 
 
 def _nq_open(row: Row) -> Question:
@@ -232,8 +232,8 @@ def _mmlu_rows(subjects: Collection[str], path: Path) -> Iterator[Row]:
     chosen: Collection[str] = files
     if path.is_dir():
         if len(splits := sorted({match["split"] for _, match in named if match and match["split"]})) != 1:
-            found = " and ".join(f"*_{split}.csv" for split in splits) or "no *_test.csv, *_val.csv or *_dev.csv"
-            raise UserError(f"found {found}; expected MMLU's folder test, val or dev", file=path)
+            patterns = " and ".join(f"*_{split}.csv" for split in splits) or "no *_test.csv, *_val.csv or *_dev.csv"
+            raise UserError(f"found {patterns}; expected MMLU's folder test, val or dev", file=path)
         chosen = subjects or files
         if missing := [subject for subject in chosen if subject not in files]:
             raise UserError(f"this folder lacks {missing[0]}_{splits[0]}.csv", file=path)
@@ -323,8 +323,8 @@ def _commonmt_rows(path: Path) -> Iterator[Row]:
     references = path.with_suffix(".en")
     source, target = list(text_lines(path)), list(text_lines(references))
     if len(source) != len(target):
-        found = f"found {len(source)} lines, but {len(target)} in {references.name}"
-        raise UserError(f"{found}; expected as many", file=path)
+        problem = f"found {len(source)} lines, but {len(target)} in {references.name}"
+        raise UserError(f"{problem}; expected as many", file=path)
     for number, (chinese, english) in enumerate(zip(source, target, strict=True), start=1):
         yield Row(fields={_CHINESE: chinese, _ENGLISH: english}, file=path, line=number, number=number)
 

@@ -137,8 +137,8 @@ class Columns:
 
     def _find(self, row: Row, keys: Sequence[str]) -> Found:
         by_name = {_plain(name): name for name in reversed(keys)}
-        found = {key: column if column in keys else by_name.get(_plain(column)) for key, column in self.given.items()}
-        names = {key: name for key, name in found.items() if name is not None}
+        columns = {key: column if column in keys else by_name.get(_plain(column)) for key, column in self.given.items()}
+        names = {key: name for key, name in columns.items() if name is not None}
         is_said = not by_name.keys().isdisjoint(map(_plain, (*_GOLDS, *_CONTEXTS)))
         stated = {by_name[name] for name in ("answer",) if name in by_name and is_said} - {*names.values()}
         has_gold = any(_plain(name) in by_name for name in COLUMNS["answers"])
@@ -180,13 +180,15 @@ class Columns:
 
     def line(self, questions: Sequence[Question], repeated: int) -> str:
         """What was understood, in one line, of these questions, of which some repeat the text of another."""
-        found = self.found.values()
-        used: dict[str, list[str]] = {key: [each.names[key] for each in found if key in each.names] for key in COLUMNS}
-        used["answers"] = [name for each in found for name in each.golds]
-        used["choices"] += [name for each in found for name in each.options]
-        used["wrong answers"] = [name for each in found for name in each.wrong]
-        used["taken for what a system said:"] = [name for each in found for name in each.said]
-        used["not used:"] = [name for each in found for name in each.unused]
+        findings = self.found.values()
+        used: dict[str, list[str]] = {
+            key: [each.names[key] for each in findings if key in each.names] for key in COLUMNS
+        }
+        used["answers"] = [name for each in findings for name in each.golds]
+        used["choices"] += [name for each in findings for name in each.options]
+        used["wrong answers"] = [name for each in findings for name in each.wrong]
+        used["taken for what a system said:"] = [name for each in findings for name in each.said]
+        used["not used:"] = [name for each in findings for name in each.unused]
         parts = [
             f"question from {_list_text(used['question'])}",
             f"answers from {_list_text(used['answers'])}" if used["answers"] else "no answers (--columns answers=NAME)",
@@ -222,11 +224,11 @@ def _option_columns(row: Row, keys: Sequence[str]) -> tuple[str, ...]:
     """The columns of options in order, if at least the first two are there; UserError if one between is missing."""
     series: dict[tuple[str, bool], dict[int, str]] = {}
     for name in keys:
-        found = _OPTION.fullmatch(str(name).strip().casefold())
-        if found and (found["word"] or found["place"].isalpha()):
-            place = found["place"]
+        match = _OPTION.fullmatch(str(name).strip().casefold())
+        if match and (match["word"] or match["place"].isalpha()):
+            place = match["place"]
             at = ascii_lowercase.index(place) if place.isalpha() else int(place)
-            series.setdefault((found["word"] or "", place.isalpha()), {})[at] = name
+            series.setdefault((match["word"] or "", place.isalpha()), {})[at] = name
     for (word, letters), named in sorted(series.items(), reverse=True):
         start = min(named)
         places = range(start, start + len(named))
@@ -278,9 +280,9 @@ def questions_in(
     repeats: Counter[str] = Counter()
     questions = []
     for row in rows:
-        found = columns.find(row)
-        question = _question(row, found, task)
-        if question.id in place_of and "id" in found.names:
+        roles = columns.find(row)
+        question = _question(row, roles, task)
+        if question.id in place_of and "id" in roles.names:
             raise row.error(f"id {question.id!r} is already on {place_of[question.id]}; expected each once")
         if question.id in place_of:
             repeats[question.id] += 1
@@ -345,35 +347,35 @@ def _plain_value(value: Any) -> Any:
     return list(value) if isinstance(value, tuple | set | frozenset) else value
 
 
-def _question(row: Row, found: Found, task: str | None) -> Question:
+def _question(row: Row, roles: Found, task: str | None) -> Question:
     """The question of a row, whose fields are in these columns."""
-    values = {key: row.fields[name] for key, name in found.names.items()}
+    values = {key: row.fields[name] for key, name in roles.names.items()}
     values = {key: None if _is_empty(value) and key != "id" else value for key, value in values.items()}
-    text = row.check_text(row.fields[found.names["question"]], found.names["question"])
-    options, labels = _options(row, found)
+    text = row.check_text(row.fields[roles.names["question"]], roles.names["question"])
+    options, labels = _options(row, roles)
     if (own_task := values.get("task")) is not None:
-        task = row.check_text(own_task, found.names["task"])
+        task = row.check_text(own_task, roles.names["task"])
     task = task or (Choice.name if options else Question(question="").task)
     try:
         checked = get_task(task).check
     except UserError as error:
         raise row.error(str(error)) from None
     golds: list[str] = []
-    for place, name in enumerate(found.golds):
+    for place, name in enumerate(roles.golds):
         golds += _texts(row, name, task, several=place > 0, options=options, labels=labels)
-    metadata = row.parse_value(values.get("metadata") or {}, found.names.get("metadata", ""))
+    metadata = row.parse_value(values.get("metadata") or {}, roles.names.get("metadata", ""))
     if not isinstance(metadata, Mapping):
-        raise row.error(f"{found.names['metadata']!r} is {short(metadata)}; expected an object")
-    if wrong := [text for name in found.wrong for text in _texts(row, name, task, several=True)]:
+        raise row.error(f"{roles.names['metadata']!r} is {short(metadata)}; expected an object")
+    if wrong := [text for name in roles.wrong for text in _texts(row, name, task, several=True)]:
         metadata = {"wrong_answers": list(dict.fromkeys(wrong)), **metadata}
     instructions = values.get("instructions")
     question = Question(
-        id=row.check_text(values["id"], found.names["id"]) if "id" in values else id_of(text),
+        id=row.check_text(values["id"], roles.names["id"]) if "id" in values else id_of(text),
         question=text,
         answers=tuple(dict.fromkeys(golds)),
         task=task,
         choices=options,
-        instructions="" if instructions is None else row.check_text(instructions, found.names["instructions"]),
+        instructions="" if instructions is None else row.check_text(instructions, roles.names["instructions"]),
         metadata=metadata,
     )
     if fault := checked(question):
@@ -388,17 +390,17 @@ def _is_empty(value: Any) -> bool:
     return value is None or value == [] or (isinstance(value, float) and math.isnan(value))
 
 
-def _options(row: Row, found: Found) -> tuple[tuple[str, ...], list[str]]:
+def _options(row: Row, roles: Found) -> tuple[tuple[str, ...], list[str]]:
     """The options of a question, and the names that the file gives them, if it does (ARC: letters or numbers).
 
     They are a list, ``{"text": [...], "label": [...]}``, ``{"A": ...}``, or in a column each.
     """
-    if found.options:
-        values = [(name, row.fields[name]) for name in found.options]
+    if roles.options:
+        values = [(name, row.fields[name]) for name in roles.options]
         while values and _is_empty(values[-1][1]):
             values.pop()
         return tuple(row.check_text(value, name) for name, value in values), []
-    name = found.names.get("choices", "")
+    name = roles.names.get("choices", "")
     value = row.parse_value(row.fields[name], name, any_list=True) if name else None
     if _is_empty(value):
         return (), []

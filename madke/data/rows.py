@@ -63,8 +63,8 @@ class Row:
         for key in keys:
             if key in self.fields:
                 return self.check_text(self.fields[key], key)
-        found = ", ".join(map(repr, self.fields)) or "(none)"
-        raise self.error(f"{keys[0]!r} is missing; expected a text; found the keys {found}")
+        keys_text = ", ".join(map(repr, self.fields)) or "(none)"
+        raise self.error(f"{keys[0]!r} is missing; expected a text; found the keys {keys_text}")
 
     def texts(self, key: str) -> tuple[str, ...]:
         """The distinct texts of a key, at least one; a single text counts as a list of one."""
@@ -178,7 +178,9 @@ def table_rows(
     path: Path, cells: Iterable[tuple[int, list[Any]]], is_header: Callable[[Row], bool] = lambda row: True
 ) -> Iterator[Row]:
     """The rows of a table, each a (line, cells); the first one has the names of the columns."""
-    filled = ((line, found) for line, found in cells if any(not isinstance(c, str) or c.strip() for c in found))
+    filled = (
+        (line, row_cells) for line, row_cells in cells if any(not isinstance(c, str) or c.strip() for c in row_cells)
+    )
     line, head = next(filled, (0, []))
     header = [str(cell).strip() for cell in head]
     if header and not is_header(Row(fields=dict.fromkeys(header), file=path, line=line, number=1)):
@@ -191,11 +193,11 @@ def table_rows(
         )
     if twice := [name for name in header if name and header.count(name) > 1]:
         raise UserError(f"the header has {twice[0]!r} twice; expected each name once", file=path, line=line)
-    for number, (line, found) in enumerate(filled, start=1):
-        if len(found) != len(header):
-            expected = f"expected {len(header)} cells ({', '.join(header[:20])}), found {len(found)}"
+    for number, (line, row_cells) in enumerate(filled, start=1):
+        if len(row_cells) != len(header):
+            expected = f"expected {len(header)} cells ({', '.join(header[:20])}), found {len(row_cells)}"
             raise UserError(f"{expected}; put a text that contains the separator in quotes", file=path, line=line)
-        yield Row(fields=dict(zip(header, found, strict=True)), file=path, line=line, number=number)
+        yield Row(fields=dict(zip(header, row_cells, strict=True)), file=path, line=line, number=number)
 
 
 def _sheet_cells(path: Path) -> Iterator[tuple[int, list[Any]]]:
@@ -291,7 +293,7 @@ def _document(path: Path) -> object:
         raise not_utf8(error, path, None) from None
     except json.JSONDecodeError as error:
         hint = "; name a file with one object per line .jsonl" if error.msg == "Extra data" else ""
-        found = f"is not JSON: {error.msg}, column {error.colno}{hint}"
-        raise UserError(found, file=path, line=error.lineno) from None
+        problem = f"is not JSON: {error.msg}, column {error.colno}{hint}"
+        raise UserError(problem, file=path, line=error.lineno) from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"is not JSON: {error}", file=path) from None

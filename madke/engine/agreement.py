@@ -109,10 +109,12 @@ class Evidence:
         first: dict[tuple[object, ...], Quote] = {}
         for n, turn in turns if self.texts else ():
             for text, passage in parse_quotes(turn.stance.text):
-                status, found = look_up(text, passage, self.texts or {})
+                status, numbers = look_up(text, passage, self.texts or {})
                 in_question = look_up(text, None, {0: self.question.question}).status == "found"
                 if passage is not None or (status in ("found", "approximate") and not in_question):
-                    quote = Quote(text=text, agent=turn.agent, round=n, passage=passage, status=status, found_in=found)
+                    quote = Quote(
+                        text=text, agent=turn.agent, round=n, passage=passage, status=status, found_in=numbers
+                    )
                     first.setdefault((text, turn.agent, passage), quote)
         return tuple(first.values())
 
@@ -173,7 +175,7 @@ def agreement_of(
     matched = consensus if task.is_prose else all_agree(turns, same)
     voted = not judged and not matched and final.by in ("majority", "weighted")
     nobody_dissents = task.is_prose and (consensus or not right)
-    found = (
+    passages = (
         {*_cited_passages(positions), *citations_in(final.answer)}
         if task.is_prose and final.answer
         else {*_cited_passages(right)}
@@ -187,7 +189,7 @@ def agreement_of(
         silent=tuple(turn.agent for turn in turns if turn.stance.answer is None),
         dissent=tuple(turn.agent for group in groups if not (nobody_dissents or holds(group)) for turn in group),
         changes=() if task.is_prose else tuple(_changes(rounds, same)),
-        cited=tuple(sorted(found)),
+        cited=tuple(sorted(passages)),
         checked=bool(evidence.texts) if task.is_prose else looked_up,
     )
 
@@ -198,9 +200,9 @@ def asked_question(transcript: Transcript) -> Question:
 
 
 def _cited_passages(right: Sequence[Position]) -> tuple[int, ...]:
-    found = {n for position in right for n in position.containing or ()}
+    numbers = {n for position in right for n in position.containing or ()}
     quotes = [quote for position in right for quote in position.quotes if quote.status != "stitched"]
-    return tuple(sorted(found.union(*(quote.found_in for quote in quotes))))
+    return tuple(sorted(numbers.union(*(quote.found_in for quote in quotes))))
 
 
 def _says(turn: Turn, answer: str, same: Same) -> bool:

@@ -67,8 +67,8 @@ def look_up(quote: str, passage: int | None, texts: Mapping[int, str]) -> Looked
         # A quote that names no passage cannot be misattributed.
         elsewhere: QuoteStatus = status if passage is None else "misattributed"
         for numbers, means in ((named, status), (others, elsewhere)):
-            if found := tuple(n for n in numbers if has(normalize_quote(texts[n]), quote_text)):
-                return LookedUp(means, found)
+            if matches := tuple(n for n in numbers if has(normalize_quote(texts[n]), quote_text)):
+                return LookedUp(means, matches)
     pieces = _pieces(parts, [*named, *others], texts)
     return LookedUp("stitched", pieces) if pieces else LookedUp("not_found")
 
@@ -213,10 +213,10 @@ def merge_citations(text: str, question: str, stances: Sequence[str]) -> tuple[s
         parts.append(_citing(each, [*kept, *back]))
         removed += [n for n in each.citations if n not in sources]
         restored += back
-    found = "".join(parts)
-    lost = {n for other in cited for n in other.citations} - {*citations_in(found)}
+    result = "".join(parts)
+    lost = {n for other in cited for n in other.citations} - {*citations_in(result)}
     once = [tuple(sorted({*numbers})) for numbers in (removed, restored, lost)]
-    return found, CitationCheck(removed=once[0], restored=once[1], lost=once[2])
+    return result, CitationCheck(removed=once[0], restored=once[1], lost=once[2])
 
 
 def _citing(sentence: Sentence, numbers: Sequence[int]) -> str:

@@ -39,19 +39,19 @@ def signals(transcript: Transcript, task: BaseTask) -> dict[str, float]:
     supporters = {agent for each in agreement.positions for agent in each.supporters}
     # With samples of one vote, the agreement is that of all rounds. The last one may have failed calls too.
     voters = supporters | {*agreement.silent, *(turn.agent for turn in transcript.rounds[-1].turns)}
-    found = {
+    values = {
         "agreement_first": max(map(len, groups), default=0) / max(1, len(transcript.rounds[0].turns)),
         "agreement_last": len(supporters - {*agreement.dissent}) / max(1, len(voters)),
         "steady": 1 - len({change.agent for change in agreement.changes}) / max(1, len(agents)),
     }
     verdict = transcript.rounds[-1].verdict
     if verdict is not None and verdict.consensus is not None:
-        found["judge"] = float(verdict.consensus)
+        values["judge"] = float(verdict.consensus)
     right = [each for each in agreement.positions if not {*each.supporters} & {*agreement.dissent}]
     read = {n for each in right for n in each.passages}
     if read and any(each.containing is not None for each in right):
-        found["support"] = len({n for each in right for n in each.containing or ()}) / len(read)
-    return found
+        values["support"] = len({n for each in right for n in each.containing or ()}) / len(read)
+    return values
 
 
 def stated_answer(transcript: Transcript) -> str | None:

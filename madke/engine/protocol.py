@@ -73,10 +73,10 @@ class Trace:
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages that need a template: those of debaters and other roles, in the order of a debate."""
-        found = dict.fromkeys(call.stage for call in (*self.differ.calls, *self.agree.calls))
-        own = [stage for stage in found if stage not in STAGES]
+        names = dict.fromkeys(call.stage for call in (*self.differ.calls, *self.agree.calls))
+        own = [stage for stage in names if stage not in STAGES]
         # A debater that has read nothing speaks, in whichever round.
-        return (*own, *(stage for stage in STAGES if stage in found or stage == "speak"))
+        return (*own, *(stage for stage in STAGES if stage in names or stage == "speak"))
 
     @property
     def other_roles(self) -> tuple[str, ...]:
@@ -182,8 +182,8 @@ def settings_of(function: ProtocolFunction) -> type[Protocol]:
 def help_of(function: ProtocolFunction) -> dict[str, str]:
     """Parameter -> its text in the section ``Args`` of the function's docstring."""
     _, _, section = inspect.cleandoc(function.__doc__ or "").partition("\nArgs:\n")
-    found = re.findall(r"^ {4}([^\s:]+): (.*(?:\n {5}.*)*)", section.partition("\n\n")[0], re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in found}
+    entries = re.findall(r"^ {4}([^\s:]+): (.*(?:\n {5}.*)*)", section.partition("\n\n")[0], re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
 
 
 def as_protocol(value: Any) -> Any:

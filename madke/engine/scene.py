@@ -407,11 +407,11 @@ class StageReply(NamedTuple):
 
     def record(self, kind: type[Record], parsed: Parsed[Any] | None = None, **values: Any) -> Record:
         """The record of the call: what came back, ``values`` and, if it was read, status and rule."""
-        found = fields_of(self.called)
+        fields = fields_of(self.called)
         if parsed is not None:
             cut = self.called.cut and parsed.status == "unmarked"
-            found |= {"status": "cut" if cut else parsed.status, "rule": parsed.rule}
-        return kind(**{**found, **values, **(self.simulated or {})})
+            fields |= {"status": "cut" if cut else parsed.status, "rule": parsed.rule}
+        return kind(**{**fields, **values, **(self.simulated or {})})
 
 
 def _keys(passage: Passage) -> list[str]:

@@ -189,8 +189,8 @@ class Settings(Knowledge, frozen=True, extra="forbid"):
         for stage in (stage for debater in self.cast for stage in debater.prepare if stage in STAGES):
             raise ValueError(f"debaters.prepare: {stage!r} is the name of a built-in stage; choose another name")
         if self.sources and self.select == "one_each" and len(names) < self.pool_limit:
-            found = f"a debater for each of up to {self.pool_limit} passages, found {len(names)}"
-            raise ValueError(f"select = one_each needs {found}")
+            problem = f"a debater for each of up to {self.pool_limit} passages, found {len(names)}"
+            raise ValueError(f"select = one_each needs {problem}")
         for name in (name for name in self.per_debater_sources or {} if name not in names):
             raise ValueError(f"per_debater_sources: there is no debater {name!r}")
         return self

@@ -266,13 +266,13 @@ class Debate:
         selected = await self.scene.gather(self._select(debater, n, view) for debater, view in views)
         scene = self.scene
 
-        async def found(turn: Turn) -> Hits:
+        async def search(turn: Turn) -> Hits:
             assert scene.retrieve is not None, "hold_debate() checks it"
             purpose = scene.purpose("search", turn.agent, n)
             return await scene.retrieve(turn.search.query, purpose) if turn.search is not None else Hits()
 
         searched = []
-        for turn, hits in zip(selected, await self.scene.gather(map(found, selected)), strict=True):
+        for turn, hits in zip(selected, await self.scene.gather(map(search, selected)), strict=True):
             if turn.search is not None:
                 passages = () if hits.error is not None else hits.passages
                 ids = scene.add_passages(passages, turn.agent, n, turn.search.query)
@@ -482,8 +482,8 @@ class Debate:
 
         turns = tuple(await self.scene.gather(reviewed(turn) for turn in entry.turns))
         self._record(turns=turns)
-        found = [turn.reflection.satisfied for turn in turns if turn.reflection is not None]
-        return self._finds("satisfied", bool(found) and all(found))
+        satisfied = [turn.reflection.satisfied for turn in turns if turn.reflection is not None]
+        return self._finds("satisfied", bool(satisfied) and all(satisfied))
 
     async def remark(self, role: str, *, history: bool = False) -> Remark:
         """What a role outside the cast says of the last round, or of all rounds; its template has the role's name.
@@ -530,10 +530,10 @@ class Debate:
         same = (new is not None and old is not None and self.scene.same(new, old) for new, old in answers)
         return self._finds("stability", all(same))
 
-    def _finds(self, reason: str, found: bool) -> bool:
-        if found:
+    def _finds(self, reason: str, is_reached: bool) -> bool:
+        if is_reached:
             self._found = reason
-        return found
+        return is_reached
 
     def _compare(self, what: str) -> None:
         """Answers are compared here, so they cannot be texts."""

@@ -58,7 +58,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def __init__(self, folders: tuple[Path, ...], texts: tuple[tuple[str, str], ...], marker: Marker) -> None:
         known = dict(texts)
 
-        def found(template: str) -> tuple[str, str | None, None] | None:
+        def load(template: str) -> tuple[str, str | None, None] | None:
             if template in known:
                 return known[template], None, None
             paths = (folder.joinpath(*split_template_path(template)) for folder in folders)
@@ -66,7 +66,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             return None if path is None else (read_prompt(path), str(path), None)
 
         super().__init__(
-            loader=FunctionLoader(found),
+            loader=FunctionLoader(load),
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -108,14 +108,14 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def names(self, template: str) -> Names:
         """The names in a template and in all that it includes or extends."""
         if template not in self._all:
-            left, found = [template], dict[str, Names]()
+            left, by_template = [template], dict[str, Names]()
             while left:
                 if (name := left.pop()) not in self._own:
                     self._own[name] = self._names_in(name)
-                found[name] = self._own[name]
-                left += found[name].files - found.keys()
-            used, optional, _ = (frozenset[str]().union(*each) for each in zip(*found.values(), strict=True))
-            self._all[template] = Names(used, optional, frozenset(found))
+                by_template[name] = self._own[name]
+                left += by_template[name].files - by_template.keys()
+            used, optional, _ = (frozenset[str]().union(*each) for each in zip(*by_template.values(), strict=True))
+            self._all[template] = Names(used, optional, frozenset(by_template))
         return self._all[template]
 
     def _names_in(self, name: str) -> Names:

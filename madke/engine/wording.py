@@ -134,12 +134,12 @@ def refuse_unused(wording: str | Path, protocols: Iterable[str]) -> None:
 
 def wording_of(wording: str | Path, protocol: str) -> Wording:
     """The words of one protocol; UserError if the wording has none for it."""
-    found = wordings_with_prompts(wording)
-    if protocol not in found:
+    wordings = wordings_with_prompts(wording)
+    if protocol not in wordings:
         raise UserError(
-            f"has no prompts of {protocol}; it has {', '.join(found) or 'none'}", file=wording_file(wording)
+            f"has no prompts of {protocol}; it has {', '.join(wordings) or 'none'}", file=wording_file(wording)
         )
-    return found[protocol]
+    return wordings[protocol]
 
 
 class _Block(yaml.SafeDumper):

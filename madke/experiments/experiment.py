@@ -175,10 +175,10 @@ class Experiment:
             files = list(spec.pools)
             if missing := {name: each for name, each in specs.items() if name not in spec.pool_sources}:
                 k = max(depth(run.protocol.knowledge) for _, run in spec.specs if run.protocol.knowledge)
-                found = retrieve_pools(
+                counts = retrieve_pools(
                     questions, self._open_sources(missing), k, retrieved, progress=pool_progress(self.tell)
                 )
-                self.tell(PoolsReady(found=found))
+                self.tell(PoolsReady(found=counts))
                 files.append(retrieved)
             write_pools(more, merged_pools(files, questions, sources=specs))
         retrieved.unlink(missing_ok=True)
@@ -311,8 +311,8 @@ def _mean(folder: Path, what: str) -> float:
 def _outcomes(path: Path, arm: Arm) -> tuple[int, int]:
     """The number of an arm's debates with an outcome, and how many of them failed."""
     file = arm_folder(path, arm.name) / "transcripts.jsonl"
-    found = [line.failed for line in read_outcomes(file) if line] if file.is_file() else []
-    return len(found), sum(found)
+    failed = [line.failed for line in read_outcomes(file) if line] if file.is_file() else []
+    return len(failed), sum(failed)
 
 
 def _tidy(path: Path, *, is_new: bool) -> None:
@@ -393,11 +393,11 @@ def _refuse_other(path: Path, before: Mapping[str, Any], experiment_spec: Experi
     arms_before = {arm.name: arm for arm in recipe_before.all_arms()}
     for arm in experiment_spec.arms:
         old_arm = arms_before.get(arm.name, arm)
-        found = [name for name in Arm.model_fields if getattr(old_arm, name) != getattr(arm, name)]
+        differing = [name for name in Arm.model_fields if getattr(old_arm, name) != getattr(arm, name)]
         if (old_arm.model or recipe_before.model) != (arm.model or experiment_spec.recipe.model):
-            found.append("model")
-        if found and (arm_folder(path, arm.name) / "run.json").is_file():
-            changed = f"arm {arm.name!r} has already started with another setting ({found[0]})"
+            differing.append("model")
+        if differing and (arm_folder(path, arm.name) / "run.json").is_file():
+            changed = f"arm {arm.name!r} has already started with another setting ({differing[0]})"
             raise UserError(f"{changed}; give the arm another name, or choose another --out", file=path)
 
 

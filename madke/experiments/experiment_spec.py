@@ -66,13 +66,13 @@ class ExperimentSpec:
     @cached_property
     def all_specs(self) -> dict[str, str | None]:
         """Source name -> specification, over all arms; UserError if two arms define one name differently."""
-        found: dict[str, str | None] = {}
+        specs: dict[str, str | None] = {}
         for arm, spec in self.specs:
             with self._at(arm):
                 for name, source in spec.record.source_specs.items():
-                    if found.setdefault(name, source) != source:
-                        raise UserError(f"source {name!r} is {source!r} here, but {found[name]!r} in an earlier arm")
-        return found
+                    if specs.setdefault(name, source) != source:
+                        raise UserError(f"source {name!r} is {source!r} here, but {specs[name]!r} in an earlier arm")
+        return specs
 
     @cached_property
     def pool_sources(self) -> dict[str, str]:
@@ -81,17 +81,17 @@ class ExperimentSpec:
 
     def unknown_sources(self) -> list[UserError]:
         """One error for each source that is neither an object nor in a pool file, and cannot be resolved."""
-        found: dict[str, UserError] = {}
+        errors: dict[str, UserError] = {}
         for arm, spec in self.specs:
             for name, source in spec.record.source_specs.items():
-                if name in self.pool_sources or name in self.own_sources or name in found:
+                if name in self.pool_sources or name in self.own_sources or name in errors:
                     continue
                 try:
                     with self._at(arm):
                         resolve(name, source)
                 except UserError as error:
-                    found[name] = error
-        return [*found.values()]
+                    errors[name] = error
+        return [*errors.values()]
 
     @property
     def specs(self) -> tuple[tuple[Arm, RunSpec], ...]:
@@ -229,35 +229,35 @@ def read_experiment_spec(
     """
     request = request or RunRequest()
     data = [data] if isinstance(data, str | Path) else data
-    found = recipe if isinstance(recipe, Recipe) else read_recipe(str(recipe))
+    chosen = recipe if isinstance(recipe, Recipe) else read_recipe(str(recipe))
     own = None if model is None or isinstance(model, str) else as_chat_model(model)
     if model is not None:
-        found = found.model_copy(update={"model": own.name if own else model})
-    limit, sample_seed = found.limit if request.limit is None else request.limit, request.sample_seed
+        chosen = chosen.model_copy(update={"model": own.name if own else model})
+    limit, sample_seed = chosen.limit if request.limit is None else request.limit, request.sample_seed
     if sample_seed is None and limit is not None:
-        sample_seed = found.sample_seed
-    repeats = request.repeats or found.repeats
+        sample_seed = chosen.sample_seed
+    repeats = request.repeats or chosen.repeats
     request = replace(request, limit=limit, sample_seed=sample_seed, repeats=repeats)
     if models and model is not None:
         raise UserError("--models is given with --model; leave out one")
     own_specs = parse_sources(sources, ()) if isinstance(sources, str) else dict.fromkeys(sources)
     if sources == "none" or (isinstance(sources, str) and not own_specs):
         raise UserError("--sources none: the arms of a recipe differ in their sources; name at least one")
-    if not isinstance(sources, str) and own_specs.keys() <= set(sources_of(found)):
+    if not isinstance(sources, str) and own_specs.keys() <= set(sources_of(chosen)):
         own_specs = {}
-    if own_specs and own_specs.keys() != {*sources_of(found)}.difference(found.fixed_sources):
-        found = with_sources(found, list(own_specs))
+    if own_specs and own_specs.keys() != {*sources_of(chosen)}.difference(chosen.fixed_sources):
+        chosen = with_sources(chosen, list(own_specs))
     if models:
-        found = with_models(found, models)
+        chosen = with_models(chosen, models)
     if request.wording is not None:
-        refuse_unused(request.wording, [arm.protocol or "madke" for arm in found.all_arms()])
+        refuse_unused(request.wording, [arm.protocol or "madke" for arm in chosen.all_arms()])
     named = [str(item).rpartition("=") for item in data if not isinstance(item, Question | Mapping)]
     return ExperimentSpec(
-        recipe=found,
+        recipe=chosen,
         file=None if isinstance(recipe, Recipe) else recipe_file(str(recipe)),
         data=", ".join(writable(Path(path).name) for _, _, path in named),
         datasets=tuple(name for name, equals, _ in named if equals),
-        questions=_questions(found, data, request),
+        questions=_questions(chosen, data, request),
         request=request,
         pools=[Path(file) for file in ([pools] if isinstance(pools, str | Path) else pools)],
         own_model=own,
@@ -275,17 +275,17 @@ def _questions(recipe: Recipe, data: QuestionSets, request: RunRequest) -> list[
     own = [item for item in data if isinstance(item, Question | Mapping)]
     records = questions_of_records(own, task=task, columns=request.columns) if own else []
     records = sample_of(records, limit, sample_seed)
-    found = [("questions", question) for question in records]
+    entries = [("questions", question) for question in records]
     for item in (item for item in data if not isinstance(item, Question | Mapping)):
         name, equals, path = str(item).rpartition("=")
         columns = {} if equals else request.columns
         read = read_dataset(Path(path), dataset=name if equals else None, task=task, columns=columns)
         listed = request.ids or recipe.ids.get(name or str(read[0].metadata.get("dataset")))
         read = select_questions(read, Path(path), ids=listed, limit=limit, seed=sample_seed)
-        found += [(name or Path(path).stem, question) for question in read]
-    if len({question.id for _, question in found}) == len(found):
-        return [question for _, question in found]
-    apart = [replace(question, id=f"{name}/{question.id}") for name, question in found]
+        entries += [(name or Path(path).stem, question) for question in read]
+    if len({question.id for _, question in entries}) == len(entries):
+        return [question for _, question in entries]
+    apart = [replace(question, id=f"{name}/{question.id}") for name, question in entries]
     id_, count = Counter(question.id for question in apart).most_common(1)[0]
     if count > 1:
         repeated = f"--data: {count} questions have the id {id_!r}"

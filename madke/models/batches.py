@@ -130,8 +130,8 @@ class BatchClient(OpenAIChat):
             if batch.found is None:
                 batch.found = self._keep(loop.create_task(self._collect(batch)))
             await asyncio.wait([batch.found])
-            if (found := batch.found.result()) is not None:
-                return found.get(id_)
+            if (bodies := batch.found.result()) is not None:
+                return bodies.get(id_)
         future: asyncio.Future[bytes | None] = loop.create_future()
         self._waiting.append((fingerprint, sent, future))
         if self._timer is not None:
@@ -187,14 +187,14 @@ class BatchClient(OpenAIChat):
                 )
                 batch.name = created.id
                 self._record(token=batch.token, batch=batch.name)
-            found = await self._collect(batch) or {}
+            bodies = await self._collect(batch) or {}
         except Exception as error:  # noqa: BLE001 - each call must learn that its batch is lost
             for future in (each for each in futures.values() if not each.done()):
                 future.set_exception(error)
         else:
             for id_, future in futures.items():
                 if not future.done():
-                    future.set_result(found.get(id_))
+                    future.set_result(bodies.get(id_))
         finally:
             self._out.pop(batch.token, None)
 
@@ -248,18 +248,18 @@ class BatchClient(OpenAIChat):
 
     def _collect_bodies(self, batch: _Batch, status: str, files: Sequence[bytes]) -> Mapping[str, bytes]:
         """Id -> body of each answer without an error, with its service tier; a warning says how many are missing."""
-        found: dict[str, bytes] = {}
+        bodies: dict[str, bytes] = {}
         for line in b"\n".join(files).splitlines():
             with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 answer = json.loads(line)
                 response = answer.get("response") or {}
                 if response.get("status_code") == 200 and not answer.get("error"):
                     body = {**response["body"], "service_tier": BATCH}
-                    found[str(answer["custom_id"])] = json.dumps(body).encode()
-        if missing := len(batch.ids) - len(found.keys() & set(batch.ids)):
+                    bodies[str(answer["custom_id"])] = json.dumps(body).encode()
+        if missing := len(batch.ids) - len(bodies.keys() & set(batch.ids)):
             left = f"no answer to {missing} of {count_of(len(batch.ids), 'call')}, which are asked one by one"
             _log.warning("batch %s: %s, %s", batch.name or batch.token, status, left)
-        return found
+        return bodies
 
     def _patient_client(self) -> AsyncOpenAI:
         return self._open_client().with_options(max_retries=5)

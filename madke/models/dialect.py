@@ -221,6 +221,6 @@ _MIN_LIMIT = 16
 
 def _largest_below(text: str, bound: int) -> int | None:
     """The largest number in a refusal that is below the requested limit."""
-    found = ((int(match[1].replace(",", "")), match[2]) for match in _NUMBER.finditer(text) if len(match[1]) < 12)
-    fitting = (each for each in found if _MIN_LIMIT <= each[0] < bound and each[0] not in REFUSALS)
+    numbers = ((int(match[1].replace(",", "")), match[2]) for match in _NUMBER.finditer(text) if len(match[1]) < 12)
+    fitting = (each for each in numbers if _MIN_LIMIT <= each[0] < bound and each[0] not in REFUSALS)
     return max((number - bool(exclusive) for number, exclusive in fitting), default=None)

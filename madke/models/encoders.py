@@ -115,10 +115,10 @@ def encoding_of(
     """
     base = re.split(r"[/\\]", model.casefold().rstrip("/"))[-1]
     cards = (card for pattern, card in _CARDS.items() if re.search(rf"(?<![a-z0-9])(?:{pattern})", base))
-    found = next(cards, None) if use_card else None
-    card = Encoding(*found) if found else AS_STORED
+    own_card = next(cards, None) if use_card else None
+    card = Encoding(*own_card) if own_card else AS_STORED
     prompts = stored if stored.query_prefix or stored.passage_prefix else card
-    unknown = use_card and not found and prompts is not stored
+    unknown = use_card and not own_card and prompts is not stored
     if unknown and own.query_prefix is None and own.passage_prefix is None:
         _log.warning(
             "encoder %s: neither the model nor madke states prefixes for queries and passages, so none are used; if "
@@ -177,12 +177,12 @@ def load_encoder(
 
     ``encoding`` and ``use_card`` are ``asked`` and ``use_card`` of :func:`encoding_of`.
     """
-    found = _endpoint(name)
-    if found is None:
+    opened = _endpoint(name)
+    if opened is None:
         return _load(_with_absolute_folders(name), dtype, encoding, use_card)
     if encoding.pooling is not None or dtype != "float32":
         raise UserError(f"encoder {name!r}: its server decides pooling and dtype; leave out --pooling and --dtype")
-    endpoint, model = found
+    endpoint, model = opened
     encoding = encoding_of(name, model, own=encoding, stored=AS_STORED, has_layers=True, use_card=use_card)
     return _EndpointEncoder(name=name, encoding=encoding, endpoint=endpoint, model=model)
 
@@ -190,16 +190,16 @@ def load_encoder(
 def _with_absolute_folders(name: str) -> str:
     is_pair = name.startswith(("dpr:", "facebook/dpr-"))
     models = _dpr_pair(name) if is_pair else (name,)
-    found = []
+    parts = []
     for model in models:
         folder = os.path.expanduser(model)
         is_folder = name != "minilm" and os.path.isdir(folder)
         if not is_folder and (not model or model.startswith(("/", ".", "~"))):
             raise UserError(f"encoder {name!r}: folder not found")
-        found.append(os.path.realpath(folder) if is_folder else model)
-    if found == [*models]:
+        parts.append(os.path.realpath(folder) if is_folder else model)
+    if parts == [*models]:
         return name
-    return f"dpr:{','.join(found)}" if is_pair else found[0]
+    return f"dpr:{','.join(parts)}" if is_pair else parts[0]
 
 
 @cache
@@ -258,9 +258,9 @@ def revision_of(model: str, cache: str | None = None) -> str:
 
         repository = model if "/" in model else f"sentence-transformers/{model}"
         for name in ("config.json", "modules.json"):  # the second for a model without a transformer
-            found = try_to_load_from_cache(repository, name, cache_dir=cache)
-            if isinstance(found, str):
-                return Path(found).parent.name  # .../snapshots/COMMIT/config.json
+            cached = try_to_load_from_cache(repository, name, cache_dir=cache)
+            if isinstance(cached, str):
+                return Path(cached).parent.name  # .../snapshots/COMMIT/config.json
         return ""
     listing = sha256()
     for path in sorted(path for path in folder.rglob("*") if path.suffix in _MODEL_FILES and path.is_file()):
@@ -400,8 +400,8 @@ class _SentenceEncoder(_PickledByName):
         import numpy as np
 
         def batch(texts: list[str]) -> Any:
-            found = encode(texts, batch_size=_BATCH, convert_to_tensor=True, show_progress_bar=False)
-            return found.float().cpu().numpy()  # NumPy has no bfloat16
+            vectors = encode(texts, batch_size=_BATCH, convert_to_tensor=True, show_progress_bar=False)
+            return vectors.float().cpu().numpy()  # NumPy has no bfloat16
 
         vectors = _in_length_order([texts], self.dimension, batch)
         if self.similarity == "cosine":
@@ -492,8 +492,8 @@ class _EndpointEncoder:
             ) as client,
             ThreadPoolExecutor(self.endpoint.entry.concurrency or 8) as threads,
         ):
-            found = list(threads.map(lambda batch: self._answer(client, batch), batches))
-        vectors = np.concatenate(found or [np.empty((0, self.dimension), np.float32)])
+            answers = list(threads.map(lambda batch: self._answer(client, batch), batches))
+        vectors = np.concatenate(answers or [np.empty((0, self.dimension), np.float32)])
         if self.similarity == "cosine":
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors

@@ -335,7 +335,7 @@ def shipped_prices(
         anywhere: Whether the name alone decides, for servers that pass calls on to a provider; of providers that share
             a name, the first counts.
     """
-    found: dict[str, ShippedPrice] = {}
+    prices: dict[str, ShippedPrice] = {}
     default = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
     for model in models:
         if (entry := entries.entries.get(model)) is not None:
@@ -347,8 +347,8 @@ def shipped_prices(
         for host, provider in providers().items():
             if name in provider.models and (host == here or anywhere):
                 stated = provider.models[name].model_dump(exclude_unset=True)
-                found.setdefault(model, ShippedPrice(**stated, source=provider.source, date=provider.date))
-    return found
+                prices.setdefault(model, ShippedPrice(**stated, source=provider.source, date=provider.date))
+    return prices
 
 
 PORTS: Mapping[int, str] = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM"}
@@ -395,8 +395,8 @@ async def _ask_port(client: httpx2.AsyncClient, port: int) -> str | None:
     if response.status_code in (401, 403) and "error" in content:
         return f"a model server is on {whose} {port}; it asks for a key: OPENAI_API_KEY=... --base-url {url}"
     entries = content["data"] if response.status_code == 200 else []
-    found = (each.get("id") for each in entries if isinstance(each, dict))  # other entries hide nothing
-    names = [name for name in found if isinstance(name, str) and _PLAIN_NAME.fullmatch(name)]
+    ids = (each.get("id") for each in entries if isinstance(each, dict))  # other entries hide nothing
+    names = [name for name in ids if isinstance(name, str) and _PLAIN_NAME.fullmatch(name)]
     names.sort(key=lambda name: bool(_NOT_CHAT.search(name)))
     if not names:
         return None

@@ -170,8 +170,8 @@ class LlamaServer:
         if not self._errors.closed:
             self._errors.seek(0)
             printed = self._errors.read().decode(errors="replace")
-        if found := re.search(r"error loading model: ([^\n]+)", printed):
-            return found[1].strip()
+        if match := re.search(r"error loading model: ([^\n]+)", printed):
+            return match[1].strip()
         return f"its server ended with status {status}" + ("; is there enough memory?" if status == -9 else "")
 
 

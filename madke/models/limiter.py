@@ -174,8 +174,8 @@ def allow_connections(concurrency: int) -> None:
 
 def _endpoint_of(model: object) -> Endpoint | None:
     """As ``isinstance(model, AtEndpoint)`` tells, which takes ten times as long; this is asked at each call."""
-    found = getattr(model, "endpoint", None)
-    return found if isinstance(found, Endpoint) else None
+    endpoint = getattr(model, "endpoint", None)
+    return endpoint if isinstance(endpoint, Endpoint) else None
 
 
 class Limits:

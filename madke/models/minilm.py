@@ -59,8 +59,8 @@ class MiniLm:
         vectors = np.empty((len(tokens), DIMENSION), dtype=np.float32)
         blocks = list(_blocks(order, tokens))
         with self._libraries.limit(limits=1, user_api="blas"), ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-            found = threads.map(lambda rows: self._vectors([tokens[row] for row in rows]), blocks)
-            for rows, block in zip(blocks, found, strict=True):
+            blocks_of_vectors = threads.map(lambda rows: self._vectors([tokens[row] for row in rows]), blocks)
+            for rows, block in zip(blocks, blocks_of_vectors, strict=True):
                 vectors[rows] = block
         return vectors
 

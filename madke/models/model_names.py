@@ -61,5 +61,5 @@ def names_code(name: str) -> bool:
 
 def split_address(name: str) -> tuple[str, str | None]:
     """Split ``openai/NAME@URL`` into ``openai/NAME`` and the URL; the URL is None for a name without one."""
-    found = ADDRESS.fullmatch(name) if kind_of(name) in MODEL_KINDS and has_endpoint(name) else None
-    return (found[1], found[2]) if found else (name, None)
+    match = ADDRESS.fullmatch(name) if kind_of(name) in MODEL_KINDS and has_endpoint(name) else None
+    return (match[1], match[2]) if match else (name, None)

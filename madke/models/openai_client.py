@@ -171,9 +171,9 @@ class OpenAIChat:
         form = dialect.body(self._model, request)
         if refusal.status in REFUSALS and self.dialect.body(self._model, request) != form:
             return request  # a concurrent request has found another dialect
-        found = dialect.after(refusal, sent)
-        if found is not None and found.body(self._model, request) != form:
-            self.dialect = found
+        learned = dialect.after(refusal, sent)
+        if learned is not None and learned.body(self._model, request) != form:
+            self.dialect = learned
             return request
         limit = sent.get(dialect.max_tokens)
         if limit and (free := free_tokens(refusal, limit)):

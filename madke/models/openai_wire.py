@@ -242,11 +242,11 @@ def _join_parts(parts: list[Any]) -> str:
 
 
 def _count(value: Any, *names: str) -> int | None:
-    found = field(value, *names)
-    if isinstance(found, float) and found.is_integer():  # some gateways send 50.0
-        found = int(found)
-    valid = isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= _MAX_COUNT
-    return found if valid else None
+    count = field(value, *names)
+    if isinstance(count, float) and count.is_integer():  # some gateways send 50.0
+        count = int(count)
+    valid = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MAX_COUNT
+    return count if valid else None
 
 
 def _first(value: Any) -> Any:
@@ -399,8 +399,8 @@ def field(value: Any, *names: str) -> Any:
 
 def text_of(value: Any, *names: str) -> str:
     """A string field of nested mappings; the empty string if it is missing or of another type."""
-    found = field(value, *names)
-    return writable(found) if isinstance(found, str) else ""
+    text = field(value, *names)
+    return writable(text) if isinstance(text, str) else ""
 
 
 def _message(body: Any) -> str:
@@ -436,8 +436,8 @@ def normalize(text: str) -> str:
 
 def _number_in(pattern: re.Pattern[str], text: str) -> int | None:
     """The number that the pattern finds, in whichever of its groups."""
-    found = pattern.search(text)
-    number = next(filter(None, found.groups()), "") if found else ""
+    match = pattern.search(text)
+    number = next(filter(None, match.groups()), "") if match else ""
     return int(number.replace(",", "")) if 0 < len(number) < 12 else None
 
 
@@ -480,9 +480,9 @@ def stated_wait(body: Any) -> float | None:
     if reset := _RESET.search(text):
         seconds = int(reset[1]) - time.time()
         return seconds if seconds > 0 else None
-    found = next(filter(None, (pattern.search(text) for pattern in _WAITS)), None)
-    if found is None:
+    match = next(filter(None, (pattern.search(text) for pattern in _WAITS)), None)
+    if match is None:
         return None
-    if parts := _PART.findall(found["wait"]):
+    if parts := _PART.findall(match["wait"]):
         return sum(float(number) * _UNITS[unit] for number, unit in parts)
-    return float(found["wait"]) * (0.001 if found["unit"] == "ms" else 1.0)
+    return float(match["wait"]) * (0.001 if match["unit"] == "ms" else 1.0)

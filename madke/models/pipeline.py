@@ -121,14 +121,14 @@ class CallPipeline:
         if self.store is None:
             return None
         while True:
-            found = self.store.find(key, payer=self.payer, only_ok=not self.replay)
-            if found is None and request.bound is not None:
+            stored = self.store.find(key, payer=self.payer, only_ok=not self.replay)
+            if stored is None and request.bound is not None:
                 free = call_key(name, request.in_form(bound=False))
-                found = self.store.find(free, payer=self.payer, only_ok=not self.replay)
+                stored = self.store.find(free, payer=self.payer, only_ok=not self.replay)
                 # Another run's free call does not answer: that run may not have wanted a schema.
-                found = found if found is not None and (found.paid or found.bound is not None) else None
-            if found is not None:
-                return found
+                stored = stored if stored is not None and (stored.paid or stored.bound is not None) else None
+            if stored is not None:
+                return stored
             if self.replay:
                 return Completion(outcome="failed", error="not in the call store", attempts=0, paid=False)
             if key not in self.store.in_flight:

@@ -77,8 +77,8 @@ def price_of(model: str, prices: Prices) -> Price | None:
     plain = plain_name(model)
     names = (plain, _ADDED.sub("", plain), plain.partition("/")[0])
     known = (name for name in names if name in prices and (name == plain or not prices[name].one_place))
-    found = next((prices[name] for name in known), None)
-    return found if found is None or model == plain else found.times(_HALF)
+    price = next((prices[name] for name in known), None)
+    return price if price is None or model == plain else price.times(_HALF)
 
 
 def cost(usage: Usage, price: Price) -> float:
@@ -99,11 +99,11 @@ def prices_paid(prices: Prices, paid: Iterable[tuple[str, Usage]]) -> dict[str, 
         if (price := price_of(billed, prices)) and (whole := price_of(model, prices)):
             spent, standard = totals.get(model, (0.0, 0.0))
             totals[model] = spent + cost(used, price), standard + cost(used, whole)
-    found = dict(prices)
+    all_prices = dict(prices)
     for model, (spent, standard) in totals.items():
         if spent != standard and (price := price_of(model, prices)):
-            found[model] = price.times(spent / standard)
-    return found
+            all_prices[model] = price.times(spent / standard)
+    return all_prices
 
 
 def estimated_usage(messages: Iterable[Message], text: str) -> Usage:

@@ -220,9 +220,9 @@ class CallStore(AbstractContextManager["CallStore"]):
                 written.set_exception(failure)
 
     def _text(self, name: str) -> str:
-        found = self._db.execute("SELECT body FROM texts WHERE hash = ?", (bytes.fromhex(name),)).fetchone()
+        row = self._db.execute("SELECT body FROM texts WHERE hash = ?", (bytes.fromhex(name),)).fetchone()
         with suppress(zlib.error, TypeError):
-            if _hash(content := zlib.decompress(found[0])).hex() == name:
+            if _hash(content := zlib.decompress(row[0])).hex() == name:
                 return content.decode("utf-8", "surrogatepass")
         return _LOST
 

@@ -199,12 +199,12 @@ class ControlTokens:
 
     def __init__(self, tokens: Iterable[str]) -> None:
         # Spaces around a token do not matter once the rest is split. A single character cannot be split.
-        found = sorted({bare for t in tokens if len(bare := t.strip()) > 1}, key=lambda t: (-len(t), t))
-        self._pattern = re.compile("|".join(map(re.escape, found))) if found else None
+        texts = sorted({bare for t in tokens if len(bare := t.strip()) > 1}, key=lambda t: (-len(t), t))
+        self._pattern = re.compile("|".join(map(re.escape, texts))) if texts else None
 
     def escape(self, text: str) -> str:
         """The text with a space after the first character of each control token."""
         # Repeat, since escaping one token can expose another.
         while self._pattern is not None and self._pattern.search(text):
-            text = self._pattern.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+            text = self._pattern.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text)
         return text

@@ -68,13 +68,13 @@ def cost_per_question(scores: Scores, unit: str) -> float:
 def key_of(scores: Mapping[str, Scores]) -> list[KeyEntry]:
     """The runs with a score, in order."""
     entries: list[KeyEntry] = []
-    for name, found in scores.items():
-        if found.correct:
-            failed = f"{found.failed:,} of {found.transcripts:,} debates failed" if found.failed else ""
-            note = "; ".join(filter(None, ((found.incomplete or "").partition(" (")[0], failed)))
+    for name, arm_scores in scores.items():
+        if arm_scores.correct:
+            failed = f"{arm_scores.failed:,} of {arm_scores.transcripts:,} debates failed" if arm_scores.failed else ""
+            note = "; ".join(filter(None, ((arm_scores.incomplete or "").partition(" (")[0], failed)))
             letter = ascii_uppercase[len(entries)] if len(entries) < len(ascii_uppercase) else str(len(entries) + 1)
-            href, share = f"#debates?run={quote(name, safe='')}", percent_cell(found.correct)
-            entry = KeyEntry(letter=letter, name=name, href=href, correct=found.correct, share=share, note=note)
+            href, share = f"#debates?run={quote(name, safe='')}", percent_cell(arm_scores.correct)
+            entry = KeyEntry(letter=letter, name=name, href=href, correct=arm_scores.correct, share=share, note=note)
             entries.append(entry)
     return entries
 

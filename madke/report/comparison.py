@@ -147,8 +147,10 @@ def comparison_of(results: Sequence[Results], external: Mapping[str, ExternalSco
     of_all, scores, arms = {*shared}, {}, []
     for arm in results:
         transcripts = (t for t in arm.transcripts() if (t.id, t.question) in of_all)
-        found, values = score_with_values(arm.name, transcripts, (external or {}).get(arm.name, NO_EXTERNAL_SCORES))
-        scores[arm.name] = replace(found, incomplete=incomplete(arm, read[arm.name][1]))
+        arm_scores, values = score_with_values(
+            arm.name, transcripts, (external or {}).get(arm.name, NO_EXTERNAL_SCORES)
+        )
+        scores[arm.name] = replace(arm_scores, incomplete=incomplete(arm, read[arm.name][1]))
         arms.append(restricted_to(values, shared))
     return Comparison(
         questions=tuple(
@@ -230,10 +232,10 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
             of = f" on {test.dataset}" if test.dataset else ""
             note = f"{heading_of(test.metric)}{of} {low} and {high}{withheld}"
             pairs.setdefault((test.left, test.right), []).append(note)
-    for (left, right), found in pairs.items():
+    for (left, right), notes in pairs.items():
         yield (
             f"{left} and {right}: difference if questions that failed in only one run count against and for {right}: "
-            f"{'; '.join(found)}."
+            f"{'; '.join(notes)}."
         )
 
 

@@ -71,8 +71,8 @@ class DebateLines:
         match event:
             case events.DebateStarted(pool=pool):
                 yield from question_lines(self._asked)
-                found = enumerate(pool.passages)
-                entries = [PoolEntry(n=n, source=p.source, key=p.key, title=p.title) for n, p in found]
+                passages = enumerate(pool.passages)
+                entries = [PoolEntry(n=n, source=p.source, key=p.key, title=p.title) for n, p in passages]
                 yield from pool_lines(entries, pool.partial)
                 for n, passage in enumerate(pool.passages if self._passages else ()):
                     yield from ("", f"[{n}] {one_line(passage.title)}", *_indent(passage.text))
@@ -145,8 +145,8 @@ def _actions(turn: Turn, order: Sequence[str]) -> Iterator[str]:
         nothing = _NOTHING.get(chosen.status, _NOTHING.get(chosen.rule, "selection failed"))
         yield (f"selects {numbers(chosen.ids)}" if chosen.ids else nothing) + _left_out(chosen)
     if (search := turn.search) is not None:
-        found = f"failed: {search.error}" if search.error else numbers(search.ids) or "found nothing"
-        yield one_line(f"searches for {search.query!r}: {found}")
+        result = f"failed: {search.error}" if search.error else numbers(search.ids) or "found nothing"
+        yield one_line(f"searches for {search.query!r}: {result}")
     read = list(dict.fromkeys(turn.reads))
     # The usual case, everyone else in the order of the round, is not printed.
     if read and read != [name for name in order if name != turn.agent]:
@@ -169,8 +169,8 @@ _NOTHING: Mapping[str, str] = {
 def round_lines(entry: Round, before: Round | None = None) -> Iterator[str]:
     """Reviews, remarks, verdict, extracted answer and digest of a round. An unchanged verdict takes one line."""
     for turn in entry.turns:
-        if (found := turn.reflection) is not None:
-            yield from _reply(f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}", found)
+        if (reflection := turn.reflection) is not None:
+            yield from _reply(f"{one_line(turn.agent)} is {_SATISFIED[reflection.satisfied]}", reflection)
     for remark in entry.remarks:
         yield from _reply(f"{one_line(remark.role)} remarks", remark)
     if (verdict := entry.verdict) is not None:
@@ -348,8 +348,8 @@ def maps_of(results: Results) -> Iterator[ConflictMap]:
         texts = {(p.source, p.key): f"{p.title}\n{p.text}" for p in reversed(record.passages)} if record else {}
         known = {each.n: texts[each.source, each.key] for each in t.pool if (each.source, each.key) in texts}
         try:
-            found = conflicts_of(t, get_task(t.task), known if record else None)
+            conflicts = conflicts_of(t, get_task(t.task), known if record else None)
         except UserError:
             continue
-        if found is not None:
-            yield found
+        if conflicts is not None:
+            yield conflicts

@@ -151,9 +151,9 @@ def _ranking(transcript: Transcript, tag: str) -> Iterator[bytes]:
 
 def _relevant(transcript: Transcript) -> list[str]:
     gold, name_of = gold_of(transcript)
-    found = [entry.key for entry in transcript.pool if name_of(entry) in gold]
+    keys = [entry.key for entry in transcript.pool if name_of(entry) in gold]
     # Gold keys are judged also if retrieval missed them; of a gold title, only keys in the pool are known.
-    return [*found, *sorted(gold)] if texts_in(transcript.metadata, "gold_passages") else found
+    return [*keys, *sorted(gold)] if texts_in(transcript.metadata, "gold_passages") else keys
 
 
 def _word(text: str) -> str:

@@ -142,20 +142,20 @@ def accuracy_by_cost(arms: Sequence[DrawnArm], cost: Literal["calls", "tokens"])
     points = [(arm, spent, arm.scores.correct) for arm, spent in costs if arm.scores.correct and spent > 0]
     if len(points) < 2:
         return None
-    shown, found = [arm for arm, _, _ in points], [value for _, _, value in points]
+    shown, estimates = [arm for arm, _, _ in points], [value for _, _, value in points]
     figure = new_figure(3.6)
     axis = figure.add_subplot()
     for arm, spent, value in points:
         interval_line(axis, spent, value, colour=arm.colour)
         axis.plot(spent, value.value, arm.marker, color=arm.colour, zorder=3)
-    percent_axis(axis, found)
+    percent_axis(axis, estimates)
     cost_axis(axis, [spent for _, spent, _ in points])
     axis.set_ylabel("Accuracy (%)")
     axis.set_xlabel(f"{cost.capitalize()} per question")
     line_key(figure, [(arm.label, arm.colour, arm.marker) for arm in shown])
     estimated = " (partly estimated)" if cost == "tokens" and any(arm.scores.total.estimated for arm in shown) else ""
     caption = f"Accuracy of the final answers against the mean {cost} of a debate{estimated}."
-    return Drawing(f"accuracy-by-{cost}", f"Accuracy against {cost}", caption + _notes(shown, found), figure)
+    return Drawing(f"accuracy-by-{cost}", f"Accuracy against {cost}", caption + _notes(shown, estimates), figure)
 
 
 # By setting
@@ -214,10 +214,12 @@ def by_setting(arms: Sequence[DrawnArm], setting: Setting) -> Drawing | None:
         names = [label if len(groups) == 1 else f"{label} ({arm.label})" for label, arm in group]
         colours = [COLOURS[labels.index(label) % len(COLOURS)] for label, _ in group]
         blocks.append(("", [*zip(names, (arm.scores.correct for _, arm in group), colours, strict=True)]))
-    figure, axis, found = _bars(blocks)
-    percent_axis(axis, found, "x")
+    figure, axis, estimates = _bars(blocks)
+    percent_axis(axis, estimates, "x")
     axis.set_xlabel("Accuracy (%)")
-    caption = f"Accuracy of the final answers, all else equal.{_notes([arm for g in groups for _, arm in g], found)}"
+    caption = (
+        f"Accuracy of the final answers, all else equal.{_notes([arm for g in groups for _, arm in g], estimates)}"
+    )
     return Drawing(setting.name, setting.title, caption, figure)
 
 
@@ -226,7 +228,7 @@ def _groups(arms: Sequence[DrawnArm], setting: Setting) -> Iterator[list[tuple[s
 
     An arm without knowledge is the baseline of every selection of sources.
     """
-    found: dict[tuple[tuple[str, str], ...], list[tuple[str, DrawnArm]]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[tuple[str, DrawnArm]]] = {}
     baselines: list[tuple[dict[str, str], tuple[str, DrawnArm]]] = []
 
     def without_knowledge(shared: Mapping[str, str]) -> dict[str, str]:
@@ -239,21 +241,21 @@ def _groups(arms: Sequence[DrawnArm], setting: Setting) -> Iterator[list[tuple[s
         if label == _BASELINE:
             baselines.append((without_knowledge(shared), (label, arm)))
         else:
-            found.setdefault(tuple(sorted(shared.items())), []).append((short_line(label), arm))
-    for settings, members in found.items():
+            groups.setdefault(tuple(sorted(shared.items())), []).append((short_line(label), arm))
+    for settings, members in groups.items():
         yield [*(each for shared, each in baselines if shared == without_knowledge(dict(settings))), *members]
 
 
 def _facts(config: RunRecord) -> dict[str, str]:
     """Every setting of an arm that is compared between arms: dotted path -> value as JSON."""
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for name, value in config.model_dump(mode="json", exclude=_IGNORED | {"models"}).items():
-        found |= {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+        facts |= {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
     # The number of debaters must not count as a difference in models.
     names = {debater.name for debater in config.protocol.cast}
-    found["models.debaters"] = sorted({model for role, model in config.models.items() if role in names})
-    found |= {f"models.{role}": model for role, model in config.models.items() if role not in names}
-    return {path: json.dumps(value, sort_keys=True) for path, value in found.items()}
+    facts["models.debaters"] = sorted({model for role, model in config.models.items() if role in names})
+    facts |= {f"models.{role}": model for role, model in config.models.items() if role not in names}
+    return {path: json.dumps(value, sort_keys=True) for path, value in facts.items()}
 
 
 # By step
@@ -293,7 +295,7 @@ def gains(arms: Sequence[DrawnArm]) -> list[Gain]:
     Empty unless retrieval, further calls and talk are all there.
     """
     kinds = [(arm, arm.config, step_of(arm.config.protocol)) for arm in arms if arm.config]
-    found: list[Gain] = []
+    steps: list[Gain] = []
 
     def shared(config: RunRecord, before: Step) -> tuple[object, ...]:
         sources = () if before == "one agent" else config.protocol.sources
@@ -303,8 +305,8 @@ def gains(arms: Sequence[DrawnArm]) -> list[Gain]:
         for (right, one, kind), (left, other, earlier) in product(kinds, repeat=2):
             compared = (kind, earlier) == (after, before) and shared(one, before) == shared(other, before)
             if compared and (test := paired_test(left.values, right.values, "correct")):
-                found.append(Gain(after, left, right, test))
-    return found if {"further calls", "talk"} <= {gain.step for gain in found} else []
+                steps.append(Gain(after, left, right, test))
+    return steps if {"further calls", "talk"} <= {gain.step for gain in steps} else []
 
 
 def gain_by_step(arms: Sequence[DrawnArm]) -> Drawing | None:
@@ -316,7 +318,7 @@ def gain_by_step(arms: Sequence[DrawnArm]) -> Drawing | None:
     for step, colour in zip(STEPS[1:], COLOURS, strict=False):
         rows = [(f"{g.left.label} → {g.right.label}", g.test.difference, colour) for g in gained if g.step == step]
         blocks.append((step.capitalize(), rows))
-    figure, axis, found = _bars([block for block in blocks if block[1]], sign="+")
+    figure, axis, estimates = _bars([block for block in blocks if block[1]], sign="+")
     axis.axvline(0, color=INK, linewidth=0.7)
     axis.xaxis.set_major_formatter(lambda value, _: f"{100 * value:+.0f}" if value else "0")
     axis.margins(x=0.12)
@@ -326,7 +328,7 @@ def gain_by_step(arms: Sequence[DrawnArm]) -> Drawing | None:
         "What each step adds, paired by question: retrieval for one agent, further answers over the same pool with a "
         "vote, and debaters who read each other."
     )
-    notes = _notes([arm for gain in gained for arm in (gain.left, gain.right)], found)
+    notes = _notes([arm for gain in gained for arm in (gain.left, gain.right)], estimates)
     return Drawing("gain-by-step", "What the gain consists of", caption + notes, figure)
 
 
@@ -361,12 +363,12 @@ def short_line(text: str, most: int = 32) -> str:
     return text if len(text) <= most else f"{text[: most - tail - 1]}…{text[-tail:]}"
 
 
-def percent_axis(axis: Axes, found: Sequence[Estimate], which: Literal["x", "y"] = "y") -> None:
+def percent_axis(axis: Axes, estimates: Sequence[Estimate], which: Literal["x", "y"] = "y") -> None:
     """Format an axis of shares in percent. Limits are multiples of 10, 20 points apart or more; x begins at 0."""
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-    low = 0 if which == "x" else floor(10 * min(one.low for one in found) + 1e-9)
-    high = ceil(10 * max(one.high for one in found) - 1e-9)
+    low = 0 if which == "x" else floor(10 * min(one.low for one in estimates) + 1e-9)
+    high = ceil(10 * max(one.high for one in estimates) - 1e-9)
     if high - low < 2:
         low = min(low, 8)
         high = low + 2
@@ -395,10 +397,10 @@ def cost_axis(axis: Axes, costs: Sequence[float]) -> None:
     axis.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
-def interval_line(axis: Axes, at: float, found: Estimate, *, across: bool = False, colour: str = INK) -> None:
+def interval_line(axis: Axes, at: float, estimate: Estimate, *, across: bool = False, colour: str = INK) -> None:
     """Draw the 95 % interval of an estimate as a thin line, vertical unless ``across``."""
     lines = axis.hlines if across else axis.vlines
-    lines(at, found.low, found.high, colors=colour, linewidth=0.9, zorder=2.5)
+    lines(at, estimate.low, estimate.high, colors=colour, linewidth=0.9, zorder=2.5)
 
 
 def line_key(figure: Figure, lines: Sequence[tuple[str, str, str]]) -> None:
@@ -425,7 +427,7 @@ def _bars(
     figure = new_figure(1)
     axis = figure.add_subplot()
     names: dict[float, str] = {}
-    found: list[Estimate] = []
+    estimates: list[Estimate] = []
     y = 0.0
     for place, (heading, rows) in enumerate(blocks):
         y += 0.4 if place else 0
@@ -439,19 +441,19 @@ def _bars(
             text, end = f"{100 * value.value:{sign}.1f}", (max(value.value, value.high), y)
             axis.annotate(text, end, (4, 0), textcoords="offset points", va="center_baseline", fontsize=8)
             names[y] = label
-            found.append(value)
+            estimates.append(value)
             y += 1
     axis.set_yticks(list(names), labels=list(names.values()))
     axis.set_ylim(y - 0.4, -0.6)  # row 0 is at the top
     axis.tick_params(axis="y", length=0)
     axis.spines["left"].set_visible(False)
     figure.set_figheight(0.6 + 0.25 * y)
-    return figure, axis, found
+    return figure, axis, estimates
 
 
-def _notes(arms: Iterable[DrawnArm], found: Iterable[Estimate]) -> str:
+def _notes(arms: Iterable[DrawnArm], estimates: Iterable[Estimate]) -> str:
     """The end of a caption: number of questions of the intervals, and meaning of a star."""
-    counts = sorted({one.n for one in found})
+    counts = sorted({one.n for one in estimates})
     over = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     star = f" * {ORACLE}." if any(arm.scores.read_golds for arm in arms) else ""
     return f" Thin lines: 95 % intervals over {over} questions.{star}"

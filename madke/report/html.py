@@ -163,7 +163,7 @@ def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     specs = [arm.config for arm in results if arm.config]
     models = {without_folders(model) for spec in specs for model in spec.models.values()}
     named = ({spec.data for spec in specs}, {spec.variant for spec in specs}, models)
-    facts += [", ".join(sorted(found)) for found in named if 0 < len(found) <= 3]
+    facts += [", ".join(sorted(names)) for names in named if 0 < len(names) <= 3]
     return " \N{MIDDLE DOT} ".join(facts)
 
 
@@ -188,17 +188,19 @@ def _reader(results: Sequence[Results]) -> str:
 
 
 def _alerts(scores: Mapping[str, Scores]) -> Iterator[str]:
-    yield from (f"Incomplete: {name}, {found.incomplete}." for name, found in scores.items() if found.incomplete)
-    for name, found in scores.items():
-        if found.read_golds:
-            yield f"{name}: {ORACLE} in {found.read_golds} of {found.transcripts} debates."
-        if all_failed(found):
-            yield cause(name, found)
-        elif found.failed and found.correct_if_failed:
-            low, high = found.correct_if_failed
+    yield from (
+        f"Incomplete: {name}, {arm_scores.incomplete}." for name, arm_scores in scores.items() if arm_scores.incomplete
+    )
+    for name, arm_scores in scores.items():
+        if arm_scores.read_golds:
+            yield f"{name}: {ORACLE} in {arm_scores.read_golds} of {arm_scores.transcripts} debates."
+        if all_failed(arm_scores):
+            yield cause(name, arm_scores)
+        elif arm_scores.failed and arm_scores.correct_if_failed:
+            low, high = arm_scores.correct_if_failed
             yield (
-                f"{name}: {found.failed} of {found.transcripts} debates failed and are excluded from scores. Including "
-                f"them, correct is between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
+                f"{name}: {arm_scores.failed} of {arm_scores.transcripts} debates failed and are excluded from scores. "
+                f"Including them, correct is between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
             )
 
 
@@ -206,11 +208,11 @@ def _settings(results: Sequence[Results]) -> tuple[dict[str, str], Table | None]
     """The settings that all runs share, and a table of the others."""
     each = [_settings_of(arm) for arm in results]
     values = {name: [settings.get(name, "") for settings in each] for name in {k: None for s in each for k in s}}
-    shared = {name: found[0] for name, found in values.items() if len(set(found)) == 1}
+    shared = {name: row[0] for name, row in values.items() if len(set(row)) == 1}
     if len(shared) == len(values):
         return shared, None
     rows: list[TableRow] = [
-        {"run": arm.name, **{name: found[n] for name, found in values.items() if name not in shared}}
+        {"run": arm.name, **{name: row[n] for name, row in values.items() if name not in shared}}
         for n, arm in enumerate(results)
     ]
     return shared, table_of("Settings that differ", rows)
@@ -437,16 +439,16 @@ def _outcomes(t: Transcript, arm: ArmValues) -> tuple[int, float | None]:
         return arm.values.get(name, {}).get((t.id, t.question), {}).get(t.repeat)
 
     kind: str = "unread" if t.reading in UNREAD_STATUSES else t.reading
-    found = [kind] if kind != "ok" else []
+    outcomes = [kind] if kind != "ok" else []
     marks = {"degraded": t.degraded, "shortened": is_shortened(t), "oracle": t.oracle}
-    found += [name for name, holds in marks.items() if holds]
-    found += [name for name in ("corrected", "collapsed", "trapped") if value(name)]
+    outcomes += [name for name, holds in marks.items() if holds]
+    outcomes += [name for name in ("corrected", "collapsed", "trapped") if value(name)]
     score, judge = value("correct"), value("cons_judge")
     if score is not None and kind not in ("abstained", "unread", "failed", "deferred"):
-        found.append("right" if score == 1 else "wrong" if score == 0 else "partly")
+        outcomes.append("right" if score == 1 else "wrong" if score == 0 else "partly")
     if (value("cons_matcher") if judge is None else judge) == 0:
-        found.append("divided")
-    return sum(_BITS[name] for name in found), score
+        outcomes.append("divided")
+    return sum(_BITS[name] for name in outcomes), score
 
 
 def _texts(transcript: Transcript, record: PoolRecord | None, texts: Blocks) -> list[int | None]:
@@ -484,7 +486,7 @@ def calls_of(results: Results, texts: Blocks) -> Mapping[tuple[str, int], Sequen
 
     Those of other arms of an experiment, whose replies it took from the shared store, are not among them.
     """
-    found: defaultdict[tuple[str, int], list[PageCall]] = defaultdict(list)
+    calls: defaultdict[tuple[str, int], list[PageCall]] = defaultdict(list)
 
     def number_of(text: str) -> int:
         return texts.number_of(text.encode("utf-8", "replace").decode())  # models do emit lone surrogates
@@ -495,7 +497,7 @@ def calls_of(results: Results, texts: Blocks) -> Mapping[tuple[str, int], Sequen
             messages = [(message.role, number_of(message.content)) for message in call.messages]
             reply = number_of(completion.text or completion.error or "")
             fields = purpose.stage, purpose.agent, purpose.round, call.model, messages, reply, completion.outcome
-            found[purpose.question, purpose.repeat].append(fields)
+            calls[purpose.question, purpose.repeat].append(fields)
     except UserError:
         return {}
-    return found
+    return calls

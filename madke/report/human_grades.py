@@ -75,8 +75,8 @@ def rows_of(results: Sequence[Results]) -> dict[str, SheetRow]:
                 rows[code] = SheetRow(id=t.id, question=shown, golds=golds, answer=answer, scales=scales)
                 question, names = question_of(t), metrics_of(get_task(t.task)) if t.answers and answer else ()
                 rows[code].metrics.update({each: METRICS[each](answer, question) for each in names if is_binary(each)})
-            found = {name: values[t.id, t.repeat] for name, values in graders.items() if (t.id, t.repeat) in values}
-            rows[code].metrics.update(found if answer else {})
+            grades = {name: values[t.id, t.repeat] for name, values in graders.items() if (t.id, t.repeat) in values}
+            rows[code].metrics.update(grades if answer else {})
     if len(tasks) > 1:
         first, other = [*tasks.values()][:2]
         raise UserError(f"the tasks {first} and {other} have different scales; make a sheet for each")

@@ -154,10 +154,10 @@ def sample_prompt(variant: Variant, stage: str) -> ChatRequest:
         simulate=_simulated_reply,
     )
     asyncio.run(run_protocol(scene))
-    found = next((request for request in model.requests if request.purpose.stage == stage), None)
-    if found is None:
+    first = next((request for request in model.requests if request.purpose.stage == stage), None)
+    if first is None:
         raise UserError(f"{variant.name}: with these settings a debate never reaches the stage {stage!r}")
-    return found
+    return first
 
 
 class _Recorder:

@@ -80,7 +80,7 @@ def figures(recipe: Recipe, folders: Sequence[Path] = ()) -> list[Figure]:
         reasons = tuple(_reasons(recipe, arm, values, figure)) if ours else ()
         return replace(figure, ours=ours, reasons=("other model", *reasons) if own and ours else reasons)
 
-    found: list[Figure] = []
+    published: list[Figure] = []
     played: set[str] = set()
     for model, name, dataset, metric, value in recipe.figures():
         figure = Figure(model=model, arm=name, dataset=dataset, metric=metric, published=value)
@@ -91,7 +91,7 @@ def figures(recipe: Recipe, folders: Sequence[Path] = ()) -> list[Figure]:
             n = kinds.questions.get(dataset, recipe.limit) or (figure.ours.n if figure.ours else None)
             if n is not None and is_share(metric):  # the interval of a mean such as F1 is no wider
                 figure = replace(figure, published_interval=wilson(round(value * n), n))
-        found.append(figure)
+        published.append(figure)
     needed = dict.fromkeys((arm, dataset, metric) for _, arm, dataset, metric, _ in recipe.figures())
     needed |= dict.fromkeys(
         (arm, dataset, each) for arm in arms for dataset, of in kinds.figures.items() for each in of
@@ -99,8 +99,8 @@ def figures(recipe: Recipe, folders: Sequence[Path] = ()) -> list[Figure]:
     for name, dataset, metric in needed:
         if name in arms and name not in played:
             figure = Figure(model=", ".join(models[name]) or "ours", arm=name, dataset=dataset, metric=metric)
-            found.append(with_ours(figure, own=True))
-    return found
+            published.append(with_ours(figure, own=True))
+    return published
 
 
 def _reasons(recipe: Recipe, arm: Results, values: ArmValues, figure: Figure) -> Iterator[str]:
@@ -135,11 +135,11 @@ def _shipped_templates(protocol: str) -> Mapping[str, str]:
     return {file: sha256 for file, sha256 in variant.files.items() if file.startswith(stages)}
 
 
-def figure_cell(found: Estimate | float | None, each: Figure) -> Cell:
+def figure_cell(estimate: Estimate | float | None, each: Figure) -> Cell:
     """A value of this figure, the published one or ours, as tables show it."""
     known = each.published if each.published is not None else each.ours.value if each.ours else 0.0
     # External scores from 0 to 1 are shown like shares.
-    return score_cell(found, digits="z.1f", times=100) if 0 <= known <= 1 else score_cell(found, digits=".2f")
+    return score_cell(estimate, digits="z.1f", times=100) if 0 <= known <= 1 else score_cell(estimate, digits=".2f")
 
 
 _MEANINGS: Mapping[CellVerdict, str] = {
@@ -150,10 +150,10 @@ _MEANINGS: Mapping[CellVerdict, str] = {
 }
 
 
-def published_table(recipe: Recipe, found: Sequence[Figure]) -> Table | None:
+def published_table(recipe: Recipe, figures: Sequence[Figure]) -> Table | None:
     """A row per figure: the published one, ours, the verdict and the reasons against it; None without figures."""
     rows: list[TableRow] = []
-    for each in found:
+    for each in figures:
         row: TableRow = {
             "model": each.model,
             "arm": each.arm,
@@ -161,11 +161,11 @@ def published_table(recipe: Recipe, found: Sequence[Figure]) -> Table | None:
             "metric": heading_of(each.metric),
             "published": figure_cell(each.published, each),
         }
-        if any(figure.ours for figure in found):
+        if any(figure.ours for figure in figures):
             row |= {"ours": figure_cell(each.ours, each), "verdict": each.verdict}
             row["why"] = "; ".join(each.reasons) or NO_FIGURE
         rows.append(row)
-    verdicts = {each.verdict for each in found}
+    verdicts = {each.verdict for each in figures}
     notes = [text for verdict, text in _MEANINGS.items() if verdict in verdicts]
     notes.insert(0, f"Published: {recipe.source}. Shares are in percent.")
     return table_of("Published figures and ours", rows, notes) if rows else None

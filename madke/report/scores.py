@@ -256,11 +256,11 @@ def stage_table(scores: Mapping[str, Scores]) -> Table:
 
 def score_details(scores: Scores) -> str:
     """The scores of a run that tables leave out, one line each."""
-    found = scores.debate.get
+    value = scores.debate.get
     by = [
-        ("Cons", found("cons_judge"), found("cons_matcher")),
-        ("Co2 (correct by the task's first metric)", found("co2_judge"), found("co2_matcher")),
-        ("Co2 by the grader", found("co2_judge_grader"), found("co2_matcher_grader")),
+        ("Cons", value("cons_judge"), value("cons_matcher")),
+        ("Co2 (correct by the task's first metric)", value("co2_judge"), value("co2_matcher")),
+        ("Co2 by the grader", value("co2_judge_grader"), value("co2_matcher_grader")),
     ]
     lines = [f"{ORACLE} ({scores.read_golds} of {scores.transcripts} debates)"] if scores.read_golds else []
     lines += [
@@ -291,8 +291,8 @@ def score_details(scores: Scores) -> str:
 def _other_measures(scores: Scores) -> Iterator[str]:
     """Measures of debates, rounds and the whole run, without intervals."""
 
-    def amount(name: str, found: Estimate | None) -> str:
-        return (percent_cell(found) if is_share(name) else score_cell(found, digits=".2f")).text
+    def amount(name: str, estimate: Estimate | None) -> str:
+        return (percent_cell(estimate) if is_share(name) else score_cell(estimate, digits=".2f")).text
 
     by_round = {name: " > ".join(amount(name, found) for found in values) for name, values in scores.by_round.items()}
     several = len(next(iter(scores.by_round.values()), ())) > 1 or "cons" in by_round
@@ -313,9 +313,9 @@ def _other_measures(scores: Scores) -> Iterator[str]:
 def incomplete_notes(scores: Mapping[str, Scores]) -> list[str]:
     """How much of each incomplete run is done. The rows of one run, one for each dataset, share a note."""
     rows: dict[str, list[str]] = {}
-    for name, found in scores.items():
-        if found.incomplete:
-            rows.setdefault(found.incomplete, []).append(name)
+    for name, arm_scores in scores.items():
+        if arm_scores.incomplete:
+            rows.setdefault(arm_scores.incomplete, []).append(name)
     return [f"{', '.join(names)}: {text}." for text, names in rows.items()]
 
 
@@ -350,20 +350,20 @@ _UNEQUAL = 0.05
 
 def readable_difference(scores: Mapping[str, Scores]) -> str:
     """The stages in which two arms have unequal readable shares, in one sentence; empty if there are none."""
-    found = []
+    notes = []
     for stage in dict.fromkeys(stage for each in scores.values() for stage in each.readable):
         shares = {name: each.readable[stage].value for name, each in scores.items() if stage in each.readable}
         low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
         if shares[high] - shares[low] > _UNEQUAL + 1e-9:
-            found.append(f"{stage} {100 * shares[low]:.1f} % in {low}, {100 * shares[high]:.1f} % in {high}")
-    return f"Replies were not equally readable: {'; '.join(found)}." if found else ""
+            notes.append(f"{stage} {100 * shares[low]:.1f} % in {low}, {100 * shares[high]:.1f} % in {high}")
+    return f"Replies were not equally readable: {'; '.join(notes)}." if notes else ""
 
 
 def judge_notes(name: str, scores: Scores) -> Iterator[str]:
     """How often the judge and the summarizer of an arm are wrong by the task's matcher, over questions."""
     wrong = {"false_same": "verdicts SAME", "false_different": "verdicts DIFFERENT", "new_summary": "new summaries"}
-    found = {what: share for value, what in wrong.items() if (share := scores.debate.get(value)) is not None}
-    shares = {what: (percent_cell(share), share.n) for what, share in found.items()}
+    rates = {what: share for value, what in wrong.items() if (share := scores.debate.get(value)) is not None}
+    shares = {what: (percent_cell(share), share.n) for what, share in rates.items()}
     parts = [f"{what} {cell.text} % (95 % {cell.interval}, n = {n})" for what, (cell, n) in shares.items()]
     if parts:
         yield f"{name}: wrong by the task's matcher: {'; '.join(parts)}."

@@ -103,25 +103,25 @@ def count_cell(n: int) -> Cell:
     return Cell(text=f"{n:,}", value=n)
 
 
-def score_cell(found: Estimate | float | None, mark: str = "", digits: str = "z.4g", times: int = 1) -> Cell:
+def score_cell(estimate: Estimate | float | None, mark: str = "", digits: str = "z.4g", times: int = 1) -> Cell:
     """A figure, ``times`` a number, with its interval if known; :data:`NO_FIGURE` for None."""
-    if found is None:
+    if estimate is None:
         return NO_FIGURE
-    if not isinstance(found, Estimate):
-        return Cell(text=f"{times * found:{digits}}", value=times * found, mark=mark)
-    value, low, high = (times * each for each in (found.value, found.low, found.high))
+    if not isinstance(estimate, Estimate):
+        return Cell(text=f"{times * estimate:{digits}}", value=times * estimate, mark=mark)
+    value, low, high = (times * each for each in (estimate.value, estimate.low, estimate.high))
     within = f"{low:{digits}} to {high:{digits}}"
     return Cell(text=f"{value:{digits}}", interval=within, value=value, low=low, high=high, mark=mark)
 
 
-def percent_cell(found: Estimate | float | None, mark: str = "", sign: str = "") -> Cell:
+def percent_cell(estimate: Estimate | float | None, mark: str = "", sign: str = "") -> Cell:
     """A share in percent with one decimal. ``sign``: as in a format specification."""
-    return score_cell(found, mark, f"{sign}z.1f", times=100)
+    return score_cell(estimate, mark, f"{sign}z.1f", times=100)
 
 
-def value_cell(name: str, found: Estimate | float | None, mark: str = "", sign: str = "") -> Cell:
+def value_cell(name: str, estimate: Estimate | float | None, mark: str = "", sign: str = "") -> Cell:
     """A figure of the value of this name: in percent if it is a share, otherwise in its own unit."""
-    return percent_cell(found, mark, sign) if is_share(name) else score_cell(found, mark, f"{sign}z.4g")
+    return percent_cell(estimate, mark, sign) if is_share(name) else score_cell(estimate, mark, f"{sign}z.4g")
 
 
 def p_value(p: float) -> str:
@@ -202,19 +202,19 @@ def table_csv(table: Table) -> str:
 
 def _columns(table: Table) -> Mapping[str, Sequence[str | float | None]]:
     """All columns by heading: words, or figures followed by intervals and marks. A missing value is None."""
-    found: dict[str, Sequence[str | float | None]] = {}
+    columns: dict[str, Sequence[str | float | None]] = {}
     for n, heading in enumerate(table.columns):
         cells: list[Cell] = [row[n] for row in table.rows]
         if all(cell.value is None for cell in cells):
-            found[heading] = [None if cell == NO_FIGURE else cell.text for cell in cells]
+            columns[heading] = [None if cell == NO_FIGURE else cell.text for cell in cells]
             continue
-        found[heading] = [cell.value for cell in cells]
+        columns[heading] = [cell.value for cell in cells]
         if any(cell.low is not None for cell in cells):
-            found[f"{heading} low"] = [cell.low for cell in cells]
-            found[f"{heading} high"] = [cell.high for cell in cells]
+            columns[f"{heading} low"] = [cell.low for cell in cells]
+            columns[f"{heading} high"] = [cell.high for cell in cells]
         if any(cell.mark for cell in cells):
-            found[f"{heading} mark"] = [cell.mark.strip() for cell in cells]
-    return found
+            columns[f"{heading} mark"] = [cell.mark.strip() for cell in cells]
+    return columns
 
 
 def table_latex(table: Table) -> str:
@@ -271,6 +271,6 @@ _SPECIALS = re.compile("[" + re.escape("".join(_SPECIAL)) + "]")
 
 def latex(text: str) -> str:
     """The text escaped for LaTeX, on one line."""
-    escaped = _SPECIALS.sub(lambda found: _SPECIAL[found[0]], one_line(text))
+    escaped = _SPECIALS.sub(lambda match: _SPECIAL[match[0]], one_line(text))
     # LaTeX would read a row that starts so as an argument of the \\ before it.
     return f"{{{escaped}}}" if escaped.startswith(("[", "*")) else escaped

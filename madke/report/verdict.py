@@ -120,9 +120,9 @@ def _ahead(difference: float) -> str:
     return f"{_points(abs(difference))} {'ahead of' if points > 0 else 'behind'}"
 
 
-def _interval(found: Estimate) -> str:
+def _interval(estimate: Estimate) -> str:
     """Whole points; tenths where they tell the side of 0."""
-    ends = (100 * bound for bound in (found.low, found.high))
+    ends = (100 * bound for bound in (estimate.low, estimate.high))
     return " to ".join(f"{end:+.0f}" if round(end) else f"{end:+.1f}" for end in ends)
 
 
@@ -149,21 +149,21 @@ def additions(verdict: Verdict) -> Iterator[str]:
         "talking": ("What talking adds", VOTE),
     }
     for name, (what, over) in lines.items():
-        found = verdict.adds[name]
-        if found.n:
-            points = f"{100 * found.value:+.0f} {'point' if abs(round(100 * found.value)) == 1 else 'points'}"
-            yield f"{what}: {points} ({_interval(found)}) over {over}."
+        gain = verdict.adds[name]
+        if gain.n:
+            points = f"{100 * gain.value:+.0f} {'point' if abs(round(100 * gain.value)) == 1 else 'points'}"
+            yield f"{what}: {points} ({_interval(gain)}) over {over}."
 
 
 def votes_sentence(scores: Scores, votes: float) -> str:
     """How many independent opinions the votes were worth. ``votes``: the mean number of votes on a question."""
-    found = scores.votes
-    if found is None:
+    effective = scores.votes
+    if effective is None:
         return "The number of independent opinions is unknown: the votes are equally often right on all questions."
     return (
-        f"You paid for {votes:.3g} opinions and got {found.value:.1f} ({found.low:.1f} to {found.high:.1f}), "
-        "difficulty included. They are samples of one prompt and one model; another prompt, other passages or another "
-        "model buys more independent ones."
+        f"You paid for {votes:.3g} opinions and got {effective.value:.1f} "
+        f"({effective.low:.1f} to {effective.high:.1f}), difficulty included. They are samples of one prompt "
+        "and one model; another prompt, other passages or another model buys more independent ones."
     )
 
 
@@ -265,13 +265,13 @@ def _sentence(text: str) -> str:
 
 
 def _score(arm: ArmValues, scores: Scores) -> str:
-    found, metric = scores.correct, arm.first_metric
-    if found is None:
+    estimate, metric = scores.correct, arm.first_metric
+    if estimate is None:
         failed = f"all {scores.failed:,} debates failed"
         why = failed if all_failed(scores) else "no question has a gold answer and a result"
         return f"{arm.name}: no score, because {why}."
-    within = value_cell(metric, found).interval
-    return f"{arm.name}: {_figure(metric, found.value, metric)}, 95 % {within}, n = {found.n}."
+    within = value_cell(metric, estimate).interval
+    return f"{arm.name}: {_figure(metric, estimate.value, metric)}, 95 % {within}, n = {estimate.n}."
 
 
 def _figure(metric: str, value: float, first: str) -> str:
@@ -303,14 +303,14 @@ def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], metric: st
 
 def _comparison_sentence(test: PairedTest, holm: str = "") -> str:
     """Which of two runs is better and by how much, or that no difference was found; and if failures could undo it."""
-    better, worse, found = test.left, test.right, test.difference
-    if found.value < 0:
-        found = -found
+    better, worse, difference = test.left, test.right, test.difference
+    if difference.value < 0:
+        difference = -difference
     else:
         better, worse = worse, better
-    size = f"{value_cell(test.metric, found.value).text}{' points' if is_share(test.metric) else ''}"
+    size = f"{value_cell(test.metric, difference.value).text}{' points' if is_share(test.metric) else ''}"
     size += "" if test.metric == "correct" else f" of {heading_of(test.metric)}"
-    within = value_cell(test.metric, found).interval
+    within = value_cell(test.metric, difference).interval
     undone = "" if test.significant or test.p_holm >= 0.05 else _UNDONE
     figures = f"{size}, 95 % {within}, {holm}p {equals(test.p_holm)}, n = {test.n}{undone}"
     if test.significant:

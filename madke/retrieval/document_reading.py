@@ -108,7 +108,7 @@ def passages_of(text: str, words: int = _WORDS) -> Iterator[str]:
 
     A shorter text is one passage. Two characters of a script without spaces count as a word.
     """
-    text = _FORMS_OF_LETTERS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), _BROKEN_LINE.sub("", text))
+    text = _FORMS_OF_LETTERS.sub(lambda match: unicodedata.normalize("NFKC", match[0]), _BROKEN_LINE.sub("", text))
     units = _UNIT.findall(_CONTROL.sub("", text.encode("utf-8", "replace").decode()).strip())
     size = ceil(len(units) / max(1, round(len(units) / words)))
     for start in range(0, len(units), size or 1):
@@ -246,7 +246,7 @@ def _read_pdf(path: Path, name: str) -> tuple[_Parts, int, str]:
     counts = {"are images without text (scans need text recognition, OCR)": images, "are damaged": damaged}
     note = "; ".join(f"{count} of {len(texts)} pages {what}" for what, count in counts.items() if count)
     known = {word for text in texts for word in _COMPOUND.findall(text.lower())}
-    pages = [_HYPHENATED.sub(lambda found: _rejoin(found, known), text) for text in texts]
+    pages = [_HYPHENATED.sub(lambda match: _rejoin(match, known), text) for text in texts]
     return [(f", p. {number}", text) for number, text in enumerate(pages, start=1)], len(pages), note
 
 
@@ -270,8 +270,8 @@ def _page_text(page: Any) -> str:
     if not parts:
         return drawn
     # U+0002 is PDFium's other sign for a hyphen at the end of a line.
-    found = "\n".join([*parts, page.get_text_bounded(top=above)]).replace("\x02", "\ufffe")
-    return re.sub(" +(?=\r?\n)", "", found)
+    text = "\n".join([*parts, page.get_text_bounded(top=above)]).replace("\x02", "\ufffe")
+    return re.sub(" +(?=\r?\n)", "", text)
 
 
 _Box = tuple[float, float, float, float]
@@ -283,20 +283,20 @@ def _gaps(text: str, box_of: Callable[[int], tuple[float, float, float, float]])
 
     ``box_of`` gives the box (left, bottom, right, top) of a character by its number.
     """
-    found: list[tuple[int, _Box]] = []
+    gaps: list[tuple[int, _Box]] = []
     for space in re.finditer(r"(?<=\S) +(?=\S)", text):
         _, bottom, left, top = box_of(space.start() - 1)
         right, low, _, high = box_of(space.end())
         height = high - low
         if right - left < height or abs(low - bottom) > height / 2:
             continue
-        lines, gap = found[-1] if found else (0, (0.0, 0.0, 0.0, 0.0))
+        lines, gap = gaps[-1] if gaps else (0, (0.0, 0.0, 0.0, 0.0))
         both = max(left, gap[0]), min(right, gap[1])
         if lines and both[1] - both[0] >= height and 0 < gap[2] - low < 2.5 * height:
-            found[-1] = lines + 1, (*both, min(bottom, low), gap[3])
+            gaps[-1] = lines + 1, (*both, min(bottom, low), gap[3])
         else:
-            found.append((1, (left, right, min(bottom, low), max(top, high))))
-    return [gap for lines, gap in found if lines >= 3]
+            gaps.append((1, (left, right, min(bottom, low), max(top, high))))
+    return [gap for lines, gap in gaps if lines >= 3]
 
 
 def _runs_on(column: str) -> bool:
@@ -308,9 +308,9 @@ def _runs_on(column: str) -> bool:
     return len(lines) > 1 and words >= 2.5 * len(lines) and runs >= 0.4 * (len(lines) - 1)
 
 
-def _rejoin(found: re.Match[str], known: set[str]) -> str:
+def _rejoin(match: re.Match[str], known: set[str]) -> str:
     """A word that was divided at the end of a line; ``known`` are the words of the document in lower case."""
-    left, right = found.groups()
+    left, right = match.groups()
     hyphenated = f"{left}-{right}"
     whole = (left + right).lower() in known or hyphenated.lower() not in known
     return left + right if whole and left[-1].isalpha() and right[0].islower() else hyphenated
@@ -335,12 +335,12 @@ def _read_docx(path: Path, name: str) -> tuple[_Parts, int, str]:
 
     _check_office_file(path)
     with path.open("rb") as file:
-        found = mammoth.convert_to_html(
+        converted = mammoth.convert_to_html(
             file,
             style_map="p[style-name='Title'] => h1:fresh",
             convert_image=mammoth.images.img_element(lambda image: {}),
         )
-    return _sections("html", _NOTE_LINK.sub("", found.value)), 0, ""
+    return _sections("html", _NOTE_LINK.sub("", converted.value)), 0, ""
 
 
 def _read_pptx(path: Path, name: str) -> tuple[_Parts, int, str]:
@@ -436,10 +436,10 @@ class BoundedReader:
         if not line:
             limits = f"{self._seconds:g} s or {self._memory_mb:,} MB of memory"
             raise Unreadable(f"damaged, or reading it takes more than {limits}")
-        reason, found = json.loads(line)
+        reason, content = json.loads(line)
         if reason is not None:
             raise Unreadable(reason or f"needs more than {self._memory_mb:,} MB of memory")
-        return Document([(title, text) for title, text in found[0]], *found[1:])
+        return Document([(title, text) for title, text in content[0]], *content[1:])
 
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}

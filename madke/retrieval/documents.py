@@ -118,13 +118,13 @@ class DocumentSource:
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The best ``k`` passages for each query; the title of each tells file and page, or file and heading."""
         if self._encoder is None:
-            found = [self._words.search(query, k) for query in queries]
+            rankings = [self._words.search(query, k) for query in queries]
         else:
-            found, depth = [], max(k, DEPTH)
+            rankings, depth = [], max(k, DEPTH)
             for query, vector in zip(queries, self._encoder.encode_queries(queries), strict=True):
                 words, nearest = self._words.search(query, depth), best(self._vectors @ vector, depth)
-                found.append(list(fuse([dict(words), dict(nearest)]).items())[:k])
-        return [hits_of(self.name, ((self._passages[row], score) for row, score in rows)) for rows in found]
+                rankings.append(list(fuse([dict(words), dict(nearest)]).items())[:k])
+        return [hits_of(self.name, ((self._passages[row], score) for row, score in rows)) for rows in rankings]
 
 
 def _name(encoder: Encoder) -> str:
@@ -135,22 +135,22 @@ def _refresh(folder: Path, cache: Path) -> list[_Document]:
     """The documents of a folder by name; reads new and changed ones, and forgets those gone."""
     documents: dict[str, _Document] = {}
     changed: list[tuple[Path, _Document, _Document | None]] = []
-    for path, found in files_in(folder):
-        cached = found if found.problem else found.cached(cache)
-        if cached and (cached.size, cached.mtime_ns) == (found.size, found.mtime_ns):
-            documents[found.name] = cached
+    for path, current in files_in(folder):
+        cached = current if current.problem else current.cached(cache)
+        if cached and (cached.size, cached.mtime_ns) == (current.size, current.mtime_ns):
+            documents[current.name] = cached
         else:
-            changed.append((path, found, cached))
+            changed.append((path, current, cached))
     if changed:
         count = len(changed) + sum(not each.problem for each in documents.values())
         _log.warning("reading %d new or changed of %d documents in %s", len(changed), count, folder)
     with closing(BoundedReader()) as reader:
-        for path, found, cached in changed:
+        for path, current, cached in changed:
             try:
-                new = found.model_copy(update={"content": fingerprint(path)})
+                new = current.model_copy(update={"content": fingerprint(path)})
             except UserError as error:  # the next refresh tries again, also if only its permissions change
                 problem = str(error).removeprefix(f"{path}: ")
-                documents[found.name] = found.model_copy(update={"problem": problem})
+                documents[current.name] = current.model_copy(update={"problem": problem})
                 continue
             if cached and cached.content == new.content and not cached.problem:
                 new = cached.model_copy(update={"size": new.size, "mtime_ns": new.mtime_ns})

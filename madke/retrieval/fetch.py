@@ -128,13 +128,13 @@ def _is_fetched(out: Path, record: dict[str, str]) -> bool:
     if not out.is_dir():
         raise UserError("found a file, expected a folder for the index", file=out)
     try:
-        found = json.loads((out / FETCHED).read_text(encoding="utf-8"))
+        content = json.loads((out / FETCHED).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        found = None
-    if found != record and any(out.iterdir()):
+        content = None
+    if content != record and any(out.iterdir()):
         other = f"something other than the published {record['name']}"
         raise UserError(f"this folder holds {other}; choose another folder", file=out)
-    return bool(found == record)
+    return bool(content == record)
 
 
 def _texts(name: str) -> Path:
@@ -202,8 +202,8 @@ def _append(reply: httpx2.Response, part: IO[bytes], here: int, size: int, progr
     sent = reply.headers.get("Content-Range" if resumed else "Content-Length", "")
     whole = re.search(r"(?:^|/)(\d+)$", sent, re.ASCII)
     if reply.status_code != 416 and whole and int(whole[1]) != size:
-        found = f"found {int(whole[1]):,} bytes, expected {size:,}"
-        raise UserError(f"{reply.url}: {found}: this is not the published file")
+        sizes = f"found {int(whole[1]):,} bytes, expected {size:,}"
+        raise UserError(f"{reply.url}: {sizes}: this is not the published file")
     if not resumed or not sent.startswith(f"bytes {here}-"):
         part.truncate(0)
     if reply.status_code == 200 or sent.startswith(f"bytes {here}-"):
@@ -225,11 +225,11 @@ def _unpack(index: Published, part: Path, archive: IO[bytes], work: Path) -> Pat
     """
     algorithm, _, expected = index.checksum.partition(":")
     archive.seek(0)
-    found = hashlib.file_digest(archive, algorithm).hexdigest()  # type: ignore[arg-type]  # typeshed wants a buffer
-    if found != expected:
+    digest = hashlib.file_digest(archive, algorithm).hexdigest()  # type: ignore[arg-type]  # typeshed wants a buffer
+    if digest != expected:
         part.unlink()
         remedy = "the download is removed; try again (if it fails again, the published file has changed)"
-        raise UserError(f"{index.url}: found {algorithm} {found}, expected {expected}; {remedy}")
+        raise UserError(f"{index.url}: found {algorithm} {digest}, expected {expected}; {remedy}")
     archive.seek(0)
     try:
         with tarfile.open(fileobj=archive, mode="r:gz") as tar:

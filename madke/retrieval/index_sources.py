@@ -113,10 +113,10 @@ class Bm25Source:
             texts.add(query)
             numbers.add(str(number))
         try:
-            found = self._searcher.batch_search(texts, numbers, k, os.cpu_count() or 1)
+            by_query = self._searcher.batch_search(texts, numbers, k, os.cpu_count() or 1)
             return [
                 hits_of(self.name, ((self._passage(document), float(document.score)) for document in documents))
-                for documents in (found.get(str(number)) or () for number in range(len(queries)))
+                for documents in (by_query.get(str(number)) or () for number in range(len(queries)))
             ]
         except jnius.JavaException as error:
             if len(queries) > 1:  # caused by one query: search one by one to find it
@@ -172,17 +172,17 @@ class DenseSource:
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """For each query, the ``k`` passages whose vectors have the largest inner product with the query's."""
-        found: list[Hits] = []
+        rankings: list[Hits] = []
         for first in range(0, len(queries), _CHUNK):
             chunk, encoder = queries[first : first + _CHUNK], self._encoder
             try:
                 vectors = encoder.encode_queries(chunk)
             except UserError as error:  # of an endpoint
-                found += [Hits(error=str(error))] * len(chunk)
+                rankings += [Hits(error=str(error))] * len(chunk)
                 continue
             scores, rows = self._index.search(vectors, min(k, self._rows))
-            found.extend(map(self._hits, scores.tolist(), rows.tolist()))
-        return found
+            rankings.extend(map(self._hits, scores.tolist(), rows.tolist()))
+        return rankings
 
     @cached_property
     def _encoder(self) -> Encoder:
@@ -192,8 +192,8 @@ class DenseSource:
         elif isinstance(encoder, str):
             encoder = load_encoder(encoder)
         if encoder.dimension != self._index.dimension:
-            found = f"the index has vectors of {self._index.dimension} dimensions"
-            raise UserError(f"{found}, but encoder {encoder.name!r} produces {encoder.dimension}", file=self._folder)
+            problem = f"the index has vectors of {self._index.dimension} dimensions"
+            raise UserError(f"{problem}, but encoder {encoder.name!r} produces {encoder.dimension}", file=self._folder)
         if built is not None and encoder.revision != built.revision and encoder.revision and built.revision:
             changed = f"(found revision {encoder.revision}, expected {built.revision}); build the index again"
             raise UserError(f"encoder {encoder.name!r} changed after the index was built {changed}", file=self._folder)
@@ -209,8 +209,8 @@ class DenseSource:
     def _hits(self, scores: list[float], rows: list[int]) -> Hits:
         try:
             # An approximate index may find fewer than k; the remaining rows are -1.
-            found = [(self._passage(row), score) for row, score in zip(rows, scores, strict=True) if row >= 0]
-            return hits_of(self.name, found)
+            passages = [(self._passage(row), score) for row, score in zip(rows, scores, strict=True) if row >= 0]
+            return hits_of(self.name, passages)
         except LookupError as error:
             return Hits(error=str(error))
 
@@ -240,10 +240,10 @@ class SampleSource:
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The best ``k`` passages for each query; for BM25 only those that have one of its words."""
         if self._ranking == "bm25":
-            found = [self._words.search(query, k) for query in queries]
+            rankings = [self._words.search(query, k) for query in queries]
         else:
-            found = [best(row, k) for row in load_encoder("minilm").encode_queries(queries) @ self._vectors.T]
-        return [hits_of(self.name, ((self.passages[number], score) for number, score in each)) for each in found]
+            rankings = [best(row, k) for row in load_encoder("minilm").encode_queries(queries) @ self._vectors.T]
+        return [hits_of(self.name, ((self.passages[number], score) for number, score in each)) for each in rankings]
 
     @cached_property
     def _words(self) -> WordIndex:

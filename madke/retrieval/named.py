@@ -182,12 +182,12 @@ def parse_spec(text: str) -> SourceSpec | str:
         return _serper()
     if "+" in text and not at_home(Path(text)).exists():
         parts = [_PART.fullmatch(part.strip()) for part in text.split("+")]
-        found = [part.groups() for part in parts if part]
-        if len(found) < len(parts):
+        options = [part.groups() for part in parts if part]
+        if len(options) < len(parts):
             raise UserError(f"source {text!r}: expected names or folders around each +")
-        content: dict[str, Any] = {"hybrid": [part for _, part in found]}
-        if any(weight for weight, _ in found):
-            content["weights"] = [float(weight or 1) for weight, _ in found]
+        content: dict[str, Any] = {"hybrid": [part for _, part in options]}
+        if any(weight for weight, _ in options):
+            content["weights"] = [float(weight or 1) for weight, _ in options]
         return validate(content, HybridSpec, file=f"source {text!r}")
     return ResultsSpec(results=Path(text)) if text.endswith(".jsonl") and not _is_code(text) else text
 
@@ -217,11 +217,11 @@ def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:
     keys = content if isinstance(content, dict) else {}
     kind = next((kind for kind in _KINDS if kind in keys), None)
     if kind is None:
-        found = ", ".join(map(repr, keys)) or repr(content)
+        content_text = ", ".join(map(repr, keys)) or repr(content)
         preset = next(
             (f"; a preset is written {{http: {{preset: {key}}}}}" for key in keys if key in search_presets()), ""
         )
-        raise UserError(f"expected {_ONE_OF}, found {found}{preset}", file=file)
+        raise UserError(f"expected {_ONE_OF}, found {content_text}{preset}", file=file)
     return validate(content, _KINDS[kind], file=file)
 
 
@@ -320,9 +320,9 @@ def _is_path(word: str) -> bool:
 
 def _name_of(path: str) -> str:
     """The name of a source that is given by its path only: that of the folder, or of the file without its ending."""
-    found = at_home(Path(path)).resolve()
-    name = found.name.removesuffix(".gz")
-    return _NOT_IN_NAMES.sub("-", name if found.is_dir() else Path(name).stem) or "documents"
+    target = at_home(Path(path)).resolve()
+    name = target.name.removesuffix(".gz")
+    return _NOT_IN_NAMES.sub("-", name if target.is_dir() else Path(name).stem) or "documents"
 
 
 def known_sources() -> dict[str, str]:
@@ -399,12 +399,12 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
 
 def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
     """The files and folders that the specifications name; nothing is opened, and unknown names are skipped."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for name, text in specs.items():
         with suppress(UserError):
             for part in parts_of(resolve(name, text)):
-                found += [value for _, value in part if isinstance(value, Path)] if not isinstance(part, str) else []
-    return found
+                paths += [value for _, value in part if isinstance(value, Path)] if not isinstance(part, str) else []
+    return paths
 
 
 def _resolve(
@@ -446,5 +446,5 @@ def _declared_entries() -> dict[str, SourceEntry]:
     named = os.environ.get("MADKE_SOURCES")
     own = at_home(Path(named or _FILE))
     registered = cache_dir() / _FILE
-    found = read_sources(own, named=bool(named)) if named or own.exists() else {}
-    return found | (read_sources(registered) if registered.exists() else {}) | found
+    entries = read_sources(own, named=bool(named)) if named or own.exists() else {}
+    return entries | (read_sources(registered) if registered.exists() else {}) | entries

@@ -86,12 +86,12 @@ def build_passages(
         raise UserError("found a file, expected a folder for the passages", file=out)
     settings = PassageSettings(kind="wikipedia", words=words, sources=_source_files(sources))
     with dir_lock(out):
-        found = read_folder(out)
-        if found is None and any(not path.name.startswith(".") for path in out.iterdir()):
+        existing = read_folder(out)
+        if existing is None and any(not path.name.startswith(".") for path in out.iterdir()):
             raise UserError("this folder is not empty and holds no passages; choose another folder", file=out)
         shards: list[Shard] = []
-        if found:
-            known, old = found.shards, found.settings
+        if existing:
+            known, old = existing.shards, existing.settings
             if known and old != settings:
                 difference = f"kind {old.kind}, {old.words} words, rules {old.rules}"
                 difference = f"passages of other or changed sources, or with other settings ({difference})"
@@ -101,7 +101,7 @@ def build_passages(
                 warning = "%s is missing or was changed; it and all later shards are written again"
                 _log.warning(warning, out / shard_name(len(shards)))
             elif (out / FINISHED).is_file():
-                return found
+                return existing
         try:
             return _build(out, settings, shards, sources, workers, progress)
         except UserError as error:
@@ -246,7 +246,7 @@ _FORGET_AFTER = 1_000
 def _source_files(sources: Sequence[Path]) -> tuple[SourceFile, ...]:
     """The source files in order; UserError if two have the same content."""
     first: dict[tuple[int, str], Path] = {}
-    found: list[SourceFile] = []
+    files: list[SourceFile] = []
     for path in sources:
         if not path.is_file():
             raise UserError("no such dump file; for a folder of texts, name the folder as a source", file=path)
@@ -255,10 +255,10 @@ def _source_files(sources: Sequence[Path]) -> tuple[SourceFile, ...]:
             size = file.seek(0, SEEK_END)
             file.seek(max(0, size - _END_BYTES))
             digest.update(file.read())
-        found.append(SourceFile(name=path.name, size=size, sha256=digest.hexdigest()))
+        files.append(SourceFile(name=path.name, size=size, sha256=digest.hexdigest()))
         if (other := first.setdefault((size, digest.hexdigest()), path)) is not path:
             raise UserError(f"this file has the same content as {other}; give only one of them", file=path)
-    return tuple(found)
+    return tuple(files)
 
 
 def read_dump(path: Path) -> Iterator[RawPage]:

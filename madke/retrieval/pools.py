@@ -169,8 +169,8 @@ def merged_pools(
         parts: list[PoolRecord] = []
         holder: dict[str, Path] = {}
         for file, records, all_sources in zip(files, pools, of_file, strict=True):
-            found = (records[id_] for id_ in _ids(question) if id_ in records)
-            if (record := next((each for each in found if each.question == question.question), None)) is None:
+            entries = (records[id_] for id_ in _ids(question) if id_ in records)
+            if (record := next((each for each in entries if each.question == question.question), None)) is None:
                 continue
             parts.append(record)
             for source in sources_in([record]) if record.sources else all_sources:
@@ -278,7 +278,7 @@ def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] 
             if not (keys := passage.dedup_keys) & seen:
                 seen |= keys
                 lists[-1].append(passage)
-    passages = [passage for found in lists for passage in found]
+    passages = [passage for ranking in lists for passage in ranking]
     if knowledge.fusion != "none":
         weights = [(knowledge.weights or {}).get(name, 1.0) for name in names]
         passages = _fuse(lists, knowledge.fusion, weights)[: knowledge.max_passages]
@@ -290,9 +290,9 @@ def _fuse(lists: Sequence[Sequence[Passage]], method: Method, weights: Sequence[
     passages: list[Passage] = []
     number_of: dict[str, int] = {}
     rankings: list[dict[int, float]] = []
-    for found in lists:
+    for ranking in lists:
         rankings.append({})
-        for passage in found:
+        for passage in ranking:
             keys = passage.dedup_keys
             number = min((number_of[key] for key in keys if key in number_of), default=len(passages))
             if number == len(passages):
@@ -369,10 +369,10 @@ def retrieve_pools(
                         record = merged_record(question, of_one)
                         whole.write(record_to_json(record) + b"\n")
                         for name in counts:
-                            found = any(passage.source == name for passage in record.passages)
+                            has_passages = any(passage.source == name for passage in record.passages)
                             reason = record.partial.get(name)
                             counts[name] += SourceCounts(
-                                asked=1, found=found, failed=name in record.partial, reason=reason
+                                asked=1, found=has_passages, failed=name in record.partial, reason=reason
                             )
             shutil.rmtree(folder)
         finally:

@@ -134,7 +134,7 @@ class WordIndex:
             if (number := self._vocabulary.get(word)) is not None:
                 part = slice(int(self._starts[number]), int(self._starts[number + 1]))
                 scores[self._texts[part]] += self._shares[part]
-        return [found for found in best(scores, k) if found[1] > 0]
+        return [hit for hit in best(scores, k) if hit[1] > 0]
 
 
 def best(scores: Any, k: int) -> list[tuple[int, float]]:
@@ -144,5 +144,5 @@ def best(scores: Any, k: int) -> list[tuple[int, float]]:
     scores = np.round(scores.astype(np.float64), _DIGITS)
     kth = np.partition(scores, -k)[-k] if k < len(scores) else -np.inf
     candidates = np.flatnonzero(scores >= kth)
-    found = candidates[np.argsort(-scores[candidates], kind="stable")][:k]
-    return [(int(number), float(scores[number])) for number in found]
+    order = candidates[np.argsort(-scores[candidates], kind="stable")][:k]
+    return [(int(number), float(scores[number])) for number in order]

@@ -212,13 +212,13 @@ class HttpOptions(WebService):
         items = value_at(reply, self.results.removesuffix("?"))
         if items is None and self.results.endswith("?") and isinstance(reply, Mapping):
             return []
-        found = [result for item in items if (result := self._result(item))] if isinstance(items, list) else []
-        if not found and items != []:
+        results = [result for item in items if (result := self._result(item))] if isinstance(items, list) else []
+        if not results and items != []:
             where = self.results or "the reply"
             raise NoAnswer(f"the reply has no list of results with the configured fields at {where!r}")
-        if any(result.score is None for result in found):  # The ranks are comparable, some scores are not.
-            found = [result.model_copy(update={"score": None}) for result in found]
-        return [result for result in found if self.allows(result.link)]
+        if any(result.score is None for result in results):  # The ranks are comparable, some scores are not.
+            results = [result.model_copy(update={"score": None}) for result in results]
+        return [result for result in results if self.allows(result.link)]
 
     def _result(self, item: Any) -> WebResult | None:
         """A result; None if it has neither title, text nor URL."""
@@ -335,8 +335,8 @@ class WikipediaOptions(WebService):
 
 
 def _list(reply: Any, name: str) -> list[dict[str, Any]]:
-    found = reply["query"].get(name)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    entries = reply["query"].get(name)
+    return [item for item in entries if isinstance(item, dict)] if isinstance(entries, list) else []
 
 
 def _prose(extract: str) -> str:

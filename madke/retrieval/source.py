@@ -29,14 +29,14 @@ def search_source(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
 def ask_source(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
     """The source's result for each query; an exception (except UserError) or a wrong count fails all of them."""
     try:
-        found = [_with_source(hits, source.name) for hits in search_source(source, queries, k)]
+        rankings = [_with_source(hits, source.name) for hits in search_source(source, queries, k)]
     except UserError:
         raise
     except Exception as error:  # noqa: BLE001 - a bug in a user's source loses its passages, not the batch
         return [Hits(error=f"{type(error).__name__}: {error}")] * len(queries)
-    if len(found) != len(queries):
-        return [Hits(error=f"search returned {len(found)} results for {len(queries)} queries")] * len(queries)
-    return found
+    if len(rankings) != len(queries):
+        return [Hits(error=f"search returned {len(rankings)} results for {len(queries)} queries")] * len(queries)
+    return rankings
 
 
 def served_by(source: Source) -> str:
@@ -132,12 +132,12 @@ def source_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def hits_of(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
+def hits_of(source: str, passages: Iterable[tuple[StoredPassage, float]]) -> Hits:
     """The passages with their scores, in order of rank."""
     return Hits(
         passages=tuple(
             Passage(source=source, key=key, title=title, text=text, score=score, rank=rank)
-            for rank, ((key, title, text), score) in enumerate(found)
+            for rank, ((key, title, text), score) in enumerate(passages)
         )
     )
 
@@ -181,9 +181,9 @@ class HybridSource:
         errors = [hits.error for hits in rankings if hits.error is not None]
         if errors:
             return Hits(error="; ".join(errors))
-        found = [{_identity(passage): passage for passage in hits.passages} for hits in rankings]
-        passages = ChainMap(*found)  # of the first source that found it
-        by_score = [{identity: passage.score for identity, passage in one.items()} for one in found]
+        by_identity = [{_identity(passage): passage for passage in hits.passages} for hits in rankings]
+        passages = ChainMap(*by_identity)  # of the first source that found it
+        by_score = [{identity: passage.score for identity, passage in one.items()} for one in by_identity]
         best = list(fuse(by_score, self._fusion, self._weights).items())[:k]
         fused = (
             replace(passages[identity], source=self.name, score=score, rank=rank)

@@ -120,8 +120,8 @@ class SnippetsSource:
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The first ``k`` results for each query."""
-        found = (self._results.get(_normalize(query), ()) for query in queries)
-        return [web_hits(results, k, source=self.name, retrieved_at=None) for results in found]
+        rankings = (self._results.get(_normalize(query), ()) for query in queries)
+        return [web_hits(results, k, source=self.name, retrieved_at=None) for results in rankings]
 
 
 def _normalize(query: str) -> str:
@@ -346,15 +346,15 @@ class WebSource:
             search.end(self._refusal)
         pool = ThreadPoolExecutor(self._concurrency)
         try:
-            found = {query: pool.submit(self._find, query, k, search) for query in dict.fromkeys(queries)}
-            for done in as_completed(found.values()):
+            futures = {query: pool.submit(self._find, query, k, search) for query in dict.fromkeys(queries)}
+            for done in as_completed(futures.values()):
                 done.result()
         except BaseException:  # also Ctrl-C: threads that wait for a retry end at once
             self.aclose()
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-        return [found[query].result() for query in queries]
+        return [futures[query].result() for query in queries]
 
     def _open_client(self) -> httpx2.Client:
         """The client of all searches, which keeps connections; a new one after :meth:`aclose`."""

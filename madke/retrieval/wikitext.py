@@ -105,7 +105,7 @@ def strip_markup(wikitext: str, hidden: frozenset[str]) -> str:
     ``hidden``: lower-case names of the namespaces whose links show no text.
     """
     text = "\n" + _COMMENT.sub("", wikitext)
-    text = _NOWIKI.sub(lambda found: found[1].translate(_LITERAL), text)
+    text = _NOWIKI.sub(lambda match: match[1].translate(_LITERAL), text)
     text = _EMPTY_ELEMENT.sub("", text)
     for pattern, instead in ((_ELEMENT, ""), (_TEMPLATE, ""), (_ELEMENT, ""), (_LINK, _link(hidden)), (_TABLE, "")):
         for _ in range(_DEPTH):

@@ -208,9 +208,9 @@ def read_record(file: Path, version: int, what: str) -> dict[str, Any]:
         record = None
     if not isinstance(record, dict):
         raise UserError(f"does not describe {what}", file=file)
-    if (found := record.get("format", 1)) != version:
+    if (number := record.get("format", 1)) != version:
         expected = f"this version of madke reads format {version}; choose another --out"
-        raise UserError(f"has format {found!r}, but {expected}", file=file)
+        raise UserError(f"has format {number!r}, but {expected}", file=file)
     return record
 
 
@@ -505,14 +505,14 @@ def _each_line(path: Path, read: Callable[[bytes], T]) -> Iterator[T | None]:
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                found = read(unseal(line)) if line.endswith(b"\n") else None
+                value = read(unseal(line)) if line.endswith(b"\n") else None
             except (ValueError, KeyError) as error:  # also pydantic's
                 why = str(error).splitlines()[0]
                 cure = (
                     "delete this line, then run the same command again: it debates the question anew, from stored calls"
                 )
                 raise UserError(f"is not a transcript: {why}; {cure}", file=path, line=number) from None
-            yield found
+            yield value
 
 
 _SEAL = b',"checksum":"%08x"}\n'
@@ -546,8 +546,8 @@ def refuse_own_files(folder: Path, inputs: Iterable[Path]) -> None:
     own = {identity(folder / name) for name in OWN_FILES}
     for path in inputs:
         if path.is_file() and identity(path) in own:
-            found = f"is an input, and this command would overwrite it in {folder}; choose another --out"
-            raise UserError(found, file=path)
+            problem = f"is an input, and this command would overwrite it in {folder}; choose another --out"
+            raise UserError(problem, file=path)
 
 
 def question_files(data: Path | None) -> list[Path]:

@@ -120,7 +120,7 @@ def planned_prices(prices: Prices, options: RunOptions) -> Prices:
     """The prices that plans assume: with ``--batch`` those of batches."""
     if options.batch is None:
         return prices
-    return {name: found for name in prices if (found := price_of(billed_as(name, BATCH), prices))}
+    return {name: price for name in prices if (price := price_of(billed_as(name, BATCH), prices))}
 
 
 def budget_of(options: RunOptions) -> Budget:

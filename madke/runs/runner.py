@@ -89,14 +89,14 @@ async def execute(
         pools = None if knowledge is None else spec.pools
         if knowledge is not None and pools is None:
             pools = await own_pools(spec, directory, tell, replay=options.replay)
-        found = RunPools(pools, knowledge, spec.questions)
+        run_pools = RunPools(pools, knowledge, spec.questions)
         before = read_run(path) if directory.has_run else None
         live = live_search(spec, before, tell, replay=options.replay)
         record = spec.record.model_copy(
             update={
                 "models": {role: model.name for role, model in models.items()},
-                "sources": found.sources,
-                "pools": found.hashes,
+                "sources": run_pools.sources,
+                "pools": run_pools.hashes,
                 "searched": live.served_by if live else {},
             }
         )
@@ -122,7 +122,7 @@ async def execute(
         async def debate(pair: tuple[Question, int]) -> None:
             question, repeat = pair
             directory.check_lock()
-            pool = found.of(question)
+            pool = run_pools.of(question)
             tell(PoolReady(question=question.id, repeat=repeat, pool=pool))
             transcript = await hold_debate(spec.scene(question, cast, pool, repeat=repeat, listen=tell, **services))
             if directory.write(transcript):

@@ -370,9 +370,9 @@ def deferring_of(path: str | Path | None, level: str | float | None) -> Deferrin
     calibration = read_json(Path(path), Calibration, how)
     if calibration.format != CALIBRATION_FORMAT or calibration.signal not in SIGNALS:
         raise UserError(how, file=Path(path))
-    found = Deferring(level=level_of(level), calibration=calibration)
-    if calibration.threshold(found.level) is None:
-        n, least = len(calibration.points), fewest(found.level, calibration.delta)
+    deferring = Deferring(level=level_of(level), calibration=calibration)
+    if calibration.threshold(deferring.level) is None:
+        n, least = len(calibration.points), fewest(deferring.level, calibration.delta)
         why = f"{n} questions are too few, at least {least} are needed" if n < least else "too many answers were wrong"
-        raise UserError(f"cannot show an error of at most {100 * found.level:g} %: {why}", file=Path(path))
-    return found
+        raise UserError(f"cannot show an error of at most {100 * deferring.level:g} %: {why}", file=Path(path))
+    return deferring

@@ -151,8 +151,8 @@ def read_arm(
         rounds.setdefault(key, []).append(debate.rounds)
         rows.append(with_external(debate.row, transcript, external))
     values: dict[str, dict[QuestionKey, dict[int, float]]] = {}
-    for (key, repeat), found in zip(finished, of_one_arm(rows), strict=True):
-        for value, number in found.items():
+    for (key, repeat), row in zip(finished, of_one_arm(rows), strict=True):
+        for value, number in row.items():
             values.setdefault(value, {}).setdefault(key, {})[repeat] = number
     first_metric = common_metric(set().union(*firsts.values()))
     metrics = [first_metric, *METRICS.used()]
@@ -211,9 +211,9 @@ class _Line(BaseModel, extra="ignore", frozen=True, coerce_numbers_to_str=True):
 
     @model_validator(mode="after")
     def _one_of_two(self) -> _Line:
-        found = {"answer", "output"} & self.model_fields_set
-        if len(found) != 1:
-            raise ValueError(f"expected one of 'answer' and 'output', found {'both' if found else 'neither'}")
+        fields = {"answer", "output"} & self.model_fields_set
+        if len(fields) != 1:
+            raise ValueError(f"expected one of 'answer' and 'output', found {'both' if fields else 'neither'}")
         return self
 
 
@@ -232,8 +232,8 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
     for number, item in read_jsonl(path):
         line = validate(item, _Line, file=f"{path}:{number}")
         if line.id not in by_id:
-            found = f"found question id {line.id!r}, which is not among the {len(by_id)} questions of the data"
-            raise UserError(found, file=path, line=number)
+            problem = f"found question id {line.id!r}, which is not among the {len(by_id)} questions of the data"
+            raise UserError(problem, file=path, line=number)
         what = f"question {line.id!r}, repeat {line.repeat},"
         refuse_repeated(seen, (line.id, line.repeat), number, file=path, what=what)
         transcripts.append(_transcript(line, by_id[line.id], path.name))

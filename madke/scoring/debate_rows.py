@@ -201,7 +201,7 @@ class DebateMeasures:
         if transcript.final.by == "summarizer" and (summary := transcript.final.answer) is not None:
             answers = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns}
             wrong["new_summary"].append(not any(self.same(summary, answer) for answer in answers if answer))
-        return {name: fmean(found) for name, found in wrong.items() if found}
+        return {name: fmean(flags) for name, flags in wrong.items() if flags}
 
     def diversity(self) -> DebateRow:
         """``diversity``: 1 minus the Self-BLEU of two translations (Liang et al., EMNLP 2024, Table 4).
@@ -287,7 +287,7 @@ def over_rounds(debates: Sequence[Sequence[Sequence[DebateRow]]]) -> dict[str, t
         return 0.0 if name == "self_disagreement" else rounds[-1].get(name)
 
     def mean(n: int, name: str) -> Estimate | None:
-        by_debate = ([found for one in repeats if (found := value(one, n, name)) is not None] for repeats in debates)
+        by_debate = ([number for one in repeats if (number := value(one, n, name)) is not None] for repeats in debates)
         return over_repeats([values for values in by_debate if values], shares=may_be_rate(name))
 
     return {name: tuple(mean(n, name) for n in range(longest)) for name in names}
@@ -306,16 +306,16 @@ def with_external(values: DebateRow, transcript: Transcript, external: ExternalS
     With people's grades of a translation it has ``bias``.
     """
     key = (transcript.id, transcript.repeat)
-    found = values | {name: each[key] for name, each in external.items() if key in each}
-    if (resolved := found.get(f"{HUMAN}ambiguity_resolved")) is not None:
-        found[BIAS] = 1 - resolved
+    merged = values | {name: each[key] for name, each in external.items() if key in each}
+    if (resolved := merged.get(f"{HUMAN}ambiguity_resolved")) is not None:
+        merged[BIAS] = 1 - resolved
     for by in ("judge", "matcher") if GRADER in external and "correct" in values else ():
         agreed = values.get(f"cons_{by}")
         if agreed == 0:
-            found[f"co2_{by}_grader"] = 0.0
-        elif agreed is not None and GRADER in found:
-            found[f"co2_{by}_grader"] = agreed * found[GRADER]
-    return found
+            merged[f"co2_{by}_grader"] = 0.0
+        elif agreed is not None and GRADER in merged:
+            merged[f"co2_{by}_grader"] = agreed * merged[GRADER]
+    return merged
 
 
 def of_one_arm(rows: Sequence[DebateRow]) -> Iterator[DebateRow]:

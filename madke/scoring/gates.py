@@ -75,13 +75,13 @@ class Shadow:
 
 def gate_lines(shadow: Shadow) -> Iterator[str]:
     """Each gate in a line: what it skips, what it costs, and what it gains or loses."""
-    for name, found in shadow.gates.items():
-        shares = ", ".join(_shares(found.spent, shadow.spent))
-        line = f"gate {name}: skips {found.skipped:,} of {count_of(shadow.debates, 'debate')}, {shares}"
-        if found.correct is not None and (change := found.difference) is not None:
+    for name, figures in shadow.gates.items():
+        shares = ", ".join(_shares(figures.spent, shadow.spent))
+        line = f"gate {name}: skips {figures.skipped:,} of {count_of(shadow.debates, 'debate')}, {shares}"
+        if figures.correct is not None and (change := figures.difference) is not None:
             value, low, high = (100 * each for each in (change.value, change.low, change.high))
             by = f"{value:+.1f}, 95 % {low:+.1f} to {high:+.1f}" if low < high else "no question differs"
-            line += f"; {correct_by(shadow.measure)} {100 * found.correct.value:.1f} % ({by})"
+            line += f"; {correct_by(shadow.measure)} {100 * figures.correct.value:.1f} % ({by})"
         yield line
 
 
@@ -142,8 +142,8 @@ def shadow_of(debates: Iterable[GatedDebate | None]) -> Shadow | None:
         """Over questions, of the mean over repeats."""
         values: defaultdict[str, list[float]] = defaultdict(list)
         for each in usable:
-            if (found := value(each)) is not None:
-                values[each.id].append(found)
+            if (number := value(each)) is not None:
+                values[each.id].append(number)
         return over_repeats([*values.values()], shares=shares)
 
     def figures(gate: str) -> GateFigures:

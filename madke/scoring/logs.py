@@ -92,8 +92,8 @@ _Row = tuple[str, float, Mapping[str, float]]
 def _inspect(path: Path) -> Iterator[_Row]:
     try:
         if path.suffix == ".json":
-            found = json.loads(path.read_bytes())
-            samples = found.get("samples") if isinstance(found, dict) else None
+            log = json.loads(path.read_bytes())
+            samples = log.get("samples") if isinstance(log, dict) else None
         else:
             with zipfile.ZipFile(path) as whole:
                 names = [name for name in whole.namelist() if name.startswith("samples/") and name.endswith(".json")]
@@ -132,10 +132,10 @@ def _lines(path: Path) -> Iterator[_Row]:
             yield str(id_ if isinstance(id_, str | int) else item["doc_id"]), _share(known[0], path, number), {}
             continue
         if "id" not in item or not ("right" in item or {"answer", "gold"} <= item.keys()):
-            found = ", ".join(map(repr, item))
+            keys = ", ".join(map(repr, item))
             hint = "; for predictions, give the questions with --data" if {"answer", "output"} & item.keys() else ""
             expected = "expected 'id' with 'right', or with 'answer' and 'gold', or lm-eval's 'doc_id'"
-            raise UserError(f"{expected}, found {found}{hint}", file=path, line=number)
+            raise UserError(f"{expected}, found {keys}{hint}", file=path, line=number)
         if "right" in item:
             right = _share(item["right"], path, number)
         else:

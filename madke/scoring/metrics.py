@@ -248,8 +248,8 @@ def common_metric(firsts: Iterable[str]) -> str:
 def _metric(value: Any) -> str:
     if isinstance(value, str) and value in BUILT_IN_METRICS:
         return value
-    found = value if isinstance(value, Metric) else METRICS[METRICS.name_of(value)]
-    return METRICS.add(found.name, found).name
+    metric = value if isinstance(value, Metric) else METRICS[METRICS.name_of(value)]
+    return METRICS.add(metric.name, metric).name
 
 
 def heading_of(name: str) -> str:
@@ -279,8 +279,8 @@ def question_of(transcript: Transcript) -> Question:
 
 def texts_in(metadata: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """The texts in a list of the metadata; empty if the name is missing or its value is not a list."""
-    found = metadata.get(name)
-    return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list | tuple) else ()
+    texts = metadata.get(name)
+    return tuple(text for text in texts if isinstance(text, str)) if isinstance(texts, list | tuple) else ()
 
 
 GRADER = "grader"

@@ -93,9 +93,9 @@ def paired_tests_by_dataset(
     for name in names if len(names) > 1 else ():
         for left, right in pairs:
             one, two = of_dataset(left, name), of_dataset(right, name)
-            found = [replace(test, dataset=name) for test in _of_pair(one, two, metrics)]
-            tests += found
-            families += ("correct" if test.metric == one.first_metric else test.metric for test in found)
+            pair_tests = [replace(test, dataset=name) for test in _of_pair(one, two, metrics)]
+            tests += pair_tests
+            families += ("correct" if test.metric == one.first_metric else test.metric for test in pair_tests)
     return _holm_corrected(tests, families)
 
 
@@ -130,20 +130,20 @@ def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
         return [fmean(values[key].values()) if key in values else failed for key in keys]
 
     test = compare_paired if may_be_rate(metric) else _permutation_test
-    found = test(means(lefts, both), means(rights, both))
-    found = replace(found, left=left.name, right=right.name, metric=metric, p_holm=found.p)
-    found = replace(found, left_out=len(shared) - len(both))
+    result = test(means(lefts, both), means(rights, both))
+    result = replace(result, left=left.name, right=right.name, metric=metric, p_holm=result.p)
+    result = replace(result, left_out=len(shared) - len(both))
     lost = {key for key in shared if key not in lefts and key in left.failed}
     lost |= {key for key in shared if key not in rights and key in right.failed}
     numbers = {number for values in (lefts, rights) for repeats in values.values() for number in repeats.values()}
     if not lost or not may_be_rate(metric) or not numbers <= {0.0, 1.0}:
-        return found
+        return result
     # The worst and the best for the right arm: all its failed questions wrong and the other's right, and vice versa.
     keys = (*both, *lost)
     worst, best = (compare_paired(means(lefts, keys, 1 - value), means(rights, keys, value)) for value in (0.0, 1.0))
-    signs = {(each.difference.value > 0) - (each.difference.value < 0) for each in (worst, found, best)}
+    signs = {(each.difference.value > 0) - (each.difference.value < 0) for each in (worst, result, best)}
     p = max(worst.p, best.p) if signs in ({1}, {-1}) else 1.0
-    return replace(found, if_failed=(worst.difference.value, best.difference.value), p_if_failed=p)
+    return replace(result, if_failed=(worst.difference.value, best.difference.value), p_if_failed=p)
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -160,28 +160,28 @@ def compare_paired(one: Sequence[float], two: Sequence[float]) -> PairedTest:
     """One uncorrected test of the differences (second minus first), one value per question; binary ones get McNemar."""
     counts = Counter(zip(one, two, strict=True))
     binary = {"both": (1.0, 1.0), "only_left": (1.0, 0.0), "only_right": (0.0, 1.0), "neither": (0.0, 0.0)}
-    found = Discordant(**{name: counts.pop(pair, 0) for name, pair in binary.items()})
-    return _permutation_test(one, two) if counts else _mcnemar(found)
+    discordant = Discordant(**{name: counts.pop(pair, 0) for name, pair in binary.items()})
+    return _permutation_test(one, two) if counts else _mcnemar(discordant)
 
 
-def _mcnemar(found: Discordant) -> PairedTest:
+def _mcnemar(discordant: Discordant) -> PairedTest:
     """McNemar's exact conditional test: under the null hypothesis, discordant pairs are tosses of a fair coin.
 
     The interval of the difference is Wald's after adding one pair to each discordant cell (Bonett and Price, 2012;
     recommended by Fagerland, Lydersen and Laake, 2014).
     """
-    n = found.both + found.only_left + found.only_right + found.neither
-    left, right = (found.only_left + 1) / (n + 2), (found.only_right + 1) / (n + 2)
+    n = discordant.both + discordant.only_left + discordant.only_right + discordant.neither
+    left, right = (discordant.only_left + 1) / (n + 2), (discordant.only_right + 1) / (n + 2)
     half = NormalDist().inv_cdf(0.975) * math.sqrt((left + right - (right - left) ** 2) / (n + 2))
     low, high = max(right - left - half, -1.0), min(right - left + half, 1.0)
     return PairedTest(
         n=n,
-        left_value=(found.both + found.only_left) / n,
-        right_value=(found.both + found.only_right) / n,
-        difference=Estimate(value=(found.only_right - found.only_left) / n, low=low, high=high, n=n),
-        p=fair_coin_p(found.only_right, found.only_left + found.only_right),
+        left_value=(discordant.both + discordant.only_left) / n,
+        right_value=(discordant.both + discordant.only_right) / n,
+        difference=Estimate(value=(discordant.only_right - discordant.only_left) / n, low=low, high=high, n=n),
+        p=fair_coin_p(discordant.only_right, discordant.only_left + discordant.only_right),
         test="McNemar, exact",
-        discordant=found,
+        discordant=discordant,
     )
 
 
@@ -208,8 +208,8 @@ def further_questions(test: PairedTest) -> int | None:
     size = abs(test.difference.value)
     if size <= _TOLERANCE:
         return None
-    found = test.discordant
-    variance = None if found is None else (found.only_left + found.only_right) / test.n - size**2
+    discordant = test.discordant
+    variance = None if discordant is None else (discordant.only_left + discordant.only_right) / test.n - size**2
     if variance is None:  # from the interval
         variance = test.n * ((test.difference.high - test.difference.low) / 2 / NormalDist().inv_cdf(0.975)) ** 2
     needed = (NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)) ** 2 * variance / size**2

@@ -37,8 +37,8 @@ def read_qrels(path: Path) -> Mapping[str, Judged]:
         text = line.rstrip("\r\n")
         cells = text.split("\t")
         if number == 1:
-            found = [[cells.index(name) for name in names if name in cells] for names in _HEADINGS]
-            columns = [places[0] for places in found] if all(found) else ()
+            positions = [[cells.index(name) for name in names if name in cells] for names in _HEADINGS]
+            columns = [places[0] for places in positions] if all(positions) else ()
         if not text.strip() or (number == 1 and columns):
             continue
         cells = cells if columns else text.split()
@@ -87,8 +87,8 @@ def retrieval(
         question for question, each in known.items() if any(relevance >= least for relevance in each.values())
     ]
     if not answerable:
-        found = f"none of the {len(known)} questions of {name!r} has a relevant passage in the judgements"
-        raise UserError(f"{found}; expected the question ids of the questions, and a relevance of {least} or more")
+        problem = f"none of the {len(known)} questions of {name!r} has a relevant passage in the judgements"
+        raise UserError(f"{problem}; expected the question ids of the questions, and a relevance of {least} or more")
     of_depth = {"hit": Success(rel=least), "recall": R(rel=least), "nDCG": nDCG}
     measures = {f"{heading}@{depth}": measure @ depth for heading, measure in of_depth.items() for depth in depths}
     measures["MRR"] = RR(rel=least)

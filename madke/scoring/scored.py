@@ -195,7 +195,7 @@ def external_values(arm: Results) -> dict[str, dict[Key, float]]:
     if not kept:
         return {}
     file, answers = _beside(arm.path, _EXTERNAL), _fingerprint(answers_of(arm.transcripts()))
-    found: dict[str, dict[Key, float]] = {}
+    by_name: dict[str, dict[Key, float]] = {}
     for name, scored in kept.items():
         if scored.answers_sha256 != answers:
             option = "--grader MODEL" if is_grader(name) else f"--scorer {name}=..."
@@ -211,8 +211,8 @@ def external_values(arm: Results) -> dict[str, dict[Key, float]]:
         if is_grader(name):
             values |= {(t.id, t.repeat): 0.0 for t in arm.transcripts() if t.status == "abstained" and t.answers}
         if values:
-            found[name] = values
-    return found
+            by_name[name] = values
+    return by_name
 
 
 def grader_of(arm: Results, name: str = GRADER) -> str | None:
@@ -228,11 +228,11 @@ def arm_of(arm: Results) -> ArmValues:
 
 def answers_of(transcripts: Iterable[Transcript]) -> dict[Key, tuple[Question, str]]:
     """The answers to score; abstained and failed debates have none."""
-    found = {
+    answers = {
         (t.id, t.repeat): (question_of(t), t.answer) for t in transcripts if t.status == "ok" and t.answer is not None
     }
     # Transcripts are in order of completion, which a replay may change.
-    return dict(sorted(found.items(), key=lambda each: each[0]))
+    return dict(sorted(answers.items(), key=lambda each: each[0]))
 
 
 def keep_scores(
@@ -300,8 +300,8 @@ def ask_outside(
         if not pairs:
             _log.warning("%s: no answer, so no score by %s", arm.path, ", ".join(commands))
         items = [ScorerItem(source=q.question, candidate=text, references=q.answers) for q, text in pairs.values()]
-        found = {name: scorer.scores(items) for name, scorer in commands.items()}
-        for name, values in found.items():  # only if all scorers have succeeded
+        scores = {name: scorer.scores(items) for name, scorer in commands.items()}
+        for name, values in scores.items():  # only if all scorers have succeeded
             scored = dict(zip(pairs, values, strict=True))
             keep_scores(arm.path, name, pairs, command=commands[name].command, scores=scored)
     known = _known_grades(arms, budget) if graders else {}

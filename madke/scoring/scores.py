@@ -218,9 +218,9 @@ _COUNTS = ("transcripts", "abstained", "failed", "deferred", "degraded", "partia
 
 def _share(replies: Mapping[str, Sequence[object]], kinds: Sequence[object]) -> Estimate:
     """The share of these kinds among a question's replies, averaged over questions."""
-    found = over_repeats([[float(each in kinds) for each in statuses] for statuses in replies.values()])
-    assert found is not None
-    return found
+    estimate = over_repeats([[float(each in kinds) for each in statuses] for statuses in replies.values()])
+    assert estimate is not None
+    return estimate
 
 
 def _if_failed(arm: ArmValues, lost: Mapping[QuestionKey, int]) -> tuple[float, float] | None:

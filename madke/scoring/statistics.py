@@ -57,11 +57,11 @@ def bootstrap(values: Sequence[float], resamples: int) -> tuple[float, float]:
     import numpy
 
     # Sorted, so that the interval does not depend on the order in which debates finished.
-    found, times = (numpy.asarray(each) for each in zip(*sorted(counts.items()), strict=True))
+    numbers, times = (numpy.asarray(each) for each in zip(*sorted(counts.items()), strict=True))
     random = numpy.random.default_rng(BOOTSTRAP_SEED)
     sizes = [min(RESAMPLES_AT_ONCE, resamples - done) for done in range(0, resamples, RESAMPLES_AT_ONCE)]
     # How often a resample has each distinct value: fast, because most values have few distinct ones.
-    drawn = [random.multinomial(len(values), times / len(values), size) @ found / len(values) for size in sizes]
+    drawn = [random.multinomial(len(values), times / len(values), size) @ numbers / len(values) for size in sizes]
     low, high = numpy.percentile(numpy.concatenate(drawn), [2.5, 97.5])
     return float(low), float(high)
 
@@ -133,8 +133,8 @@ def _of_sums(sums: Any) -> Any:
         icc = (mean_square_between - mean_square_within) / (mean_square_between + (size - 1) * mean_square_within)
         # A negative correlation gives more than n, and one of less than -1 / (n - 1) a negative number.
         inflation = 1 + (n - 1) * icc
-        found = numpy.where(inflation <= 0, n, n / inflation)
-    return numpy.clip(found, 1, n)
+        effective = numpy.where(inflation <= 0, n, n / inflation)
+    return numpy.clip(effective, 1, n)
 
 
 def fair_coin_p(heads: int, tosses: int) -> float:

@@ -154,7 +154,7 @@ def verdict_of(right: Mapping[str, Mapping[str, float]], *, margin: float = MARG
         return [value - right[other][id_] for id_, value in right[one].items() if id_ in right[other]]
 
     gains = {other: differences("debate", other) for other in ("votes", "rag")}
-    both = [Contrast(over=name, gain=confidence_sequence(found), margin=margin) for name, found in gains.items()]
+    both = [Contrast(over=name, gain=confidence_sequence(gain), margin=margin) for name, gain in gains.items()]
     outcome: Outcome = "open"
     more = None
     if all(each.won for each in both):
@@ -166,7 +166,7 @@ def verdict_of(right: Mapping[str, Mapping[str, float]], *, margin: float = MARG
             questions_needed(gains[each.over], 0.0) if each.gain.value > 0 else None for each in both if not each.won
         ]
         ends = [None if None in wins else max(filter(None, wins))]
-        ends += [questions_needed(found, margin) for found in gains.values() if found and fmean(found) < margin]
+        ends += [questions_needed(gain, margin) for gain in gains.values() if gain and fmean(gain) < margin]
         known = [each for each in ends if each is not None]
         more = max(1, min(known) - min(each.gain.n for each in both)) if known else None
     return Verdict(

@@ -380,16 +380,16 @@ class Transcripts:
         name = f"{run}/{id_}/{repeat}"
         return f"{str(request.base_url).rstrip('/')}/debates/{name}?token={self._token(name)}"
 
-    async def found(
+    async def find(
         self, run: str, question: str, repeat: int, token: str
     ) -> tuple[Transcript, KnowledgePool, RunRecord]:
         """The debate at an address, its pool and its run; Refusal if there is none, or if its file is damaged."""
         expected = self._token(f"{run}/{question}/{repeat}").encode()
         try:
             if hmac.compare_digest(expected, token.encode("utf-8", "replace")):
-                found = await asyncio.to_thread(self._read, run, question, repeat)
-                if found is not None:
-                    return found
+                entry = await asyncio.to_thread(self._read, run, question, repeat)
+                if entry is not None:
+                    return entry
         except UserError as error:
             _log.warning("a debate cannot be read: %s", error)
             why = "this debate cannot be read; the server's log says why"
@@ -400,7 +400,7 @@ class Transcripts:
         """The debate at an address as text, with its passages."""
         from madke.report.debate_text import debate_text
 
-        transcript, pool, _ = await self.found(run, question, repeat, token)
+        transcript, pool, _ = await self.find(run, question, repeat, token)
         passages = (f"Knowledge {n}: {p.title}\n{p.url or p.key}\n{p.text}" for n, p in enumerate(pool.passages))
         return "\n\n".join((debate_text(transcript), *passages))
 

@@ -72,11 +72,11 @@ def page_routes(debates: Debates) -> list[Route]:
         if "application/json" not in accepted:
             return PlainTextResponse(await debates.transcripts.text(*named), headers=headers)
         # As the report page reads it: [text, url, date] of each passage, the protocol and the models.
-        found, pool, run = await debates.transcripts.found(*named)
+        debate, pool, run = await debates.transcripts.find(*named)
         passages = {(each.source, each.key): [each.text, each.url, each.date] for each in reversed(pool.passages)}
-        texts = [passages.get((entry.source, entry.key)) for entry in found.pool]
+        texts = [passages.get((entry.source, entry.key)) for entry in debate.pool]
         about = {"protocol": run.variant, "models": [*dict.fromkeys(run.models.values())]}
-        return JSONResponse(_json(found) | {"texts": texts, **about}, headers=headers)
+        return JSONResponse(_json(debate) | {"texts": texts, **about}, headers=headers)
 
     async def choices(request: Request) -> Response:
         """What can be asked."""
@@ -131,10 +131,10 @@ class WatchedDebate(DebateResponse):
             case events.DebateStarted() | events.CallFinished():
                 return b""  # the pool came before, the reply comes as a stance or a verdict
             case events.PoolReady(pool=pool):
-                found = [*enumerate(pool.passages)]
+                passages = [*enumerate(pool.passages)]
                 fields: dict[str, Any] = {
-                    "pool": [{"n": n, "source": p.source, "key": p.key, "title": p.title} for n, p in found],
-                    "texts": [[p.text, p.url, p.date] for _, p in found],
+                    "pool": [{"n": n, "source": p.source, "key": p.key, "title": p.title} for n, p in passages],
+                    "texts": [[p.text, p.url, p.date] for _, p in passages],
                     "partial": dict(pool.partial),
                 }
             case events.CallStarted(purpose=purpose) | events.CallDelta(purpose=purpose):

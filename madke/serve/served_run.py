@@ -170,9 +170,9 @@ class ServedRun:
             completion = await _Leavable(self._search, self._shared.landing, waits=False).complete(request)
             if completion.outcome != "ok":
                 raise UserError(f"the search for knowledge failed: {completion.error}")
-            found = completion.text.encode()
+            line = completion.text.encode()
             if question.id not in self._pools.hashes:  # an equal question may have been faster
-                self._pools.append(question.id, found)
+                self._pools.append(question.id, line)
         if (record := self._pools.record(question.id)) is None:
             raise UserError("was replaced or changed; restart the server", file=self._directory.path / "pools.jsonl")
         return pool_of(record, self._knowledge)

@@ -29,14 +29,14 @@ class Choice(BaseTask):
         """The letter of an existing option, from ``B``, ``(B)``, ``Option B``, ``B) its text`` or one option's text."""
         text = bare(text)
         options = dict(with_letters(question.choices))
-        if found := _LETTER.fullmatch(text):
-            letter = found["letter"].upper()
+        if match := _LETTER.fullmatch(text):
+            letter = match["letter"].upper()
             return letter if letter in options else None
-        if found := _LETTER_THEN_TEXT.fullmatch(text) or _TEXT_THEN_LETTER.fullmatch(text):
-            letter = found["letter"].upper()
+        if match := _LETTER_THEN_TEXT.fullmatch(text) or _TEXT_THEN_LETTER.fullmatch(text):
+            letter = match["letter"].upper()
             # "A, a planet" may begin with an article, so the text must match the option.
-            certain = found.groupdict().get("mark", "")[:1] in (")", ".", ":") and found["letter"].isupper()
-            if letter in options and (certain or _wording(found["text"]) == _wording(options[letter])):
+            certain = match.groupdict().get("mark", "")[:1] in (")", ".", ":") and match["letter"].isupper()
+            if letter in options and (certain or _wording(match["text"]) == _wording(options[letter])):
                 return letter
         named = [letter for letter, option in options.items() if _wording(option) == _wording(text)]
         return named[0] if len(named) == 1 else None

@@ -139,12 +139,12 @@ _NUMBER = re.compile(r"(?:\w\s?=\s?)?(?:\\(?:frac|sqrt|times|pi|pm)|[-\d.,/{}()^
 
 def _split_unit(text: str) -> tuple[str, str]:
     """The value and its unit: ``("5", "cm^2")``. The unit is empty if it is missing or just ``units``."""
-    found = _UNIT.search(text)
-    if found is None:
+    match = _UNIT.search(text)
+    if match is None:
         return text, ""
-    value, unit = text[: found.start()].rstrip(), found[0].removesuffix(".")
+    value, unit = text[: match.start()].rstrip(), match[0].removesuffix(".")
     names = re.findall(r"[A-Za-z]+", unit)
-    glued = text[found.start() - 1 : found.start()] != " " and unit[0].isalpha()
+    glued = text[match.start() - 1 : match.start()] != " " and unit[0].isalpha()
     if not re.search(r"[\d)}\]]\Z|\\pi\Z", value) or not _FUNCTIONS.isdisjoint(names):
         return text, ""
     if glued and names[0].lower() not in _GLUED:

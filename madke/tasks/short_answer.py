@@ -297,8 +297,8 @@ def _invert(text: str) -> str:
 def _phrase(text: str) -> Phrase:
     inverted = _invert(text)
     head = frozenset(word.key for word in words(text.partition(",")[0])) if inverted else frozenset[str]()
-    found = phrase_of(inverted or text)
-    return replace(found, order=_without_title(found.order), head=head)
+    phrase = phrase_of(inverted or text)
+    return replace(phrase, order=_without_title(phrase.order), head=head)
 
 
 @lru_cache(maxsize=1024)
@@ -369,7 +369,7 @@ class ShortAnswer(BaseTask):
         question_words = _question_words(question.question)[0]
         # A long gold also counts without its explanation: "In Mississippi, as Thomas Lanier Williams.".
         long = [gold.lstrip(" .") for gold in question.answers if len(gold.split()) >= _LONG_GOLD]
-        clauses = [found["first"] for gold in long if (found := _EXPLAINED.match(gold))]
+        clauses = [match["first"] for gold in long if (match := _EXPLAINED.match(gold))]
         reading, readings = read_answer(answer), [read_answer(gold) for gold in (*question.answers, *clauses)]
 
         def states(phrase: Phrase) -> bool:
@@ -545,15 +545,15 @@ def _without_rivals(text: str, right: Callable[[str], bool]) -> str:
     """The text without alternatives ("A or B") of which one is right and another is not."""
     spans = []
     is_short = len(text.split()) <= _SHORT
-    for found in [*_OR.finditer(text)][:_MOST_RIVALS]:
-        before = text[max(found.start() - _MOST_CHARACTERS, 0) : found.start()]
-        after = text[found.end() : found.end() + _MOST_CHARACTERS]
+    for match in [*_OR.finditer(text)][:_MOST_RIVALS]:
+        before = text[max(match.start() - _MOST_CHARACTERS, 0) : match.start()]
+        after = text[match.end() : match.end() + _MOST_CHARACTERS]
         left = (_CLAUSE_BEFORE if is_short else _RUN_BEFORE).search(before)
         other = (_CLAUSE_AFTER if is_short else _RUN_AFTER).match(after)
-        if left and other and (is_short or not (found["aside"] or _CALLED.search(before, 0, left.start()))):
+        if left and other and (is_short or not (match["aside"] or _CALLED.search(before, 0, left.start()))):
             rivals = [*SUBJECT.sub("", left[0]).split(", "), other[0]]
             if len({right(rival) for rival in rivals}) > 1 and not _converts(rivals):
-                spans.append((found.start() - len(left[0]), found.end() + len(other[0])))
+                spans.append((match.start() - len(left[0]), match.end() + len(other[0])))
     for start, end in reversed(spans):
         text = f"{text[:start]} {text[end:]}"
     return text

@@ -91,11 +91,11 @@ class Text(BaseTask):
         return any(_SHORT_ANSWER.contained(gold, answer, question) for gold in question.answers)
 
 
-def _marks_last(found: re.Match[str]) -> str:
-    sentence = found["sentence"].rstrip()
-    space = found["sentence"][len(sentence) :]
+def _marks_last(match: re.Match[str]) -> str:
+    sentence = match["sentence"].rstrip()
+    space = match["sentence"][len(sentence) :]
     stop = sentence[-1:] if sentence.endswith((".", "!", "?")) else ""
-    return f"{sentence.removesuffix(stop)} {found['marks'].strip()}{stop}{space}"
+    return f"{sentence.removesuffix(stop)} {match['marks'].strip()}{stop}{space}"
 
 
 class Translation(BaseTask):

@@ -112,11 +112,11 @@ Quantities = Mapping[str, frozenset[frozenset[str]]]
 
 def quantities(keys: Sequence[str]) -> Quantities:
     """What the numbers in a sequence of normalised words count, as far as a known unit follows them."""
-    found: dict[str, frozenset[frozenset[str]]] = {}
+    amounts: dict[str, frozenset[frozenset[str]]] = {}
     for at, key in enumerate(keys):
         if key.lstrip("-")[:1].isdigit() and (unit := _unit_of(keys[at + 1 : at + 7])):
-            found[key] = found.get(key, frozenset()) | {unit}
-    return found
+            amounts[key] = amounts.get(key, frozenset()) | {unit}
+    return amounts
 
 
 def _unit_of(keys: Sequence[str]) -> frozenset[str]:
@@ -245,11 +245,11 @@ def words(text: str) -> tuple[Word, ...]:
     text = " ".join(fold(text).split())
     for symbol, name in _WRITTEN.items():
         text = text.replace(symbol, f" {name} ")
-    found = [word for match in _TOKEN.finditer(_NUMBER_SIGN.sub(" ", text)) if (word := _word(match)).key]
+    keys = [word for match in _TOKEN.finditer(_NUMBER_SIGN.sub(" ", text)) if (word := _word(match)).key]
     merged = []
-    for key, run in _merge_numbers([word.key for word in found]):
-        first = found[run.start]
-        capital = any(word.capital for word in found[run])
+    for key, run in _merge_numbers([word.key for word in keys]):
+        first = keys[run.start]
+        capital = any(word.capital for word in keys[run])
         is_spelled = not first.number and (not first.initials or key == "usa")
         spelled = not first.number and key[:1].isdigit()
         merged.append(Word(spelling(key) if is_spelled else key, capital, first.initials, spelled))
@@ -287,10 +287,10 @@ def stems(key: str) -> frozenset[str]:
     return frozenset(key[:at] for at in ends if key[at:] in _ENDINGS)
 
 
-def _is_article(found: Sequence[Word], at: int) -> bool:
+def _is_article(words: Sequence[Word], at: int) -> bool:
     """Whether a word is an article. A capital A inside an answer or before a number is not: "Hepatitis A", "A3"."""
-    word = found[at]
-    is_name = word.key == "a" and word.capital and (at > 0 or (len(found) > 1 and found[1].number))
+    word = words[at]
+    is_name = word.key == "a" and word.capital and (at > 0 or (len(words) > 1 and words[1].number))
     return word.key in ("a", "an", "the") and not is_name
 
 

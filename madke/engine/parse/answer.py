@@ -107,8 +107,8 @@ class AnswerReader(Reader[str]):
     def extent(self, text: str, start: int, *, is_label: bool) -> int:
         """The end of the sentence; with a label, of the line or paragraph for answers that are whole texts."""
         pattern = _SENTENCE if not (self.whole_line and is_label) else _PARAGRAPH if self.is_list else _LINE
-        found = pattern.match(text, start) or _LINE.match(text, start)
-        return found.end() if found else start
+        match = pattern.match(text, start) or _LINE.match(text, start)
+        return match.end() if match else start
 
     def offers(self, text: str, span: tuple[int, int], closing: int) -> bool:
         """Whether free text in brackets may be an answer: it ends the reply, or is a name or number."""
@@ -131,9 +131,9 @@ class AnswerReader(Reader[str]):
             return None, "declined"
         if is_placeholder(bare) or is_placeholder(statement):
             return None, "placeholder" if statement.strip(EMPHASIS) else "none"
-        found = [span for span in outermost(statement) if standing(statement, *span) != "none"]
-        if found and not self.is_list and _LEADS_TO_MARK.fullmatch(statement, 0, found[0][0]):
-            return self._in_brackets(statement, found)
+        brackets = [span for span in outermost(statement) if standing(statement, *span) != "none"]
+        if brackets and not self.is_list and _LEADS_TO_MARK.fullmatch(statement, 0, brackets[0][0]):
+            return self._in_brackets(statement, brackets)
         if statement.count("[") != statement.count("]") and not self.is_math:
             return None, "none"
         if not self.is_list and (_OF_THE_ANSWER.match(statement) or says_only_where(bare)):
@@ -188,12 +188,12 @@ class AnswerReader(Reader[str]):
 
     def marks(self, text: str) -> list[Mark[str]]:
         """With boxes, tags, hashes, calls of Finish, and letters that are called right."""
-        found = [*super().marks(text), *self._forms(text)]
+        all_marks = [*super().marks(text), *self._forms(text)]
         for named in list(_NAMED.finditer(text))[-MOST:] if not self.is_open else ():
             group = named.lastindex or 0
             if (value := self.value(named[group])) is not None:
-                found.append(Mark(value=value, span=named.span(group), rule="cue", rank="cue"))
-        return sorted(found, key=lambda mark: mark.span[1])
+                all_marks.append(Mark(value=value, span=named.span(group), rule="cue", rank="cue"))
+        return sorted(all_marks, key=lambda mark: mark.span[1])
 
     def _forms(self, text: str) -> Iterator[Mark[str]]:
         """Forms of an answer. They are conclusions if they begin a line or follow "answer" on it."""
@@ -209,7 +209,7 @@ class AnswerReader(Reader[str]):
 
     def from_records(self, reply: Reply) -> Parsed[str | None] | None:
         """The answer on which the records of the reply agree; None if they have no field for one."""
-        found: list[Mark[str]] = []
+        marks: list[Mark[str]] = []
         for record in reply.records[-MOST:]:
             fields = [f for f in record.fields if f.value and ANSWER_KEY.search(f.key) and not REASON_KEY.search(f.key)]
             # The record's own answer, not that of a nested record.
@@ -220,8 +220,8 @@ class AnswerReader(Reader[str]):
                     rule = (
                         "placeholder" if is_placeholder(content) else "declined" if declines(content) else "unreadable"
                     )
-                    found.append(Mark(value=value, span=field.span, rule=rule if value is None else "record"))
-        return settle(reply.unmasked, found, self.same)
+                    marks.append(Mark(value=value, span=field.span, rule=rule if value is None else "record"))
+        return settle(reply.unmasked, marks, self.same)
 
     def last_number(self, text: str) -> Parsed[str | None] | None:
         """The last number of the last sentence, or the first one after its last equals sign."""
@@ -270,15 +270,15 @@ class AnswerReader(Reader[str]):
         if bare_lines and all(is_placeholder(unwrap(one)) for one, _ in bare_lines):
             return nothing(None, "placeholder")
         declined = any(declines(one) or _DECLINES.search(one) or _SILENT.search(one) for one, _ in bare_lines)
-        found = [
+        phrases = [
             (one, span)
             for one, span in bare_lines
             if not _QUOTED.search(_bare(cited[slice(*span)])) and not _says_nothing(one, context)
         ]
-        concluding = [one for one in found if _CONCLUDES.match(one[0])]
+        concluding = [one for one in phrases if _CONCLUDES.match(one[0])]
         if declined and not concluding:
             return nothing(None, "declined")
-        if not found or cut:
+        if not phrases or cut:
             return nothing(None)
         lines = [line.strip() for line in masked.splitlines() if has_word(line)]
         items = [_bare(line) for line in lines if not line.endswith(":")]
@@ -289,12 +289,12 @@ class AnswerReader(Reader[str]):
                 if value is None
                 else parsed_at(value, "phrase", (bare_lines[0][1][0], bare_lines[-1][1][1]))
             )
-        last, span = found[-1]
+        last, span = phrases[-1]
         if len(lines) > 1 and masked[slice(*span)].strip() == lines[-1] and is_phrase(last):
             value = self.value(last)
             if value is not None:
                 return parsed_at(value, "phrase", span)
-        sentence, span = concluding[-1] if concluding else found[0]
+        sentence, span = concluding[-1] if concluding else phrases[0]
         short = _CONNECTIVE.sub("", sentence, count=1)
         value = self.value(short if is_phrase(short) else sentence)
         return nothing(None) if value is None else parsed_at(value, "sentence", span)
@@ -420,13 +420,13 @@ def _read(
     cited = _ECHO.sub(lambda echo: "answer:".rjust(len(echo[0])), _DISPLAYED.sub(r" [\1] ", reply.text))
     text = without_citations(cited, shown, intervals=reader.is_math)
     outside = reply.outside(text)
-    found = reader.marks(outside)
+    marks = reader.marks(outside)
     if cut:
-        found = [mark for mark in found if re.search(r"\W", text[mark.span[1] - 1 :].rstrip()) or mark.rule == "alone"]
+        marks = [mark for mark in marks if re.search(r"\W", text[mark.span[1] - 1 :].rstrip()) or mark.rule == "alone"]
     parsed = (
-        reader.conclusion(outside, found)
+        reader.conclusion(outside, marks)
         or reader.from_records(reply)
-        or reader.last_mention(text, found if outside == text else reader.marks(text))
+        or reader.last_mention(text, marks if outside == text else reader.marks(text))
         or (reader.yes_or_no(text) if reader.is_yes_no else None)
         or (reader.last_number(text) if reader.is_math else None)
     )

@@ -150,15 +150,15 @@ _LONGEST_QUERY = 300
 @reading()
 def parse_searches(reply: Reply, *, limit: int, context: ParseContext = NO_CONTEXT) -> Parsed[tuple[str, ...]]:
     """The last ``limit`` distinct queries ``[Search: query]`` of a reply, in its order, each cut to 300 characters."""
-    found: dict[bool, list[str]] = {True: [], False: []}
+    by_kind: dict[bool, list[str]] = {True: [], False: []}
     for start, end in reversed(outermost(reply.text)):
         marker = _SEARCH.match(reply.text, start + 1, end - 1)
         query = " ".join(reply.text[marker.end() : end - 1].split()).strip("\"'") if marker else ""
         if not is_placeholder(query):
             before = re.sub(r"\[[^\[\]]*\]", "", line_before(reply.text, start))
-            found[not has_word(before)].append(query[:_LONGEST_QUERY].rstrip())
+            by_kind[not has_word(before)].append(query[:_LONGEST_QUERY].rstrip())
     # The requested form is a line of its own.
-    queries = list(dict.fromkeys(found[True] or found[False]))[:limit]
+    queries = list(dict.fromkeys(by_kind[True] or by_kind[False]))[:limit]
     return parsed_at(tuple(reversed(queries)), "marker", (0, len(reply.text))) if queries else nothing(())
 
 
@@ -218,12 +218,12 @@ class _Words(Reader[bool]):
         self._at_end = at_end
 
     def value(self, content: str) -> bool | None:
-        found = self._word.match(content)
-        return None if found is None or found["more"] else bool(found["yes"])
+        match = self._word.match(content)
+        return None if match is None or match["more"] else bool(match["yes"])
 
     def read_statement(self, statement: str, *, is_label: bool) -> tuple[bool | None, str]:
-        found = self._word.match(statement)
-        return (bool(found["yes"]), "line") if found else (None, "none")
+        match = self._word.match(statement)
+        return (bool(match["yes"]), "line") if match else (None, "none")
 
     def offers(self, text: str, span: tuple[int, int], closing: int) -> bool:
         return span[0] >= closing or not self._at_end
@@ -253,8 +253,8 @@ def parse_verdict(
     ``[No]``.
     """
     text = reply.outside(reply.text)
-    found, others = _SAME.marks(text), _YES.marks(text)
-    lines = _SAME.conclusion(text, found)
+    marks, others = _SAME.marks(text), _YES.marks(text)
+    lines = _SAME.conclusion(text, marks)
     judged = [(record, verdict) for record in reply.records if (verdict := _verdict_in(record, sides, read))]
     judged = [one for one in judged if one[0].whole] or judged
     decisive = [one for one in judged if one[1].consensus is not None]
@@ -263,7 +263,7 @@ def parse_verdict(
     record, verdict = (decisive or judged)[-1] if judged else (None, Verdict(consensus=None))
     if lines is None and record is not None and decisive:
         return parsed_at(verdict, "record" if record.whole else "cut_record", record.span)
-    decided = lines or _SAME.last_mention(text, found) or _YES.read(text, others) or nothing(None)
+    decided = lines or _SAME.last_mention(text, marks) or _YES.read(text, others) or nothing(None)
     if record is not None and decided.value is None:
         return parsed_at(verdict, "record" if record.whole else "cut_record", record.span)
     closes = record is not None and not has_word(text[record.span[1] :])
@@ -322,8 +322,8 @@ class _Names(Reader[str]):
         return same[0] if len(same) == 1 else None
 
     def read_statement(self, statement: str, *, is_label: bool) -> tuple[str | None, str]:
-        found = self._begins.match(statement)
-        name = self.value(found["name"] if found else statement)
+        match = self._begins.match(statement)
+        name = self.value(match["name"] if match else statement)
         return name, "stated" if name else "none"
 
     def offers(self, text: str, span: tuple[int, int], closing: int) -> bool:
@@ -342,8 +342,8 @@ def _core(text: str) -> str:
 def parse_side(reply: Reply, sides: Sequence[str], *, context: ParseContext = NO_CONTEXT) -> Parsed[str | None]:
     """The debater that the line ``Side: NAME`` of an extraction names (rule ``stated``)."""
     names = _Names(sides)
-    found = [mark for mark in names.marks(reply.text) if mark.rule == "stated"]
-    return names.conclusion(reply.text, found) or nothing(None)
+    marks = [mark for mark in names.marks(reply.text) if mark.rule == "stated"]
+    return names.conclusion(reply.text, marks) or nothing(None)
 
 
 @reading()
@@ -352,11 +352,11 @@ def parse_pick(reply: Reply, names: Sequence[str], *, context: ParseContext = NO
     text = reply.text
     reader = _Names(names, r"(?:final\s+)?(?:winner|winning\s+\w+|pick|choice|verdict|decision|vote)")
     wins = rf"{reader.mention}\W{{0,3}}(?:side\s+)?(?:wins|won|(?:is|has|gave|makes)\s+the\s+(?:winner|best|better))\b"
-    found = reader.marks(text)
+    marks = reader.marks(text)
     for win in list(re.finditer(wins, text, re.IGNORECASE))[-MOST:]:
         if name := reader.value(win["name"]):
-            found.append(Mark(value=name, span=win.span("name"), rule="stated", rank="cue"))
-    return reader.read(text, sorted(found, key=lambda mark: mark.span[1])) or nothing(None)
+            marks.append(Mark(value=name, span=win.span("name"), rule="stated", rank="cue"))
+    return reader.read(text, sorted(marks, key=lambda mark: mark.span[1])) or nothing(None)
 
 
 _CONFIDENCE = re.compile(
@@ -375,15 +375,15 @@ def parse_confidence(reply: Reply, *, context: ParseContext = NO_CONTEXT) -> Par
     text = reply.text
     stated = list(_CONFIDENCE.finditer(text))[-MOST:]
     lines = [one for one in stated if not has_word(line_before(text, one.start()))]
-    found: list[Mark[float]] = []
+    marks: list[Mark[float]] = []
     for one in stated:
         number = float((one["number"] or one["sure"]).replace(",", "."))
         total = float(one["total"] or (100 if one["share"] or one["sure"] else 1))
         value = number / total if total and 0 <= number <= total else None
-        found.append(Mark(value=value, span=one.span(), rule="stated"))
-    parsed = settle(text, found, eq) or nothing(None)
+        marks.append(Mark(value=value, span=one.span(), rule="stated"))
+    parsed = settle(text, marks, eq) or nothing(None)
     if parsed.status == "contradictory" and lines:
-        parsed = settle(text, [one for one in found if one.span in [line.span() for line in lines]], eq) or parsed
+        parsed = settle(text, [one for one in marks if one.span in [line.span() for line in lines]], eq) or parsed
     return nothing(None, "out_of_range") if parsed.value is None and parsed.status == "ok" else parsed
 
 
@@ -444,7 +444,7 @@ def read_bound(text: str, schema: Schema) -> BoundReply | None:
     try:
         # A repeated field is no value of its schema.
         value = json.loads(
-            text, object_pairs_hook=lambda pairs: found if len(found := dict(pairs)) == len(pairs) else None
+            text, object_pairs_hook=lambda pairs: content if len(content := dict(pairs)) == len(pairs) else None
         )
     except (ValueError, RecursionError):
         return None
@@ -452,17 +452,19 @@ def read_bound(text: str, schema: Schema) -> BoundReply | None:
         return None
     kept: dict[str, Any] = {}
     for field in schema.fields:
-        found = value[field.name]
+        content = value[field.name]
         if field.numbers is None:
-            if not isinstance(found, str) or (field.words and found not in field.words):
+            if not isinstance(content, str) or (field.words and content not in field.words):
                 return None
-            kept[field.name] = writable(found)
-        elif not isinstance(found, list) or not all(_is_item(each, field.with_texts, field.numbers) for each in found):
+            kept[field.name] = writable(content)
+        elif not isinstance(content, list) or not all(
+            _is_item(each, field.with_texts, field.numbers) for each in content
+        ):
             return None
         else:
             if field.with_texts:
-                found = [Quoted(writable(each["text"]), each["passage"]) for each in found if each["text"].strip()]
-            kept[field.name] = tuple(dict.fromkeys(found))
+                content = [Quoted(writable(each["text"]), each["passage"]) for each in content if each["text"].strip()]
+            kept[field.name] = tuple(dict.fromkeys(content))
     return BoundReply(**kept)
 
 

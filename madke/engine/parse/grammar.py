@@ -425,19 +425,19 @@ class Reader(ABC, Generic[T]):
                 if line in (lines[0], lines[-1]) or re.fullmatch(r"\W*[A-Z]\W*", line[0]):
                     yield Mark(value=value, span=line.span(), rule="alone")
 
-    def conclusion(self, text: str, found: Sequence[Mark[T]]) -> Parsed[T | None] | None:
+    def conclusion(self, text: str, marks: Sequence[Mark[T]]) -> Parsed[T | None] | None:
         """The value on which the conclusions agree. Those in a list count only if there are no others."""
-        conclusions = [mark for mark in found if mark.rank == "conclusion"]
+        conclusions = [mark for mark in marks if mark.rank == "conclusion"]
         chosen = [mark for mark in conclusions if not mark.in_list] or conclusions
         agreed = settle(text, [mark for mark in chosen if mark.rule != "placeholder"], self.same)
         is_placeholder = agreed is None and chosen and not has_word(text[chosen[-1].span[1] :])
         return nothing(None, "placeholder") if is_placeholder else agreed
 
-    def last_mention(self, text: str, found: Sequence[Mark[T]]) -> Parsed[T | None] | None:
+    def last_mention(self, text: str, marks: Sequence[Mark[T]]) -> Parsed[T | None] | None:
         """The value of the last cue, else of the plain brackets, if all of them or those of the last sentence agree."""
-        if cues := [mark for mark in found if mark.rank != "plain" and mark.rule != "placeholder"]:
+        if cues := [mark for mark in marks if mark.rank != "plain" and mark.rule != "placeholder"]:
             return settle(text, cues[-1:], self.same)
-        plain = [mark for mark in found if mark.rank == "plain"]
+        plain = [mark for mark in marks if mark.rank == "plain"]
         if any(not self.same(mark.value, plain[-1].value) for mark in plain):
             closing = last_sentence(text)
             plain = [mark for mark in plain if mark.span[0] >= closing]
@@ -445,9 +445,9 @@ class Reader(ABC, Generic[T]):
             return None
         return settle(text, plain, self.same)
 
-    def read(self, text: str, found: Sequence[Mark[T]]) -> Parsed[T | None] | None:
+    def read(self, text: str, marks: Sequence[Mark[T]]) -> Parsed[T | None] | None:
         """The value on which the conclusions agree, else that of what is only mentioned."""
-        return self.conclusion(text, found) or self.last_mention(text, found)
+        return self.conclusion(text, marks) or self.last_mention(text, marks)
 
 
 _FOR = r"(?:\s+(?:to|for|of)\s+[^.,:;\n]{1,60}?|\s+here)?,?(?:\s+(?:then|therefore|thus|hence),?)?"
@@ -493,16 +493,16 @@ _CORRECTS = re.compile(
 """Words between two conclusions with which a reply takes back the first."""
 
 
-def settle(text: str, found: Sequence[Mark[T]], same: Callable[[T | None, T | None], bool]) -> Parsed[T | None] | None:
+def settle(text: str, marks: Sequence[Mark[T]], same: Callable[[T | None, T | None], bool]) -> Parsed[T | None] | None:
     """The value on which conclusions agree; None if there are none.
 
     Where they differ, one that the reply calls final decides, or the last one if the reply takes the others back in
     words between them. Otherwise the reply is ``contradictory``.
     """
-    if not found:
+    if not marks:
         return None
-    last = found[-1]
-    rivals = [one for one in found if not same(one.value, last.value)]
+    last = marks[-1]
+    rivals = [one for one in marks if not same(one.value, last.value)]
     if rivals and not last.is_final:
         corrected = _CORRECTS.search(text, rivals[-1].span[1] - 1, last.span[1])
         if any(one.is_final for one in rivals) or not corrected:

@@ -250,18 +250,18 @@ def _without_containers(text: str) -> str:
     """Without fences, tags and blocks. Only the delimiters go where one is the whole reply, or a record in a fence."""
     spans: list[tuple[str, int, int, int, int]] = []
     opened: tuple[str, re.Match[str]] | None = None
-    for found in _DELIMITER.finditer(text):
-        kind = found.lastgroup or ""
+    for delimiter in _DELIMITER.finditer(text):
+        kind = delimiter.lastgroup or ""
         name, closes = kind.removeprefix("end_"), kind.startswith("end_")
         if kind in ("tag", "bb"):
-            name, closes = found[kind].lower(), bool(found[f"end_{kind}"])
+            name, closes = delimiter[kind].lower(), bool(delimiter[f"end_{kind}"])
         elif kind == "env":
-            name, closes = found["env"], found["tex"].lower() == "end"
+            name, closes = delimiter["env"], delimiter["tex"].lower() == "end"
         if opened is not None and name == opened[0] and (closes or name in ("fence", "marks")):
-            spans.append((name, *opened[1].span(), *found.span()))
+            spans.append((name, *opened[1].span(), *delimiter.span()))
             opened = None
         elif opened is None and not closes:
-            opened = (name, found)
+            opened = (name, delimiter)
     if opened is not None and not has_word(line_before(text, opened[1].start())):
         spans.append((opened[0], *opened[1].span(), len(text), len(text)))
     is_whole = not has_word(without(text, ((start, end) for _, start, _, _, end in spans)))
@@ -495,7 +495,7 @@ def _copies(text: str, runs: frozenset[tuple[str, ...]]) -> list[tuple[int, int,
     for n in range(len(words) - min_copied_words + 1):
         if tuple(words[n : n + min_copied_words]) in runs:
             copied[n : n + min_copied_words] = [True] * min_copied_words
-    found, n = [], 0
+    copies, n = [], 0
     for sentence in _SENTENCE.finditer(text):
         while n < len(tokens) and tokens[n].start() < sentence.start():
             n += 1
@@ -503,8 +503,8 @@ def _copies(text: str, runs: frozenset[tuple[str, ...]]) -> list[tuple[int, int,
         while n < len(tokens) and tokens[n].start() < sentence.end():
             n += 1
         if n > first:
-            found.append((*sentence.span(), all(copied[first:n])))
-    return found
+            copies.append((*sentence.span(), all(copied[first:n])))
+    return copies
 
 
 @lru_cache(maxsize=64)

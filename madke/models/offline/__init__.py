@@ -122,14 +122,14 @@ def _remembering(encoder: Encoder) -> Embed:
     def embed(texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np
 
-        found = {text: vector for text in texts if (vector := known.get(text)) is not None}
-        if missing := [text for text in dict.fromkeys(texts) if text not in found]:
+        vectors = {text: vector for text in texts if (vector := known.get(text)) is not None}
+        if missing := [text for text in dict.fromkeys(texts) if text not in vectors]:
             # Half precision: half of the memory, and kept vectors are equal to new ones.
-            found |= zip(missing, encoder.encode_queries(missing).astype(np.float16), strict=True)
+            vectors |= zip(missing, encoder.encode_queries(missing).astype(np.float16), strict=True)
             if len(known) >= _KEPT_VECTORS:
                 known.clear()  # the calls of one question, which share most texts, follow each other
-            known.update(found)
-        return np.stack([found[text] for text in texts]).astype(np.float32)
+            known.update(vectors)
+        return np.stack([vectors[text] for text in texts]).astype(np.float32)
 
     return embed
 
@@ -191,11 +191,13 @@ def _stance(prompt: Stage, question: str, embed: Embed, noise: Callable[[], floa
     ranked = _with_bonuses(ranked_answers(prompt, embed), prompt, before)
     if before and _AGREEING in own:  # nothing but a passage that nobody has quoted changes the answer again
         quoted = _QUOTED.findall(" ".join([own, *(spoken.text for spoken in prompt.newest)]))
-        new = [found for found in ranked if found.line is not None and str(found.line.number) not in quoted]
-        ranked = [found for found in ranked if found in new or roughly_same(found.answer, before)]
+        new = [
+            candidate for candidate in ranked if candidate.line is not None and str(candidate.line.number) not in quoted
+        ]
+        ranked = [candidate for candidate in ranked if candidate in new or roughly_same(candidate.answer, before)]
     # Only first stances are noisy: debaters who weigh the same replies must not change to each other's answers.
-    noisy = ranked if before else [found._replace(score=found.score + noise()) for found in ranked]
-    best = max(noisy, key=lambda found: found.score, default=None)
+    noisy = ranked if before else [candidate._replace(score=candidate.score + noise()) for candidate in ranked]
+    best = max(noisy, key=lambda candidate: candidate.score, default=None)
     if best is None or (best.line and names_file(best.line.title) and best.line.score < _ABOUT_THE_QUESTION):
         if not prompt.passages:
             return "The text that I was given does not contain the answer, so I cannot tell and give none."
@@ -213,16 +215,18 @@ def _stance(prompt: Stage, question: str, embed: Embed, noise: Callable[[], floa
         attitude = "Reading again, I find another answer better supported than my earlier one. "
     stance = attitude + _grounds(best, prompt)
     if prompt.asks_confidence:
-        rival = max((found.score for found in ranked if not roughly_same(found.answer, best.answer)), default=0.0)
+        rival = max(
+            (candidate.score for candidate in ranked if not roughly_same(candidate.answer, best.answer)), default=0.0
+        )
         stance += f"\nConfidence: {min(1.0, max(0.5, 0.5 + best.score - rival)):.2f}"
     return f"{stance}\nThe answer is {marked(answer, prompt.marker)}."
 
 
-def _with_bonuses(found: list[Candidate], prompt: Stage, before: str | None) -> list[Candidate]:
+def _with_bonuses(candidates: list[Candidate], prompt: Stage, before: str | None) -> list[Candidate]:
     """The candidates and the answers stated so far, with the bonuses of the stated ones."""
     stated = [(before, prompt.own or "", _OWN_BONUS)]
     stated += [(spoken.answer, spoken.text, _PEER_BONUS) for spoken in prompt.newest]
-    weighed = {normal(candidate.answer): candidate for candidate in reversed(found)}
+    weighed = {normal(candidate.answer): candidate for candidate in reversed(candidates)}
     for answer, text, bonus in stated:
         if answer and normal(answer):
             known = next((each for each in weighed.values() if roughly_same(each.answer, answer)), None)

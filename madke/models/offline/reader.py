@@ -157,11 +157,11 @@ def analyse(question: str) -> Query:
         return Query(text, "either", either=tuple(_BEFORE_NAME.sub("", name) for name in either.groups()))
     if _YES_NO.match(text):
         return Query(text, "yes_no")
-    found = list(_WH.finditer(text))
-    if not found:
+    matches = list(_WH.finditer(text))
+    if not matches:
         return Query(text, "thing")
     # A later word may begin a relative clause, but for "how" and "what".
-    asking = next((each for each in reversed(found) if each.group().lower().startswith(("how", "what"))), found[0])
+    asking = next((each for each in reversed(matches) if each.group().lower().startswith(("how", "what"))), matches[0])
     word, after, wh = asking.group().lower(), text[asking.end() :], asking.span()
     if word.startswith("how"):
         return Query(text, "number", _head(after) or "a number", wh)
@@ -251,8 +251,8 @@ class WordVectors:
         """The vectors of texts, shape (n, d), float32."""
         import numpy as np
 
-        found = np.zeros((len(texts), 4096), dtype=np.float32)
-        for row, text in zip(found, texts, strict=True):
+        vectors = np.zeros((len(texts), 4096), dtype=np.float32)
+        for row, text in zip(vectors, texts, strict=True):
             words = content(text)
             edged = [f"^{word}$" for word in words]
             parts = [word[start : start + 4] for word in edged for start in range(len(word) - 3)]
@@ -261,7 +261,7 @@ class WordVectors:
                 for part, times in counts.items():
                     row[crc32(part.encode()) % len(row)] += weight * times**0.5
             row /= np.linalg.norm(row) or 1.0
-        return found
+        return vectors
 
 
 class Span(NamedTuple):
@@ -306,10 +306,10 @@ def _spans(sentence: str) -> list[Span]:
             group = match.lastindex or 0
             if kind != "number" or match.group().lower().split()[-1] not in _STOPWORDS:
                 shaped.append(Span(match.group(group), kind, *match.span(group)))
-    found: dict[tuple[int, int], Span] = {}
+    spans: dict[tuple[int, int], Span] = {}
     for span in (*shaped, *_names(sentence), *_phrases(sentence)):
-        found.setdefault((span.start, span.end), span)
-    return [*found.values()]
+        spans.setdefault((span.start, span.end), span)
+    return [*spans.values()]
 
 
 def _names(sentence: str) -> Iterator[Span]:
@@ -383,16 +383,16 @@ def ranked_answers(prompt: Stage, embed: Embed) -> list[Candidate]:
     query = analyse(prompt.question.question)
     lines = read_lines(query.text, prompt.passages, embed)
     if prompt.form == "claim":
-        found = _claim_labels(query.text, lines, embed)
+        candidates = _claim_labels(query.text, lines, embed)
     elif prompt.form == "choice":
-        found = _option_letters(query, with_letters(prompt.question.choices), lines, embed)
+        candidates = _option_letters(query, with_letters(prompt.question.choices), lines, embed)
     elif query.kind == "either":
-        found = _one_of_two(query, lines)
+        candidates = _one_of_two(query, lines)
     elif query.kind == "yes_no":
-        found = _yes_or_no(query, lines)
+        candidates = _yes_or_no(query, lines)
     else:
-        found = _answer_spans(query, lines[:_LINES], embed)
-    return sorted(found, key=lambda candidate: -candidate.score)
+        candidates = _answer_spans(query, lines[:_LINES], embed)
+    return sorted(candidates, key=lambda candidate: -candidate.score)
 
 
 def _answer_spans(query: Query, lines: Sequence[Line], embed: Embed) -> list[Candidate]:
@@ -408,7 +408,7 @@ def _answer_spans(query: Query, lines: Sequence[Line], embed: Embed) -> list[Can
         score = _form_score(query, line, span) + 0.15 * math.log(counts[form])
         if form not in best or score > best[form].score:
             best[form] = Candidate(span.text, score, line)
-    ranked = sorted(best.values(), key=lambda found: -found.score)
+    ranked = sorted(best.values(), key=lambda candidate: -candidate.score)
     if not (tested := ranked[:_CLOZED]):
         return []
     vectors = embed([text for each in tested for text in (query.hypothesis(each.answer), stated(each.line))])
@@ -465,7 +465,7 @@ def _option_letters(
 ) -> list[Candidate]:
     """The scored letters of the options, by the best supporting sentence; without knowledge, by question similarity."""
     vectors = embed([query.text, *(query.hypothesis(text) for _, text in options), *(stated(line) for line in lines)])
-    found = []
+    candidates = []
     for (letter, text), hypothesis in zip(options, vectors[1 : len(options) + 1], strict=True):
         words = set(content(text))
         words = words - set(content(query.text)) or words
@@ -473,8 +473,8 @@ def _option_letters(
         for line, near in zip(lines, (vectors[len(options) + 1 :] @ hypothesis).tolist(), strict=True):
             covered = len(words & set(content(stated(line)))) / max(1, len(words))
             support.append((near + 0.9 * covered * line.score, line))
-        found.append(Candidate(letter, *max(support, key=lambda each: each[0])))
-    return found
+        candidates.append(Candidate(letter, *max(support, key=lambda each: each[0])))
+    return candidates
 
 
 def _one_of_two(query: Query, lines: Sequence[Line]) -> list[Candidate]:

@@ -71,8 +71,8 @@ def _passages_in(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
         if form not in (".tsv", ".jsonl"):
             expected = "expected a .tsv or .jsonl file (or .gz of one), or a folder of passages"
             raise UserError(f"unknown corpus format; {expected}", file=file)
-        found = _read_tsv(file) if form == ".tsv" else ((line, passage_of(item)) for line, item in read_jsonl(file))
-        for line, passage in found:
+        passages = _read_tsv(file) if form == ".tsv" else ((line, passage_of(item)) for line, item in read_jsonl(file))
+        for line, passage in passages:
             if passage is None:
                 raise UserError(PASSAGE_FORMAT, file=file, line=line)
             yield file, line, passage
@@ -228,15 +228,15 @@ def read_folder(folder: Path) -> PassagesManifest | None:
 
 def finished_shards(folder: Path) -> Iterator[Path]:
     """Yield the files of a finished folder in order; each file's hash is checked before it is yielded."""
-    found = read_folder(folder)
-    if found is None:
+    listing = read_folder(folder)
+    if listing is None:
         make = "make one with `madke index passages`"
         missing = f"{FINISHED}, or a corpus.jsonl of BEIR, is missing"
         raise UserError(f"this folder holds no passages ({missing}); {make}", file=folder)
     remedy = "run the same `madke index passages` command again"
     if not (folder / FINISHED).is_file():
         raise UserError(f"the passages of this folder are unfinished; {remedy}", file=folder)
-    for shard in found.shards:
+    for shard in listing.shards:
         path = folder / shard_name(shard.number)
         if not is_intact(path, shard.sha256):
             raise UserError(f"the file is missing or was changed; {remedy}", file=path)

@@ -209,6 +209,6 @@ def open_manifest(folder: Path) -> Manifest:
         path = folder / file.path
         size = path.stat().st_size if path.is_file() else None
         if size != file.size:
-            found = "is missing" if size is None else f"has {size} bytes"
-            raise UserError(f"{file.path} {found}, expected {file.size} bytes; build the index again", file=folder)
+            state = "is missing" if size is None else f"has {size} bytes"
+            raise UserError(f"{file.path} {state}, expected {file.size} bytes; build the index again", file=folder)
     return manifest
