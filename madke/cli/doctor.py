@@ -74,7 +74,7 @@ def _audit(name: str, base_url: str | None, prompts: Path | None, *, as_json: bo
         raise UserError("a person cannot be audited; give the name of a model")
     variant = load_variant("madke", prompts)
     opened = open_model(name, base_url=base_url, models=read_models())
-    address = opened.endpoint.shown if isinstance(opened, AtEndpoint) else ""
+    address = opened.endpoint.public_address if isinstance(opened, AtEndpoint) else ""
     status = 0
     with status_line() as show:
         audit = Audit(model=opened, variant=variant, tell=lambda n, what: show(f"call {n + 1}: {what}"))

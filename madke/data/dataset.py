@@ -66,7 +66,7 @@ def read_dataset(
     if columns and dataset is not None:
         raise UserError("--columns is for files of your own; leave out --dataset")
     if dataset is None:
-        mapping = Columns(given=columns or {})
+        mapping = Columns(overrides=columns or {})
         questions = questions_in(own_rows(path, mapping.is_header), path, mapping, task=task)
         _warn_unlabelled(questions, path)
     else:

@@ -180,7 +180,7 @@ class Draw(BaseModel, extra="forbid", frozen=True):
     read: int = Field(ge=1, strict=True)
     """How many of them are read: the first ones, in this order."""
 
-    def drawn(self, right: Sequence[Stance], wrong: Sequence[Stance], random: Random) -> list[Stance]:
+    def draw(self, right: Sequence[Stance], wrong: Sequence[Stance], random: Random) -> list[Stance]:
         """Some of these stances, in this order."""
         right, wrong = random.sample(right, self.each), random.sample(wrong, self.each)
         ordered = {
@@ -214,7 +214,7 @@ def drawn_first_rounds(
         if min(map(len, kinds.values())) >= draw.each:
             randoms = [Random(sha256(repr((seed, question.id, repeat)).encode()).digest()) for repeat in range(repeats)]
             rounds[question.id] = {
-                repeat: _turns(draw.drawn(kinds[True], kinds[False], random)) for repeat, random in enumerate(randoms)
+                repeat: _turns(draw.draw(kinds[True], kinds[False], random)) for repeat, random in enumerate(randoms)
             }
     return FirstRounds(rounds=rounds)
 

@@ -86,7 +86,7 @@ def columns_from(text: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class ColumnRoles:
     """What the columns of a row mean."""
 
     names: Mapping[str, str]
@@ -97,7 +97,7 @@ class Found:
     """Columns of wrong answers."""
     options: tuple[str, ...] = ()
     """Columns with one option each, in order, of a file without a column of ``choices``."""
-    said: tuple[str, ...] = ()
+    reply_columns: tuple[str, ...] = ()
     """Columns that hold what a system said."""
     unused: tuple[str, ...] = ()
 
@@ -106,44 +106,46 @@ class Found:
 class Columns:
     """The columns of a file as far as it was read; the keys of JSON objects may differ.
 
-    ``given`` (field of a question -> column) is what the user said of them.
+    ``overrides`` (field of a question -> column) is what the user said of them.
     """
 
-    given: Mapping[str, str] = field(default_factory=dict)
-    found: dict[tuple[str, ...], Found] = field(default_factory=dict)
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    roles: dict[tuple[str, ...], ColumnRoles] = field(default_factory=dict)
     """By the keys of rows."""
 
     def __post_init__(self) -> None:
         """Take the forms of field names that files have, too; UserError for an unknown field."""
-        if wrong := [name for name in self.given if _plain(name) not in _FIELD_OF]:
+        if wrong := [name for name in self.overrides if _plain(name) not in _FIELD_OF]:
             raise UserError(f"--columns: {wrong[0]!r} is no field of a question; expected {', '.join(COLUMNS)}")
-        self.given = {_FIELD_OF[_plain(name)]: column for name, column in self.given.items()}
+        self.overrides = {_FIELD_OF[_plain(name)]: column for name, column in self.overrides.items()}
 
     def is_header(self, row: Row) -> bool:
         """Whether the keys of a row are names of columns, perhaps misspelt, and not data; UserError as for `find`."""
         names = {*map(_plain, row.fields)}
-        named = {_plain(column) for column in self.given.values()}
+        named = {_plain(column) for column in self.overrides.values()}
         if not names & (_FIELD_OF.keys() | named) and not any(_probable_name(name, _SUGGESTED) for name in names):
             return False
         self.find(row)
         return True
 
-    def find(self, row: Row) -> Found:
+    def find(self, row: Row) -> ColumnRoles:
         """The columns of the row; UserError without a question, or with a misspelt name."""
         keys = tuple(row.fields)
-        if keys not in self.found:
-            self.found[keys] = self._find(row, keys)
-        return self.found[keys]
+        if keys not in self.roles:
+            self.roles[keys] = self._find(row, keys)
+        return self.roles[keys]
 
-    def _find(self, row: Row, keys: Sequence[str]) -> Found:
+    def _find(self, row: Row, keys: Sequence[str]) -> ColumnRoles:
         by_name = {_plain(name): name for name in reversed(keys)}
-        columns = {key: column if column in keys else by_name.get(_plain(column)) for key, column in self.given.items()}
+        columns = {
+            key: column if column in keys else by_name.get(_plain(column)) for key, column in self.overrides.items()
+        }
         names = {key: name for key, name in columns.items() if name is not None}
         is_said = not by_name.keys().isdisjoint(map(_plain, (*_GOLDS, *_CONTEXTS)))
         stated = {by_name[name] for name in ("answer",) if name in by_name and is_said} - {*names.values()}
         has_gold = any(_plain(name) in by_name for name in COLUMNS["answers"])
         for key, known in COLUMNS.items():
-            if key not in self.given and not (key == "aliases" and "answers" in self.given):
+            if key not in self.overrides and not (key == "aliases" and "answers" in self.overrides):
                 usable = [by_name[_plain(n)] for n in known if _plain(n) in by_name and (n != "input" or has_gold)]
                 taken = {*stated, *names.values()}
                 if name := next((name for name in usable if name not in taken), None):
@@ -151,7 +153,7 @@ class Columns:
         if "question" not in names:
             raise row.error(self._without_question(keys))
         golds = [names.pop(key) for key in ("answers", "aliases") if key in names]
-        if "answers" not in self.given:
+        if "answers" not in self.overrides:
             golds += [name for name in keys if _FIELD_OF.get(_plain(name)) == "aliases" and name not in golds]
         options = () if "choices" in names else _option_columns(row, keys)
         rest = [name for name in keys if str(name).strip() and name not in (*names.values(), *golds, *options)]
@@ -160,18 +162,18 @@ class Columns:
             if _plain(name) not in _FIELD_OF and (meant := _probable_name(name, missing)):
                 raise row.error(f"unknown field {short(name)}; did you mean {meant!r}?")
         wrong = tuple(name for name in rest if _WRONG.fullmatch(_plain(name)))
-        return Found(
+        return ColumnRoles(
             names=names,
             golds=tuple(golds),
             wrong=wrong,
             options=options,
-            said=tuple(name for name in rest if name in stated),
+            reply_columns=tuple(name for name in rest if name in stated),
             unused=tuple(name for name in rest if name not in stated and name not in wrong),
         )
 
     def _without_question(self, keys: Sequence[str]) -> str:
-        if "question" in self.given:
-            return f"expected the column {self.given['question']!r} that --columns names, found {_list_text(keys)}"
+        if "question" in self.overrides:
+            return f"expected the column {self.overrides['question']!r} that --columns names, found {_list_text(keys)}"
         hint = "; did you mean 'question'?" if any(_probable_name(name, ["question"], 0.6) for name in keys) else ""
         example = f"; say which column is which, for example {naming(keys)}; a published file needs --dataset NAME"
         how = example if keys else ""
@@ -180,14 +182,14 @@ class Columns:
 
     def line(self, questions: Sequence[Question], repeated: int) -> str:
         """What was understood, in one line, of these questions, of which some repeat the text of another."""
-        findings = self.found.values()
+        findings = self.roles.values()
         used: dict[str, list[str]] = {
             key: [each.names[key] for each in findings if key in each.names] for key in COLUMNS
         }
         used["answers"] = [name for each in findings for name in each.golds]
         used["choices"] += [name for each in findings for name in each.options]
         used["wrong answers"] = [name for each in findings for name in each.wrong]
-        used["taken for what a system said:"] = [name for each in findings for name in each.said]
+        used["taken for what a system said:"] = [name for each in findings for name in each.reply_columns]
         used["not used:"] = [name for each in findings for name in each.unused]
         parts = [
             f"question from {_list_text(used['question'])}",
@@ -291,8 +293,8 @@ def questions_in(
         questions.append(question)
     if not questions:
         raise UserError("the file contains no question" if path else "no questions were given", file=path)
-    every = {name for keys in columns.found for name in map(_plain, keys)}
-    if lost := [f"{key}={name}" for key, name in columns.given.items() if _plain(name) not in every]:
+    every = {name for keys in columns.roles for name in map(_plain, keys)}
+    if lost := [f"{key}={name}" for key, name in columns.overrides.items() if _plain(name) not in every]:
         raise UserError(f"--columns {lost[0]}: no row has this column", file=path)
     if task is not None and all(question.task != task for question in questions):
         theirs = ", ".join(sorted({question.task for question in questions}))
@@ -300,7 +302,7 @@ def questions_in(
     line = columns.line(questions, repeats.total())
     if path is not None:
         say_once(path, line)
-    elif any(each.said or each.unused for each in columns.found.values()):
+    elif any(each.reply_columns or each.unused for each in columns.roles.values()):
         _log.warning("questions: %s", line)
     return questions
 
@@ -320,7 +322,7 @@ def questions_of_records(
 ) -> list[Question]:
     """The questions of the caller's own list. A mapping is read as the same object in a JSON Lines file."""
     rows = (Row(fields=_fields(each), file=None, number=number) for number, each in enumerate(records, start=1))
-    return questions_in(rows, None, Columns(given=columns or {}), task=task)
+    return questions_in(rows, None, Columns(overrides=columns or {}), task=task)
 
 
 def question_from_fields(record: Mapping[str, Any], task: str | None = None) -> Question:
@@ -347,7 +349,7 @@ def _plain_value(value: Any) -> Any:
     return list(value) if isinstance(value, tuple | set | frozenset) else value
 
 
-def _question(row: Row, roles: Found, task: str | None) -> Question:
+def _question(row: Row, roles: ColumnRoles, task: str | None) -> Question:
     """The question of a row, whose fields are in these columns."""
     values = {key: row.fields[name] for key, name in roles.names.items()}
     values = {key: None if _is_empty(value) and key != "id" else value for key, value in values.items()}
@@ -390,7 +392,7 @@ def _is_empty(value: Any) -> bool:
     return value is None or value == [] or (isinstance(value, float) and math.isnan(value))
 
 
-def _options(row: Row, roles: Found) -> tuple[tuple[str, ...], list[str]]:
+def _options(row: Row, roles: ColumnRoles) -> tuple[tuple[str, ...], list[str]]:
     """The options of a question, and the names that the file gives them, if it does (ARC: letters or numbers).
 
     They are a list, ``{"text": [...], "label": [...]}``, ``{"A": ...}``, or in a column each.

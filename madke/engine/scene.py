@@ -109,7 +109,7 @@ class Scene:
     turn_usage: dict[str, StageUsage] = field(default_factory=dict, init=False)
     prepared: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
     unprepared: dict[str, str] = field(default_factory=dict, init=False)
-    found: dict[int, PoolEntry] = field(default_factory=dict, init=False)
+    searched: dict[int, PoolEntry] = field(default_factory=dict, init=False)
     """Pool number -> entry, for passages that debaters' searches added."""
     debaters: tuple[Debater, ...] = field(init=False)
     """Who debates: the cast, with ``select: one_each`` as many as there are passages, but at least one."""
@@ -282,7 +282,7 @@ class Scene:
             n = next((numbers[key] for key in keys if key in numbers), len(pool))
             if n == len(pool):
                 pool.append(passage)
-                self.found[n] = _entry(n, passage, asked_by=agent, query=query, round=round_n)
+                self.searched[n] = _entry(n, passage, asked_by=agent, query=query, round=round_n)
                 numbers |= dict.fromkeys(keys, n)
             ids.append(n)
         self.pool = replace(self.pool, passages=tuple(pool))
@@ -290,7 +290,7 @@ class Scene:
 
     def pool_entries(self) -> tuple[PoolEntry, ...]:
         """Where every passage of the pool came from."""
-        return tuple(self.found.get(n) or _entry(n, p) for n, p in enumerate(self.pool.passages))
+        return tuple(self.searched.get(n) or _entry(n, p) for n, p in enumerate(self.pool.passages))
 
     def _messages(
         self,

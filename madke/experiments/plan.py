@@ -133,7 +133,7 @@ class Planner:
         debates = len(spec.questions) * repeats
         scale = debates / len(questions)
 
-        async def simulated(protocol: Protocol, *, agree: bool) -> tuple[Load, FirstRounds]:
+        async def simulate_debates(protocol: Protocol, *, agree: bool) -> tuple[Load, FirstRounds]:
             """The calls of debates in which all always agree, or never; and the first rounds."""
             calls: list[_Call] = []
             cast = {
@@ -151,7 +151,7 @@ class Planner:
                 first_stances[question.id] = {0: debate.past[0].turns}
             known = [min(self._known.get((agree, call.key), 0), repeats) for call in calls]
             self._known |= {(agree, call.key): max(repeats, self._known.get((agree, call.key), 0)) for call in calls}
-            paid = [(call, scale * (1 - held / repeats)) for call, held in zip(calls, known, strict=True)]
+            paid = [(call, scale * (1 - share / repeats)) for call, share in zip(calls, known, strict=True)]
             load = Load(
                 calls=scale * len(calls),
                 all_tokens=scale * sum(call.usage.prompt_tokens + call.usage.completion_tokens for call in calls),
@@ -163,8 +163,8 @@ class Planner:
             return load, FirstRounds(rounds=first_stances)
 
         async def worlds() -> tuple[Load, Load]:
-            most, self.first_rounds[name] = await simulated(protocol, agree=False)
-            least, _ = await simulated(fewer, agree=True)
+            most, self.first_rounds[name] = await simulate_debates(protocol, agree=False)
+            least, _ = await simulate_debates(fewer, agree=True)
             return least, most
 
         least, most = asyncio.run(worlds())

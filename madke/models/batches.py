@@ -61,7 +61,7 @@ class _Batch:
     since: float
     name: str | None = None
     """As the provider calls it; None if the process ended while it sent the batch."""
-    found: asyncio.Task[Mapping[str, bytes] | None] | None = None
+    answers: asyncio.Task[Mapping[str, bytes] | None] | None = None
     """Its answers, for a batch of an earlier process; None if it has never arrived."""
 
 
@@ -127,10 +127,10 @@ class BatchClient(OpenAIChat):
         loop = asyncio.get_running_loop()
         if places := self._earlier.get(fingerprint):
             batch, id_ = places.pop(0)
-            if batch.found is None:
-                batch.found = self._keep(loop.create_task(self._collect(batch)))
-            await asyncio.wait([batch.found])
-            if (bodies := batch.found.result()) is not None:
+            if batch.answers is None:
+                batch.answers = self._keep(loop.create_task(self._collect(batch)))
+            await asyncio.wait([batch.answers])
+            if (bodies := batch.answers.result()) is not None:
                 return bodies.get(id_)
         future: asyncio.Future[bytes | None] = loop.create_future()
         self._waiting.append((fingerprint, sent, future))

@@ -208,14 +208,14 @@ class HumanChat:
             started = time.monotonic()
             try:
                 # The loop's own threads are joined at exit, so Ctrl-C would wait for Enter.
-                text = await asyncio.wrap_future(in_thread(lambda: _typed(request)))
+                text = await asyncio.wrap_future(in_thread(lambda: _human_reply(request)))
             except EOFError:
                 signal.raise_signal(signal.SIGINT)  # without effect in a background job of a script, which ignores it
                 raise asyncio.CancelledError from None
         return Completion(text=text, seconds=time.monotonic() - started)
 
 
-def _typed(request: ChatRequest) -> str:
+def _human_reply(request: ChatRequest) -> str:
     purpose = request.purpose
     _show(f"\n--- {purpose.agent}, round {purpose.round}: {purpose.stage} ---")
     for message in request.messages:

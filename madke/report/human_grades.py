@@ -204,14 +204,14 @@ def with_corrections(arms: Sequence[Results], path: Path) -> list[Results]:
         f"{count_of(len(wrong), 'question')} left out by corrections"
     )
 
-    def corrected(arm: Results) -> Iterator[Transcript]:
+    def corrected_transcripts(arm: Results) -> Iterator[Transcript]:
         for t in arm.transcripts():
             names = _names_of(t)
             answers = [answer for name in names for answer in accepted.get(name, ())]
             further = [answer for answer in answers if correct(replace(t, answer=answer, status="ok")) != 1]
             yield replace(t, answers=() if names & wrong else tuple(dict.fromkeys((*t.answers, *further))))
 
-    return [replace(arm, transcripts=partial(corrected, arm), corrected=note) for arm in arms]
+    return [replace(arm, transcripts=partial(corrected_transcripts, arm), corrected=note) for arm in arms]
 
 
 def _names_of(transcript: Transcript) -> set[tuple[str, ...]]:

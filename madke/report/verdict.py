@@ -84,11 +84,11 @@ def verdict_sentence(verdict: Verdict, right: Mapping[str, Estimate], costs: Map
         return f"Yes. The debate is {gains}: {_shares(right, *arms)}, with {_calls(costs, *arms)}."
     if verdict.outcome == "no":
         against = verdict.deciding
-        name, how = _name(against), "better" if against.lost else "as good"
+        name, how = _name(against), "better" if against.is_worse else "as good"
         over = "it" if against is verdict.call else "the vote"
         size = (
             f"the debate is {_points(-against.gain.value)} worse, {_interval(against.gain)}"
-            if against.lost
+            if against.is_worse
             else f"over {over} a debate gains at most {_points(max(0.0, against.gain.high))}, your margin was "
             f"{100 * verdict.margin:g}"
         )

@@ -56,7 +56,7 @@ class _Document(BaseModel, frozen=True):
     def path(self, cache: Path) -> Path:
         return cache / f"{sha256(self.name.encode()).hexdigest()}.json"
 
-    def cached(self, cache: Path) -> _Document | None:
+    def read_cache(self, cache: Path) -> _Document | None:
         """What the cache holds under this name."""
         try:
             return _Document.model_validate_json(self.path(cache).read_bytes())
@@ -136,7 +136,7 @@ def _refresh(folder: Path, cache: Path) -> list[_Document]:
     documents: dict[str, _Document] = {}
     changed: list[tuple[Path, _Document, _Document | None]] = []
     for path, current in files_in(folder):
-        cached = current if current.problem else current.cached(cache)
+        cached = current if current.problem else current.read_cache(cache)
         if cached and (cached.size, cached.mtime_ns) == (current.size, current.mtime_ns):
             documents[current.name] = cached
         else:

@@ -485,7 +485,7 @@ def recorded_calls(path: Path) -> Iterator[Recorded]:
         # In the store that the arms of an experiment share, calls carry the name of their arm.
         payer = "" if file.resolve().parent == path.resolve() else path.resolve().name
         with CallStore(file) as store:
-            yield from store.recorded(payer=payer)
+            yield from store.calls(payer=payer)
 
 
 def read_outcomes(path: Path) -> Iterator[OutcomeLine | None]:

@@ -306,7 +306,7 @@ def ask_outside(
             keep_scores(arm.path, name, pairs, command=commands[name].command, scores=scored)
     known = _known_grades(arms, budget) if graders else {}
 
-    async def graded(grader: Grader) -> int:
+    async def grade_all(grader: Grader) -> int:
         if budget is not None:
             budget.check([grader.model])
         model = open_model(grader.model, base_url=grader.base_url)
@@ -317,7 +317,7 @@ def ask_outside(
         finally:
             await close(model)
 
-    return sum(asyncio.run(graded(grader)) for grader in graders)
+    return sum(asyncio.run(grade_all(grader)) for grader in graders)
 
 
 # The grading model
@@ -336,11 +336,11 @@ def grading_messages(question: Question, answer: str) -> tuple[Message, ...]:
     if question.task not in wording["examples"]:
         raise UserError(f"task {question.task!r}: the grading prompt has no examples for it")
     examples = (
-        f"{_shown(each['question'], each.get('choices', ()), each['references'], each['answer'])}\n\n"
+        f"{_grading_text(each['question'], each.get('choices', ()), each['references'], each['answer'])}\n\n"
         f"{each['reasoning']}\n[{each['right']}]"
         for each in wording["examples"][question.task]
     )
-    task = _shown(question.question, question.choices, question.answers, answer)
+    task = _grading_text(question.question, question.choices, question.answers, answer)
     parts = (wording["instruction"], "Worked examples:", *examples, "(end of the examples)", task, wording["closing"])
     return Message(role="system", content=wording["system"]), Message(role="user", content="\n\n".join(parts))
 
@@ -350,7 +350,7 @@ def _wording() -> Any:
     return yaml.safe_load(Path(asset("prompts", "grading", "grade.yaml")).read_text(encoding="utf-8"))
 
 
-def _shown(question: str, choices: Sequence[str], references: Sequence[str], answer: str) -> str:
+def _grading_text(question: str, choices: Sequence[str], references: Sequence[str], answer: str) -> str:
     def quoted(text: str, *, one_line: bool = True) -> str:
         text = without_tags(" ".join(text.split()) if one_line else text, ("task", "reference", "answer"))
         return _MARK.sub(lambda mark: mark.group().translate(str.maketrans("[]", "()")), text)
@@ -410,7 +410,7 @@ def _known_grades(arms: Iterable[Results], budget: Budget | None) -> _KnownGrade
             with CallStore(file) as calls:
                 if budget is not None:
                     budget.pay_stored(calls)
-                for call in calls.recorded():
+                for call in calls.calls():
                     if (grade := _grade_in(call.completion)) is not None:
                         known[call.model, _prompt_key(call.messages)] = grade
     return known

@@ -104,17 +104,17 @@ class Contrast:
     margin: float
 
     @property
-    def won(self) -> bool:
+    def is_better(self) -> bool:
         """Whether the debate is better."""
         return self.gain.low > 0
 
     @property
-    def lost(self) -> bool:
+    def is_worse(self) -> bool:
         """Whether the debate is worse."""
         return self.gain.high < 0
 
     @property
-    def excluded(self) -> bool:
+    def is_excluded(self) -> bool:
         """Whether the gain is below the margin for sure."""
         return self.gain.high < self.margin
 
@@ -139,12 +139,12 @@ class Verdict:
     @property
     def deciding(self) -> Contrast:
         """The contrast that a ``no`` rests on; one call, which is cheaper, where both do."""
-        return self.call if self.call.excluded else self.vote
+        return self.call if self.call.is_excluded else self.vote
 
     @property
     def open(self) -> list[Contrast]:
         """The contrasts that are not won."""
-        return [each for each in (self.vote, self.call) if not each.won]
+        return [each for each in (self.vote, self.call) if not each.is_better]
 
 
 def verdict_of(right: Mapping[str, Mapping[str, float]], *, margin: float = MARGIN) -> Verdict:
@@ -157,13 +157,15 @@ def verdict_of(right: Mapping[str, Mapping[str, float]], *, margin: float = MARG
     both = [Contrast(over=name, gain=confidence_sequence(gain), margin=margin) for name, gain in gains.items()]
     outcome: Outcome = "open"
     more = None
-    if all(each.won for each in both):
+    if all(each.is_better for each in both):
         outcome = "yes"
-    elif any(each.excluded for each in both):
+    elif any(each.is_excluded for each in both):
         outcome = "no"
     else:  # until both are won, or the gain of one is below the margin
         wins = [
-            questions_needed(gains[each.over], 0.0) if each.gain.value > 0 else None for each in both if not each.won
+            questions_needed(gains[each.over], 0.0) if each.gain.value > 0 else None
+            for each in both
+            if not each.is_better
         ]
         ends = [None if None in wins else max(filter(None, wins))]
         ends += [questions_needed(gain, margin) for gain in gains.values() if gain and fmean(gain) < margin]

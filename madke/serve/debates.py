@@ -334,11 +334,11 @@ def data(content: object) -> bytes:
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
     """Do the work, but end it as soon as the client has gone; then the result is None."""
 
-    async def gone() -> None:
+    async def wait_for_disconnect() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    working, waiting = asyncio.create_task(work), asyncio.create_task(gone())
+    working, waiting = asyncio.create_task(work), asyncio.create_task(wait_for_disconnect())
     try:
         await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -130,7 +130,7 @@ def mcp_server(debates: Debates) -> MCPServer:
     offers = debates.offers
     protocols = sorted(offers.variants, key=lambda name: name != "madke")
 
-    async def debated(ctx: Context, ask: Ask) -> DebateEnd:
+    async def run_debate(ctx: Context, ask: Ask) -> DebateEnd:
         lines = 0
         with debates.admit() as turn:
             offers.check(ask)
@@ -142,7 +142,7 @@ def mcp_server(debates: Debates) -> MCPServer:
             turn.mark_delivered()
         return _end(part, debates.transcripts.address(part, ctx.request_context.request))
 
-    async def found(query: str, sources: list[str] | None, k: int) -> SearchResult:
+    async def search_sources(query: str, sources: list[str] | None, k: int) -> SearchResult:
         with debates.admit() as turn:
             pool = await turn.search(query, sources, k)
         if pool.partial and not pool.passages:
@@ -159,7 +159,7 @@ def mcp_server(debates: Debates) -> MCPServer:
         sources: Annotated[list[str] | None, Field(description="Where to find passages; empty: nowhere.")] = None,
     ) -> DebateEnd:
         ask = Ask(protocol=protocol or protocols[0], question=question, sources=sources)
-        return await _answer(ctx, debated(ctx, ask))
+        return await _answer(ctx, run_debate(ctx, ask))
 
     async def search(
         query: Annotated[str, Field(min_length=1, description="The text to search for.")],
@@ -167,7 +167,7 @@ def mcp_server(debates: Debates) -> MCPServer:
         sources: Annotated[list[str] | None, Field(min_length=1, description="Where to search.")] = None,
         k: Annotated[int, Field(ge=1, le=MAX_PASSAGES, description="Passages from each source.")] = 5,
     ) -> SearchResult:
-        return await _answer(ctx, found(query, sources, k))
+        return await _answer(ctx, search_sources(query, sources, k))
 
     known = f"Sources: {', '.join(offers.sources) or 'none'}; default: {{}}."
     server.add_tool(

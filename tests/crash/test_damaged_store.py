@@ -71,7 +71,7 @@ def overwrite(path: Any, at: Any, content: Any) -> None:
 def read_all(store: Any) -> Any:
     """The numbers of the calls that the store has, which must all be right."""
     store.paid()
-    calls = list(store.recorded())
+    calls = list(store.calls())
     numbers = [int(call.purpose.question[1:]) for call in calls]
     assert [call.completion for call in calls] == [completion(n) for n in numbers]
     for n, call in zip(numbers, calls, strict=True):
@@ -138,7 +138,7 @@ def test_a_text_of_a_prompt_that_is_damaged_costs_no_answer(path: Any) -> None:
         db.execute("UPDATE texts SET body = x'00' WHERE rowid = 2")
     with CallStore(path) as store:
         assert read_all(store) == list(range(CALLS))
-        first, second, *_ = store.recorded()
+        first, second, *_ = store.calls()
     assert first.messages[1].content == "[this text of the call store is lost: the file was damaged]"
     assert second.messages == request(1).messages
 

@@ -52,7 +52,7 @@ def stored(out: Any) -> Any:
     """How many calls the store holds, which must be in order."""
     path = out / "calls.sqlite"
     with CallStore(path) as store:
-        keys = [(call.purpose, call.messages) for call in store.recorded()]
+        keys = [(call.purpose, call.messages) for call in store.calls()]
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert len(set(keys)) == len(keys)

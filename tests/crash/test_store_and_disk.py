@@ -38,9 +38,9 @@ def test_a_full_disk_reaches_every_call_that_waits_and_nothing_is_lost_that_was_
         assert all(isinstance(each, UserError) and "the disk is full" in str(each) for each in said)
         filler.unlink()
         asyncio.run(stored(ScriptedChat([long_reply(9)]), store).complete(chat_request("9")))
-        assert [call.completion for call in store.recorded()] == [long_reply(0), long_reply(9)]
+        assert [call.completion for call in store.calls()] == [long_reply(0), long_reply(9)]
     with CallStore(path) as store:
-        assert [call.completion for call in store.recorded()] == [long_reply(0), long_reply(9)]
+        assert [call.completion for call in store.calls()] == [long_reply(0), long_reply(9)]
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["store", "no-store"])

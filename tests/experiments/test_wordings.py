@@ -104,7 +104,7 @@ def test_the_papers_case_study_replays_exactly_in_a_recipe_with_replaced_templat
         as_printed(transcript, case_study)
     with CallStore(out / "calls.sqlite") as store:
         for arm in played:
-            asked = [call.messages for call in store.recorded(payer=arm) if call.purpose.stage == "select"]
+            asked = [call.messages for call in store.calls(payer=arm) if call.purpose.stage == "select"]
             assert asked
             assert {"Kindly point" in messages[-1].content for messages in asked} == {arm == "madke-mine"}
     ablate(found, case_study["data"], out=out, options=RunOptions(replay=True), **inputs)

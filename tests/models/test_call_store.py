@@ -87,13 +87,13 @@ def test_what_replay_misses_is_a_failed_completion(store: Any) -> None:
     (said,) = said_by(stored(model, store, replay=True), chat_request())
     assert (said.outcome, said.error, said.paid) == ("failed", "not in the call store", False)
     assert model.calls == 0
-    assert list(store.recorded()) == []
+    assert list(store.calls()) == []
 
 
 def test_everything_is_recorded_in_order_whatever_its_outcome(store: Any) -> None:
     odd = chat_request("lone \ud83d surrogate, Zürich\n", about=purpose(agent="B"))
     said_by(stored(ScriptedChat([GOOD, BAD]), store), chat_request(), odd)
-    first, second = store.recorded()
+    first, second = store.calls()
     assert first == (chat_request().purpose, chat_request().messages, GOOD, "scripted")
     assert second == (odd.purpose, odd.messages, BAD, "scripted")
 
@@ -113,7 +113,7 @@ def test_a_text_that_many_prompts_share_is_stored_once(store: Any) -> None:
 @pytest.mark.parametrize("text", ["", "\n", "\n\n\n", "a" * 60 + "\n", "x\r\ny\u2028z\n" * 9, "\0"])
 def test_a_text_comes_back_as_it_was_whatever_its_lines(store: Any, text: str) -> None:
     said_by(stored(ScriptedChat([replace(GOOD, text=text)]), store), chat_request(text))
-    (call,) = store.recorded()
+    (call,) = store.calls()
     assert (call.messages[-1].content, call.completion.text) == (text, text)
 
 
@@ -140,7 +140,7 @@ def test_equal_calls_at_the_same_time_become_one(store: Any) -> None:
     model, said = asyncio.run(both())
     assert model.calls == 1
     assert [completion.paid for completion in said] == [True, False]
-    assert len(list(store.recorded())) == 1
+    assert len(list(store.calls())) == 1
 
 
 def test_a_call_that_is_cancelled_leaves_nothing_and_others_ask_for_themselves(store: Any) -> None:
@@ -162,11 +162,11 @@ def test_a_call_that_is_cancelled_leaves_nothing_and_others_ask_for_themselves(s
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
-        assert list(store.recorded()) == []
+        assert list(store.calls()) == []
         return await second
 
     assert asyncio.run(cancel_the_first()) == GOOD
-    assert len(list(store.recorded())) == 1
+    assert len(list(store.calls())) == 1
 
 
 def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -110,5 +110,5 @@ def test_a_run_counts_such_calls_and_scores_show_them(tmp_path: Path) -> None:
     (debate,) = read_transcripts(out)
     assert debate.total.server_cut == 1
     with CallStore(out / "calls.sqlite") as store:
-        assert [call.completion.usage.server_cut for call in store.recorded()] == [True]
+        assert [call.completion.usage.server_cut for call in store.calls()] == [True]
     assert "cut prompts" in madke("score", out).stdout

@@ -158,7 +158,7 @@ def test_a_resumed_or_replayed_call_is_not_made_again(tmp_path: Path, taken: boo
     with openai_server(reply) as server:
         with CallStore(tmp_path / "calls.sqlite") as store:
             first = ask_stored(server, store, request())
-            (recorded,) = store.recorded()
+            (recorded,) = store.calls()
         requests = len(server.requests)
         with CallStore(tmp_path / "calls.sqlite") as store:
             again = ask_stored(server, store, request())

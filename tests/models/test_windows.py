@@ -106,7 +106,7 @@ def test_a_transcript_tells_the_limit_of_a_reply_and_a_replay_too(tmp_path: Path
     assert limit is not None
     assert MIN_FREE <= limit < 2900
     with CallStore(tmp_path / "out" / "calls.sqlite") as store:
-        (call,) = store.recorded()
+        (call,) = store.calls()
     assert call.completion.max_tokens == limit
     shown = madke("report", tmp_path / "out", "--question", transcript.id).stdout
     assert f"reply limited to {limit} tokens" in " ".join(shown.split())

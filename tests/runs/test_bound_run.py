@@ -95,4 +95,4 @@ def test_a_server_without_schemas_makes_the_same_debate_with_one_request_more(co
     assert here.total.calls == there.total.calls == 5
     assert here.total.bound == 0
     with CallStore(out / "calls.sqlite") as ours, CallStore(tmp_path / "other" / "calls.sqlite") as theirs:
-        assert [call.messages for call in ours.recorded()] == [call.messages for call in theirs.recorded()]
+        assert [call.messages for call in ours.calls()] == [call.messages for call in theirs.calls()]

@@ -49,7 +49,7 @@ def test_the_oldest_stances_are_left_out_until_the_prompt_fits(tmp_path: Path) -
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["shortened"] == 1
     assert "prompts too long" in done.stderr
     with CallStore(tmp_path / "out" / "calls.sqlite") as store:
-        outcomes = [call.completion.outcome for call in store.recorded() if call.purpose.stage == "reply"]
+        outcomes = [call.completion.outcome for call in store.calls() if call.purpose.stage == "reply"]
     assert outcomes.count("ok") == 5
     assert outcomes.count("too_long") == sum(turn.stance.truncated.stances for turn in second.turns)
     assert "stances left out)" in madke("report", tmp_path / "out", "--question", "q0").stdout

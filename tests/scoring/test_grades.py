@@ -72,7 +72,7 @@ def test_an_abstained_answer_is_wrong_without_a_call_and_a_failed_question_has_n
     ask_outside([results], [script(tmp_path, rule("[True]"))])
     assert external_values(results)["grader"] == {("q0", 0): 1.0, ("q1", 0): 0.0}
     with CallStore(results.path / "grades.sqlite") as store:
-        assert [call.purpose.question for call in store.recorded()] == ["q0"]
+        assert [call.purpose.question for call in store.calls()] == ["q0"]
 
 
 def test_an_unreadable_reply_is_no_grade_and_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -62,9 +62,9 @@ def test_yes_needs_both_contrasts() -> None:
 def test_no_needs_one_that_is_lost_or_below_the_margin() -> None:
     right, wrong = "+" * 100, "-" * 50 + "+" * 50
     lost = verdict_of(outcomes(right, wrong, wrong))
-    assert (lost.outcome, lost.deciding.over, lost.deciding.lost) == ("no", "rag", True)
+    assert (lost.outcome, lost.deciding.over, lost.deciding.is_worse) == ("no", "rag", True)
     same = verdict_of(outcomes(wrong, right, right))
-    assert (same.outcome, same.deciding.over, same.deciding.lost) == ("no", "votes", False)
+    assert (same.outcome, same.deciding.over, same.deciding.is_worse) == ("no", "votes", False)
     assert verdict_of(outcomes(wrong, right, right), margin=0.01).outcome == "open"
 
 
