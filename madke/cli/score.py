@@ -137,25 +137,22 @@ def _calibrate(arms: Sequence[Results], out: Path, signal: str) -> None:
     calibration = calibrate(arms, signal)
     write_file(out, calibration.model_dump_json(indent=1).encode() + b"\n")
     rows: list[TableRow] = []
+    count = len(calibration.points)
     for level in _LEVELS:
         least, needed = calibration.threshold(level), fewest(level, calibration.delta)
-        few = (
-            f"too few questions: {len(calibration.points)} of at least {needed}"
-            if len(calibration.points) < needed
-            else ""
-        )
+        few = f"too few questions: {count} of at least {needed}" if count < needed else ""
         acted = 0 if least is None else sum(score >= least for score, _ in calibration.points)
         rows.append(
             {
                 "error at most %": percent_cell(level),
                 "threshold": score_cell(least, digits=".3f"),
-                "acted on %": percent_cell(acted / len(calibration.points)),
+                "acted on %": percent_cell(acted / count),
                 "why none": "" if least is not None else few or "too many wrong answers",
             }
         )
     note = f"With probability {1 - calibration.delta:g}, at most this share of the answers acted on are wrong."
     say(plain_table(table_of("Thresholds", rows, [note]), details=True))
-    say(f"calibration: {out}: thresholds on {signal}, tested on {len(calibration.points)} questions")
+    say(f"calibration: {out}: thresholds on {signal}, tested on {count} questions")
 
 
 def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool, graded: bool) -> None:

@@ -201,10 +201,8 @@ def drawn_first_rounds(
     """
     stances: dict[str, list[Stance]] = {}
     for transcript in sorted(transcripts, key=lambda each: each.repeat):
-        turn_stances = (turn.stance for turn in transcript.rounds[0].turns)
-        stances.setdefault(transcript.id, []).extend(
-            replace(each, stage="speak", truncated=None) for each in turn_stances
-        )
+        spoken = (turn.stance for turn in transcript.rounds[0].turns)
+        stances.setdefault(transcript.id, []).extend(replace(each, stage="speak", truncated=None) for each in spoken)
     rounds = {}
     for question in questions:
         kinds: dict[bool, list[Stance]] = {True: [], False: []}

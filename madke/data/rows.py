@@ -178,9 +178,7 @@ def table_rows(
     path: Path, cells: Iterable[tuple[int, list[Any]]], is_header: Callable[[Row], bool] = lambda row: True
 ) -> Iterator[Row]:
     """The rows of a table, each a (line, cells); the first one has the names of the columns."""
-    filled = (
-        (line, row_cells) for line, row_cells in cells if any(not isinstance(c, str) or c.strip() for c in row_cells)
-    )
+    filled = ((line, values) for line, values in cells if any(not isinstance(c, str) or c.strip() for c in values))
     line, head = next(filled, (0, []))
     header = [str(cell).strip() for cell in head]
     if header and not is_header(Row(fields=dict.fromkeys(header), file=path, line=line, number=1)):
@@ -193,11 +191,11 @@ def table_rows(
         )
     if twice := [name for name in header if name and header.count(name) > 1]:
         raise UserError(f"the header has {twice[0]!r} twice; expected each name once", file=path, line=line)
-    for number, (line, row_cells) in enumerate(filled, start=1):
-        if len(row_cells) != len(header):
-            expected = f"expected {len(header)} cells ({', '.join(header[:20])}), found {len(row_cells)}"
+    for number, (line, values) in enumerate(filled, start=1):
+        if len(values) != len(header):
+            expected = f"expected {len(header)} cells ({', '.join(header[:20])}), found {len(values)}"
             raise UserError(f"{expected}; put a text that contains the separator in quotes", file=path, line=line)
-        yield Row(fields=dict(zip(header, row_cells, strict=True)), file=path, line=line, number=number)
+        yield Row(fields=dict(zip(header, values, strict=True)), file=path, line=line, number=number)
 
 
 def _sheet_cells(path: Path) -> Iterator[tuple[int, list[Any]]]:

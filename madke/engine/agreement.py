@@ -176,9 +176,7 @@ def agreement_of(
     voted = not judged and not matched and final.by in ("majority", "weighted")
     nobody_dissents = task.is_prose and (consensus or not right)
     passages = (
-        {*_cited_passages(positions), *citations_in(final.answer)}
-        if task.is_prose and final.answer
-        else {*_cited_passages(right)}
+        {*_cited_in(positions), *citations_in(final.answer)} if task.is_prose and final.answer else {*_cited_in(right)}
     )
     looked_up = any(position.containing is not None or position.quotes for position in right)
     return Agreement(
@@ -199,7 +197,7 @@ def asked_question(transcript: Transcript) -> Question:
     return Question(id=transcript.id, question=transcript.question, task=transcript.task, choices=transcript.choices)
 
 
-def _cited_passages(right: Sequence[Position]) -> tuple[int, ...]:
+def _cited_in(right: Sequence[Position]) -> tuple[int, ...]:
     numbers = {n for position in right for n in position.containing or ()}
     quotes = [quote for position in right for quote in position.quotes if quote.status != "stitched"]
     return tuple(sorted(numbers.union(*(quote.found_in for quote in quotes))))

@@ -82,8 +82,8 @@ def view(
     read_turns = [shown[name] for name in order if name in shown and name not in hidden]
     peer_of = {turn.agent: _spoken_of(reads, turn, number) for number, turn in read_turns}
     groups = answer_groups([turn for _, turn in read_turns], same) if reads.grouped else ()
-    shown_remarks = [each for entry in rounds[-1:] for each in entry.remarks if not each.error]
-    remarks = [Spoken(agent=each.role, text=each.text, round=rounds[-1].n) for each in shown_remarks]
+    own = [each for entry in rounds[-1:] for each in entry.remarks if not each.error]
+    remarks = [Spoken(agent=each.role, text=each.text, round=rounds[-1].n) for each in own]
     history = [_spoken_of(reads, turn, number, own=turn.agent == agent) for number, turn in past]
     return View(
         peers=(*peer_of.values(), *(remarks if peers != "history" else ())),
@@ -99,7 +99,7 @@ def view(
         reads=(
             *(turn.agent for _, turn in past if turn.agent != agent),
             *peer_of,
-            *(each.role for each in shown_remarks),
+            *(each.role for each in own),
         ),
         chat=reads.chat,
     )

@@ -28,14 +28,7 @@ from madke.scoring.arms import ArmValues, QuestionKey, Results, open_results, re
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct
 from madke.scoring.logs import Log
 from madke.scoring.metrics import heading_of, is_share, question_of
-from madke.scoring.paired import (
-    PairedTest,
-    compare_paired,
-    further_questions,
-    holm,
-    paired_tests,
-    paired_tests_by_dataset,
-)
+from madke.scoring.paired import PairedTest, compare, further_questions, holm, paired_tests, paired_tests_by_dataset
 from madke.scoring.scored import external_values, incomplete
 from madke.scoring.scores import Scores, score_with_values
 from madke.scoring.statistics import estimate
@@ -147,10 +140,8 @@ def comparison_of(results: Sequence[Results], external: Mapping[str, ExternalSco
     of_all, scores, arms = {*shared}, {}, []
     for arm in results:
         transcripts = (t for t in arm.transcripts() if (t.id, t.question) in of_all)
-        arm_scores, values = score_with_values(
-            arm.name, transcripts, (external or {}).get(arm.name, NO_EXTERNAL_SCORES)
-        )
-        scores[arm.name] = replace(arm_scores, incomplete=incomplete(arm, read[arm.name][1]))
+        own, values = score_with_values(arm.name, transcripts, (external or {}).get(arm.name, NO_EXTERNAL_SCORES))
+        scores[arm.name] = replace(own, incomplete=incomplete(arm, read[arm.name][1]))
         arms.append(restricted_to(values, shared))
     return Comparison(
         questions=tuple(
@@ -297,7 +288,7 @@ def compare_logs(logs: Sequence[Log]) -> list[PairedTest]:
             here, there = next(iter(right.right)), next(iter(left.right))
             why = f"shares no question with {left.path}: its first id is {here!r}, there it is {there!r}"
             raise UserError(why, file=right.path)
-        test = compare_paired(*([log.right[id_] for id_ in shared] for log in (left, right)))
+        test = compare(*([log.right[id_] for id_ in shared] for log in (left, right)))
         left_out = len(left.right) + len(right.right) - 2 * len(shared)
         tests.append(replace(test, left=left.name, right=right.name, metric="correct", left_out=left_out))
     return [replace(test, p_holm=p) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]

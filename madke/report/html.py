@@ -188,18 +188,16 @@ def _reader(results: Sequence[Results]) -> str:
 
 
 def _alerts(scores: Mapping[str, Scores]) -> Iterator[str]:
-    yield from (
-        f"Incomplete: {name}, {arm_scores.incomplete}." for name, arm_scores in scores.items() if arm_scores.incomplete
-    )
-    for name, arm_scores in scores.items():
-        if arm_scores.read_golds:
-            yield f"{name}: {ORACLE} in {arm_scores.read_golds} of {arm_scores.transcripts} debates."
-        if all_failed(arm_scores):
-            yield cause(name, arm_scores)
-        elif arm_scores.failed and arm_scores.correct_if_failed:
-            low, high = arm_scores.correct_if_failed
+    yield from (f"Incomplete: {name}, {each.incomplete}." for name, each in scores.items() if each.incomplete)
+    for name, each in scores.items():
+        if each.read_golds:
+            yield f"{name}: {ORACLE} in {each.read_golds} of {each.transcripts} debates."
+        if all_failed(each):
+            yield cause(name, each)
+        elif each.failed and each.correct_if_failed:
+            low, high = each.correct_if_failed
             yield (
-                f"{name}: {arm_scores.failed} of {arm_scores.transcripts} debates failed and are excluded from scores. "
+                f"{name}: {each.failed} of {each.transcripts} debates failed and are excluded from scores. "
                 f"Including them, correct is between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
             )
 

@@ -266,13 +266,13 @@ class AnswerReader(Reader[str]):
             for span in spans
             if self.value(_bare(masked[slice(*span)])) is not None or has_word(masked[slice(*span)])
         ]
-        bare_lines = [(_bare(masked[slice(*span)]), span) for span in spans]
-        if bare_lines and all(is_placeholder(unwrap(one)) for one, _ in bare_lines):
+        bare = [(_bare(masked[slice(*span)]), span) for span in spans]
+        if bare and all(is_placeholder(unwrap(one)) for one, _ in bare):
             return nothing(None, "placeholder")
-        declined = any(declines(one) or _DECLINES.search(one) or _SILENT.search(one) for one, _ in bare_lines)
+        declined = any(declines(one) or _DECLINES.search(one) or _SILENT.search(one) for one, _ in bare)
         phrases = [
             (one, span)
-            for one, span in bare_lines
+            for one, span in bare
             if not _QUOTED.search(_bare(cited[slice(*span)])) and not _says_nothing(one, context)
         ]
         concluding = [one for one in phrases if _CONCLUDES.match(one[0])]
@@ -284,11 +284,7 @@ class AnswerReader(Reader[str]):
         items = [_bare(line) for line in lines if not line.endswith(":")]
         if len(items) > 1 and all(map(is_phrase, items)):
             value = self.value("; ".join(items))
-            return (
-                nothing(None)
-                if value is None
-                else parsed_at(value, "phrase", (bare_lines[0][1][0], bare_lines[-1][1][1]))
-            )
+            return nothing(None) if value is None else parsed_at(value, "phrase", (bare[0][1][0], bare[-1][1][1]))
         last, span = phrases[-1]
         if len(lines) > 1 and masked[slice(*span)].strip() == lines[-1] and is_phrase(last):
             value = self.value(last)

@@ -191,13 +191,11 @@ def _stance(prompt: Stage, question: str, embed: Embed, noise: Callable[[], floa
     ranked = _with_bonuses(ranked_answers(prompt, embed), prompt, before)
     if before and _AGREEING in own:  # nothing but a passage that nobody has quoted changes the answer again
         quoted = _QUOTED.findall(" ".join([own, *(spoken.text for spoken in prompt.newest)]))
-        new = [
-            candidate for candidate in ranked if candidate.line is not None and str(candidate.line.number) not in quoted
-        ]
-        ranked = [candidate for candidate in ranked if candidate in new or roughly_same(candidate.answer, before)]
+        new = [each for each in ranked if each.line is not None and str(each.line.number) not in quoted]
+        ranked = [each for each in ranked if each in new or roughly_same(each.answer, before)]
     # Only first stances are noisy: debaters who weigh the same replies must not change to each other's answers.
-    noisy = ranked if before else [candidate._replace(score=candidate.score + noise()) for candidate in ranked]
-    best = max(noisy, key=lambda candidate: candidate.score, default=None)
+    noisy = ranked if before else [each._replace(score=each.score + noise()) for each in ranked]
+    best = max(noisy, key=lambda each: each.score, default=None)
     if best is None or (best.line and names_file(best.line.title) and best.line.score < _ABOUT_THE_QUESTION):
         if not prompt.passages:
             return "The text that I was given does not contain the answer, so I cannot tell and give none."
@@ -215,9 +213,7 @@ def _stance(prompt: Stage, question: str, embed: Embed, noise: Callable[[], floa
         attitude = "Reading again, I find another answer better supported than my earlier one. "
     stance = attitude + _grounds(best, prompt)
     if prompt.asks_confidence:
-        rival = max(
-            (candidate.score for candidate in ranked if not roughly_same(candidate.answer, best.answer)), default=0.0
-        )
+        rival = max((each.score for each in ranked if not roughly_same(each.answer, best.answer)), default=0.0)
         stance += f"\nConfidence: {min(1.0, max(0.5, 0.5 + best.score - rival)):.2f}"
     return f"{stance}\nThe answer is {marked(answer, prompt.marker)}."
 
@@ -294,9 +290,7 @@ def _summary(prompt: Stage) -> str:
 def _leader(prompt: Stage) -> tuple[str, str] | None:
     """The answer with the most supporters, after the name of the first of them."""
     stated = [(who, answer) for who, answer in _stated_answers(prompt) if answer]
-    return max(
-        stated, key=lambda candidate: sum(roughly_same(candidate[1], other) for _, other in stated), default=None
-    )
+    return max(stated, key=lambda one: sum(roughly_same(one[1], other) for _, other in stated), default=None)
 
 
 def _stated_answers(prompt: Stage) -> list[tuple[str, str | None]]:
