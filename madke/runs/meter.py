@@ -214,7 +214,7 @@ class Meter:
         return RunProgress(**{**own, "at": self.clock() - self.started, "cost": cost, "in_flight": in_flight})
 
     @asynccontextmanager
-    async def told_to(self, listen: Listener) -> AsyncIterator[None]:
+    async def reporting_to(self, listen: Listener) -> AsyncIterator[None]:
         """Send the counts to a listener, twice a second during the block and once at its end."""
 
         async def send() -> None:

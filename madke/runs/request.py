@@ -69,9 +69,7 @@ _PATHS = ("FILE", "DIR", "FILE|DIR")
 _NUMBERS = {"N": int | None, "SEED": int | None, "X": float | None}
 
 
-def option_field(
-    default: Any, text: str, group: str | None = None, *, by: str = "", flags: str = "", **more: Any
-) -> Any:
+def run_field(default: Any, text: str, group: str | None = None, *, by: str = "", flags: str = "", **more: Any) -> Any:
     """A field with this help text, group and :class:`Described`; ``by`` and ``flags`` are separated by spaces.
 
     The option's type follows from the default, and from the metavar if the default is None or a mapping.
@@ -125,31 +123,31 @@ class RunRequest:
 
     questions: Data = ()
     """A file as for ``madke run``, or a list of :class:`madke.Question`, mappings of its fields, or texts."""
-    protocol: str | Path | Variant | ProtocolFunction = option_field(
+    protocol: str | Path | Variant | ProtocolFunction = run_field(
         "madke", "Debate protocol; see `madke protocols`.", flags="--protocol -p", metavar="NAME", by="run ask"
     )
     """A protocol's name, its folder, a function of your own (:class:`madke.engine.steps.Debate`; on the command line
     ``module:function``), or a loaded variant. A server and a recipe name several."""
-    model: Models = option_field(
+    model: Models = run_field(
         "offline", "Model of all roles, see below.", flags="--model -m", metavar="MODEL", by=_DEBATES
     )
     """A name as for ``--model``, a :class:`madke.ChatModel`, a function from messages to text (sync or async), or role
     -> one of these, with ``"*"`` for the other roles."""
-    sources: Sources | None = option_field(
+    sources: Sources | None = run_field(
         None, "Knowledge sources, see below. Default: the protocol's.", metavar="SOURCES", by=_DEBATES
     )
     """A text as for ``--sources``, :class:`madke.Source` objects, or name -> specification or object. None: the
     protocol's own."""
-    task: str | BaseTask | None = option_field(
+    task: str | BaseTask | None = run_field(
         None, "Answer format, see below.", flags="--task -t", metavar="TASK", by=_ALL
     )
     """The answer format of questions that name none: a name, or a :class:`madke.BaseTask`. None: ``choice`` if there
     are choices, else ``short_answer``."""
-    cast: Mapping[str, Model] = option_field(
+    cast: Mapping[str, Model] = run_field(
         NOTHING, "Model of debater-1, judge, ... Repeatable.", MODELS, metavar="ROLE=MODEL", by=_DEBATES
     )
     """Role -> model; overrides ``model``."""
-    settings: Mapping[str, Any] = option_field(
+    settings: Mapping[str, Any] = run_field(
         NOTHING,
         "A setting of the protocol, e.g. select=all.",
         PROTOCOL,
@@ -158,41 +156,41 @@ class RunRequest:
         by=_DEBATES,
     )
     """Setting of the protocol -> value, as for ``--set``: ``{"rounds": 2}``."""
-    error_at_most: str | float | None = option_field(
+    error_at_most: str | float | None = run_field(
         None, "Defer answers beyond this error, e.g. 5%.", PROTOCOL, metavar="SHARE", by=_DEBATES
     )
     """The largest share of wrong answers among those that are not deferred: ``"5%"`` or ``0.05``."""
-    calibration: str | Path | None = option_field(
+    calibration: str | Path | None = run_field(
         None, "Calibration that `madke score --calibrate` wrote.", PROTOCOL, metavar="FILE", by=_DEBATES
     )
     """The file that ``madke score --calibrate`` wrote, for ``error_at_most``."""
-    prompts: str | Path | None = option_field(None, "Folder of your own protocols.", PROTOCOL, metavar="DIR", by=_ALL)
+    prompts: str | Path | None = run_field(None, "Folder of your own protocols.", PROTOCOL, metavar="DIR", by=_ALL)
     """A folder of your own protocols, searched first."""
-    wording: str | Path | None = option_field(
+    wording: str | Path | None = run_field(
         None, "Prompts built as in the paper, or your file.", PROTOCOL, metavar="paper|FILE", by=_ALL
     )
     """``paper``: prompts that are built like the printed ones, in madke's words (``docs/printed_prompts.md``). Or a
     file of your own, such as the printed prompts (:class:`madke.engine.variant.Wording`). Arms and offers of other
     protocols keep their words."""
-    pools: str | Path | None = option_field(
+    pools: str | Path | None = run_field(
         None, "Pool file. Default: retrieve, and write OUT/pools.jsonl.", KNOWLEDGE, metavar="FILE", by="run"
     )
     """A pool file. None: pools are built into the run. Without ``sources``, all sources of the file are used if it
     lacks one of the protocol's. A recipe takes several files."""
-    first_round: str | Path | None = option_field(
+    first_round: str | Path | None = run_field(
         None, "Take the first round from here, see below.", PROTOCOL, metavar="FILE|DIR", by="run"
     )
     """Given first-round stances: a file of them, or a run. An arm of a recipe names another arm."""
-    answer_scorer: str | None = option_field(
+    answer_scorer: str | None = run_field(
         None, "Program that scores candidates (rerank, maps).", PROTOCOL, metavar="COMMAND", by=_ALL
     )
     """The command of an answer scorer, for protocols such as ``rerank``."""
-    dataset: str | DatasetReader | None = option_field(
+    dataset: str | DatasetReader | None = run_field(
         None, "Format of the questions; see `madke datasets`.", QUESTIONS, metavar="NAME", by="run"
     )
     """The published dataset whose format the file has, or a function from a path to questions. None: a question file of
     your own."""
-    columns: Mapping[str, str] = option_field(
+    columns: Mapping[str, str] = run_field(
         NOTHING,
         "Columns with other names, e.g. question=Frage,answers=Antwort.",
         QUESTIONS,
@@ -200,7 +198,7 @@ class RunRequest:
         by="run experiment",
     )
     """Field of a question -> its column in a file of your own, if the names differ: ``{"question": "Frage"}``."""
-    ids: str | None = option_field(
+    ids: str | None = run_field(
         None,
         "Use these ids: a file, one id per line, or a shipped list.",
         QUESTIONS,
@@ -208,17 +206,17 @@ class RunRequest:
         by="run experiment",
     )
     """Only the questions of this list: a file of ids, or the name of a shipped list."""
-    limit: int | None = option_field(None, "Use the first N questions.", metavar="N", least=1, by="run experiment")
+    limit: int | None = run_field(None, "Use the first N questions.", metavar="N", least=1, by="run experiment")
     """Maximum number of questions: the first ones, or with ``sample_seed`` a random sample. None: all."""
-    sample_seed: int | None = option_field(
+    sample_seed: int | None = run_field(
         None, "Draw the --limit questions at random, with this seed.", QUESTIONS, metavar="SEED", by="run experiment"
     )
     """Seed of that sample."""
-    repeats: int | None = option_field(
+    repeats: int | None = run_field(
         None, "Debates per question. Default: 1, or the recipe's.", PROTOCOL, metavar="N", least=1, by="run experiment"
     )
     """Number of debates per question."""
-    seed: int | None = option_field(0, "Sampling seed. Below 0: set by the server.", PROTOCOL, metavar="N", by=_ALL)
+    seed: int | None = run_field(0, "Sampling seed. Below 0: set by the server.", PROTOCOL, metavar="N", by=_ALL)
     """Sampling seed; each call derives its own. None: the server chooses."""
 
     def __post_init__(self) -> None:
@@ -272,23 +270,23 @@ class RunOptions:
     A text is accepted for a path.
     """
 
-    concurrency: int = option_field(16, "Questions and model calls at a time.", MODELS, least=1, metavar="N")
-    base_url: str | None = option_field(None, "Endpoint of openai/ and azure/ models.", MODELS, metavar="URL")
-    prices: Path | None = option_field(None, "Prices per million tokens: YAML, or shipped.", COST, metavar="FILE")
-    batch: str | None = option_field(None, "Ask in batches: api, or the command of a program.", COST, metavar="HOW")
-    max_cost: float | None = option_field(None, "Start no question at or above this cost.", COST, least=0, metavar="X")
-    token_budget: int | None = option_field(
+    concurrency: int = run_field(16, "Questions and model calls at a time.", MODELS, least=1, metavar="N")
+    base_url: str | None = run_field(None, "Endpoint of openai/ and azure/ models.", MODELS, metavar="URL")
+    prices: Path | None = run_field(None, "Prices per million tokens: YAML, or shipped.", COST, metavar="FILE")
+    batch: str | None = run_field(None, "Ask in batches: api, or the command of a program.", COST, metavar="HOW")
+    max_cost: float | None = run_field(None, "Start no question at or above this cost.", COST, least=0, metavar="X")
+    token_budget: int | None = run_field(
         None, "Start no question at or above this many tokens.", COST, least=1, metavar="N"
     )
-    deadline: str | None = option_field(None, "Start no call after this time: 45m, 06:30, ...", COST, metavar="TIME")
-    engine: Literal["local", "ray"] = option_field(
+    deadline: str | None = run_field(None, "Start no call after this time: 45m, 06:30, ...", COST, metavar="TIME")
+    engine: Literal["local", "ray"] = run_field(
         "local",
         "Call models from this machine, or the Ray cluster at RAY_ADDRESS.",
         CLUSTER,
         type=Literal["local", "ray"],
     )
-    replay: bool = option_field(False, "Rebuild transcripts from stored calls, offline.", RESUME, flags="--replay")
-    retry_degraded: bool = option_field(
+    replay: bool = run_field(False, "Rebuild transcripts from stored calls, offline.", RESUME, flags="--replay")
+    retry_degraded: bool = run_field(
         False, "Also repeat failed calls of finished questions.", RESUME, flags="--retry-degraded"
     )
 

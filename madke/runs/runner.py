@@ -142,7 +142,7 @@ async def execute(
         opened.callback(gc.set_threshold, *gc.get_threshold())
         gc.set_threshold(*COLLECTING)
         with _session(directory, meter, pending):
-            async with meter.told_to(tell):
+            async with meter.reporting_to(tell):
                 try:
                     if not await until_stopped(batch, drain, seconds=budget.seconds, signals=signals):
                         meter.ended = meter.ended or "--deadline"

@@ -455,7 +455,7 @@ async def _grade(
             meter.done += 1
 
         batch = until_limit(meter, requests.items(), work, workers=grader.concurrency)
-        async with meter.told_to(listen):
+        async with meter.reporting_to(listen):
             await until_stopped(batch, partial(drain_calls, limits), seconds=None)
     scores = {key: float(known[prompt]) for key, prompt in prompts.items() if prompt in known}
     missing = Counter(failed.get(each, str(meter.stopped)) for each in prompts.values() if each not in known)
