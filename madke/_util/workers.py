@@ -235,9 +235,8 @@ def same_versions(expected: Mapping[str, str]) -> Callable[[], None]:
         from madke.core.errors import UserError
 
         installed = versions()
-        names = (
-            name for name in sorted(installed.keys() | expected.keys()) if installed.get(name) != expected.get(name)
-        )
+        known = sorted(installed.keys() | expected.keys())
+        names = (name for name in known if installed.get(name) != expected.get(name))
         others = ", ".join(
             f"{name} {installed.get(name, 'missing')} (expected {expected.get(name, 'none')})" for name in names
         )

@@ -169,9 +169,8 @@ def _page(row: Row, title: Any, sentences: Any, gold: Collection[str]) -> Paragr
     # HotpotQA's sentences start with a space, 2WikiMultiHopQA's do not.
     text = " ".join(stripped for sentence in sentences if (stripped := sentence.strip()))
     title = row.check_text(title, "title")
-    return Paragraph(
-        title=title, text=row.check_text(text or title, "context"), kind="gold" if title in gold else "other"
-    )
+    kind: Literal["gold", "other"] = "gold" if title in gold else "other"
+    return Paragraph(title=title, text=row.check_text(text or title, "context"), kind=kind)
 
 
 _ESCAPES = {

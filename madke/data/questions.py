@@ -137,9 +137,8 @@ class Columns:
 
     def _find(self, row: Row, keys: Sequence[str]) -> ColumnRoles:
         by_name = {_plain(name): name for name in reversed(keys)}
-        columns = {
-            key: column if column in keys else by_name.get(_plain(column)) for key, column in self.overrides.items()
-        }
+        overrides = self.overrides.items()
+        columns = {key: column if column in keys else by_name.get(_plain(column)) for key, column in overrides}
         names = {key: name for key, name in columns.items() if name is not None}
         is_said = not by_name.keys().isdisjoint(map(_plain, (*_GOLDS, *_CONTEXTS)))
         stated = {by_name[name] for name in ("answer",) if name in by_name and is_said} - {*names.values()}
@@ -182,15 +181,13 @@ class Columns:
 
     def line(self, questions: Sequence[Question], repeated: int) -> str:
         """What was understood, in one line, of these questions, of which some repeat the text of another."""
-        findings = self.roles.values()
-        used: dict[str, list[str]] = {
-            key: [each.names[key] for each in findings if key in each.names] for key in COLUMNS
-        }
-        used["answers"] = [name for each in findings for name in each.golds]
-        used["choices"] += [name for each in findings for name in each.options]
-        used["wrong answers"] = [name for each in findings for name in each.wrong]
-        used["taken for what a system said:"] = [name for each in findings for name in each.reply_columns]
-        used["not used:"] = [name for each in findings for name in each.unused]
+        roles = self.roles.values()
+        used: dict[str, list[str]] = {key: [each.names[key] for each in roles if key in each.names] for key in COLUMNS}
+        used["answers"] = [name for each in roles for name in each.golds]
+        used["choices"] += [name for each in roles for name in each.options]
+        used["wrong answers"] = [name for each in roles for name in each.wrong]
+        used["taken for what a system said:"] = [name for each in roles for name in each.reply_columns]
+        used["not used:"] = [name for each in roles for name in each.unused]
         parts = [
             f"question from {_list_text(used['question'])}",
             f"answers from {_list_text(used['answers'])}" if used["answers"] else "no answers (--columns answers=NAME)",

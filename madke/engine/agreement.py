@@ -109,12 +109,10 @@ class Evidence:
         first: dict[tuple[object, ...], Quote] = {}
         for n, turn in turns if self.texts else ():
             for text, passage in parse_quotes(turn.stance.text):
-                status, numbers = look_up(text, passage, self.texts or {})
+                status, where = look_up(text, passage, self.texts or {})
                 in_question = look_up(text, None, {0: self.question.question}).status == "found"
                 if passage is not None or (status in ("found", "approximate") and not in_question):
-                    quote = Quote(
-                        text=text, agent=turn.agent, round=n, passage=passage, status=status, found_in=numbers
-                    )
+                    quote = Quote(text=text, agent=turn.agent, round=n, passage=passage, status=status, found_in=where)
                     first.setdefault((text, turn.agent, passage), quote)
         return tuple(first.values())
 

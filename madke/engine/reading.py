@@ -82,8 +82,8 @@ def view(
     read_turns = [shown[name] for name in order if name in shown and name not in hidden]
     peer_of = {turn.agent: _spoken_of(reads, turn, number) for number, turn in read_turns}
     groups = answer_groups([turn for _, turn in read_turns], same) if reads.grouped else ()
-    own = [each for entry in rounds[-1:] for each in entry.remarks if not each.error]
-    remarks = [Spoken(agent=each.role, text=each.text, round=rounds[-1].n) for each in own]
+    notes = [each for entry in rounds[-1:] for each in entry.remarks if not each.error]
+    remarks = [Spoken(agent=each.role, text=each.text, round=rounds[-1].n) for each in notes]
     history = [_spoken_of(reads, turn, number, own=turn.agent == agent) for number, turn in past]
     return View(
         peers=(*peer_of.values(), *(remarks if peers != "history" else ())),
@@ -96,11 +96,7 @@ def view(
         ),
         digest=digest.text if digest and not digest.error else None,
         critique=review.text if review and review.error is None else None,
-        reads=(
-            *(turn.agent for _, turn in past if turn.agent != agent),
-            *peer_of,
-            *(each.role for each in own),
-        ),
+        reads=(*(turn.agent for _, turn in past if turn.agent != agent), *peer_of, *(each.role for each in notes)),
         chat=reads.chat,
     )
 

@@ -313,9 +313,8 @@ class Debate:
         scene = self.scene
         texts = scene.prepared.setdefault(debater.name, {})
         for stage in debater.prepare:
-            called = (
-                await self._ask(stage, debater, 1, {"knowledge": scene.visible_passages(debater), "own": None})
-            ).called
+            values = {"knowledge": scene.visible_passages(debater), "own": None}
+            called = (await self._ask(stage, debater, 1, values)).called
             if called.error is not None:
                 scene.unprepared[debater.name] = f"its {stage} failed: {called.error}"
                 return

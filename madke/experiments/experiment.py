@@ -175,9 +175,8 @@ class Experiment:
             files = list(spec.pools)
             if missing := {name: each for name, each in specs.items() if name not in spec.pool_sources}:
                 k = max(depth(run.protocol.knowledge) for _, run in spec.specs if run.protocol.knowledge)
-                counts = retrieve_pools(
-                    questions, self._open_sources(missing), k, retrieved, progress=pool_progress(self.tell)
-                )
+                sources, progress = self._open_sources(missing), pool_progress(self.tell)
+                counts = retrieve_pools(questions, sources, k, retrieved, progress=progress)
                 self.tell(PoolsReady(found=counts))
                 files.append(retrieved)
             write_pools(more, merged_pools(files, questions, sources=specs))

@@ -164,7 +164,7 @@ class ExperimentSpec:
             raise UserError("--answer-scorer: no arm asks an answer scorer; those of rerank and maps do")
         debaters = {arm.name: len(spec.protocol.cast) for arm, spec in self.specs}
         for arm, spec in self.specs:
-            spec.check(has_first_round=arm.first_round is not None)
+            spec.check(first_round=arm.first_round is not None)
             if (match := arm.match_cost) and (count := debaters[match.unit]) != 1:
                 with self._at(arm):
                     raise UserError(f"match_cost: the unit {match.unit!r} has {count} debaters; expected one")
@@ -186,13 +186,11 @@ class ExperimentSpec:
         try:
             for arm, spec in self.specs:
                 for name in {*spec.record.models.values()} - spec.own_models.keys():
-                    is_called = arm.name in asking and not model_kind(name).is_loaded
-                    if (name, is_called) not in opened:
+                    calls = arm.name in asking and not model_kind(name).is_loaded
+                    if (name, calls) not in opened:
                         at = options.base_url if has_endpoint(name) else None
                         with self._at(arm):
-                            opened[name, is_called] = open_model(
-                                name, base_url=at, replay=not is_called, models=entries
-                            )
+                            opened[name, calls] = open_model(name, base_url=at, replay=not calls, models=entries)
             refuse_two_addresses(opened.values())
         finally:
             for model in opened.values():

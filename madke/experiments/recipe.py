@@ -331,9 +331,8 @@ def _with_arms(recipe: Recipe, changed: Mapping[str, object], option: str) -> Re
     kinds = {name: dict.fromkeys(entries) for name, entries in recipe.published_with.figures.items()}
     for _, _, dataset, metric, _ in recipe.figures():
         kinds.setdefault(dataset, {})[metric] = None
-    published = recipe.published_with.model_copy(
-        update={"figures": {name: tuple(entries) for name, entries in kinds.items()}}
-    )
+    figures = {name: tuple(entries) for name, entries in kinds.items()}
+    published = recipe.published_with.model_copy(update={"figures": figures})
     kept = {name: getattr(recipe, name) for name in Recipe.model_fields}
     try:
         return Recipe(**{**kept, **changed, "published_with": published})

@@ -269,9 +269,7 @@ def origin(url: str) -> tuple[str, str, int]:
 def endpoints_of(models: Iterable[object]) -> dict[str, dict[str, object]]:
     """Model name -> ``address`` (without secrets), ``dialect`` (other than default)."""
     called = (model for model in models if isinstance(model, AtEndpoint))
-    return {
-        each.name: {"address": each.endpoint.public_address, "dialect": each.dialect.non_defaults()} for each in called
-    }
+    return {m.name: {"address": m.endpoint.public_address, "dialect": m.dialect.non_defaults()} for m in called}
 
 
 def start_from(models: Iterable[object], before: Mapping[str, Mapping[str, Any]]) -> None:

@@ -72,7 +72,7 @@ class MiniLm:
         words = np.concatenate([np.asarray(each) for each in tokens])
         places = np.concatenate([np.arange(length) for length in lengths])
         state = self._table("word")[words] + self._table("position")[places]
-        state = self._layer_norm(state + self._table("token_type")[0], "embeddings")
+        state = self._norm(state + self._table("token_type")[0], "embeddings")
         equal = [(length, len(list(group))) for length, group in groupby(lengths)]
         for layer in range(_LAYERS):
             state = self._layer(state, equal, f"encoder.layer.{layer}")
@@ -100,18 +100,16 @@ class MiniLm:
             scores /= scores.sum(axis=-1, keepdims=True)
             read[start:end] = (scores @ parts[2]).transpose(0, 2, 1, 3).reshape(end - start, -1)
             start = end
-        state = self._layer_norm(
-            state + self._linear(read, f"{name}.attention.output.dense"), f"{name}.attention.output"
-        )
+        state = self._norm(state + self._linear(read, f"{name}.attention.output.dense"), f"{name}.attention.output")
         inner = _gelu(self._linear(state, f"{name}.intermediate.dense"))
-        return self._layer_norm(state + self._linear(inner, f"{name}.output.dense"), f"{name}.output")
+        return self._norm(state + self._linear(inner, f"{name}.output.dense"), f"{name}.output")
 
     def _linear(self, state: Any, name: str) -> Any:
         result = state @ self._weights[f"{name}.weight"].T
         result += self._weights[f"{name}.bias"]
         return result
 
-    def _layer_norm(self, state: Any, name: str) -> Any:
+    def _norm(self, state: Any, name: str) -> Any:
         import numpy as np
 
         state -= state.mean(axis=-1, keepdims=True)

@@ -144,9 +144,7 @@ def comparison_of(results: Sequence[Results], external: Mapping[str, ExternalSco
         scores[arm.name] = replace(own, incomplete=incomplete(arm, read[arm.name][1]))
         arms.append(restricted_to(values, shared))
     return Comparison(
-        questions=tuple(
-            _compare_question(questions[key], [column[key] for column in columns.values()]) for key in shared
-        ),
+        questions=tuple(_compare_on(questions[key], [column[key] for column in columns.values()]) for key in shared),
         unshared={name: len(column) - len(shared) for name, column in columns.items()},
         arms=tuple(arms),
         scores=scores,
@@ -168,7 +166,7 @@ def _column(arm: Results, questions: dict[QuestionKey, Transcript]) -> tuple[dic
     return column, done
 
 
-def _compare_question(transcript: Transcript, results: Sequence[QuestionResult]) -> ComparedQuestion:
+def _compare_on(transcript: Transcript, results: Sequence[QuestionResult]) -> ComparedQuestion:
     first, *others = dict.fromkeys(each.answer for each in results)
     differs = len({(each.correct, each.status) for each in results}) > 1
     if others and not differs:

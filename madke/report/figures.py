@@ -217,9 +217,8 @@ def by_setting(arms: Sequence[DrawnArm], setting: Setting) -> Drawing | None:
     figure, axis, estimates = _bars(blocks)
     percent_axis(axis, estimates, "x")
     axis.set_xlabel("Accuracy (%)")
-    caption = (
-        f"Accuracy of the final answers, all else equal.{_notes([arm for g in groups for _, arm in g], estimates)}"
-    )
+    notes = _notes([arm for group in groups for _, arm in group], estimates)
+    caption = f"Accuracy of the final answers, all else equal.{notes}"
     return Drawing(setting.name, setting.title, caption, figure)
 
 

@@ -177,7 +177,7 @@ def restricted_to(arm: ArmValues, keys: Iterable[QuestionKey]) -> ArmValues:
     """A copy of the arm with only these questions."""
     questions = {key: arm.questions[key] for key in keys}
     values = {
-        name: {key: repeats for key, repeats in by_question.items() if key in questions}
+        name: {key: each for key, each in by_question.items() if key in questions}
         for name, by_question in arm.values.items()
     }
     rounds = {key: rows for key, rows in arm.rounds.items() if key in questions}

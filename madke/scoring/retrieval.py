@@ -83,25 +83,23 @@ def retrieval(
 
     # Of two datasets that share an ID, experiments call the questions NAME/ID.
     known = {each: qrels.get(each) or qrels.get(each.partition("/")[2], {}) for each in rankings}
-    answerable = [
-        question for question, each in known.items() if any(relevance >= least for relevance in each.values())
-    ]
-    if not answerable:
+    judged = [question for question, each in known.items() if any(relevance >= least for relevance in each.values())]
+    if not judged:
         problem = f"none of the {len(known)} questions of {name!r} has a relevant passage in the judgements"
         raise UserError(f"{problem}; expected the question ids of the questions, and a relevance of {least} or more")
     of_depth = {"hit": Success(rel=least), "recall": R(rel=least), "nDCG": nDCG}
     measures = {f"{heading}@{depth}": measure @ depth for heading, measure in of_depth.items() for depth in depths}
     measures["MRR"] = RR(rel=least)
     # The order is the retriever's own: trec_eval would order equal scores by key.
-    run = [ScoredDoc(question, key, -n) for question in answerable for n, key in enumerate(rankings[question])]
-    judgements = [Qrel(question, *judgement) for question in answerable for judgement in known[question].items()]
+    run = [ScoredDoc(question, key, -n) for question in judged for n, key in enumerate(rankings[question])]
+    judgements = [Qrel(question, *judgement) for question in judged for judgement in known[question].items()]
     values: dict[str, list[float]] = {}
     for each in iter_calc(measures.values(), judgements, run):
         values.setdefault(str(each.measure), []).append(each.value)
     return RetrievalScores(
         name=name,
-        n=len(answerable),
-        depth=max(len(rankings[question]) for question in answerable),
+        n=len(judged),
+        depth=max(len(rankings[question]) for question in judged),
         measures={
             heading: mean
             for heading, measure in measures.items()

@@ -162,11 +162,8 @@ def verdict_of(right: Mapping[str, Mapping[str, float]], *, margin: float = MARG
     elif any(each.is_excluded for each in both):
         outcome = "no"
     else:  # until both are won, or the gain of one is below the margin
-        wins = [
-            questions_needed(gains[each.over], 0.0) if each.gain.value > 0 else None
-            for each in both
-            if not each.is_better
-        ]
+        undecided = [each for each in both if not each.is_better]
+        wins = [questions_needed(gains[each.over], 0.0) if each.gain.value > 0 else None for each in undecided]
         ends = [None if None in wins else max(filter(None, wins))]
         ends += [questions_needed(gain, margin) for gain in gains.values() if gain and fmean(gain) < margin]
         known = [each for each in ends if each is not None]

@@ -671,6 +671,5 @@ def _abridges(answer: Reading, gold: Reading, in_question: frozenset[str]) -> bo
         return False
     rest = gold.keys - answer.keys
     has_other_number = any(key[0].isdigit() for key in answer.keys) and any(key[0].isdigit() for key in rest)
-    return (
-        answer.keys <= gold.keys and bool(answer.keys - in_question) and not rest & CONTRASTS and not has_other_number
-    )
+    adds = answer.keys - in_question
+    return answer.keys <= gold.keys and bool(adds) and not rest & CONTRASTS and not has_other_number

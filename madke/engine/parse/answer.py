@@ -160,31 +160,27 @@ class AnswerReader(Reader[str]):
         if self.is_list or self.whole_line:
             yield _ITEM.sub("", raw).strip().removesuffix(".") if self.is_list else raw
             return
-        statement = unwrap(_FILLER.sub("", raw, count=1)) if _LEAD_IN.match(raw.lstrip(EMPHASIS)) else raw
-        statement = _FILLER.sub("", statement, count=1).strip(" \t\n,;")
-        statement = statement if re.search(r"\b[A-Z]\.\Z", statement) else statement.rstrip(".!")
-        if self.is_yes_no and (word := re.match(r"\W{0,9}(yes|no)\b(?=\W|\Z)", statement, re.IGNORECASE)):
+        text = unwrap(_FILLER.sub("", raw, count=1)) if _LEAD_IN.match(raw.lstrip(EMPHASIS)) else raw
+        text = _FILLER.sub("", text, count=1).strip(" \t\n,;")
+        text = text if re.search(r"\b[A-Z]\.\Z", text) else text.rstrip(".!")
+        if self.is_yes_no and (word := re.match(r"\W{0,9}(yes|no)\b(?=\W|\Z)", text, re.IGNORECASE)):
             yield word[1]
-        statement = _HEDGE.sub("", statement)
-        group = _GROUP.match(statement)
-        if (
-            group
-            and re.match(r"\W*\Z|[,.;:]", statement[group.end() :])
-            and not (group["round"] and "," in group["round"])
-        ):
+        text = _HEDGE.sub("", text)
+        group = _GROUP.match(text)
+        if group and re.match(r"\W*\Z|[,.;:]", text[group.end() :]) and not (group["round"] and "," in group["round"]):
             yield group[group.lastgroup or 0]
-        if yes_no := re.match(r"\W{0,9}(yes|no|true|false)(?=,|\s+[-\u2013\u2014]\s)", statement, re.IGNORECASE):
+        if yes_no := re.match(r"\W{0,9}(yes|no|true|false)(?=,|\s+[-\u2013\u2014]\s)", text, re.IGNORECASE):
             yield yes_no[1]
-        if _NO_ANSWER.match(statement):
+        if _NO_ANSWER.match(text):
             return
-        clause = _EXPLAINS.split(statement, maxsplit=1)[0].rstrip(" ,")
+        clause = _EXPLAINS.split(text, maxsplit=1)[0].rstrip(" ,")
         if self.is_math:
-            yield from (part for part in (statement, clause) if re.search(r"\d|\\|^\W*\w{1,3}\W*$", part))
-        elif _NUMBER.match(statement):
+            yield from (part for part in (text, clause) if re.search(r"\d|\\|^\W*\w{1,3}\W*$", part))
+        elif _NUMBER.match(text):
             yield _REMARKS.split(clause, maxsplit=1)[0]
-        elif clause and (len(statement.split()) > LABELLED_WORDS or _NAME.fullmatch(clause.strip(EMPHASIS))):
+        elif clause and (len(text.split()) > LABELLED_WORDS or _NAME.fullmatch(clause.strip(EMPHASIS))):
             yield clause
-        yield statement
+        yield text
 
     def marks(self, text: str) -> list[Mark[str]]:
         """With boxes, tags, hashes, calls of Finish, and letters that are called right."""

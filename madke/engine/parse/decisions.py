@@ -444,7 +444,7 @@ def read_bound(text: str, schema: Schema) -> BoundReply | None:
     try:
         # A repeated field is no value of its schema.
         value = json.loads(
-            text, object_pairs_hook=lambda pairs: content if len(content := dict(pairs)) == len(pairs) else None
+            text, object_pairs_hook=lambda pairs: part if len(part := dict(pairs)) == len(pairs) else None
         )
     except (ValueError, RecursionError):
         return None
@@ -452,19 +452,17 @@ def read_bound(text: str, schema: Schema) -> BoundReply | None:
         return None
     kept: dict[str, Any] = {}
     for field in schema.fields:
-        content = value[field.name]
+        part = value[field.name]
         if field.numbers is None:
-            if not isinstance(content, str) or (field.words and content not in field.words):
+            if not isinstance(part, str) or (field.words and part not in field.words):
                 return None
-            kept[field.name] = writable(content)
-        elif not isinstance(content, list) or not all(
-            _is_item(each, field.with_texts, field.numbers) for each in content
-        ):
+            kept[field.name] = writable(part)
+            continue
+        if not isinstance(part, list) or not all(_is_item(each, field.with_texts, field.numbers) for each in part):
             return None
-        else:
-            if field.with_texts:
-                content = [Quoted(writable(each["text"]), each["passage"]) for each in content if each["text"].strip()]
-            kept[field.name] = tuple(dict.fromkeys(content))
+        if field.with_texts:
+            part = [Quoted(writable(each["text"]), each["passage"]) for each in part if each["text"].strip()]
+        kept[field.name] = tuple(dict.fromkeys(part))
     return BoundReply(**kept)
 
 

@@ -362,10 +362,8 @@ class Reader(ABC, Generic[T]):
 
     def marks(self, text: str) -> list[Mark[T]]:
         """The marks of a reply, in order of their ends."""
-        return sorted(
-            [*self._label_marks(text), *self._bracket_marks(text), *self._lone_lines(text)],
-            key=lambda mark: mark.span[1],
-        )
+        every = (*self._label_marks(text), *self._bracket_marks(text), *self._lone_lines(text))
+        return sorted(every, key=lambda mark: mark.span[1])
 
     def _label_marks(self, text: str) -> Iterator[Mark[T]]:
         for cue in list(_cues(self.nouns, self.labels).finditer(text))[-MOST:]:
