@@ -246,13 +246,13 @@ class _Recorder:
 
 
 STAGES = ("select", "speak", "reply", "judge", "summarize")
-_CHARACTERS = 4
+_CHARACTERS_PER_TOKEN = 4
 """Of a token in English prose."""
-_CUT = 2 / 3
+_MIN_COUNTED = 2 / 3
 """A server that counts fewer than this share of the expected tokens has cut the prompt."""
-_READS = 0.75
+_MIN_READABLE = 0.75
 """Least share of readable replies of a stage that is good enough."""
-_HALF = 0.5
+_MAJORITY = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -324,7 +324,7 @@ def findings_of(model: str, audit: Audit) -> Findings:
         given_back=_share(call.is_echo for call in stages if call.probe in ("speak", "reply", "summarize")),
         cut_off=_share(call.completion.finish_reason.casefold() in TRUNCATED for call in stages),
         prompts_cut=_share(
-            call.completion.usage.prompt_tokens < _CUT * call.prompt / _CHARACTERS
+            call.completion.usage.prompt_tokens < _MIN_COUNTED * call.prompt / _CHARACTERS_PER_TOKEN
             for call in answered
             if not call.completion.usage.estimated
         ),
@@ -344,12 +344,12 @@ def _share(values: Iterable[bool]) -> Share:
 
 
 def _reads(findings: Findings, *stages: str) -> bool:
-    return not any(findings.form[stage].value < _READS for stage in stages)
+    return not any(findings.form[stage].value < _MIN_READABLE for stage in stages)
 
 
 def _judges_wrongly(findings: Findings) -> bool:
     right, read = findings.right["same"].k + findings.right["different"].k, findings.form["judge"].k
-    return read > 1 and right <= _HALF * read
+    return read > 1 and right <= _MAJORITY * read
 
 
 ALONE: tuple[tuple[Callable[[Findings], bool], str], ...] = (
@@ -360,7 +360,7 @@ ALONE: tuple[tuple[Callable[[Findings], bool], str], ...] = (
         "raise the server's context window first, because it cuts long prompts without an error",
     ),
     (
-        lambda f: f.cut_off.value >= _HALF,
+        lambda f: f.cut_off.value >= _MAJORITY,
         "give it more tokens or take another model: at least half of its replies were cut off",
     ),
 )
@@ -375,15 +375,15 @@ CLAUSES: tuple[tuple[Callable[[Findings], bool], str], ...] = (
     (_judges_wrongly, "this model cannot judge; use agreement (--set early_stop=agreement)"),
     (lambda f: not _reads(f, "summarize"), "take another summarizer, because its summaries cannot be read"),
     (
-        lambda f: f.right["own_right"].value < _HALF and f.right["own_wrong"].k > 0,
+        lambda f: f.right["own_right"].value < _MAJORITY and f.right["own_wrong"].k > 0,
         "do not trust its agreement, because it follows whoever speaks",
     ),
     (
-        lambda f: f.right["own_wrong"].value < _HALF and f.right["own_right"].k > 0,
+        lambda f: f.right["own_wrong"].value < _MAJORITY and f.right["own_right"].k > 0,
         "expect nothing from later rounds, because it keeps its first answer",
     ),
     (
-        lambda f: f.system.value < _HALF,
+        lambda f: f.system.value < _MAJORITY,
         "set dialect: {system: false} for it in models.yaml, because it ignores system messages",
     ),
 )

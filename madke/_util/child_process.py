@@ -15,7 +15,7 @@ from typing import Any
 from madke._util.terminal import without_keys
 from madke.core.errors import UserError
 
-_QUOTED = 200
+_MAX_QUOTED = 200
 """Characters of a program's output that an error quotes."""
 _GUARD = "import os, signal, sys; sys.stdin.read(); os.killpg(0, signal.SIGKILL)"
 """The guard leads the process group and kills it when this process ends, also if it is killed."""
@@ -69,7 +69,7 @@ class Child:
 
 def quoted_output(text: str) -> str:
     """Output of a program, shortened, without keys."""
-    return repr(without_keys(text).strip()[:_QUOTED])
+    return repr(without_keys(text).strip()[:_MAX_QUOTED])
 
 
 def why_ended(status: int, errors: bytes) -> str:

@@ -20,7 +20,7 @@ from dataclasses import asdict
 from io import StringIO
 from textwrap import TextWrapper, fill
 
-from madke.core.addresses import SECRET, with_public_urls
+from madke.core.addresses import MIN_SECRET, with_public_urls
 
 _CONTROL_CATEGORIES = ("Cc", "Cf", "Cs", "Co")
 
@@ -28,7 +28,7 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 
 _PIPED_WIDTH = 140
 
-_LONG_WORD = 30
+_MAX_WORD = 30
 """Letters of a word that a column may be too narrow for."""
 
 
@@ -100,7 +100,7 @@ def table_text(
             least = max(map(len, [*cells, *heading.split()]))
             heading = fill(heading, least)
         else:
-            least = min(_LONG_WORD, max((len(word) for text in (heading, *cells) for word in text.split()), default=0))
+            least = min(_MAX_WORD, max((len(word) for text in (heading, *cells) for word in text.split()), default=0))
         needed += least + 2
         table.add_column(
             Text(printable(heading)), justify="right" if is_figure else "left", min_width=least, overflow="fold"
@@ -209,7 +209,7 @@ def without_keys(text: str) -> str:
     """The text, with ``***`` for keys, tokens and passwords of the environment."""
     for name, value in os.environ.items():
         # A key that comes from a file may end with a newline, which is not sent.
-        if _SECRET.search(name) and len(value.strip()) >= SECRET:
+        if _SECRET.search(name) and len(value.strip()) >= MIN_SECRET:
             text = text.replace(value.strip(), "***")
     return text
 

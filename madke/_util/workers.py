@@ -167,7 +167,7 @@ def _end_with_parent() -> None:
 # its extras, which must be the same on all nodes, and on the number of threads; a task has as many threads as CPUs.
 
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
-_ENOUGH = 512
+_SIGACTION_BYTES = 512
 """Bytes, more than a ``struct sigaction`` needs on any system. Python's ``signal`` sees only its own handlers."""
 
 
@@ -178,7 +178,7 @@ def _fault_signals_kept() -> Iterator[None]:
     The Java virtual machine causes faults on purpose: without its handlers, a process with an open Lucene index ends.
     """
     libc = ctypes.CDLL(None)
-    kept = {number: ctypes.create_string_buffer(_ENOUGH) for number in _FAULTS}
+    kept = {number: ctypes.create_string_buffer(_SIGACTION_BYTES) for number in _FAULTS}
     for number, action in kept.items():
         libc.sigaction(int(number), None, action)
     try:
@@ -188,9 +188,9 @@ def _fault_signals_kept() -> Iterator[None]:
             libc.sigaction(int(number), action, None)
 
 
-_RETRIES = 3
+_MAX_RETRIES = 3
 """Retries of a task whose worker or node was lost; limited, since the task itself may kill its worker."""
-_SECONDS = 5.0
+_CONNECT_SECONDS = 5.0
 """How long to wait for a connection to the cluster's head; Ray itself tries for two minutes."""
 # The first avoids Ray's warning that a later version will hide GPUs; the second turns off usage reports.
 _SETTINGS = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_USAGE_STATS_ENABLED": "0"}
@@ -280,7 +280,7 @@ def _connect(ray: Any, address: str | None) -> None:
 def _check_answers(address: str) -> None:
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
     except (OSError, OverflowError, ValueError) as error:
         why = f"no answer ({error}); expected HOST:PORT of its head, for instance 10.0.0.1:6379, or auto"
         raise UserError(f"Ray cluster at {address}: {why}") from None
@@ -301,7 +301,7 @@ class _Cluster:
         loaded: list[Callable[[T], R]] = []
 
         # Sent once to each worker.
-        @self._ray.remote(max_retries=_RETRIES, **self._needs)  # type: ignore[untyped-decorator]
+        @self._ray.remote(max_retries=_MAX_RETRIES, **self._needs)  # type: ignore[untyped-decorator]
         def work(task: T) -> R:
             if not loaded:
                 check()

@@ -15,7 +15,7 @@ from madke.core.errors import UserError, nearest, short
 
 M = TypeVar("M", bound=BaseModel)
 
-_QUOTED = 200  # Characters that an error quotes of a value.
+_MAX_QUOTED = 200  # Characters that an error quotes of a value.
 
 _UNION_MEMBER = re.compile(r"[-\[]")
 """Found in pydantic's names of union members (``constrained-int``), never in field names."""
@@ -129,14 +129,14 @@ def validate(content: Any, model: type[M], *, file: Path | str | None = None, wi
         )
         line = line_of(file, (*within, *first["loc"])) if isinstance(file, Path) else None
         label = "".join(f"{part}: " for part in within)
-        place = ".".join(str(part) for part in first["loc"] if not _UNION_MEMBER.search(str(part)))[:_QUOTED]
+        place = ".".join(str(part) for part in first["loc"] if not _UNION_MEMBER.search(str(part)))[:_MAX_QUOTED]
         if first["type"] == "extra_forbidden":
             known = [*_keys(model)]
             near = nearest(str(first["loc"][-1]), known)
             hint = f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
             raise UserError(f"{label}unknown key {place!r}; {hint}", file=file, line=line) from None
         message = first["msg"].removeprefix("Value error, ")
-        found = "" if first["type"] in ("missing", "value_error") else f", found {short(first['input'], _QUOTED)}"
+        found = "" if first["type"] in ("missing", "value_error") else f", found {short(first['input'], _MAX_QUOTED)}"
         raise UserError(f"{label}{place + ': ' if place else ''}{message}{found}", file=file, line=line) from None
 
 

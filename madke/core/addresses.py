@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-SECRET = 8
+MIN_SECRET = 8
 """Least length of a secret in characters; shorter values (``none``, ``EMPTY``, ``ollama``) are placeholders."""
 
 _API_WORDS = re.compile(
@@ -65,7 +65,7 @@ def with_public_urls(text: str) -> str:
 
 
 def _mask(part: str) -> str:
-    harmless = len(part) < SECRET or _API_WORDS.fullmatch(part)
+    harmless = len(part) < MIN_SECRET or _API_WORDS.fullmatch(part)
     return part if harmless else f"~{sha256(part.encode()).hexdigest()[:8]}"
 
 

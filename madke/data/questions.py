@@ -61,8 +61,8 @@ _SUGGESTED = {
     "metadata": ("metadata",),
 }
 """Field -> the names of which a column may be a misspelling."""
-_ALIKE = 0.8
-_SHOWN = 8
+_MIN_SIMILARITY = 0.8
+_LISTED = 8
 
 _WRONG = re.compile("(incorrect|wrong|false).*answers?")
 
@@ -176,7 +176,7 @@ class Columns:
         hint = "; did you mean 'question'?" if any(_probable_name(name, ["question"], 0.6) for name in keys) else ""
         example = f"; say which column is which, for example {naming(keys)}; a published file needs --dataset NAME"
         how = example if keys else ""
-        listed = ", ".join(short(name) for name in keys[:_SHOWN]) or "nothing"
+        listed = ", ".join(short(name) for name in keys[:_LISTED]) or "nothing"
         return f"expected a field 'question', 'query' or 'prompt', found {listed}{hint}{how}"
 
     def line(self, questions: Sequence[Question], repeated: int) -> str:
@@ -212,7 +212,7 @@ def counts(questions: Sequence[Question]) -> str:
     return f"{count_of(len(questions), 'question')}, {golds}, such as {shown} for one question"
 
 
-def _probable_name(name: object, fields: Iterable[str], cutoff: float = _ALIKE) -> str | None:
+def _probable_name(name: object, fields: Iterable[str], cutoff: float = _MIN_SIMILARITY) -> str | None:
     """The usual name of one of these fields, of which this one is probably a misspelling."""
     known = {_plain(each): each for key in fields for each in _SUGGESTED[key]}
     near = difflib.get_close_matches(_plain(name), known, n=1, cutoff=cutoff)
@@ -243,7 +243,7 @@ def _option_columns(row: Row, keys: Sequence[str]) -> tuple[str, ...]:
 
 def _list_text(names: Iterable[str]) -> str:
     every = [f"`{' '.join(str(name).split())[:40]}`" for name in dict.fromkeys(names)]
-    return ", ".join(every[:_SHOWN]) + (f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else "")
+    return ", ".join(every[:_LISTED]) + (f" and {len(every) - _LISTED} more" if len(every) > _LISTED else "")
 
 
 _log = logging.getLogger(__name__)
@@ -252,7 +252,7 @@ Id = Annotated[str, Field(pattern=r"\S", coerce_numbers_to_str=True)]
 """An id in a file: a text, or a number that is converted to text."""
 
 _SHIPPED = asset("eval", "samples")
-_SHORT = 5
+_MAX_ALIAS_WORDS = 5
 """Words of an alias in a cell with semicolons or line ends."""
 
 
@@ -465,7 +465,7 @@ def _aliases(cell: str, *, several: bool) -> list[str]:
             part and part.count("(") == part.count(")") and part.count("[") == part.count("]") for part in parts
         )
         alike = sign != ";" or len({"," in part for part in parts}) == 1
-        short_parts = alike and all(len(part.split()) <= _SHORT for part in parts)
+        short_parts = alike and all(len(part.split()) <= _MAX_ALIAS_WORDS for part in parts)
         if len(parts) > 1 and whole and (several or sign == "|" or short_parts):
             return parts
     return [cell]

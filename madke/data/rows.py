@@ -32,7 +32,7 @@ _MAX_DOCUMENT = 2 << 30
 """Maximum size in bytes of a JSON document, which is held in memory as a whole; after unpacking."""
 _MAX_SHEETS = 1 << 28
 """Maximum size in bytes of an unpacked Excel file, whose texts are held in memory."""
-_BATCH = 256
+_BATCH_ROWS = 256
 """Rows of a Parquet file that are read at once."""
 
 
@@ -245,7 +245,7 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
 
     try:
         with ParquetFile(path) as file:
-            batches = file.iter_batches(batch_size=_BATCH)
+            batches = file.iter_batches(batch_size=_BATCH_ROWS)
             rows = (row for batch in batches for row in batch.to_pylist())
             for number, fields in enumerate(rows, start=1):
                 yield Row(fields=fields, file=path, number=number)

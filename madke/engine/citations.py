@@ -17,10 +17,10 @@ from madke.tasks.words import SMALL_WORDS, UNITS, stems, vocabulary, words
 
 MIN_QUOTE = 12
 """Characters, after normalisation, of the shortest quote that is looked up."""
-_LONGEST = 4_000
-_CLOSE = 0.75
+_MAX_QUOTE = 4_000
+_MIN_SIMILARITY = 0.75
 """Similarity of two spellings of one word."""
-_MOST_PARTS = 4
+_MAX_PARTS = 4
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\u3000-\u303f\uff00-\uffef"
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _MARKS = str.maketrans(
@@ -55,7 +55,7 @@ class LookedUp(NamedTuple):
 def look_up(quote: str, passage: int | None, texts: Mapping[int, str]) -> LookedUp:
     """Look a quote up in numbered passages. ``passage``: the number that the stance names; None if it names none."""
     parts = [
-        part for part in (normalize_quote(part).strip(_AROUND) for part in _ELLIPSIS.split(quote[:_LONGEST])) if part
+        part for part in (normalize_quote(part).strip(_AROUND) for part in _ELLIPSIS.split(quote[:_MAX_QUOTE])) if part
     ]
     quote_text = " ".join(parts)
     if len(quote_text) < MIN_QUOTE:
@@ -129,12 +129,12 @@ def _one_word(one: str, other: str) -> bool:
         return True
     if one[0] != other[0] or any(c.isdigit() for c in one + other) or min(len(one), len(other)) < 4:
         return False
-    return SequenceMatcher(None, one, other, autojunk=False).ratio() >= _CLOSE
+    return SequenceMatcher(None, one, other, autojunk=False).ratio() >= _MIN_SIMILARITY
 
 
 def _pieces(parts: Sequence[str], numbers: Sequence[int], texts: Mapping[int, str]) -> tuple[int, ...]:
     """The passages that have the parts of a quote, or its two halves; empty if a part is in none."""
-    ways: list[Sequence[str]] = [parts] if 1 < len(parts) <= _MOST_PARTS else []
+    ways: list[Sequence[str]] = [parts] if 1 < len(parts) <= _MAX_PARTS else []
     if len(parts) == 1:
         ends = [word.end() for word in _WORD.finditer(parts[0])]
         halves = ((parts[0][:end], parts[0][end:].strip(_AROUND)) for end in ends)

@@ -121,7 +121,7 @@ class Protocol(Settings, frozen=True, extra="forbid"):
         """A simulated debate: who speaks, who reads whom, and what it needs."""
         key = function_of(self.function), repr(self.model_dump(exclude={"source"}))
         if key not in _traces:
-            if len(_traces) > _MOST_TRACES:
+            if len(_traces) > _MAX_TRACES:
                 _traces.clear()
             _traces[key] = simulate(self)
         return _traces[key]
@@ -219,8 +219,8 @@ class UnknownProtocol(Protocol, frozen=True, extra="allow"):
 # are replaced where they are read, so no model has to know what a judge says. Together the two tell who speaks, who
 # reads whom, which stages and roles there are, what the debate needs, and the fewest and most calls that it can take.
 
-_MOST_CALLS = 2_000
-_MOST_TRACES = 500
+_MAX_CALLS = 2_000
+_MAX_TRACES = 500
 _traces: dict[tuple[ProtocolFunction, str], Trace] = {}
 """Of protocols with these functions and settings: each is simulated once in a process."""
 _AS_LETTERS = str.maketrans("0123456789", "ghijklmnop")  # a number could be read as a value
@@ -262,8 +262,8 @@ class _SilentScene(Scene):
     calls: list[SimulatedCall] = field(default_factory=list, kw_only=True)
 
     async def call(self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], **how: Any) -> StageReply:
-        if len(self.calls) >= _MOST_CALLS:
-            raise UserError(f"a debate of more than {_MOST_CALLS:,} calls; lower rounds or debaters")
+        if len(self.calls) >= _MAX_CALLS:
+            raise UserError(f"a debate of more than {_MAX_CALLS:,} calls; lower rounds or debaters")
         self.calls.append(SimulatedCall(stage, agent, round_n))
         # Any budget of tokens is used up where all agree.
         self.usage[stage] = StageUsage(prompt_tokens=10**12 if self.agree else 0)

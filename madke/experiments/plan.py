@@ -35,7 +35,7 @@ PASSAGE = "word " * 100
 REPLY_TOKENS = 150
 """Assumed tokens per reply, at most the protocol's maximum."""
 
-_SIMULATED = 30
+_MAX_SIMULATED = 30
 """Simulated questions of a run, evenly spread; the others are assumed to be similar."""
 
 PoolOf = Callable[[Question], KnowledgePool]
@@ -241,5 +241,5 @@ def _debaters(arm: Arm, plans: Mapping[str, Planned]) -> tuple[int, int] | tuple
 
 def _spread(questions: Sequence[Question]) -> list[Question]:
     """The questions to simulate, evenly spread over all datasets."""
-    count = min(_SIMULATED, len(questions))
+    count = min(_MAX_SIMULATED, len(questions))
     return [questions[n * len(questions) // count] for n in range(count)]

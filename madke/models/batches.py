@@ -38,9 +38,9 @@ _log = logging.getLogger(__name__)
 API = "api"
 """``--batch api``: the endpoint's own files and batches. Other texts are the command of a program."""
 STATE = "batches.jsonl"
-MOST_CALLS = 2000
+MAX_BATCH_CALLS = 2000
 """Calls of one batch: replies of that many calls fit into one file that the client reads. A program gets all."""
-MOST_AT_ONCE = 50_000
+MAX_WAITING = 50_000
 """Debates, and calls that wait, at a time; with more questions, later ones start as debates end."""
 QUIET_SECONDS = 2.0
 """Time without a further call after which all debates are taken to wait."""
@@ -155,7 +155,7 @@ class BatchClient(OpenAIChat):
 
     def _send_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
-        most = len(waiting) if self._program else MOST_CALLS
+        most = len(waiting) if self._program else MAX_BATCH_CALLS
         for start in range(0, len(waiting), most):
             part = waiting[start : start + most]
             self._keep(asyncio.get_running_loop().create_task(self._send(part)))

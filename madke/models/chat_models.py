@@ -25,7 +25,7 @@ from madke.models.transformers_chat import HFChat
 
 _OWN: Registry[Any] = Registry("model", {})
 
-_THREADS = 256
+_MAX_THREADS = 256
 
 
 def open_model(
@@ -130,7 +130,7 @@ class OwnModel:
         call = getattr(own, "__call__", None)  # noqa: B004 - an object whose __call__ is asynchronous
         self._is_async = inspect.iscoroutinefunction(own) or inspect.iscoroutinefunction(call)
         # The loop's default pool has a few threads per CPU; these threads mostly wait for the network.
-        self._threads = DaemonThreads(_THREADS)
+        self._threads = DaemonThreads(_MAX_THREADS)
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_"):
@@ -188,7 +188,7 @@ class OwnModel:
 
 ASK_REPLY = "Your reply (an empty line ends it, Ctrl-D leaves): "
 
-_NARROWEST = 40
+_MIN_WIDTH = 40
 
 
 class HumanChat:
@@ -237,7 +237,7 @@ def _human_reply(request: ChatRequest) -> str:
 
 
 def _show(text: str) -> None:
-    width = max(_NARROWEST, shutil.get_terminal_size().columns - 1)
+    width = max(_MIN_WIDTH, shutil.get_terminal_size().columns - 1)
     say("\n".join(fill(line, width) for line in printable(text).splitlines()), err=True)
 
 

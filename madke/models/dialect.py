@@ -15,7 +15,7 @@ from pydantic import BaseModel, PositiveInt
 from madke.core.chat import ChatRequest, Schema, SchemaField
 from madke.models.openai_wire import ServerError, free_tokens, normalize, stated_window, too_long
 
-LONGEST_QUOTE = 300
+MAX_QUOTE = 300
 """Characters of a quote. A small model that copies never ends without a limit."""
 
 
@@ -127,7 +127,7 @@ def _property(each: SchemaField, limits: bool) -> dict[str, Any]:
     if each.numbers is not None:
         items: dict[str, Any] = {"type": "integer", "enum": list(each.numbers)}
         if each.with_texts:
-            text = {"type": "string"} | ({"maxLength": LONGEST_QUOTE} if limits else {})
+            text = {"type": "string"} | ({"maxLength": MAX_QUOTE} if limits else {})
             items = _record({"passage": items, "text": text})
         return {"type": "array", "items": items} | ({} if limit is None else {"maxItems": limit})
     string: dict[str, Any] = {"type": "string"}

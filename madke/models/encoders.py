@@ -57,7 +57,7 @@ _BATCH = 32
 BATCHING = f"{_BATCH}, longest first"
 """How the passages of a shard are batched. Batches and shard determine the last bits of the vectors."""
 _RETURN_MEMORY_AFTER = 16 * _BATCH
-_FOR_GPU = 512
+_MIN_FOR_GPU = 512
 """From so many passages at once, a GPU outweighs the seconds that torch takes to load."""
 _MODEL_FILES = {".json", ".safetensors", ".bin", ".txt", ".model", ".vocab"}
 """Files that determine the vectors: settings, weights, vocabularies."""
@@ -154,15 +154,15 @@ class Encoder(Protocol):
         """Vectors of titled passages, shape ``(len(texts), dimension)``; the same call gives the same bytes."""
 
 
-LONG_ENCODING = 1_000
+MIN_ESTIMATED = 1_000
 """Passages from which a build says how long encoding takes."""
-_SAMPLED = 16
+_SAMPLE_PASSAGES = 16
 
 
 def time_estimate(encoder: Encoder, titles: Sequence[str], texts: Sequence[str], count: int) -> str:
     """About how long ``count`` passages take, as text, by encoding some of these."""
-    every = max(1, len(texts) // _SAMPLED)
-    titles, texts = titles[::every][:_SAMPLED], texts[::every][:_SAMPLED]
+    every = max(1, len(texts) // _SAMPLE_PASSAGES)
+    titles, texts = titles[::every][:_SAMPLE_PASSAGES], texts[::every][:_SAMPLE_PASSAGES]
     encoder.encode_passages(titles, texts)  # the first time is longer
     start = time.perf_counter()
     encoder.encode_passages(titles, texts)
@@ -336,7 +336,7 @@ class _PackagedEncoder(_PickledByName):
         return self._model(texts)
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        if len(texts) >= _FOR_GPU and self._on_gpu is not None:
+        if len(texts) >= _MIN_FOR_GPU and self._on_gpu is not None:
             return self._on_gpu.encode_passages(titles, texts)
         return self.encode_queries(list(map(titled_text, titles, texts)))
 

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
-from madke.core.addresses import SECRET, public_url, without_path_secrets
+from madke.core.addresses import MIN_SECRET, public_url, without_path_secrets
 from madke.core.chat import Prefix
 from madke.core.errors import UserError, count_of
 from madke.models.dialect import Dialect
@@ -39,7 +39,7 @@ _QUOTES = "\"'`"
 _VARIABLE = "MADKE_MODELS"
 _KEY_SHAPES = re.compile(r"\b(sk-|Bearer\s+)[\w*.-]{4,}")
 """Keys, whole or masked, that a server may quote in its errors."""
-_REASON_LENGTH = 300
+_MAX_REASON = 300
 _LIMITS = {"concurrency", "rpm", "tpm"}
 _RESERVED = {"model", "messages", "stream", "stream_options", "temperature", "seed", "stop", "max_tokens"}
 """Request fields that ``extra_body`` cannot set: the protocol and the dialect set them."""
@@ -173,7 +173,7 @@ class Endpoint:
     @cached_property
     def secrets(self) -> tuple[str, ...]:
         """Values that no file, log or error may show. Values of fewer than eight characters are placeholders."""
-        return tuple(value for value in (self.key, *self.headers.values()) if value and len(value) >= SECRET)
+        return tuple(value for value in (self.key, *self.headers.values()) if value and len(value) >= MIN_SECRET)
 
     def redact(self, reason: str) -> str:
         """The reason of an error without secrets, on one line, shortened."""
@@ -181,7 +181,7 @@ class Endpoint:
             reason = reason.replace(secret, "[key]")
         reason = without_path_secrets(reason, self.address)
         reason = " ".join(_KEY_SHAPES.sub("[key]", reason).split())
-        return reason if len(reason) <= _REASON_LENGTH else f"{reason[:_REASON_LENGTH]}..."
+        return reason if len(reason) <= _MAX_REASON else f"{reason[:_MAX_REASON]}..."
 
 
 @runtime_checkable

@@ -16,16 +16,16 @@ from madke.models.endpoint import AtEndpoint, Endpoint, ModelEntry
 from madke.models.prefixes import Prefixes
 
 SLOW_START = 16
-LONGEST_PAUSE = 120.0
+MAX_PAUSE = 120.0
 """Longest pause in seconds that one response can cause; as long as the total wait of a ``RetryPolicy``."""
-_QUESTIONS = 10_000
+_MAX_QUESTIONS = 10_000
 """Questions whose turn is remembered."""
-_SHORTEST = 1e-6
+_MIN_WAIT = 1e-6
 """Shorter waits, in seconds, are rounding errors."""
 _OTHER_FILES = 256
 """Upper bound on open files other than connections: indexes, the call store, libraries."""
 TIMEOUT = 300.0
-_FIRST = 2
+_FIRST_CALLS = 2
 _WHOLE = 12
 
 
@@ -38,7 +38,7 @@ class Limiter:
     Questions that made a call before others go first, so that they find their prompts in the server's cache.
 
     A server may name a wait. When it rejects two calls in a row, the wait delays every call; a single rejection delays
-    only its own. A wait longer than :data:`LONGEST_PAUSE` means a used-up quota, which a failed call reports at once.
+    only its own. A wait longer than :data:`MAX_PAUSE` means a used-up quota, which a failed call reports at once.
     Rates are token buckets that hold one second's worth. The tokens of a call are known only afterwards: an overdrawn
     bucket refills before the next call starts.
 
@@ -92,7 +92,7 @@ class Limiter:
         self.lowest = min(self.lowest, self.limit)
         self._rejected_in_a_row += 1
         seconds = failure.retry_after or 0.0
-        if self._rejected_in_a_row > 1 and seconds <= LONGEST_PAUSE:
+        if self._rejected_in_a_row > 1 and seconds <= MAX_PAUSE:
             self._paused_until = max(self._paused_until, self._clock() + seconds)
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ class Limiter:
         """A slot for a call of a question. The limit grows if the block raises nothing."""
         slot = asyncio.get_running_loop().create_future()
         number = next(self._numbers)
-        if len(self._turns) >= _QUESTIONS:
+        if len(self._turns) >= _MAX_QUESTIONS:
             self._turns.clear()
         heappush(self._queue, (self._turns.setdefault(question, number), number, slot))
         self._admit()
@@ -137,7 +137,7 @@ class Limiter:
     def _wait(self) -> float:
         """Seconds until the next call may start, if a slot is free."""
         pause = self._paused_until - self._clock() if self._paused_until else 0.0
-        return max(pause if pause > _SHORTEST else 0.0, self._calls.wait(), self._tokens.wait())
+        return max(pause if pause > _MIN_WAIT else 0.0, self._calls.wait(), self._tokens.wait())
 
     def _admit(self) -> None:
         """Start the waiting calls that have a slot; if a rate or a pause delays them, try again after the wait."""
@@ -261,7 +261,7 @@ class _Bucket:
         self._level = min(self._size, self._level + (now - self._seen) * self._rate)
         self._seen = now
         lacking = 1.0 - self._level
-        return lacking / self._rate if lacking > _SHORTEST else 0.0
+        return lacking / self._rate if lacking > _MIN_WAIT else 0.0
 
     def take(self, units: int) -> None:
         self._level -= units
@@ -291,7 +291,7 @@ class SilenceLimit:
         """Limit the call in the block; TimeoutError at the limit. The block reports each sign of life."""
         loop, call = asyncio.get_running_loop(), object()
         began = self._last_sign[call] = loop.time()
-        silence = _FIRST * self.seconds
+        silence = _FIRST_CALLS * self.seconds
         timer: asyncio.TimerHandle
 
         def alive() -> None:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DIMENSION = 384
-MOST_TOKENS = 256
+MAX_TOKENS = 256
 """Tokens that are read of a text."""
 _LAYERS = 6
 _HEADS = 12
-_TINY = 1e-12
+_EPSILON = 1e-12
 _BLOCK_TOKENS = 1_024
 """Tokens that are computed together. Blocks depend on the texts alone, so the vectors do not depend on the machine."""
 _GELU_ROWS = 32
@@ -42,7 +42,7 @@ class MiniLm:
         self._weights = load_file(folder / "model.safetensors")
         self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(MOST_TOKENS)
+        self._tokenizer.enable_truncation(MAX_TOKENS)
         self._libraries: Any = ThreadpoolController()
         for layer in range(_LAYERS):
             name = f"encoder.layer.{layer}.attention.self"
@@ -78,7 +78,7 @@ class MiniLm:
             state = self._layer(state, equal, f"encoder.layer.{layer}")
         ends = np.cumsum([0, *lengths])
         means = np.stack([state[start:end].mean(axis=0) for start, end in pairwise(ends)])
-        vectors: NDArray[np.float32] = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), _TINY)
+        vectors: NDArray[np.float32] = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), _EPSILON)
         return vectors
 
     def _table(self, name: str) -> Any:
@@ -113,7 +113,7 @@ class MiniLm:
         import numpy as np
 
         state -= state.mean(axis=-1, keepdims=True)
-        state /= np.sqrt(np.einsum("td,td->t", state, state)[:, None] / state.shape[-1] + np.float32(_TINY))
+        state /= np.sqrt(np.einsum("td,td->t", state, state)[:, None] / state.shape[-1] + np.float32(_EPSILON))
         state *= self._weights[f"{name}.LayerNorm.weight"]
         state += self._weights[f"{name}.LayerNorm.bias"]
         return state

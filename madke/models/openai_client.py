@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 _HEADERS = {"Accept-Encoding": "identity"}
 """No compression, which could hide the length of a reply."""
-_ADAPTATIONS = 10
+_MAX_ADAPTATIONS = 10
 """Maximum number of dialect changes in one call."""
 _NOWHERE = "https://azure.invalid"
 
@@ -137,7 +137,7 @@ class OpenAIChat:
                 body = await self._post(sent, current)
             except openai.APIStatusError as error:
                 refusal = self._refusal(error)
-                again = self._after_refusal(refusal, dialect, sent, request) if requests <= _ADAPTATIONS else None
+                again = self._after_refusal(refusal, dialect, sent, request) if requests <= _MAX_ADAPTATIONS else None
                 if again is None:
                     return read_refusal(refusal, error.response, attempts=requests)
                 request = again

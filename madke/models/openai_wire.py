@@ -30,7 +30,7 @@ _THOUGHT = ("thinking", "reasoning")
 """Types of the parts of a message that hold hidden reasoning."""
 _MAX_COUNT = 10**9
 """A higher token count of one call is invalid, and would use up a run's token budget."""
-_SHORTEST_CUT = 2000
+_MIN_CUTTABLE = 2000
 """Characters of a prompt that can be cut. In shorter ones, the chat template is a large part of the tokens."""
 SLOT_TIMINGS = re.compile(rb'"timings"\s*:\s*\{[^{}]{0,200}?"prompt_n"')
 """What llama.cpp adds to its replies; calls to it at the same time share nothing that it has read. Quotes inside of a
@@ -211,7 +211,7 @@ def _is_cut(stated: Any, usage: Usage, messages: Iterable[Message]) -> bool:
     A missed cut is better than a false alarm, so the largest count that the usage allows is taken: some servers count
     cached tokens apart.
     """
-    if sum(len(message.content) for message in messages) < _SHORTEST_CUT:
+    if sum(len(message.content) for message in messages) < _MIN_CUTTABLE:
         return False
     total = (_count(stated, "total_tokens") or 0) - usage.completion_tokens
     counted = max(total, usage.prompt_tokens + sum(_cached_apart(stated)))
@@ -426,12 +426,12 @@ _PROMPT = re.compile(
 _TOTAL = re.compile(rf"requested (?:a total of |about )?{_COUNT} tokens|requires a sequence length of {_COUNT}")
 MIN_FREE = 64
 """A reply of fewer tokens is not worth a call: the prompt is shortened instead."""
-_READ_CHARACTERS = 20_000
+_MAX_READ = 20_000
 
 
 def normalize(text: str) -> str:
     """The text in lower case, without quotes and escapes, which differ between servers."""
-    return " ".join(re.sub(r"[\"'`\\]", "", text[:_READ_CHARACTERS].lower()).split())
+    return " ".join(re.sub(r"[\"'`\\]", "", text[:_MAX_READ].lower()).split())
 
 
 def _number_in(pattern: re.Pattern[str], text: str) -> int | None:
@@ -474,7 +474,7 @@ def stated_wait(body: Any) -> float | None:
     Many servers send no Retry-After header.
     """
     try:
-        text = json.dumps(body)[:_READ_CHARACTERS].lower()
+        text = json.dumps(body)[:_MAX_READ].lower()
     except RecursionError:
         return None
     if reset := _RESET.search(text):

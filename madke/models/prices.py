@@ -17,7 +17,7 @@ _PerMillion = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 BATCH = "batch"
 """The service tier of calls in batches (``--batch``), as the store and the client of batches name it."""
-_HALF = 0.5
+_BATCH_SHARE = 0.5
 """What providers take for batches, as a part of the standard price."""
 
 
@@ -78,7 +78,7 @@ def price_of(model: str, prices: Prices) -> Price | None:
     names = (plain, _ADDED.sub("", plain), plain.partition("/")[0])
     known = (name for name in names if name in prices and (name == plain or not prices[name].one_place))
     price = next((prices[name] for name in known), None)
-    return price if price is None or model == plain else price.times(_HALF)
+    return price if price is None or model == plain else price.times(_BATCH_SHARE)
 
 
 def cost(usage: Usage, price: Price) -> float:

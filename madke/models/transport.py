@@ -25,7 +25,7 @@ _NO_PROXY = "the environment names a proxy that cannot be used"
 KEEP_IDLE = 3.0
 """Seconds until an idle connection is closed: less than on servers with uvicorn, such as vLLM (5 s)."""
 CONNECT_TIMEOUT = 30.0
-_UNBOUNDED = 1_000_000
+_MAX_CONNECTIONS = 1_000_000
 """Maximum number of connections; the limiter sets the real limit. The aiohttp transport reads None as 100."""
 MAX_REPLY = 16 << 20
 """Maximum size of a reply in bytes, far above the text of a whole context window."""
@@ -123,8 +123,8 @@ def open_transport(transport: Transport | None, timeout: float, *, own: bool = F
             verify=certificates(),
             timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT)),
             limits=httpx2.Limits(
-                max_connections=_UNBOUNDED,
-                max_keepalive_connections=0 if own else _UNBOUNDED,
+                max_connections=_MAX_CONNECTIONS,
+                max_keepalive_connections=0 if own else _MAX_CONNECTIONS,
                 keepalive_expiry=0.0 if own else KEEP_IDLE,
             ),
             event_hooks={"response": [check]},

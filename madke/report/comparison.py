@@ -36,7 +36,7 @@ from madke.tasks import get_task
 
 T = TypeVar("T")
 
-_ALL_PAIRS = 6
+_MAX_PAIRED = 6
 """Number of runs or logs of which every pair is compared; of more, each with the first."""
 
 
@@ -115,7 +115,7 @@ def family(arms: Sequence[ArmValues]) -> tuple[list[PairedTest], list[PairedTest
 
 
 def _pairs_of(items: Sequence[T]) -> list[tuple[T, T]]:
-    if len(items) <= _ALL_PAIRS:  # with more pairs, the correction would remove all power
+    if len(items) <= _MAX_PAIRED:  # with more pairs, the correction would remove all power
         return list(combinations(items, 2))
     return [(items[0], other) for other in items[1:]]
 

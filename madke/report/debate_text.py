@@ -256,7 +256,7 @@ STATUS = {
     "too_short": "too short to look up",
 }
 """Status of a quote -> words; two of them are followed by the passages that have it."""
-_LONGEST = 300
+_MAX_ANSWER = 300
 """Characters of an answer in a list."""
 
 
@@ -279,7 +279,7 @@ def agreement_lines(agreement: Agreement) -> Iterator[str]:
     """Who agrees, the passages and quotes of each answer, and who changed."""
     yield f"Agreement: {summary(agreement)}."
     for position in agreement.positions:
-        answer = shorten(one_line(position.answer), _LONGEST, placeholder=" ...")
+        answer = shorten(one_line(position.answer), _MAX_ANSWER, placeholder=" ...")
         yield f"  [{answer}] {one_line(', '.join(position.supporters))}{_passages(position)}"
         yield from (f"{INDENT}{line}" for line in map(quote_line, position.quotes))
     for change in agreement.changes:

@@ -264,7 +264,7 @@ STEPS: tuple[Step, ...] = ("one agent", "retrieval", "further calls", "talk")
 """The kinds of arms, each of which adds something: one agent without knowledge; the same with a pool; several answers
 over the same pool and a vote; debaters who read each other."""
 
-_MOST_ROWS = 24
+_MAX_ROWS = 24
 
 
 class Gain(NamedTuple):
@@ -311,7 +311,7 @@ def gains(arms: Sequence[DrawnArm]) -> list[Gain]:
 def gain_by_step(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Paired differences: retrieval, then further calls over the same pool, then talk."""
     gained = gains(arms)
-    if not gained or len(gained) > _MOST_ROWS:
+    if not gained or len(gained) > _MAX_ROWS:
         return None
     blocks = []
     for step, colour in zip(STEPS[1:], COLOURS, strict=False):

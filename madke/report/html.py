@@ -306,7 +306,7 @@ def meaning(heading: str) -> str:
 _SIZES = {"debates": 100, "texts": 200, "prompts": 200}
 """Kind -> items of a block."""
 
-MOST_DEBATES = 1_000
+MAX_DEBATES = 1_000
 """Runs of more debates have no prompts on the page: it would be several times as large."""
 
 
@@ -388,7 +388,7 @@ def page_data(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iterator
     for one, arm in zip(results, arms, strict=True):
         config = one.config
         calls: Mapping[tuple[str, int], Sequence[PageCall]] = {}
-        if config is not None and len(config.questions) * config.repeats <= MOST_DEBATES:
+        if config is not None and len(config.questions) * config.repeats <= MAX_DEBATES:
             calls = calls_of(one, blocks["prompts"])
         pools = run_files(one.path).pools if config else None
         file = (pools.resolve(), config.pools) if config and pools else None

@@ -324,14 +324,14 @@ def all_failed(scores: Scores) -> bool:
     return 0 < scores.failed == scores.transcripts
 
 
-_NAMED_REASONS = 3
+_MAX_REASONS = 3
 
 
 def cause(name: str, scores: Scores) -> str:
     """Why all debates of a run failed, the most frequent reasons first."""
     reasons = [f"{count:,} x {reason}" for reason, count in scores.failures.items()]
-    more = f"; {len(reasons) - _NAMED_REASONS} more reasons" if len(reasons) > _NAMED_REASONS else ""
-    return one_line(f"{name}: all {scores.failed:,} debates failed: {'; '.join(reasons[:_NAMED_REASONS])}{more}")
+    more = f"; {len(reasons) - _MAX_REASONS} more reasons" if len(reasons) > _MAX_REASONS else ""
+    return one_line(f"{name}: all {scores.failed:,} debates failed: {'; '.join(reasons[:_MAX_REASONS])}{more}")
 
 
 def cut_note(scores: Scores, max_tokens: int | None = None) -> str | None:
@@ -344,7 +344,7 @@ def cut_note(scores: Scores, max_tokens: int | None = None) -> str | None:
     return f"{replies} cut off at {limit} and cannot be read ({stages}); --set max_tokens=N"
 
 
-_UNEQUAL = 0.05
+_MAX_READABLE_GAP = 0.05
 """The finding names larger differences between the readable shares of two arms."""
 
 
@@ -354,7 +354,7 @@ def readable_difference(scores: Mapping[str, Scores]) -> str:
     for stage in dict.fromkeys(stage for each in scores.values() for stage in each.readable):
         shares = {name: each.readable[stage].value for name, each in scores.items() if stage in each.readable}
         low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
-        if shares[high] - shares[low] > _UNEQUAL + 1e-9:
+        if shares[high] - shares[low] > _MAX_READABLE_GAP + 1e-9:
             notes.append(f"{stage} {100 * shares[low]:.1f} % in {low}, {100 * shares[high]:.1f} % in {high}")
     return f"Replies were not equally readable: {'; '.join(notes)}." if notes else ""
 
@@ -371,7 +371,7 @@ def judge_notes(name: str, scores: Scores) -> Iterator[str]:
 
 _SENTENCES = 0.1, 0.8
 """EM at most this, and ``match`` at least this: answers that are right, but not in the form that EM counts."""
-_MOST_UNREAD = 0.1
+_MAX_UNREAD = 0.1
 
 
 def oddities(scores: Mapping[str, Scores]) -> Iterator[str]:
@@ -383,11 +383,11 @@ def oddities(scores: Mapping[str, Scores]) -> Iterator[str]:
                 f"{name}: EM is {percent_cell(em).text} % where match is {percent_cell(match).text} %. The answers are "
                 "right but are not the bare golds: ask for fewer words, or compare by match."
             )
-        lost = {stage: 1 - share.value for stage, share in each.readable.items() if 1 - share.value > _MOST_UNREAD}
+        lost = {stage: 1 - share.value for stage, share in each.readable.items() if 1 - share.value > _MAX_UNREAD}
         if lost:
             stages = ", ".join(f"{100 * share:.0f} % of {stage}" for stage, share in lost.items())
             yield f"{name}: more than a tenth of the replies cannot be read ({stages}); look at some of them."
-        elif (unread := sum(each.unread.values())) > _MOST_UNREAD * (each.transcripts - each.failed):
+        elif (unread := sum(each.unread.values())) > _MAX_UNREAD * (each.transcripts - each.failed):
             counts = f"{unread:,} of {each.transcripts:,}"
             yield f"{name}: {counts} final answers cannot be read; look at some of them."
     if len(scores) > 1:

@@ -27,7 +27,7 @@ from madke.scoring.metrics import METRICS, common_metric, correct_by, heading_of
 from madke.scoring.paired import PairedTest, equal_within, further_questions
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
-from madke.scoring.verdict import MOST_QUESTIONS, Contrast, Verdict
+from madke.scoring.verdict import MAX_QUESTIONS, Contrast, Verdict
 
 CALL, VOTE = "one call with your documents", "a vote of equal cost"
 _NAMES = {"rag": CALL, "votes": VOTE}
@@ -99,7 +99,7 @@ def verdict_sentence(verdict: Verdict, right: Mapping[str, Estimate], costs: Map
     if missing := " and ".join(_name(each) for each in both if not each.gain.n):
         return f"Not decided: no question has an answer of both the debate and {missing}."
     ahead = " and ".join(f"{_ahead(each.gain.value)} {_name(each)} ({_interval(each.gain)})" for each in verdict.open)
-    more = f"{MOST_QUESTIONS:,} questions like these would not decide"
+    more = f"{MAX_QUESTIONS:,} questions like these would not decide"
     if verdict.more is not None:  # an estimate, to two digits
         more = f"about {count_of(int(float(f'{verdict.more:.2g}')), 'more question')} would decide"
     return f"Not decided: the debate is {ahead}; {more}."

@@ -30,7 +30,7 @@ from madke.core.errors import UserError
 MAX_DOCUMENT_CHARACTERS = 50_000_000
 """Of one document: more than 10,000 pages."""
 _MAX_XML_BYTES = 256 << 20
-_WORDS = 100
+_PASSAGE_WORDS = 100
 
 # Scripts without spaces between words.
 _SPACELESS = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
@@ -103,7 +103,7 @@ def _kind(name: str) -> str:
     return "text" if text_form(name) else PurePosixPath(name.lower()).suffix
 
 
-def passages_of(text: str, words: int = _WORDS) -> Iterator[str]:
+def passages_of(text: str, words: int = _PASSAGE_WORDS) -> Iterator[str]:
     """Divide a page or section into passages of about equal length, between two thirds and one and a half ``words``.
 
     A shorter text is one passage. Two characters of a script without spaces count as a word.
@@ -134,10 +134,10 @@ _SECTION_HEADINGS = frozenset({"h1", "h2", "h3"})
 """Headings that start a section; deeper ones are part of its text."""
 _DEEP_HEADINGS = frozenset({"h4", "h5", "h6"})
 _ENDS_SENTENCE = re.compile(r"[.!?:;\u2026\u3002\uff01\uff1f]['\"\u201d\u2019)\]]*$")
-_HEADING_LENGTH = 80
+_MAX_HEADING = 80
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
-_MARKDOWN_DEPTH = 100
+_MAX_MARKDOWN_DEPTH = 100
 """Levels of quotes and lists (two per list); the parser drops deeper ones, and its default is 20."""
 
 
@@ -161,14 +161,14 @@ def sections(form: str, content: str) -> list[tuple[str, str]]:
     if form == "text":
         paragraphs = re.split(r"\n[ \t]*\n", content)
         ended = (
-            as_sentence(each) if "\n" not in each.strip() and len(each.strip()) <= _HEADING_LENGTH else each
+            as_sentence(each) if "\n" not in each.strip() and len(each.strip()) <= _MAX_HEADING else each
             for each in paragraphs
         )
         return [("", "\n\n".join(ended))]
     if form == "markdown":
         from markdown_it import MarkdownIt
 
-        markdown = MarkdownIt("commonmark", {"maxNesting": _MARKDOWN_DEPTH}).enable("table")
+        markdown = MarkdownIt("commonmark", {"maxNesting": _MAX_MARKDOWN_DEPTH}).enable("table")
         content = markdown.render(_FRONT_MATTER.sub("", content, count=1))
 
     from lxml import etree
@@ -399,9 +399,9 @@ _READERS: dict[str, Callable[[Path, str], tuple[_Parts, int, str]]] = {
 }
 
 
-SECONDS = 120.0
+MAX_SECONDS = 120.0
 """For one document. A PDF of 1,000 pages takes about 5."""
-MEMORY_MB = 1_024
+MAX_MEMORY_MB = 1_024
 """Address space of the process; about 100 are used before the first document."""
 
 _ENVIRONMENT = ("PYTHON", "LD_LIBRARY_PATH", "LANG", "LC_", "COVERAGE_")
@@ -411,7 +411,7 @@ _ENVIRONMENT = ("PYTHON", "LD_LIBRARY_PATH", "LANG", "LC_", "COVERAGE_")
 class BoundedReader:
     """Reads documents; its process starts with the first one and ends with :meth:`close`."""
 
-    def __init__(self, *, seconds: float = SECONDS, memory_mb: int = MEMORY_MB) -> None:
+    def __init__(self, *, seconds: float = MAX_SECONDS, memory_mb: int = MAX_MEMORY_MB) -> None:
         self._seconds = seconds
         self._memory_mb = memory_mb
         self._process: subprocess.Popen[bytes] | None = None

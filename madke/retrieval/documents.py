@@ -24,17 +24,17 @@ from madke._util.assets import cache_dir
 from madke._util.files import atomic_write, dir_lock, fingerprint, write_file
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.models.encoders import LONG_ENCODING, Encoder, load_encoder, time_estimate
+from madke.models.encoders import MIN_ESTIMATED, Encoder, load_encoder, time_estimate
 from madke.retrieval.document_reading import DOCUMENT_TYPES, BoundedReader, Unreadable, is_document, missing_reader
 from madke.retrieval.indexes.index_folder import PASSAGES_MANIFEST, StoredPassage
-from madke.retrieval.ranking import DEPTH, WordIndex, best, fuse
+from madke.retrieval.ranking import MIN_DEPTH, WordIndex, best, fuse
 from madke.retrieval.source import hits_of
 
 _log = logging.getLogger(__name__)
 
 READING_RULES = 3
 """Version of the rules of reading, which is a part of fingerprints."""
-_ENCODED_AT_ONCE = 512
+_BATCH_PASSAGES = 512
 """Passages; those of one document are encoded together."""
 
 
@@ -120,7 +120,7 @@ class DocumentSource:
         if self._encoder is None:
             rankings = [self._words.search(query, k) for query in queries]
         else:
-            rankings, depth = [], max(k, DEPTH)
+            rankings, depth = [], max(k, MIN_DEPTH)
             for query, vector in zip(queries, self._encoder.encode_queries(queries), strict=True):
                 words, nearest = self._words.search(query, depth), best(self._vectors @ vector, depth)
                 rankings.append(list(fuse([dict(words), dict(nearest)]).items())[:k])
@@ -178,13 +178,13 @@ def _vectors(folder: Path, documents: Sequence[_Document], encoder: Encoder, cac
     missing = [document for document in documents if not document.path(cache).with_suffix(suffix).exists()]
     if missing:
         titles, texts = zip(*(passage for document in missing for passage in document.passages), strict=True)
-        takes = f", {time_estimate(encoder, titles, texts, len(texts))}" if len(texts) > LONG_ENCODING else ""
+        takes = f", {time_estimate(encoder, titles, texts, len(texts))}" if len(texts) > MIN_ESTIMATED else ""
         _log.warning("encoding %d passages of %s, once%s; an interruption loses little", len(texts), folder, takes)
     chunk: list[_Document] = []
     for document in missing:
         chunk.append(document)
         titles, texts = zip(*(passage for each in chunk for passage in each.passages), strict=True)
-        if len(texts) < _ENCODED_AT_ONCE and document is not missing[-1]:
+        if len(texts) < _BATCH_PASSAGES and document is not missing[-1]:
             continue
         vectors = encoder.encode_passages(titles, texts).astype(np.float16)
         ends = np.cumsum([len(each.passages) for each in chunk])

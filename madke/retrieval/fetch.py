@@ -33,9 +33,9 @@ from madke.retrieval.indexes.dense import load_faiss
 from madke.retrieval.indexes.lucene import start_jvm
 from madke.retrieval.named import IndexSpec, known_sources, register, resolve
 
-_ATTEMPTS = 6
+_MAX_ATTEMPTS = 6
 """Consecutive attempts without a new byte. The waits between them add up to half a minute."""
-_LONGEST_WAIT = 60.0
+_MAX_WAIT = 60.0
 _TIMEOUT = httpx2.Timeout(60.0, connect=10.0)
 """Seconds between two pieces of data, and seconds to connect."""
 
@@ -189,11 +189,11 @@ def download(
             here = _end(part)
             failures = 0 if here > furthest else failures + 1
             furthest = max(furthest, here)
-            if failures == _ATTEMPTS:
+            if failures == _MAX_ATTEMPTS:
                 got = f"{here:,} of {size:,} bytes are downloaded; run the same command again to continue"
-                raise UserError(f"{url}: {reason}, {_ATTEMPTS} times in a row; {got}")
+                raise UserError(f"{url}: {reason}, {_MAX_ATTEMPTS} times in a row; {got}")
             if here < size:
-                sleep(min(_LONGEST_WAIT, 2.0 ** max(0, failures - 1) if wait is None else wait))
+                sleep(min(_MAX_WAIT, 2.0 ** max(0, failures - 1) if wait is None else wait))
 
 
 def _append(reply: httpx2.Response, part: IO[bytes], here: int, size: int, progress: Progress) -> None:

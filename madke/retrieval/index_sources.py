@@ -37,7 +37,7 @@ from madke.retrieval.source import hits_of
 
 _log = logging.getLogger(__name__)
 
-_CHUNK = 1_000
+_CHUNK_QUERIES = 1_000
 """Queries per search: one pass over the vectors serves them all, and Ctrl-C takes effect between two chunks."""
 
 
@@ -100,7 +100,7 @@ class Bm25Source:
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The top ``k`` passages for each query; empty if the index has none of its words."""
         with java_thread():
-            chunks = (queries[first : first + _CHUNK] for first in range(0, len(queries), _CHUNK))
+            chunks = (queries[first : first + _CHUNK_QUERIES] for first in range(0, len(queries), _CHUNK_QUERIES))
             return [hits for chunk in chunks for hits in self._search_chunk(chunk, k)]
 
     def _search_chunk(self, queries: Sequence[str], k: int) -> list[Hits]:
@@ -173,8 +173,8 @@ class DenseSource:
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """For each query, the ``k`` passages whose vectors have the largest inner product with the query's."""
         rankings: list[Hits] = []
-        for first in range(0, len(queries), _CHUNK):
-            chunk, encoder = queries[first : first + _CHUNK], self._encoder
+        for first in range(0, len(queries), _CHUNK_QUERIES):
+            chunk, encoder = queries[first : first + _CHUNK_QUERIES], self._encoder
             try:
                 vectors = encoder.encode_queries(chunk)
             except UserError as error:  # of an endpoint
@@ -330,7 +330,7 @@ def stored_passage(docid: str, document: Any) -> StoredPassage:
 
 FETCHED = "fetched.json"
 """The file in which ``madke index fetch`` records which published index a folder holds."""
-_EDGE = 1 << 16
+_EDGE_BYTES = 1 << 16
 
 
 def fingerprint_of(path: Path) -> str:
@@ -346,9 +346,9 @@ def fingerprint_of(path: Path) -> str:
         with open_unpacked(part) as file:
             size = file.seek(0, 2)
             digest.update(f"{part.name}\n{size}\n".encode())
-            for start in {0, max(0, size - _EDGE)}:
+            for start in {0, max(0, size - _EDGE_BYTES)}:
                 file.seek(start)
-                digest.update(file.read(_EDGE))
+                digest.update(file.read(_EDGE_BYTES))
     return digest.hexdigest()[:12]
 
 

@@ -239,7 +239,7 @@ def page_kind(title: str, wikitext: str) -> Literal["article", "redirect", "disa
 _END_BYTES = 1 << 20
 _SILENT_NAMESPACES = (-2, 6, 14)
 """Media, File and Category (MediaWiki's fixed numbers): their links show no text."""
-_FORGET_AFTER = 1_000
+_PAGES_IN_MEMORY = 1_000
 """Number of pages after which the parser's finished elements are removed from memory."""
 
 
@@ -278,7 +278,7 @@ def read_dump(path: Path) -> Iterator[RawPage]:
                 redirect=page.redirect is not None,
             )
             last = f" after page {page.id} ({page.title!r})"
-            if number % _FORGET_AFTER == 0:
+            if number % _PAGES_IN_MEMORY == 0:
                 # mwxml leaves emptied elements of finished pages in the tree: gigabytes for a Wikipedia.
                 root.clear()
 

@@ -303,17 +303,17 @@ def _fuse(lists: Sequence[Sequence[Passage]], method: Method, weights: Sequence[
     return [replace(passages[number], score=scores[number], rank=rank) for rank, number in enumerate(scores)]
 
 
-RETRIEVED = 10
+MIN_RETRIEVED = 10
 """Minimum number of passages requested from each source: more than used, to make up for removed duplicates."""
 
-_CHUNK = 500
+_CHUNK_QUESTIONS = 500
 """Questions per search; a kill loses at most one chunk. Fixed, since the last bits of a query's vector depend on
 its batch. FAISS is as fast as with 1,000; 200 took five times as long."""
 
 
 def depth(knowledge: Knowledge) -> int:
     """Number of passages to request from each source."""
-    return max([RETRIEVED, *(knowledge.count(source) for source in knowledge.sources)])
+    return max([MIN_RETRIEVED, *(knowledge.count(source) for source in knowledge.sources)])
 
 
 def retrieve_pools(
@@ -338,7 +338,7 @@ def retrieve_pools(
     if out.is_dir():
         raise UserError("the pool file cannot be written: this is a folder", file=out)
     served = {source.name: served_by(source) for source in sources}
-    chunks = [questions[start : start + _CHUNK] for start in range(0, len(questions), _CHUNK)]
+    chunks = [questions[start : start + _CHUNK_QUESTIONS] for start in range(0, len(questions), _CHUNK_QUESTIONS)]
     counts = dict.fromkeys(served, SourceCounts())
     folder = out.with_name(asking_folder(out.name))
     with dir_lock(folder):

@@ -16,7 +16,7 @@ Method = Literal["rrf", "weighted"]
 
 T = TypeVar("T", bound=Hashable)
 
-_CONSTANT = 60
+_RRF_K = 60
 """The constant of Cormack, Clarke and Buettcher (SIGIR 2009)."""
 
 
@@ -46,7 +46,7 @@ def fuse(
 
 
 def _by_rank(ranking: Mapping[T, float]) -> dict[T, float]:
-    return {item: 1 / (_CONSTANT + rank) for rank, item in enumerate(ranking, start=1)}
+    return {item: 1 / (_RRF_K + rank) for rank, item in enumerate(ranking, start=1)}
 
 
 def _by_score(ranking: Mapping[T, float]) -> dict[T, float]:
@@ -57,7 +57,7 @@ def _by_score(ranking: Mapping[T, float]) -> dict[T, float]:
     return {item: (score - low) / (high - low) if high > low else 1.0 for item, score in ranking.items()}
 
 
-DEPTH = 100
+MIN_DEPTH = 100
 """Minimum depth to which each ranking is read: a passage low in both rankings can beat one that is high in one.
 With 1,000 (Ma et al. 2021) hit@5 and hit@20 change by at most 0.3 points, and BM25 takes five times as long."""
 
@@ -70,7 +70,7 @@ _LUCENE_STOP_WORDS = """a an and are as at be but by for if in into is it no not
 there these they this to was will with"""
 _STOP_WORDS = frozenset(_LUCENE_STOP_WORDS.split())
 _K1, _B = 0.9, 0.4
-_DIGITS = 5
+_SCORE_DIGITS = 5
 """Decimals of a score that count. The last bits of a sum depend on the machine, and would break ties differently."""
 
 
@@ -141,7 +141,7 @@ def best(scores: Any, k: int) -> list[tuple[int, float]]:
     """The positions and values of the ``k`` largest of an array of scores; ties go to the first, on every machine."""
     import numpy as np
 
-    scores = np.round(scores.astype(np.float64), _DIGITS)
+    scores = np.round(scores.astype(np.float64), _SCORE_DIGITS)
     kth = np.partition(scores, -k)[-k] if k < len(scores) else -np.inf
     candidates = np.flatnonzero(scores >= kth)
     order = candidates[np.argsort(-scores[candidates], kind="stable")][:k]

@@ -87,7 +87,7 @@ def _with_keys(texts: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-_PER_SITE = 2
+_MAX_PER_SITE = 2
 """Google usually lists at most two results of one site; so many more are requested if domains are excluded."""
 
 _Value = str | int | float | bool
@@ -197,7 +197,7 @@ class HttpOptions(WebService):
 
     def find(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The service's results."""
-        limit = k + (_PER_SITE if self.exclude else 0)
+        limit = k + (_MAX_PER_SITE if self.exclude else 0)
         count = min(limit, self.max_results or limit)
         public = {name: value for name, value in self.params.items() if name not in self._secret_params}
         request = {"params": fill_template(public, query, count), "body": fill_template(self.body, query, count)}
@@ -242,12 +242,12 @@ class HttpOptions(WebService):
         return html.unescape(_TAG.sub("", text)) if self.html else text
 
 
-_WORDS = 100
-_LONGEST_QUERY = 300
+_PASSAGE_WORDS = 100
+_MAX_QUERY = 300
 """Characters; the API refuses longer ones."""
 _LINKED_WORDS = 6
 """Words of a passage in its link, by which a browser finds it in the article."""
-_MAX_LAG = 5
+_MAX_LAG_SECONDS = 5
 """Seconds that the servers' copies may be behind; if it is more, the API asks to wait."""
 _BUSY = re.compile(r"maxlag|ratelimited|readonly|cirrussearch-too-busy-error|internal_api_error_\w+")
 _HEADING = re.compile(r"^=+\s*(.*?)\s*=+$")
@@ -287,7 +287,7 @@ class WikipediaOptions(WebService):
         """With a name and a contact."""
         contact = f"; {self.contact}" if self.contact else ""
         headers = {"User-Agent": f"madke/{__version__} (batch question answering{contact})"}
-        fixed = {"action": "query", "format": "json", "formatversion": 2, "maxlag": _MAX_LAG}
+        fixed = {"action": "query", "format": "json", "formatversion": 2, "maxlag": _MAX_LAG_SECONDS}
         return {"url": self._api, "headers": headers, "params": fixed | dict(request)}
 
     def check(self, reply: Any, request: Request) -> int:
@@ -303,7 +303,7 @@ class WikipediaOptions(WebService):
 
     def find(self, query: str, k: int, fetch: Fetch) -> Iterator[WebResult]:
         """The best passages of the articles that the search finds."""
-        request = {"list": "search", "srsearch": query[:_LONGEST_QUERY], "srlimit": self.articles}
+        request = {"list": "search", "srsearch": query[:_MAX_QUERY], "srlimit": self.articles}
         pages = [item.get("pageid") for item in _list(fetch(request), "search")]
         passages = [passage for page in pages if isinstance(page, int) for passage in self._passages(page, fetch)]
         index = WordIndex(titled_text(passage.title, passage.snippet) for passage in passages)
@@ -326,8 +326,8 @@ class WikipediaOptions(WebService):
             if "pageprops" in item or not self.allows(url):
                 continue
             words = _prose(extract).split()
-            for n, start in enumerate(range(0, len(words), _WORDS)):
-                text = words[start : start + _WORDS]
+            for n, start in enumerate(range(0, len(words), _PASSAGE_WORDS)):
+                text = words[start : start + _PASSAGE_WORDS]
                 # A part of the page: else the passages of an article would be duplicates of each other.
                 part = quote(" ".join(text[:_LINKED_WORDS]), safe="").replace("-", "%2D")
                 link = f"{url}#:~:text={part}"

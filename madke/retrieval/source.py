@@ -14,7 +14,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
 from madke.core.registry import import_object
 from madke.retrieval.indexes.index_folder import StoredPassage
-from madke.retrieval.ranking import DEPTH, Method, fuse
+from madke.retrieval.ranking import MIN_DEPTH, Method, fuse
 
 _log = logging.getLogger(__name__)
 
@@ -170,7 +170,7 @@ class HybridSource:
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The top ``k`` passages for each query; ties go to the earlier source."""
-        rankings = [search_source(source, queries, max(k, DEPTH)) for source in self._sources]
+        rankings = [search_source(source, queries, max(k, MIN_DEPTH)) for source in self._sources]
         return [self._fuse(hits, k) for hits in zip(*rankings, strict=True)]
 
     def aclose(self) -> None:

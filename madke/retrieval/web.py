@@ -128,12 +128,12 @@ def _normalize(query: str) -> str:
     return " ".join(query.split()).casefold()
 
 
-_ATTEMPTS = 5
-_LONGEST_WAIT = 30.0
+_MAX_ATTEMPTS = 5
+_MAX_WAIT = 30.0
 """Seconds; the search ends if the service asks for a longer wait."""
 _TIMEOUT = 20.0
 """Seconds to connect, and seconds between two pieces of data."""
-_DEADLINE = 60.0
+_BODY_TIMEOUT = 60.0
 """Seconds for the body of a reply, even if it arrives slowly."""
 _MAX_REPLY_BYTES = 5_000_000
 """A hundred results take about 50,000 bytes."""
@@ -266,13 +266,13 @@ def _send(client: httpx2.Client, service: WebService, request: Request) -> tuple
 
 
 def _body(reply: httpx2.Response) -> bytes:
-    content, ends = bytearray(), time.monotonic() + _DEADLINE
+    content, ends = bytearray(), time.monotonic() + _BODY_TIMEOUT
     for block in reply.iter_raw():
         content += block
         if len(content) > _MAX_REPLY_BYTES:
             raise NoAnswer(f"HTTP {reply.status_code}, but the reply exceeds {_MAX_REPLY_BYTES:,} bytes")
         if time.monotonic() > ends:  # the timeout begins again with each piece
-            raise NoAnswer(f"no complete reply within {_DEADLINE:g} s")
+            raise NoAnswer(f"no complete reply within {_BODY_TIMEOUT:g} s")
     return bytes(content)
 
 
@@ -417,7 +417,7 @@ class WebSource:
     def _ask(self, request: Request, search: _Search) -> tuple[Any, int]:
         """The reply and price of one request, with retries; NoAnswer if there is none."""
         wait = 0.0
-        for sent in range(1, _ATTEMPTS + 1):
+        for sent in range(1, _MAX_ATTEMPTS + 1):
             if sent > 1:
                 (self._sleep or search.over.wait)(wait)
             if search.over.is_set():
@@ -436,12 +436,12 @@ class WebSource:
                     search.end(reason)
                 if not error.retry:
                     raise
-                if (error.wait or 0) > _LONGEST_WAIT:
+                if (error.wait or 0) > _MAX_WAIT:
                     search.end(reason := f"{reason}, and the server asks to wait {error.wait:.0f} s")
                     raise NoAnswer(reason) from None
-                own = min(2.0 ** (sent - 1), _LONGEST_WAIT) * random.uniform(0.5, 1.0)
+                own = min(2.0 ** (sent - 1), _MAX_WAIT) * random.uniform(0.5, 1.0)
                 wait = own if error.wait is None else error.wait
-        reason = f"{reason} after {_ATTEMPTS} attempts"
+        reason = f"{reason} after {_MAX_ATTEMPTS} attempts"
         if not search.reached:
             search.end(reason)
         raise NoAnswer(reason)

@@ -95,7 +95,7 @@ _LITERAL = str.maketrans({mark: f"&#{ord(mark)};" for mark in "[]{}|<>'=*#:;_"})
 _LANGUAGE_LINK = re.compile(r"[a-z]{2,3}(-[a-z]{2,8})?:[^|]*\Z")
 _KEPT, _KEPT_END = "\ue000", "\ue001"
 """Stand for the brackets of links that are kept, while those around them are looked at."""
-_DEPTH = 40
+_MAX_DEPTH = 40
 """How deep marks may be nested, similar to MediaWiki's limits; deeper ones count as unpaired."""
 
 
@@ -108,7 +108,7 @@ def strip_markup(wikitext: str, hidden: frozenset[str]) -> str:
     text = _NOWIKI.sub(lambda match: match[1].translate(_LITERAL), text)
     text = _EMPTY_ELEMENT.sub("", text)
     for pattern, instead in ((_ELEMENT, ""), (_TEMPLATE, ""), (_ELEMENT, ""), (_LINK, _link(hidden)), (_TABLE, "")):
-        for _ in range(_DEPTH):
+        for _ in range(_MAX_DEPTH):
             text, count = pattern.subn(instead, text)
             if not count:
                 break

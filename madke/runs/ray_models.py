@@ -33,9 +33,9 @@ from madke.runs.spec import open_models
 
 _log = logging.getLogger(__name__)
 
-_TRIES = 2
+_MAX_TRIES = 2
 """Maximum number of workers that a call is sent to when workers are lost: the call may be the cause."""
-_PATIENCE = 30.0
+_WARN_SECONDS = 30.0
 """Seconds after which a warning says that workers are not ready."""
 
 
@@ -56,7 +56,7 @@ def ray_models(names: Mapping[str, str], options: RunOptions) -> Iterator[dict[s
         workers = _start(ray, expected, options, declared)
         try:
             opening = {worker.open.remote(): node for worker, node in workers.items()}
-            while ray.wait(list(opening), num_returns=len(opening), timeout=_PATIENCE)[1]:
+            while ray.wait(list(opening), num_returns=len(opening), timeout=_WARN_SECONDS)[1]:
                 _log.warning("waiting for Ray workers to load their models, or for CPUs or GPUs to be free")
             for answer, node in opening.items():
                 fetch_result(ray, answer, f"Ray: the worker on node {node} ended while starting")
@@ -78,7 +78,7 @@ class _Nodes:
         """Question -> the worker of its calls."""
 
     async def ask(self, name: str, request: ChatRequest) -> Completion:
-        for lost in range(_TRIES):
+        for lost in range(_MAX_TRIES):
             worker = self._worker_for(request.purpose.question)
             try:
                 answer = worker.complete.remote(name, request)
@@ -104,8 +104,8 @@ class _Nodes:
             if isinstance(reply, Completion):
                 return replace(reply, attempts=reply.attempts + lost)
             raise CallError(**reply)
-        reason = f"{_TRIES} Ray workers ended during this call, the last on node {self._node_of[worker]}"
-        return Completion(outcome="failed", error=reason, finish_reason="error", attempts=_TRIES)
+        reason = f"{_MAX_TRIES} Ray workers ended during this call, the last on node {self._node_of[worker]}"
+        return Completion(outcome="failed", error=reason, finish_reason="error", attempts=_MAX_TRIES)
 
     def _worker_for(self, question: str) -> Any:
         if not self._left:

@@ -19,7 +19,7 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.engine.protocol import hold_debate
 from madke.engine.settings import Knowledge
-from madke.models.batches import MOST_AT_ONCE, in_batches
+from madke.models.batches import MAX_WAITING, in_batches
 from madke.models.limiter import Limits, allow_connections
 from madke.models.pipeline import CallPipeline
 from madke.models.services import AnswerScorer, answer_scoring
@@ -105,7 +105,7 @@ async def execute(
         if options.batch is not None and not no_calls:
             # All questions start at once, so that a wave is one batch.
             clients = in_batches(models, options.batch, path, budget.allow_batch)
-            options = replace(options, concurrency=MOST_AT_ONCE)
+            options = replace(options, concurrency=MAX_WAITING)
         store, limits = opened.enter_context(CallStore(calls)), Limits(options.concurrency)
         meter = Meter(
             total=len(spec.questions) * repeats,
@@ -329,10 +329,10 @@ def from_thread(listen: Listener) -> Listener:
 # Stopping early, at a deadline or a signal, without losing a paid call. No further call starts. Calls in flight may
 # finish and are stored. Debates that wait for further calls are cancelled; the same command starts them again.
 
-GRACE = 30.0
+GRACE_SECONDS = 30.0
 """Maximum wait for calls in flight, in seconds."""
 
-_LAST_STEPS = 0.2
+_LAST_STEPS_SECONDS = 0.2
 """Maximum wait for debates after their last call, in seconds."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -378,7 +378,7 @@ async def until_stopped(
                 draining = loop.create_task(drain())
                 await asyncio.wait([work, draining], return_when=asyncio.FIRST_COMPLETED)
                 # A debate may still have to write its transcript after its last call.
-                await asyncio.wait([work], timeout=_LAST_STEPS)
+                await asyncio.wait([work], timeout=_LAST_STEPS_SECONDS)
                 draining.cancel()
                 work.cancel()
             elif work.cancelled():  # a person who debates has left
@@ -425,16 +425,16 @@ async def until_limit(
 
 
 async def drain_calls(limits: Limits, *, log: bool = True) -> None:
-    """Start no further calls, and wait for those in flight, at most :data:`GRACE` seconds."""
+    """Start no further calls, and wait for those in flight, at most :data:`GRACE_SECONDS` seconds."""
     limits.close()
     if limits.in_flight and log:
         _log.warning("stopping; waiting for %s in flight (Ctrl-C: do not wait)", count_of(limits.in_flight, "call"))
     try:
-        async with asyncio.timeout(GRACE):
+        async with asyncio.timeout(GRACE_SECONDS):
             await limits.drain()
     except TimeoutError:
         why = "%d calls did not finish within %.0f s and are cancelled; they will be made again"
-        _log.warning(why, limits.in_flight, GRACE)
+        _log.warning(why, limits.in_flight, GRACE_SECONDS)
 
 
 @contextmanager

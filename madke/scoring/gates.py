@@ -185,9 +185,9 @@ def shadow_of(debates: Iterable[GatedDebate | None]) -> Shadow | None:
 
 # Thresholds on a signal of debates, learned from runs with gold answers (madke.engine.deferral)
 
-_RIGHT_FROM = 0.5
+_MIN_RIGHT = 0.5
 """The lowest value of a metric that is not yes or no, such as F1, of an answer that counts as right."""
-_FEWEST = 20
+_MIN_QUESTIONS = 20
 """The fewest questions that thresholds are tested on."""
 
 
@@ -216,13 +216,14 @@ def calibrate(arms: Sequence[Results], signal: str, *, delta: float = 0.1) -> Ca
             task = get_task(transcript.task)
             names = metrics_of(task)
             name = "match" if "match" in names else names[0]
-            wrong = METRICS[name](answer, question_of(transcript)) < (1 if is_binary(name) else _RIGHT_FROM)
+            wrong = METRICS[name](answer, question_of(transcript)) < (1 if is_binary(name) else _MIN_RIGHT)
             points[key] = signals(transcript, task).get(signal), wrong
     known = tuple(sorted((value, wrong) for value, wrong in points.values() if value is not None))
     if lacking := len(points) - len(known):
         raise UserError(f"signal {signal!r}: {lacking} of {len(points)} debates do not have it")
-    if len(known) < _FEWEST:
-        raise UserError(f"{len(known)} questions with an answer and a gold are too few; expected at least {_FEWEST}")
+    if len(known) < _MIN_QUESTIONS:
+        few = f"{len(known)} questions with an answer and a gold are too few"
+        raise UserError(f"{few}; expected at least {_MIN_QUESTIONS}")
     return Calibration(
         run=", ".join(arm.name for arm in arms),
         variant=specs[0].variant,

@@ -33,7 +33,7 @@ WEIGHTS = tuple(bet * (1 - bet) / sum(b * (1 - b) for b in BETS) for bet in BETS
 """Share of the capital that is bet each time -> share of the start capital that bets so (``BETS``, ``WEIGHTS``)."""
 _NEEDED = log(2 / ALPHA)
 """Log of the factor by which one of the two gamblers must have multiplied the start capital of both."""
-MOST_QUESTIONS = 100_000
+MAX_QUESTIONS = 100_000
 """A number of questions above this is not told."""
 
 Outcome = Literal["yes", "no", "open"]
@@ -70,7 +70,7 @@ def _lower(values: Mapping[float, float]) -> float:
 def questions_needed(differences: Sequence[float], than: float) -> int | None:
     """The number of questions that excludes the difference ``than``, if further ones are like these.
 
-    None if more than :data:`MOST_QUESTIONS` would not.
+    None if more than :data:`MAX_QUESTIONS` would not.
     """
     if not differences or fmean(differences) == than:
         return None
@@ -81,16 +81,16 @@ def questions_needed(differences: Sequence[float], than: float) -> int | None:
         return log_capital({value: count * questions / n for value, count in counts.items()}, mean) >= _NEEDED
 
     mean = (1 + sign * than) / 2
-    if not excludes(MOST_QUESTIONS):
+    if not excludes(MAX_QUESTIONS):
         return None
-    return bisect_left(range(MOST_QUESTIONS), True, key=excludes)
+    return bisect_left(range(MAX_QUESTIONS), True, key=excludes)
 
 
 def planned_questions(margin: float, differing: float = 0.3) -> int:
     """The number of questions that shows a gain of ``margin`` where a share ``differing`` of the answers differ."""
     won, lost = (differing + margin) / 2, max(0.0, (differing - margin) / 2)
     each = [1.0] * ceil(1000 * won) + [-1.0] * ceil(1000 * lost)
-    return questions_needed(each + [0.0] * (1000 - len(each)), 0.0) or MOST_QUESTIONS
+    return questions_needed(each + [0.0] * (1000 - len(each)), 0.0) or MAX_QUESTIONS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -57,7 +57,7 @@ _WITHOUT_EFFECT = ("user", "metadata", "store", "parallel_tool_calls", "service_
 MAX_CONVERSATION = 200_000
 """Characters of all messages of a request."""
 
-_LONGEST_HEADER = 1000
+_MAX_HEADER = 1000
 
 
 class Part(BaseModel, extra="allow"):
@@ -323,8 +323,8 @@ class Answer(DebateResponse):
         self._talk = talk = Conversation(self._body.messages)
         self._plain = _is_for_interface(talk.question, headers)
         if names := ", ".join(map(quote, ignored)):
-            cut = "..." if len(names) > _LONGEST_HEADER else ""
-            self.headers["x-madke-ignored"] = f"{names[:_LONGEST_HEADER]}{cut}"
+            cut = "..." if len(names) > _MAX_HEADER else ""
+            self.headers["x-madke-ignored"] = f"{names[:_MAX_HEADER]}{cut}"
         return Ask(
             protocol=self._body.model,
             question=talk.question,

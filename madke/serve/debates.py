@@ -44,20 +44,20 @@ from madke.models.limiter import allow_connections
 from madke.models.store import CallStore
 from madke.retrieval.pools import pool_of, record_from_json
 from madke.runs.directory import RunRecord, read_run, unseal
-from madke.runs.runner import GRACE
+from madke.runs.runner import GRACE_SECONDS
 from madke.serve.gate import Refusal
 from madke.serve.offers import Ask, Offers, ServeOptions
 from madke.serve.served_run import ServedRun
 
 _log = logging.getLogger(__name__)
 
-BUSY_SECONDS = 5
+RETRY_SECONDS = 5
 """What ``Retry-After`` tells clients that find the queue full, or the server draining."""
 
 _LAST_SECONDS = 0.2
 """For calls of models that are under way, if the grace is over."""
 
-SILENCE = 5.0
+KEEPALIVE_SECONDS = 5.0
 """Seconds without data after which a comment is sent: half of what proxies and clients may not outlive."""
 
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -142,7 +142,7 @@ class Debates:
         self.check()
         if self.waiting >= self.options.queue + max(0, self.options.run.concurrency - self.running):
             message = f"{self.waiting} requests are waiting; try again later"
-            raise Refusal(429, message, kind="rate_limit_error", code="queue_full", retry_after=BUSY_SECONDS)
+            raise Refusal(429, message, kind="rate_limit_error", code="queue_full", retry_after=RETRY_SECONDS)
         self.turns += 1
         turn = ServedRequest(self)
         try:
@@ -154,7 +154,7 @@ class Debates:
     def check(self) -> None:
         """Refusal if no further debate may start."""
         if self.draining:
-            raise Refusal(503, "the server is shutting down", kind="server_error", retry_after=BUSY_SECONDS)
+            raise Refusal(503, "the server is shutting down", kind="server_error", retry_after=RETRY_SECONDS)
         if reached := self.offers.shared.budget.reached:
             message = f"the server's {reached} is reached"
             raise Refusal(429, message, kind="insufficient_quota", code="insufficient_quota", retryable=False)
@@ -177,7 +177,7 @@ class Debates:
     async def __aexit__(self, *error: object) -> None:
         shared = self.offers.shared
         shared.limits.close()
-        left = GRACE if self.ends is None else max(_LAST_SECONDS, self.ends - asyncio.get_running_loop().time())
+        left = GRACE_SECONDS if self.ends is None else max(_LAST_SECONDS, self.ends - asyncio.get_running_loop().time())
         if shared.landing:
             await asyncio.wait(shared.landing, timeout=left)
         await cancel_tasks(*shared.landing)
@@ -316,7 +316,7 @@ class DebateResponse(ABC):
         """The stream. A comment breaks each silence, from the start."""
         yield KEEP_ALIVE + self.opening
         try:
-            async with aclosing(stream_progress(self.work, SILENCE)) as parts:
+            async with aclosing(stream_progress(self.work, KEEPALIVE_SECONDS)) as parts:
                 async for part in parts:
                     yield KEEP_ALIVE if part is None else self.line(part)
         except Refusal as refusal:

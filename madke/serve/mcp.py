@@ -38,7 +38,7 @@ IDLE_SECONDS = 600.0
 MAX_PASSAGES = 50
 """Largest ``k`` of a search."""
 
-_SHOWN = 300
+_MAX_SHOWN = 300
 """Characters of a model's text in a progress line."""
 
 _INSTRUCTIONS = """Ask `debate` when an answer is worth several model calls: it can take minutes. Ask `search` for \
@@ -229,7 +229,7 @@ def _progress(event: events.Event | Served) -> str | None:
             return "; ".join((f"{len(pool.passages)} passages found", *(f"{name} failed" for name in pool.partial)))
         case events.StanceGiven(n=n, agent=agent, stance=stance):
             text = stance.answer or (f"no answer ({stance.error})" if stance.error else "no answer could be read")
-            return f"round {n}, {agent}: {' '.join(text.split())[:_SHOWN]}"
+            return f"round {n}, {agent}: {' '.join(text.split())[:_MAX_SHOWN]}"
         case events.VerdictGiven(n=n, verdict=verdict):
             return f"round {n}, judge: {VERDICTS[verdict.consensus]}"
     return None

@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 SLOW_SECONDS = 30.0
 """A client that takes longer to send a request, or to read what waits for it, is dropped."""
 
-_OVERTIME = 10.0
+_KILL_SECONDS = 10.0
 """Seconds after the grace at which a process that hangs is killed."""
 
 
@@ -193,7 +193,7 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain; a second signal does not wait for debates."""
         if self._draining is None:  # kills the process even if its event loop or a native library hangs
-            faulthandler.dump_traceback_later(self._grace + _OVERTIME, exit=True)
+            faulthandler.dump_traceback_later(self._grace + _KILL_SECONDS, exit=True)
         asyncio.get_running_loop().call_soon_threadsafe(self.drain)
 
     def drain(self) -> None:

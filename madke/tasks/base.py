@@ -16,7 +16,7 @@ _PAIRS = (
     ("\u201c", "\u201d"), ("\u201e", "\u201c"), ("\u2018", "\u2019"), ("\u300c", "\u300d"), ("\u00ab", "\u00bb"),
 )  # fmt: skip
 _OPENINGS = frozenset(opening[0] for opening, _ in _PAIRS)
-_LAYERS = 4
+_MAX_LAYERS = 4
 _FULL_STOP = re.compile(r"(?<=[^\s.])\.\Z")
 _SHORT_WORD = re.compile(r"\b[A-Za-z]{1,2}\.\Z")
 
@@ -24,7 +24,7 @@ _SHORT_WORD = re.compile(r"\b[A-Za-z]{1,2}\.\Z")
 def without_marks(text: str) -> str:
     """The text on one line, without emphasis and quotes around the whole of it: ``Paris`` for ``**"Paris"**``."""
     text = " ".join(text.split())
-    for _ in range(_LAYERS):
+    for _ in range(_MAX_LAYERS):
         text = _without_pair(text)
     return text
 
@@ -87,12 +87,12 @@ _DECLINES = re.compile(
     rf"|(?:there\s+is\s+)?(?:not\s+enough|insufficient)\s+{_KNOWLEDGE}\b.*)",
     re.IGNORECASE | re.DOTALL,
 )
-_READ = 300
+_MAX_READ = 300
 
 
 def declines(text: str) -> bool:
     """Whether a text says that there is no answer: "I do not know", "cannot be determined", "N/A"."""
-    return len(text) <= _READ and bool(_DECLINES.fullmatch(text.strip(" .!*_\"'")))
+    return len(text) <= _MAX_READ and bool(_DECLINES.fullmatch(text.strip(" .!*_\"'")))
 
 
 def with_letters(choices: tuple[str, ...]) -> list[tuple[str, str]]:

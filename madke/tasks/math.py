@@ -31,7 +31,7 @@ _AROUND = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), (r"\boxed{"
 _EQUALS = re.compile(r"(?<![<>!])=|\\in(?![a-z])")
 _APART = re.compile(r"\d \d")
 _UNKNOWN = re.compile(r"\\?[A-Za-z]+(?:\([A-Za-z]\))?")
-_MARKS = 4
+_MAX_MARKS = 4
 
 
 class Math(BaseTask):
@@ -45,7 +45,7 @@ class Math(BaseTask):
     def read(self, text: str, question: Question) -> str | None:
         r"""The text without surrounding ``$``, ``\boxed{}``, emphasis, quotes or full stop; None if it is no answer."""
         text = without_marks(text)
-        for _ in range(_MARKS):
+        for _ in range(_MAX_MARKS):
             text = without_marks(_unwrap(text))
         has_content = any(character.isalnum() or character in "\u221e\u2205" for character in text)
         return text if has_content and not declines(text) else None
@@ -248,7 +248,7 @@ _MAX_COMPARED = 300
 _MAX_DEPTH = 8
 _MAX_DIGITS = 30
 _MAX_POWER = 10**5
-_FUEL = 5_000_000
+_MAX_STEPS = 5_000_000
 """Function calls and returns, two to three seconds. The first use of a part of sympy takes up to three million; after
 that the slowest pair of MATH-500 golds takes 0.6 million."""
 
@@ -322,7 +322,7 @@ def _parse(text: str) -> list[Any]:
 
 
 def _with_fuel(work: Callable[[], bool]) -> bool:
-    left = _FUEL
+    left = _MAX_STEPS
 
     def burn(frame: FrameType, event: str, argument: object) -> None:
         nonlocal left

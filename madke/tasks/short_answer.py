@@ -171,7 +171,7 @@ def _agree(one: str, other: str) -> bool:
     return one == other or (len(short) != 2 and long.startswith(short)) or {one, other} in _NICKNAMES
 
 
-READ = 10_000  # Characters of an answer that are read.
+MAX_READ = 10_000  # Characters of an answer that are read.
 _POLAR = re.compile(
     r"(yes|yeah|yep|true|no|nope|false)\b(?=\W*\Z|\.(?! ?\d)| ?[,;:!-]| (?:it|they|he|she|we|i|this|that|there|not)\b)"
 )
@@ -252,14 +252,14 @@ class Reading:
 
 
 def plain(text: str) -> str:
-    """The first :data:`READ` characters without accents, with units in full and ``1642`` for ``1 642``."""
-    return spell_units(join_digits(fold(text[:READ])))
+    """The first :data:`MAX_READ` characters without accents, with units in full and ``1642`` for ``1 642``."""
+    return spell_units(join_digits(fold(text[:MAX_READ])))
 
 
 @lru_cache(maxsize=4096)
 def read_answer(text: str) -> Reading:
-    """Parse an answer from the first :data:`READ` characters of any text."""
-    folded = " ".join(fold(text[:READ]).split()).casefold()
+    """Parse an answer from the first :data:`MAX_READ` characters of any text."""
+    folded = " ".join(fold(text[:MAX_READ]).split()).casefold()
     polar = _POLAR.match(folded)
     text = _OR_ASIDE.sub(r"or \1", " ".join(plain(text).split()))
     outside = " ".join(PARENTHESIS.sub(" ", text).split())
@@ -368,7 +368,7 @@ class ShortAnswer(BaseTask):
             return True
         in_question = _question_words(question.question)[0]
         # A long gold also counts without its explanation: "In Mississippi, as Thomas Lanier Williams.".
-        long = [gold.lstrip(" .") for gold in question.answers if len(gold.split()) >= _LONG_GOLD]
+        long = [gold.lstrip(" .") for gold in question.answers if len(gold.split()) >= _LONG_GOLD_WORDS]
         clauses = [match["first"] for gold in long if (match := _EXPLAINED.match(gold))]
         reading, readings = read_answer(answer), [read_answer(gold) for gold in (*question.answers, *clauses)]
 
@@ -385,7 +385,7 @@ class ShortAnswer(BaseTask):
         text = plain(answer)
         stated = phrase_of(_DENIED.sub(" ", _without_rivals(text, lambda rival: states(phrase_of(rival)))))
         right = [gold for gold in readings if _states(stated, gold, in_question)]
-        if len(text.split()) > _SHORT:
+        if len(text.split()) > _MAX_SHORT_WORDS:
             return bool(right)
         return any(not _adds_number(text, gold, in_question) for gold in right)
 
@@ -398,12 +398,12 @@ class ShortAnswer(BaseTask):
             return True
         parts = frozenset(part for word in words(plain(answer)) for part in _parts(word))
         in_question = _question_words(question.question)[0]
-        near = (one for one, own in _sentences(text[:_READ_PASSAGE]) if not parts.isdisjoint(own))
+        near = (one for one, own in _sentences(text[:_MAX_READ_PASSAGE]) if not parts.isdisjoint(own))
         return any(_states_all(phrase_of(_DENIED.sub(" ", plain(one))), reading, in_question) for one in near)
 
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])|\n+")
-_READ_PASSAGE = 20_000
+_MAX_READ_PASSAGE = 20_000
 
 
 @lru_cache(maxsize=256)
@@ -513,11 +513,11 @@ def _is_acronym(short: Phrase, long: Phrase) -> bool:
 
 
 _EXPLAINED = re.compile(r"(?P<first>[^,;.!?()]+)(?:, (?:who|which|whose|where|when|as)\b|\. [A-Z])", re.DOTALL)
-_LONG_GOLD = 8  # Fewest words of a gold that is read as a phrase with an explanation.
+_LONG_GOLD_WORDS = 8  # Fewest words of a gold that is read as a phrase with an explanation.
 
 
-_PHRASE = 5  # Most content words of a phrase; a longer answer is a sentence.
-_SHORT = 6
+_MAX_PHRASE_WORDS = 5  # Most content words of a phrase; a longer answer is a sentence.
+_MAX_SHORT_WORDS = 6
 """Most words of a short answer, to which no number may be added."""
 _DENIED = re.compile(
     r"(?i)(?:(?:^|,|\b(?:and|but|is|was|are|were))\s+not\b(?! only)|\A\W?not\b|\b(?:is|was|are|were)n't\b"
@@ -544,7 +544,7 @@ _MOST_RIVALS, _MOST_CHARACTERS = 20, 80
 def _without_rivals(text: str, right: Callable[[str], bool]) -> str:
     """The text without alternatives ("A or B") of which one is right and another is not."""
     spans = []
-    is_short = len(text.split()) <= _SHORT
+    is_short = len(text.split()) <= _MAX_SHORT_WORDS
     for match in [*_OR.finditer(text)][:_MOST_RIVALS]:
         before = text[max(match.start() - _MOST_CHARACTERS, 0) : match.start()]
         after = text[match.end() : match.end() + _MOST_CHARACTERS]
@@ -632,7 +632,7 @@ def _states_phrase(stated: Phrase, gold: Phrase, in_question: Container[str]) ->
     if is_full_name(gold.order):
         return _states_name(stated.order, gold.order, in_question)
     own = _missing([word for word in stated.content if word.key not in in_question], gold, by_stem_only=True)
-    is_short = len(stated.content) <= _PHRASE
+    is_short = len(stated.content) <= _MAX_PHRASE_WORDS
     if is_short and any(word.capital for word in own) and any(word.capital for word in missing):
         return False  # A title with a word replaced.
     return 2 * len(missing) <= len(needed) and not _contradict(stated.order, gold.order)

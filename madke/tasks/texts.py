@@ -11,7 +11,7 @@ from madke.tasks.short_answer import ShortAnswer
 
 _SHORT_ANSWER = ShortAnswer()
 _BETWEEN = re.compile(r"[;\n]")
-MOST_SHORT_ANSWERS = 100
+MAX_SHORT_ANSWERS = 100
 """Items of a list that are read. Each is compared with all others."""
 
 
@@ -27,7 +27,7 @@ class AnswerList(BaseTask):
     is_list = True
 
     def read(self, text: str, question: Question) -> str | None:
-        """The first :data:`MOST_SHORT_ANSWERS` items with ``; `` between them, each once; None if there is none."""
+        """The first :data:`MAX_SHORT_ANSWERS` items with ``; `` between them, each once; None if there is none."""
         kept: dict[str, str] = {}
         for item in map(bare, items_of(text.strip().removesuffix("."))):
             if any(character.isalnum() for character in item) and not declines(item):
@@ -49,8 +49,8 @@ class AnswerList(BaseTask):
 
 
 def items_of(answer: str) -> list[str]:
-    """The first :data:`MOST_SHORT_ANSWERS` items of a list."""
-    return [item.strip() for item in _BETWEEN.split(answer) if item.strip()][:MOST_SHORT_ANSWERS]
+    """The first :data:`MAX_SHORT_ANSWERS` items of a list."""
+    return [item.strip() for item in _BETWEEN.split(answer) if item.strip()][:MAX_SHORT_ANSWERS]
 
 
 def _all_in(items: Sequence[str], others: Sequence[str], question: Question) -> bool:

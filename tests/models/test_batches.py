@@ -148,7 +148,7 @@ def test_a_batch_that_the_budget_does_not_allow_is_not_sent(tmp_path: Path) -> N
 
 def test_batches_that_are_out_count_for_the_budget_of_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(batches, "MOST_CALLS", 1)
+    monkeypatch.setattr(batches, "MAX_BATCH_CALLS", 1)
     with batch_server() as server:
         model = batched(server, tmp_path, allow=lambda model, usage: asked.append(usage.completion_tokens))
         completions(model, requests("first"), requests("a", "b", max_tokens=64), requests("c", max_tokens=64))

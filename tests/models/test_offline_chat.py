@@ -362,7 +362,7 @@ def test_vectors_are_computed_once_for_all_models_of_a_process() -> None:
 
 
 def test_vectors_of_the_latest_texts_are_kept_however_many_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offline, "_KEPT_VECTORS", 2)
+    monkeypatch.setattr(offline, "_MAX_VECTORS", 2)
     encoder = WordEncoder()
     embed = offline._remembering(encoder)
 

@@ -149,7 +149,7 @@ def test_a_deleted_file_is_forgotten_and_a_touched_one_is_not_parsed(folder: Pat
 
 
 def test_the_vectors_of_an_interrupted_refresh_are_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.retrieval.documents._ENCODED_AT_ONCE", 2)
+    monkeypatch.setattr("madke.retrieval.documents._BATCH_PASSAGES", 2)
     with pytest.raises(RuntimeError, match="power cut"):
         opened(folder, WordEncoder(raise_at=2))
     rest = WordEncoder()

@@ -329,7 +329,7 @@ def test_a_reply_without_end_is_given_up(
     first: bytes, again: bytes, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if len(again) == 1:
-        monkeypatch.setattr("madke.retrieval.web._DEADLINE", 0.3)
+        monkeypatch.setattr("madke.retrieval.web._BODY_TIMEOUT", 0.3)
     with raw_server(b"HTTP/1.1 200 OK\r\n" + first, again, 0.05 if len(again) == 1 else 0.0) as url:
         (hits,) = open_http(url, tmp_path, preset="searxng").search(["a"], 3)
 

@@ -73,7 +73,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], H
 
     def search(url: str) -> Hits:
         monkeypatch.setenv("SERPER_BASE_URL", url)
-        monkeypatch.setattr("madke.retrieval.web._LONGEST_WAIT", 0.0)
+        monkeypatch.setattr("madke.retrieval.web._MAX_WAIT", 0.0)
         return search_source(open_source("google", "serper"), ["q"], 3)[0]
 
     return search

@@ -119,8 +119,8 @@ def test_usage_is_that_of_the_whole_debate(stream: bool, upstream: Upstream, tmp
 
 @pytest.mark.slow
 def test_comments_break_every_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert debates.SILENCE <= 5
-    monkeypatch.setattr(debates, "SILENCE", 0.1)
+    assert debates.KEEPALIVE_SECONDS <= 5
+    monkeypatch.setattr(debates, "KEEPALIVE_SECONDS", 0.1)
     with endpoint(seconds=0.8) as upstream, serving(tmp_path, upstream) as server:
         began = time.monotonic()
         connection = server.ask("Who wrote book 1?", stream=True)

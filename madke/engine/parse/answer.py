@@ -13,10 +13,10 @@ from typing import Literal
 
 from madke.core.question import Question
 from madke.engine.parse.grammar import (
+    CONTEXT_WIDTH,
     EMPHASIS,
-    LONGEST_ANSWER,
-    MOST,
-    NEAR,
+    MAX_ANSWER,
+    MAX_MARKS,
     OTHER_SPEAKER,
     Mark,
     Parsed,
@@ -41,10 +41,10 @@ from madke.engine.parse.grammar import (
 )
 from madke.engine.parse.reply import (
     ANSWER_KEY,
+    MAX_READ,
     NO_CONTEXT,
     QUOTED_LINE,
     REASON_KEY,
-    WINDOW,
     ParseContext,
     Reply,
     gives_back,
@@ -56,7 +56,7 @@ from madke.tasks.base import BaseTask, declines, has_words
 Marker = Literal["plain", "alone", "brackets", "parentheses", "boxed", "text"]
 r"""How a protocol asks for answers: "The answer is X.", the answer alone, in ``[X]``, ``(X)``, ``\boxed{X}``, free."""
 
-LABELLED_WORDS = 12
+MAX_LABELLED_WORDS = 12
 """Words of an answer that is kept as it is; a longer one ends at the first clause that only explains."""
 
 _SENTENCE = re.compile(
@@ -91,7 +91,7 @@ class AnswerReader(Reader[str]):
     def value(self, content: str) -> str | None:
         """The answer in the content, without what models write around one; None if the content is not an answer."""
         content = unwrap(content)
-        if len(content) > LONGEST_ANSWER or is_placeholder(content) or (not self.is_open and _OFFERS.match(content)):
+        if len(content) > MAX_ANSWER or is_placeholder(content) or (not self.is_open and _OFFERS.match(content)):
             return None
         return self._task.read(content, self._question)
 
@@ -178,14 +178,14 @@ class AnswerReader(Reader[str]):
             yield from (part for part in (text, clause) if re.search(r"\d|\\|^\W*\w{1,3}\W*$", part))
         elif _NUMBER.match(text):
             yield _REMARKS.split(clause, maxsplit=1)[0]
-        elif clause and (len(text.split()) > LABELLED_WORDS or _NAME.fullmatch(clause.strip(EMPHASIS))):
+        elif clause and (len(text.split()) > MAX_LABELLED_WORDS or _NAME.fullmatch(clause.strip(EMPHASIS))):
             yield clause
         yield text
 
     def marks(self, text: str) -> list[Mark[str]]:
         """With boxes, tags, hashes, calls of Finish, and letters that are called right."""
         all_marks = [*super().marks(text), *self._forms(text)]
-        for named in list(_NAMED.finditer(text))[-MOST:] if not self.is_open else ():
+        for named in list(_NAMED.finditer(text))[-MAX_MARKS:] if not self.is_open else ():
             group = named.lastindex or 0
             if (value := self.value(named[group])) is not None:
                 all_marks.append(Mark(value=value, span=named.span(group), rule="cue", rank="cue"))
@@ -193,7 +193,7 @@ class AnswerReader(Reader[str]):
 
     def _forms(self, text: str) -> Iterator[Mark[str]]:
         """Forms of an answer. They are conclusions if they begin a line or follow "answer" on it."""
-        for content, span, rule in list(_forms(text))[-MOST:]:
+        for content, span, rule in list(_forms(text))[-MAX_MARKS:]:
             line = line_before(text, span[0])
             begins = not has_word(line) or re.search(r"\b(?:answer|verdict)\b", line, re.IGNORECASE)
             value = self.value(content)
@@ -206,7 +206,7 @@ class AnswerReader(Reader[str]):
     def from_records(self, reply: Reply) -> Parsed[str | None] | None:
         """The answer on which the records of the reply agree; None if they have no field for one."""
         marks: list[Mark[str]] = []
-        for record in reply.records[-MOST:]:
+        for record in reply.records[-MAX_MARKS:]:
             fields = [f for f in record.fields if f.value and ANSWER_KEY.search(f.key) and not REASON_KEY.search(f.key)]
             # The record's own answer, not that of a nested record.
             outer = min((field.depth for field in fields), default=0)
@@ -256,7 +256,7 @@ class AnswerReader(Reader[str]):
         """
         masked = ASIDE.sub(lambda line: " " * len(line[0]), text)
         spans = [*sentences(masked)]
-        spans = spans if len(spans) <= 2 * MOST else [*spans[:MOST], *spans[-MOST:]]
+        spans = spans if len(spans) <= 2 * MAX_MARKS else [*spans[:MAX_MARKS], *spans[-MAX_MARKS:]]
         spans = [
             span
             for span in spans
@@ -457,7 +457,7 @@ def _forms(text: str) -> Iterator[tuple[str, tuple[int, int], str]]:
     for box in _BOXED.finditer(text) if braces else ():
         end = braces.get(box.end())
         # The length limit keeps nested boxes from taking quadratic time. Prompts write X for the answer.
-        if end is not None and end - box.end() <= LONGEST_ANSWER and text[box.end() + 1 : end - 1] != "X":
+        if end is not None and end - box.end() <= MAX_ANSWER and text[box.end() + 1 : end - 1] != "X":
             yield text[box.end() + 1 : end - 1], (box.start(), end), "boxed"
     for form in _FORMS.finditer(text):
         rule = next(name for name in ("tagged", "hashes", "finish") if form[name] is not None)
@@ -476,7 +476,7 @@ _NO_RESULT = re.compile(
 
 
 def _is_refusal(text: str) -> bool:
-    return any(declines(text[start:end]) for start, end in list(sentences(text))[-MOST:])
+    return any(declines(text[start:end]) for start, end in list(sentences(text))[-MAX_MARKS:])
 
 
 def marked(answer: str, marker: Marker) -> str:
@@ -497,19 +497,19 @@ _BRACKETS = str.maketrans("[]()\"'*", "       ")
 
 def ids_of(content: str) -> list[int]:
     """The numbers that a text lists, in order: "2", "[1, 3]", "passages 4-6"; none if it says anything else."""
-    bare = content.translate(_BRACKETS) if len(content) <= NEAR else ""
+    bare = content.translate(_BRACKETS) if len(content) <= CONTEXT_WIDTH else ""
     return numbers_in(bare) if _ID_LIST.fullmatch(bare) else []
 
 
 def numbers_in(text: str) -> list[int]:
     """All numbers of a text and of its ranges, each once."""
     ends = ((int(first), int(last or first)) for first, last in _NUMBERS.findall(text))
-    return list(dict.fromkeys(n for low, high in ends for n in range(low, min(high, low + NEAR) + 1)))
+    return list(dict.fromkeys(n for low, high in ends for n in range(low, min(high, low + CONTEXT_WIDTH) + 1)))
 
 
 def parse_citations(text: str, shown: Collection[int]) -> tuple[int, ...]:
     """The numbers in square brackets that name passages, in order of mention; only those that were ``shown``."""
-    brackets = re.findall(r"\[[^\[\]\n]{1,80}\]", QUOTED_LINE.sub("", text[-WINDOW:]))
+    brackets = re.findall(r"\[[^\[\]\n]{1,80}\]", QUOTED_LINE.sub("", text[-MAX_READ:]))
     return tuple(n for n in dict.fromkeys(n for bracket in brackets for n in ids_of(bracket)) if n in shown)
 
 
@@ -532,7 +532,7 @@ def without_citations(text: str, shown: Container[int], *, intervals: bool = Fal
         ids = ids_of(text[start + 1 : end - 1])
         if not ids or not all(n in shown for n in ids) or (nested and not _FOLLOWS_SENTENCE.search(near)):
             continue
-        if len(spans) - n <= MOST and (states(near) or _closes(text, start, end, closing, intervals=intervals)):
+        if len(spans) - n <= MAX_MARKS and (states(near) or _closes(text, start, end, closing, intervals=intervals)):
             continue
         characters[start:end] = " " * (end - start)
         if text.startswith((".", "!", "?"), end):  # Move the full stop to the end of its sentence.

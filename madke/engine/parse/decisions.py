@@ -18,8 +18,8 @@ from madke.core.question import Question
 from madke.core.transcript import Selection, Verdict
 from madke.engine.parse.answer import IDS, AnswerReader, ids_of, numbers_in
 from madke.engine.parse.grammar import (
-    MOST,
-    NEAR,
+    CONTEXT_WIDTH,
+    MAX_MARKS,
     Mark,
     Parsed,
     Reader,
@@ -36,10 +36,10 @@ from madke.engine.parse.grammar import (
 )
 from madke.engine.parse.reply import (
     ANSWER_KEY,
+    MAX_READ,
     NO_CONTEXT,
     QUOTED_LINE,
     REASON_KEY,
-    WINDOW,
     FormRecord,
     ParseContext,
     Reply,
@@ -126,7 +126,7 @@ def _on_asked_lines(text: str, valid: Container[int]) -> Iterator[Mark[list[int]
         lines = [(start, end)]
     for start, end in lines:
         declines = _NONE_WANTED.match(text, start, end)
-        ids = [] if declines else [n for n in numbers_in(text[start : min(end, start + NEAR)]) if n in valid]
+        ids = [] if declines else [n for n in numbers_in(text[start : min(end, start + CONTEXT_WIDTH)]) if n in valid]
         if ids or declines:
             yield Mark(value=ids, span=(start, end), rule="selected")
 
@@ -144,7 +144,7 @@ def _in_sentences(text: str, valid: Container[int]) -> Iterator[tuple[list[int],
 # Searches.
 
 _SEARCH = re.compile(r"\s*search\s*:\s*", re.IGNORECASE)
-_LONGEST_QUERY = 300
+_MAX_QUERY = 300
 
 
 @reading()
@@ -156,7 +156,7 @@ def parse_searches(reply: Reply, *, limit: int, context: ParseContext = NO_CONTE
         query = " ".join(reply.text[marker.end() : end - 1].split()).strip("\"'") if marker else ""
         if not is_placeholder(query):
             before = re.sub(r"\[[^\[\]]*\]", "", line_before(reply.text, start))
-            by_kind[not has_word(before)].append(query[:_LONGEST_QUERY].rstrip())
+            by_kind[not has_word(before)].append(query[:_MAX_QUERY].rstrip())
     # The requested form is a line of its own.
     queries = list(dict.fromkeys(by_kind[True] or by_kind[False]))[:limit]
     return parsed_at(tuple(reversed(queries)), "marker", (0, len(reply.text))) if queries else nothing(())
@@ -172,7 +172,7 @@ _AFTER = re.compile(
     rf"[\s.,;:)]{{0,4}}(?:[(\[]\s*(?:[a-z]{{1,9}}\s+){{0,2}})?(?P<ids>\[[^\[\]\n]{{1,40}}\]|{IDS})", re.I
 )
 _NUMBERED = re.compile(r"\[[^\[\]\n]{1,40}\]|\b(?:passage|knowledge|document|source)s?\s+\[?\d{1,4}\b", re.I)
-_MOST_QUOTES = 20
+_MAX_QUOTES = 20
 
 
 class Quoted(NamedTuple):
@@ -185,15 +185,15 @@ class Quoted(NamedTuple):
 
 def parse_quotes(text: str) -> list[Quoted]:
     """The first 20 texts in quotation marks, each with the number of the passage that stands after it or before it."""
-    text = QUOTED_LINE.sub(lambda line: " " * len(line[0]), text[-WINDOW:])
-    spans = list(_SPAN.finditer(text))[:_MOST_QUOTES]
+    text = QUOTED_LINE.sub(lambda line: " " * len(line[0]), text[-MAX_READ:])
+    spans = list(_SPAN.finditer(text))[:_MAX_QUOTES]
     return [Quoted(span[span.lastgroup or 0].strip(), _passage(text, span)) for span in spans]
 
 
 def _passage(text: str, span: re.Match[str]) -> int | None:
     if after := _AFTER.match(text, span.end()):
         return next(iter(ids_of(after["ids"])), None)
-    rest = text[span.end() : span.end() + NEAR].split("\n", 1)[0].split(". ", 1)[0]
+    rest = text[span.end() : span.end() + CONTEXT_WIDTH].split("\n", 1)[0].split(". ", 1)[0]
     near = [*reversed(_NUMBERED.findall(lead(text, span.start()))), *_NUMBERED.findall(rest)[:1]]
     return next((ids[0] for marker in near if (ids := ids_of(marker))), None)
 
@@ -353,7 +353,7 @@ def parse_pick(reply: Reply, names: Sequence[str], *, context: ParseContext = NO
     reader = _Names(names, r"(?:final\s+)?(?:winner|winning\s+\w+|pick|choice|verdict|decision|vote)")
     wins = rf"{reader.mention}\W{{0,3}}(?:side\s+)?(?:wins|won|(?:is|has|gave|makes)\s+the\s+(?:winner|best|better))\b"
     marks = reader.marks(text)
-    for win in list(re.finditer(wins, text, re.IGNORECASE))[-MOST:]:
+    for win in list(re.finditer(wins, text, re.IGNORECASE))[-MAX_MARKS:]:
         if name := reader.value(win["name"]):
             marks.append(Mark(value=name, span=win.span("name"), rule="stated", rank="cue"))
     return reader.read(text, sorted(marks, key=lambda mark: mark.span[1])) or nothing(None)
@@ -373,7 +373,7 @@ _CONFIDENCE = re.compile(
 def parse_confidence(reply: Reply, *, context: ParseContext = NO_CONTEXT) -> Parsed[float | None]:
     """The confidence that a reply states, 0 .. 1: "Confidence: 0.8", "80%", "8/10" and "80% sure" are 0.8."""
     text = reply.text
-    stated = list(_CONFIDENCE.finditer(text))[-MOST:]
+    stated = list(_CONFIDENCE.finditer(text))[-MAX_MARKS:]
     lines = [one for one in stated if not has_word(line_before(text, one.start()))]
     marks: list[Mark[float]] = []
     for one in stated:
@@ -391,7 +391,7 @@ def parse_confidence(reply: Reply, *, context: ParseContext = NO_CONTEXT) -> Par
 
 RULE = "schema"
 """The rule of a reading from a bound reply."""
-LONGEST_REPLY = 20_000
+MAX_REPLY = 20_000
 """Characters of the longest reply that is read as one."""
 NONE = "none"
 """The word for no debater, and for no answer yet."""
@@ -439,7 +439,7 @@ class BoundReply:
 
 def read_bound(text: str, schema: Schema) -> BoundReply | None:
     """The values of a reply of this schema; None for any other text."""
-    if len(text) > LONGEST_REPLY:
+    if len(text) > MAX_REPLY:
         return None
     try:
         # A repeated field is no value of its schema.
@@ -517,7 +517,7 @@ def _read(raw: str, task: BaseTask, question: Question) -> str | None:
 _REASONING = SchemaField(name="reasoning", max_length=300)
 """Bounded: a small model never finishes a reasoning without an end."""
 _QUOTES_OF_STANCE = 3
-_LONGEST_ANSWER = 200
+_MAX_ANSWER = 200
 """Characters, except for whole texts such as translations."""
 
 
@@ -567,4 +567,4 @@ def _answer(task: BaseTask, question: Question, *more: str) -> SchemaField:
     if words and all(task.read(word, question) == word for word in words):
         return SchemaField(name="answer", words=(*words, *more))
     is_long = task.reads_whole_line
-    return SchemaField(name="answer", max_length=None if is_long else _LONGEST_ANSWER)
+    return SchemaField(name="answer", max_length=None if is_long else _MAX_ANSWER)

@@ -15,9 +15,9 @@ from madke.core.transcript import ParseStatus
 
 T = TypeVar("T")
 
-NEAR = 200
+CONTEXT_WIDTH = 200
 """Characters around a place that are read as its context."""
-MOST = 200
+MAX_MARKS = 200
 """Marks of one kind that are read, counted from the end of a text."""
 EMPHASIS = " \t\n*_`\"'“”‘’"  # noqa: RUF001
 OTHER_SPEAKER = (
@@ -100,8 +100,8 @@ def line_after(text: str, at: int) -> str:
 
 
 def text_before(text: str, at: int) -> str:
-    """Up to :data:`NEAR` characters before a position."""
-    return text[max(0, at - NEAR) : at]
+    """Up to :data:`CONTEXT_WIDTH` characters before a position."""
+    return text[max(0, at - CONTEXT_WIDTH) : at]
 
 
 def lead(text: str, at: int) -> str:
@@ -143,10 +143,10 @@ def outermost(text: str, kind: str = "[]") -> list[tuple[int, int]]:
             odd_right = text.startswith(kind[1], stop) and text[start + 1] == other[0]
             spans.append((start - odd_left, stop + odd_right))
             end = stop + odd_right
-    return spans[-MOST:]
+    return spans[-MAX_MARKS:]
 
 
-PHRASE_WORDS = 6
+MAX_PHRASE_WORDS = 6
 """Words of a line that is an answer by itself."""
 _VERB = re.compile(
     r"\b(?:is|are|was|were|am|has|have|had|do|does|did|can|cannot|could|will|would|should|must|means?|became|made|wrote|gave"
@@ -160,12 +160,12 @@ def is_phrase(line: str) -> bool:
     """Whether a line is a few words that are no sentence."""
     words = line.split()
     is_sentence = _VERB.search(line) or re.search(r"[.!?]\s|[:?]\W*\Z", line) or (len(words) > 3 and line.endswith("."))
-    return 0 < len(words) <= PHRASE_WORDS and not is_sentence
+    return 0 < len(words) <= MAX_PHRASE_WORDS and not is_sentence
 
 
 # Values in their wrappings.
 
-LONGEST_ANSWER = 1000
+MAX_ANSWER = 1000
 """Characters of the longest final answer that is accepted."""
 _S = r"[\s_]+"
 _PLACEHOLDER = re.compile(
@@ -195,7 +195,7 @@ _INTERVAL = re.compile(r"\[(?!.*(?<!\\)\b[A-Za-z]{2})[^,]+(?:,[^,]+)+\]")
 
 def unwrap(content: str) -> str:
     """The content without emphasis, lead-in words ("the answer is"), or a second marker around it."""
-    for _ in range(4 if len(content) <= LONGEST_ANSWER else 0):
+    for _ in range(4 if len(content) <= MAX_ANSWER else 0):
         wrapped, content = content, _unwrap_once(content)
         if content == wrapped:
             break
@@ -224,7 +224,7 @@ def _unwrap_once(content: str) -> str:
 
 def is_placeholder(content: str) -> bool:
     """Whether the content is an echoed placeholder, or belongs to another grammar, such as a search."""
-    return not content or (len(content) <= LONGEST_ANSWER and bool(_PLACEHOLDER.fullmatch(content.removesuffix("."))))
+    return not content or (len(content) <= MAX_ANSWER and bool(_PLACEHOLDER.fullmatch(content.removesuffix("."))))
 
 
 def says_only_where(content: str) -> bool:
@@ -296,7 +296,7 @@ def standing(text: str, start: int, end: int) -> Literal["stated", "plain", "non
     is denied, hypothetical, an example, another speaker's, or part of a word, a link or a formula.
     """
     near = text_before(text, start).replace("’", "'").removesuffix("\\left")  # noqa: RUF001
-    after = text[end : end + NEAR].replace("’", "'")  # noqa: RUF001
+    after = text[end : end + CONTEXT_WIDTH].replace("’", "'")  # noqa: RUF001
     stated = bool(_STATES.search(near))
     is_denied = _NOT_COUNTED_BEFORE.search(near) or _NOT_COUNTED_AFTER.match(after)
     # Part of a word, a call (``f[0]``, but not ``Finish[Paris]``), a link or a formula.
@@ -366,7 +366,7 @@ class Reader(ABC, Generic[T]):
         return sorted(every, key=lambda mark: mark.span[1])
 
     def _label_marks(self, text: str) -> Iterator[Mark[T]]:
-        for cue in list(_cues(self.nouns, self.labels).finditer(text))[-MOST:]:
+        for cue in list(_cues(self.nouns, self.labels).finditer(text))[-MAX_MARKS:]:
             near = text_before(text, cue.start())
             beginning = _BEGINNING.search(near)
             opening = _OPENING.fullmatch(near, beginning.end() if beginning else 0)
@@ -416,7 +416,8 @@ class Reader(ABC, Generic[T]):
 
     def _lone_lines(self, text: str) -> Iterator[Mark[T]]:
         """The words of a closed list on the first or last line, or letters on any, if all such lines agree."""
-        lines = [] if self.is_open else [line for line in re.finditer(r"[^\n]+", text) if not line[0].isspace()][-MOST:]
+        every = () if self.is_open else re.finditer(r"[^\n]+", text)
+        lines = [line for line in every if not line[0].isspace()][-MAX_MARKS:]
         read = [(line, value) for line in lines if (value := self.lone(line[0])) is not None]
         if all(self.same(value, read[0][1]) for _, value in read):
             for line, value in read:

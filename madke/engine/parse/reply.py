@@ -16,7 +16,7 @@ from typing import Concatenate, ParamSpec
 
 from madke.core.chat import Completion
 from madke.engine.parse.grammar import (
-    NEAR,
+    CONTEXT_WIDTH,
     OTHER_SPEAKER,
     Parsed,
     T,
@@ -30,7 +30,7 @@ from madke.engine.parse.grammar import (
 
 P = ParamSpec("P")
 
-WINDOW = 200_000
+MAX_READ = 200_000
 """Characters that are read, counted from the end of a text, where the answer is."""
 
 
@@ -131,7 +131,7 @@ def own_records(text: str) -> list[FormRecord]:
     own: list[FormRecord] = []
     for record in records(text):
         line = text[text.rfind("\n", 0, record.span[0]) + 1 : record.span[0]]
-        if (own and own[-1].span[1] > record.span[0] - len(line)) or _LEADS.fullmatch(line[-NEAR:]):
+        if (own and own[-1].span[1] > record.span[0] - len(line)) or _LEADS.fullmatch(line[-CONTEXT_WIDTH:]):
             own.append(record)
     return own
 
@@ -202,7 +202,7 @@ def reading(
         def read(text: str, /, *args: P.args, **kwargs: P.kwargs) -> Parsed[T]:
             parse_context = kwargs.get("context")
             context = parse_context if isinstance(parse_context, ParseContext) else NO_CONTEXT
-            start = max(0, len(text) - WINDOW)
+            start = max(0, len(text) - MAX_READ)
             window = text[start:]
             left = without_copies(window, context)
             own = own_words(left, context, sources=sources)

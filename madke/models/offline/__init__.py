@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _RELEVANT, _NEXT_TO_BEST = 0.6, 0.6
 """Minimum score of a relevant passage (unrelated ones reach about 0.4), and of further ones as a share of the best."""
-_ABOUT_THE_QUESTION = 0.45
+_MIN_RELEVANCE = 0.45
 """Minimum score of a document's sentence that can answer; unrelated ones reach about 0.4."""
 _PASSAGE_NOISE, _ANSWER_NOISE = 0.2, 0.25
 """Standard deviations of the noise on scores at temperature 1."""
@@ -54,8 +54,8 @@ _AGREEING = "I agree with"
 _QUOTED = re.compile(r"\bPassage (\d+)")
 _SOURCE = re.compile(r"\bPassage (\d+)(?:, about [^\"\n]*,)? says: (\".*\")")
 _SHORT = ShortAnswer()
-_QUOTED_WORDS = 45
-_KEPT_VECTORS = 50_000
+_MAX_QUOTED_WORDS = 45
+_MAX_VECTORS = 50_000
 """Texts whose vectors are kept: some 50 MB."""
 
 
@@ -126,7 +126,7 @@ def _remembering(encoder: Encoder) -> Embed:
         if missing := [text for text in dict.fromkeys(texts) if text not in vectors]:
             # Half precision: half of the memory, and kept vectors are equal to new ones.
             vectors |= zip(missing, encoder.encode_queries(missing).astype(np.float16), strict=True)
-            if len(known) >= _KEPT_VECTORS:
+            if len(known) >= _MAX_VECTORS:
                 known.clear()  # the calls of one question, which share most texts, follow each other
             known.update(vectors)
         return np.stack([vectors[text] for text in texts]).astype(np.float32)
@@ -196,7 +196,7 @@ def _stance(prompt: Stage, question: str, embed: Embed, noise: Callable[[], floa
     # Only first stances are noisy: debaters who weigh the same replies must not change to each other's answers.
     noisy = ranked if before else [each._replace(score=each.score + noise()) for each in ranked]
     best = max(noisy, key=lambda each: each.score, default=None)
-    if best is None or (best.line and names_file(best.line.title) and best.line.score < _ABOUT_THE_QUESTION):
+    if best is None or (best.line and names_file(best.line.title) and best.line.score < _MIN_RELEVANCE):
         if not prompt.passages:
             return "The text that I was given does not contain the answer, so I cannot tell and give none."
         passage, _ = rank_passages(question, prompt.passages, embed)[0]
@@ -238,7 +238,7 @@ def _grounds(best: Candidate, prompt: Stage) -> str:
             return "What I have read says nothing for or against it."
         return "I have no passages to read, so this is only a guess from the wording of the question."
     words = _without_brackets(best.line.text).split()
-    quoted = " ".join(words[:_QUOTED_WORDS]) + (" ..." if len(words) > _QUOTED_WORDS else "")
+    quoted = " ".join(words[:_MAX_QUOTED_WORDS]) + (" ..." if len(words) > _MAX_QUOTED_WORDS else "")
     about = f", about {_without_brackets(best.line.title)}," if best.line.title else ""
     closest = "Of the passages that I chose, one sentence is closest to the question."
     grounds = f'{closest} Passage {best.line.number}{about} says: "{quoted}"'

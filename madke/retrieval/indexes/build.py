@@ -40,7 +40,7 @@ Progress = Callable[[int, int | None], None]
 """Called with the passages done and their total (None while the corpus is read). Reading and indexing each count up."""
 
 SHARD_ROWS = 10_000
-_SHOWN = 10
+_MAX_LISTED = 10
 _VECTORS = "vectors"
 _FAISS = "faiss"
 
@@ -183,8 +183,8 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> tuple[Passa
     elif not write_passages(path, read_unique(corpus, skipped), progress):
         raise UserError("this corpus has no passages" + (" with text" if skipped else ""), file=corpus)
     if skipped:
-        more = f" and {len(skipped) - _SHOWN:,} more" if len(skipped) > _SHOWN else ""
-        named = ", ".join(skipped[:_SHOWN])
+        more = f" and {len(skipped) - _MAX_LISTED:,} more" if len(skipped) > _MAX_LISTED else ""
+        named = ", ".join(skipped[:_MAX_LISTED])
         _log.warning("%s: skipped %s without text: %s%s", corpus, count_of(len(skipped), "passage"), named, more)
     return PassageStore(path), len(skipped)
 

@@ -19,7 +19,7 @@ from madke._util.assets import require
 from madke._util.files import Inputs, atomic_write, disk_full, is_finished, mark_finished
 from madke._util.workers import Workers
 from madke.core.errors import UserError
-from madke.models.encoders import LONG_ENCODING, Encoder, time_estimate
+from madke.models.encoders import MIN_ESTIMATED, Encoder, time_estimate
 from madke.retrieval.indexes.index_folder import DenseSettings, PassageStore, StoredPassage
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ FaissType = Literal["flat", "sq8", "hnsw", "ivfpq"]
 """``flat``: exact, 4 bytes for each dimension of a passage. ``sq8``: a byte each. ``hnsw``: a graph over ``flat``,
 fast. ``ivfpq``: inverted lists of product quantizers, an eighth of a byte each."""
 
-_BLOCK = 8 << 20
-_ANSWER_BYTES = 128 << 20
-_SAMPLE = 65_536
+_BLOCK_BYTES = 8 << 20
+_MAX_RESULT_BYTES = 128 << 20
+_MAX_SAMPLE = 65_536
 """Training vectors: 256 for each of the 256 centroids of a product quantizer, as FAISS advises."""
-_FEWEST = 39 * 256
+_MIN_SAMPLE = 39 * 256
 """Training vectors below which FAISS warns about a product quantizer."""
 _SAMPLE_PER_LIST = 64
 """Training vectors per inverted list; FAISS warns below 39."""
-_SAMPLE_BYTES = 2_000_000_000
+_MAX_SAMPLE_BYTES = 2_000_000_000
 
 
 def faiss_settings(kind: FaissType, count: int, dimension: int) -> dict[str, Any]:
@@ -51,8 +51,9 @@ def faiss_settings(kind: FaissType, count: int, dimension: int) -> dict[str, Any
     if kind == "hnsw":
         return {"factory": "HNSW32", "parameters": "efSearch=64", "file_mb": 1024.0}
     if kind == "ivfpq":
-        if count < _FEWEST:
-            raise UserError(f"--faiss ivfpq needs {_FEWEST:,} passages or more, found {count:,}; choose --faiss flat")
+        if count < _MIN_SAMPLE:
+            need = f"{_MIN_SAMPLE:,} passages or more"
+            raise UserError(f"--faiss ivfpq needs {need}, found {count:,}; choose --faiss flat")
         lists = max(1, min(1 << round(math.log2(4 * math.sqrt(count))), count // _SAMPLE_PER_LIST))
         # Each byte of a quantizer encodes the same number of dimensions. "np": no training for Hamming distances.
         codes = next(n for n in range(max(1, dimension // 8), 0, -1) if dimension % n == 0)
@@ -89,8 +90,8 @@ def encode_shards(
         else:
             missing.append((paths[-1], inputs, rows))
     count = sum(len(rows) for _, _, rows in missing)
-    if count > LONG_ENCODING:
-        first = [store[row] for row in missing[0][2][:LONG_ENCODING]]
+    if count > MIN_ESTIMATED:
+        first = [store[row] for row in missing[0][2][:MIN_ESTIMATED]]
         takes = time_estimate(encoder, [each.title for each in first], [each.text for each in first], count)
         _log.warning("encoding %s passages: %s with all cores of this machine", f"{count:,}", takes)
     encoded = workers.map(partial(_encode, encoder), ([store[row] for row in rows] for _, _, rows in missing))
@@ -132,7 +133,7 @@ class FaissShards:
             if in_memory:
                 # Read in blocks: page faults one by one take about ten times as long.
                 with path.open("rb", buffering=0) as file:
-                    while file.read(_BLOCK):
+                    while file.read(_BLOCK_BYTES):
                         pass
             try:
                 # Plain IO_FLAG_MMAP would read scalar quantizers and graphs whole.
@@ -157,7 +158,7 @@ class FaissShards:
         import numpy as np
 
         # The results of all files (a float and an int of 8 bytes each) are in memory at the same time.
-        at_once = max(1, _ANSWER_BYTES // (12 * k * len(self._opened)))
+        at_once = max(1, _MAX_RESULT_BYTES // (12 * k * len(self._opened)))
         parts = [self._index.search(queries[n : n + at_once], k) for n in range(0, len(queries), at_once)]
         scores, rows = zip(*parts, strict=True) if parts else ([np.empty((0, k))], [np.empty((0, k), dtype=np.int64)])
         return np.concatenate(scores), np.concatenate(rows)
@@ -226,7 +227,7 @@ def _train_index(vectors: Sequence[Path], settings: DenseSettings, path: Path, i
     index = faiss.index_factory(settings.dimension, settings.factory, faiss.METRIC_INNER_PRODUCT)
     if not index.is_trained:
         lists = int(faiss.extract_index_ivf(index).nlist) if settings.factory.startswith("IVF") else 0
-        rows = min(max(_SAMPLE, _SAMPLE_PER_LIST * lists), _SAMPLE_BYTES // (4 * settings.dimension))
+        rows = min(max(_MAX_SAMPLE, _SAMPLE_PER_LIST * lists), _MAX_SAMPLE_BYTES // (4 * settings.dimension))
         index.train(_sample(vectors, settings.shard_rows, rows))
     _write(index, path)
     mark_finished(path, inputs)

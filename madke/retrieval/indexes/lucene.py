@@ -24,7 +24,7 @@ from madke.retrieval.indexes.corpus import has_text
 from madke.retrieval.indexes.index_folder import PassageStore
 
 _DEFAULT_HEAP = "2g"
-_CHUNK = 5_000
+_CHUNK_PASSAGES = 5_000
 """Passages per call to Java; Ctrl-C takes effect between two chunks."""
 _BUFFER_MB = 256
 """Buffer before Lucene writes a segment. Anserini's default, 4 GB, exceeds the whole heap."""
@@ -115,7 +115,7 @@ def _captured_output() -> Iterator[IO[bytes]]:
                 os.close(copy)
 
 
-_MOST_TERMS = 1 << 16
+_MAX_TERMS = 1 << 16
 """Different words of a query; by default Lucene refuses a question with more than 1,024."""
 
 
@@ -134,7 +134,7 @@ def open_lucene(folder: Path, *, k1: float = 0.9, b: float = 0.4) -> Any:
         searcher.search("warm up", 1)
     except jnius.JavaException as error:
         raise UserError(f"Lucene cannot open this index: {java_reason(error)}", file=folder) from None
-    java_class("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(_MOST_TERMS)
+    java_class("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(_MAX_TERMS)
     return searcher
 
 
@@ -152,8 +152,8 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
             # While Java indexes one chunk, Python prepares the next.
             with ThreadPoolExecutor(1) as java:
                 under_way: Future[None] | None = None
-                for first in range(0, len(store), _CHUNK):
-                    rows = range(first, min(first + _CHUNK, len(store)))
+                for first in range(0, len(store), _CHUNK_PASSAGES):
+                    rows = range(first, min(first + _CHUNK_PASSAGES, len(store)))
                     documents = [
                         json.dumps({"id": str(row), "contents": f"{passage.title}\n{passage.text}"})
                         for row in rows
