@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,14 +26,9 @@ T = TypeVar("T")
 
 BENCHMARKS = {
     "first_answer": "commands",
-    "demo": "commands",
-    "peers": "peers",
     "calls": "runs",
-    "memory": "runs",
-    "prefixes": "prefixes",
     "bm25": "search",
     "dense": "search",
-    "serve": "serve",
 }
 """Name of a benchmark -> the module that has a function of this name."""
 
@@ -144,14 +137,6 @@ def anonymous_memory(process: int | str | None = "self") -> int:
     except (FileNotFoundError, ProcessLookupError):
         return 0
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:")), 0)
-
-
-def ended(process: subprocess.Popen[Any], *, stopped: bool = False) -> float:
-    """CPU seconds of a process and its children, after its end; unless it was ``stopped``, its status must be 0."""
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert stopped or process.returncode == 0
-    return used.ru_utime + used.ru_stime
 
 
 @dataclass(frozen=True, kw_only=True)
