@@ -9,17 +9,17 @@ import os
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from eval.benchmarks.measure import Setting, duration, report
+from eval.benchmarks.measure import Result, Setting, duration
 
 _QUESTION = "In which city was Verdi's opera Aida first performed?"
 _REPEATS = 3
 _AIMS = {"first ask": 8.0, "later ask": 2.5, "help": 0.25, "serve until it answers": 1.5}
 
 
-def first_answer(setting: Setting) -> None:
+def first_answer(setting: Setting) -> Iterator[Result]:
     """The first ``ask`` with an empty cache, once; of the others the fewest seconds of several."""
     cache = setting.folder / "commands"
     ask = ["-m", "madke", "ask", _QUESTION, "--model", "offline", "--json"]
@@ -32,7 +32,7 @@ def first_answer(setting: Setting) -> None:
     for name, wait in waits.items():
         repeats = 1 if setting.quick or name == "first ask" else _REPEATS
         seconds, aim = min(wait() for _ in range(repeats)), _AIMS[name]
-        report(name, f"{duration(seconds)} of CPU", "", None, f"at most {duration(aim)}", seconds <= aim)
+        yield Result(name, f"{duration(seconds)} of CPU", "", None, f"at most {duration(aim)}", seconds <= aim)
 
 
 def _command(words: list[str], cache: Path) -> float:

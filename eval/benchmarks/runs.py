@@ -8,13 +8,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from eval.benchmarks.measure import Setting, duration, generated_corpus, report
+from eval.benchmarks.measure import Result, Setting, duration, generated_corpus
 from madke.core.chat import ChatRequest
 from madke.models.chat_models import close, open_model
 from madke.models.scripted import ScriptedChat
@@ -23,41 +24,23 @@ from madke.runs.request import RunOptions, RunRequest
 from madke.runs.runner import execute
 from madke.runs.spec import resolve
 
-CALLS_EACH = 5
-"""Calls of a question whose debaters agree in round 1: two select, two speak, a summarizer; no judge is asked."""
 MODEL = "openai/m"
 CONCURRENCY = 64
 _EACH_SOURCE = 5
 _RATIO, _OWN_CPU = 0.6, 0.3e-3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Data:
-    """Generated questions, with a pool of ten different passages of 100 words for each."""
-
-    questions: Path
-    pools: Path
-    count: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Taken:
+class Taken(NamedTuple):
     """What some calls took."""
 
-    calls: int
-    seconds: float
+    rate: float
+    """Calls a second."""
     cpu: float
-    """Seconds of this process, all its threads."""
+    """CPU seconds a call, of all threads of this process."""
 
-    @property
-    def rate(self) -> float:
-        """Calls a second."""
-        return self.calls / self.seconds
 
-    @property
-    def cpu_each(self) -> float:
-        """CPU seconds a call."""
-        return self.cpu / self.calls
+def _reply(request: ChatRequest) -> str:
+    return "The most helpful is [0]." if request.purpose.stage == "select" else "The answer is [Lake Baikal]."
 
 
 @contextmanager
@@ -72,12 +55,11 @@ def server() -> Iterator[str]:
             process.terminate()
 
 
-def generated_data(setting: Setting, count: int) -> Data:
-    """So many questions and their pools, in the setting's folder."""
-    folder = setting.folder
-    data = Data(questions=folder / f"questions-{count}.jsonl", pools=folder / f"pools-{count}.jsonl", count=count)
+def generated_run(folder: Path, count: int) -> RunRequest:
+    """A run over generated questions, with a pool of ten different passages of 100 words for each."""
+    files = folder / f"questions-{count}.jsonl", folder / f"pools-{count}.jsonl"
     passages = read_corpus(generated_corpus(folder, 2 * _EACH_SOURCE * count))
-    with data.questions.open("w") as questions, data.pools.open("w") as pools:
+    with files[0].open("w") as questions, files[1].open("w") as pools:
         for number in range(count):
             question = {"id": str(number), "question": f"Which lake is the deepest, in survey {number}?"}
             print(json.dumps({**question, "golden_answers": ["Lake Baikal"]}), file=questions)
@@ -87,32 +69,35 @@ def generated_data(setting: Setting, count: int) -> Data:
                 for rank, passage in enumerate(islice(passages, _EACH_SOURCE))
             ]
             print(json.dumps({**question, "passages": found, "partial": {}}), file=pools)
-    return data
+    return RunRequest(questions=files[0], model=MODEL, pools=files[1])
 
 
-def calls(setting: Setting) -> None:
+def calls(setting: Setting) -> Iterator[Result]:
     """Calls a second, and our own CPU a call, of a run, against a bare loop over the same requests and client."""
-    data = generated_data(setting, 30 if setting.quick else 1_000)
+    count = 30 if setting.quick else 1_000
+    # It answers at once, as the server does, and keeps the requests.
+    recorder = ScriptedChat(_reply)
     runs: list[Taken] = []
     alone: list[Taken] = []
     with server() as url, tempfile.TemporaryDirectory(dir=setting.folder) as folder:
-        requests = _requests_of(data, Path(folder) / "requests")
-        _bare(requests[: len(requests) // 5], url)  # imports
+        request = generated_run(Path(folder), count)
+        _run(replace(request, model=recorder), Path(folder) / "recorded", None)
+        _bare(recorder.requests[:count], url)  # imports
         for number in range(1 if setting.quick else 6):
-            runs.append(_run(data, url, Path(folder) / str(number)))
-            alone.append(_bare(requests, url))
+            runs.append(_run(request, Path(folder) / str(number), url))
+            alone.append(_bare(recorder.requests, url))
     rate, bare_rate = max(taken.rate for taken in runs), max(taken.rate for taken in alone)
-    client = min(taken.cpu_each for taken in alone)
-    own = min(taken.cpu_each for taken in runs) - client
-    report(
+    client = min(taken.cpu for taken in alone)
+    own = min(taken.cpu for taken in runs) - client
+    yield Result(
         "calls a second",
         f"{rate:,.0f} in a run",
-        f"{bare_rate:,.0f} bare ({len(requests):,} calls, {CONCURRENCY} at once)",
+        f"{bare_rate:,.0f} bare ({len(recorder.requests):,} calls, {CONCURRENCY} at once)",
         rate / bare_rate,
         f"at least {_RATIO}",
         rate / bare_rate >= _RATIO,
     )
-    report(
+    yield Result(
         "our own CPU",
         f"{1000 * own:.2f} ms a call",
         f"{1000 * client:.2f} ms of the client's",
@@ -122,32 +107,23 @@ def calls(setting: Setting) -> None:
     )
 
 
-def _run(data: Data, url: str, folder: Path) -> Taken:
+def _run(request: RunRequest, folder: Path, url: str | None) -> Taken:
     """What ``madke run`` does with the questions, from its pool file to the transcripts; scores and report left out."""
-    spec = resolve(RunRequest(questions=data.questions, model=MODEL, pools=data.pools))
-    options = RunOptions(base_url=url, concurrency=CONCURRENCY)
-    began, cpu = time.perf_counter(), time.process_time()
-    meter = asyncio.run(execute(spec, folder, options))
-    taken = Taken(calls=data.count * CALLS_EACH, seconds=time.perf_counter() - began, cpu=time.process_time() - cpu)
-    assert (meter.done, meter.failed, meter.calls) == (data.count, 0, taken.calls)
-    return taken
+    spec = resolve(request)
 
+    async def run() -> int:
+        meter = await execute(spec, folder, RunOptions(base_url=url, concurrency=CONCURRENCY))
+        assert (meter.failed, meter.left_over) == (0, 0)
+        return meter.calls
 
-def _requests_of(data: Data, folder: Path) -> list[ChatRequest]:
-    """The requests of that run, from one with a model that answers at once, as the server does."""
-    replies = {"select": "The most helpful is [0].", "judge": "Verdict: [SAME]"}
-    model = ScriptedChat(lambda request: replies.get(request.purpose.stage, "The answer is [Lake Baikal]."))
-    asyncio.run(
-        execute(resolve(RunRequest(questions=data.questions, model=model, pools=data.pools)), folder, RunOptions())
-    )
-    return model.requests
+    return _taken(run())
 
 
 def _bare(requests: Sequence[ChatRequest], url: str) -> Taken:
     """The requests alone, through the same client."""
     left = iter(requests)
 
-    async def loop() -> None:
+    async def ask() -> int:
         model = open_model(MODEL, base_url=url)
 
         async def work() -> None:
@@ -158,7 +134,13 @@ def _bare(requests: Sequence[ChatRequest], url: str) -> Taken:
             for _ in range(CONCURRENCY):
                 group.create_task(work())
         await close(model)
+        return len(requests)
 
+    return _taken(ask())
+
+
+def _taken(work: Coroutine[Any, Any, int]) -> Taken:
+    """What it takes; it returns its number of calls."""
     began, cpu = time.perf_counter(), time.process_time()
-    asyncio.run(loop())
-    return Taken(calls=len(requests), seconds=time.perf_counter() - began, cpu=time.process_time() - cpu)
+    made = asyncio.run(work)
+    return Taken(made / (time.perf_counter() - began), (time.process_time() - cpu) / made)
