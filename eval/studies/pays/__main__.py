@@ -35,6 +35,7 @@ from eval.studies.kept import (
     keep,
     read_study,
     restore_calls,
+    results_of,
 )
 from eval.studies.pays.page import write_page
 from eval.studies.pays.questions import write_questions
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the options say; returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        return int(options.does(options))
+        return options.does(options) or 0
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
@@ -185,18 +186,7 @@ def replayed_study(
             restore_calls(file, folder / part / CALLS)
             run_block(recipe, questions, min(limit or count, count), folder / part, concurrency=16, model=model)
             done[folder / part] = recipe
-    keep(done, kept := folder.with_name(f"{study.model}.replay.xz"), model=study.model, served_as=study.served_as)
-    return read_study(kept)
-
-
-def _page(options: argparse.Namespace) -> int:
-    write_page(options.calls, options.out)
-    return 0
-
-
-def _questions(options: argparse.Namespace) -> int:
-    write_questions(options.data, options.questions)
-    return 0
+    return results_of(done, model=study.model, served_as=study.served_as)
 
 
 def _tell(text: str) -> None:
@@ -222,10 +212,10 @@ def _parser() -> argparse.ArgumentParser:
     replay.set_defaults(does=_replay)
     replay.add_argument("--limit", type=int, metavar="N", help="only the first questions")
     questions = verbs.add_parser("questions", help="make questions and pools from their data")
-    questions.set_defaults(does=_questions)
+    questions.set_defaults(does=lambda options: write_questions(options.data, options.questions))
     questions.add_argument("--data", type=Path, required=True, metavar="FOLDER")
     page = verbs.add_parser("page", help="write the page of the study from the kept calls")
-    page.set_defaults(does=_page)
+    page.set_defaults(does=lambda options: write_page(options.calls, options.out))
     page.add_argument("--out", type=Path, default=PAGE, metavar="FILE", help="default: docs/study.md")
     for verb in (run, replay, questions, page):
         verb.add_argument("--questions", type=Path, default=FOLDER, metavar="FOLDER", help="questions and pools")
