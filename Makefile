@@ -4,7 +4,7 @@
 # make test-python    the version-dependent tests, on PYTHON=python3.12 or later, without torch
 # make lint           formatting, lint rules, types and the direction of imports
 # make bench          the benchmarks of eval/benchmarks/, and the table of their results
-# make study          the pages of the study and of its exploratory part, rebuilt from kept calls; no model, no network
+# make study          the page of the study, rebuilt from kept calls; no model, no network
 # make docs           write the generated pages and build the documentation into site/; a dead link or reference fails
 # make audit          known vulnerabilities of the versions in constraints.txt; "not run" if the data is unreachable
 # make release-check  build the package into dist/, check its metadata, install it elsewhere and run a question
@@ -87,7 +87,6 @@ coverage: $(STAMP)
 
 .PHONY: study
 study: $(STAMP)
-	$(BIN)/python -m eval.studies.equal_cost
 	$(BIN)/python -m eval.studies.pays page
 
 docs: $(SITE_STAMP)

@@ -1,7 +1,7 @@
 """How often a model that judges a debate is right: pairs of answers with a known relation, asked in several ways.
 
-    python -m eval.judge --data ../shared/data/recorded --model qwen-1.5b --url http://127.0.0.1:8905/v1
-    python -m eval.judge --data ../shared/data/recorded        # the tables of eval/judge.md, from the kept replies
+    python -m eval.judge --data RECORDED --model qwen-1.5b --url http://127.0.0.1:8905/v1
+    python -m eval.judge --data RECORDED        # the tables of eval/judge.md, from the kept replies
 
 Pairs come from three places: the kept debates of ``eval/studies/equal-cost`` (the same if both are right under the
 matcher, different if one is, or if none is and they share no word), EVOUNA (the same if people called both right,
@@ -31,6 +31,7 @@ import openai
 from eval.studies.kept import read_study
 from madke._util.files import read_jsonl, write_file
 from madke.core.question import Question
+from madke.data import read_dataset
 from madke.scoring.metrics import token_f1
 from madke.scoring.statistics import wilson
 from madke.tasks import get_task
@@ -62,11 +63,6 @@ class Pair:
         return sha256(self.question.encode()).digest()[0] < 96
 
     @property
-    def matched(self) -> bool:
-        """Whether the matcher calls the answers the same."""
-        return get_task(self.task).same(*self.answers, self.asked)
-
-    @property
     def asked(self) -> Question:
         """The question, without golds."""
         return Question(id=self.id, question=self.question, task=self.task, choices=self.choices)
@@ -88,10 +84,7 @@ def _balanced(found: Iterable[Pair], count: int) -> list[Pair]:
 
 def _kept() -> Iterator[Pair]:
     task = get_task("short_answer")
-    golds = {}
-    with gzip.open(_STUDY / "study.questions.jsonl.gz", "rt", encoding="utf-8") as lines:
-        for row in map(json.loads, lines):
-            golds[row["id"]] = Question(id=row["id"], question=row["question"], answers=tuple(row["golden_answers"]))
+    golds = {question.id: question for question in read_dataset(_STUDY / "study.questions.jsonl.gz")}
     for model in ("qwen-0.5b", "qwen-1.5b"):
         for arm in ("mad", "madke", "gated"):
             for transcript in read_study(_STUDY / "calls" / f"{model}.jsonl.xz").transcripts[arm]:
@@ -149,12 +142,11 @@ def _choices(folder: Path) -> Iterator[Pair]:
             answer = _last(one, task)
             if answer is None:
                 continue
-            if task == "math":
-                other = str(int(re.sub(r"\D", "", answer) or 7) + 3)
-            else:
-                other = {"choice": "B" if answer == "A" else "A", "short_answer": "no" if answer == "yes" else "yes"}[
-                    task
-                ]
+            other = {
+                "math": str(int(re.sub(r"\D", "", answer) or 7) + 3),
+                "choice": "B" if answer == "A" else "A",
+                "short_answer": "no" if answer == "yes" else "yes",
+            }[task]
             shared: dict[str, Any] = {"place": "choices", "task": task, "question": row["question"]}
             texts = (one, f"I worked it out in another way. The answer is {other}.")
             yield Pair(id=f"{name}/{n}/d", answers=(answer, other), texts=texts, relation="different", **shared)
@@ -240,7 +232,8 @@ def verdict(reply: str) -> Relation | None:
 def in_doubt(pair: Pair) -> bool:
     """Whether the matcher leaves the pair to a judge: neither the same nor clearly different."""
     task = get_task(pair.task)
-    return not pair.matched and not task.clearly_differ(*pair.answers, pair.asked)
+    same = task.same(*pair.answers, pair.asked)
+    return not same and not task.clearly_differ(*pair.answers, pair.asked)
 
 
 async def ask(url: str, model: str, asked: Sequence[Pair], ways: Sequence[str], out: Path) -> None:

@@ -1,6 +1,6 @@
 """How well the matcher of short answers agrees with people, on EVOUNA's human judgements (Wang et al., 2023).
 
-    python eval/matcher.py --data ../shared/data/recorded/evouna --out eval/matcher.md
+    python -m eval.matcher --data RECORDED/evouna --out eval/matcher.md
 
 The folder holds ``NQ_1800.json.gz`` and ``TQ_1000.json.gz``: questions with golden answers separated by slashes, five
 systems' answers, and for each a person's "right" or "wrong". Questions marked improper are left out, as EVOUNA does.
@@ -17,7 +17,7 @@ import gzip
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import combinations
 from operator import eq
@@ -144,17 +144,17 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)])
 
 
-def systems_table(judged: Sequence[Judged], matchers: Mapping[str, Matcher]) -> str:
+def systems_table(judged: Sequence[Judged]) -> str:
     """Precision / recall / accuracy of each matcher by set and system, in percent."""
-    rows, last = [], list(matchers)[-1]
+    rows = []
     for dataset, system, found in by_system(judged):
         right = [one.right for one in found]
-        said = {name: [*map(matcher, found)] for name, matcher in matchers.items()}
-        same, interval = agreement(found, said[last])
+        said = {name: [*map(matcher, found)] for name, matcher in MATCHERS.items()}
+        same, interval = agreement(found, said["accepts"])
         share = f"{100 * sum(right) / len(right):.0f} %"
         rows.append([dataset, system, len(found), same.n, share, *(_cell(right, each) for each in said.values())])
         rows[-1].append(interval)
-    return _table(["set", "system", "n", "questions", "right", *matchers, f"accuracy of {last}, 95 %"], rows)
+    return _table(["set", "system", "n", "questions", "right", *MATCHERS, "accuracy of accepts, 95 %"], rows)
 
 
 def _cell(right: Sequence[bool], found: Sequence[bool]) -> str:
@@ -164,17 +164,17 @@ def _cell(right: Sequence[bool], found: Sequence[bool]) -> str:
     return "{:.1f} / {:.1f} / **{:.1f}**".format(*(100 * share for share in shares))
 
 
-def people_table(judged: Sequence[Judged], matchers: Mapping[str, Matcher]) -> str:
+def people_table(judged: Sequence[Judged]) -> str:
     """Percent of the answers on which each matcher and people agree, and Cohen's kappa."""
     rows = []
     for dataset, system, found in by_system(judged):
         cells = []
-        for matcher in matchers.values():
+        for matcher in MATCHERS.values():
             said = [*map(matcher, found)]
             same = sum(map(eq, said, (one.right for one in found)))
             cells.append(f"{100 * same / len(found):.1f} ({_kappa(found, said) or '-'})")
         rows.append([dataset, system, len(found), *cells])
-    return _table(["set", "system", "n", *matchers], rows)
+    return _table(["set", "system", "n", *MATCHERS], rows)
 
 
 def agreement_table(judged: Sequence[Judged]) -> str:
@@ -238,22 +238,13 @@ The same answer should be found among both right (aliases apart), and not where 
 GRADED = """
 ## With a grader: {model} (held out, {questions})
 
-It graded {n} of {asked} answers; {unread} replies held no grade and {failed} calls failed, which are left out of all
-columns. It saw the question, all golds, the answer and worked examples, at temperature 0.
-"""
-COMPARED = """
-{says} *always right* says so of every answer.
-
-{table}
-
-Agreement with people, percent and kappa:
-
-{people}
+It graded {n} of {asked} answers; {unread} replies held no grade and {failed} calls failed, which are left out.
+It saw the question, all golds, the answer and worked examples, at temperature 0.
 """
 
 
 def graded_part(held_out: Sequence[Judged], file: Path) -> str:
-    """The part of the page about a grader, and all matchers over the answers that it graded."""
+    """The part of the page about a grader, next to matchers of the answers that it graded."""
     with file.open(encoding="utf-8", newline="") as lines:
         rows = {(row["question"], row["system"]): row for row in csv.DictReader(lines)}
     asked = [one for one in held_out if (one.id, one.system) in rows]
@@ -261,11 +252,6 @@ def graded_part(held_out: Sequence[Judged], file: Path) -> str:
     grades = {(one.id, one.answer): rows[one.id, one.system]["grade"] for one in asked}
     graded = [one for one in asked if grades[one.id, one.answer] in ("True", "False")]
     unread = sum(grades[one.id, one.answer] == NO_GRADE for one in asked)
-    matchers: dict[str, Matcher] = {
-        **MATCHERS,
-        "always right": lambda one: True,
-        "grader": lambda one: grades[one.id, one.answer] == "True",
-    }
     ids = {name: len({one.id for one in asked if one.dataset == name}) for name in FILES}
     told = GRADED.format(
         model=next(iter(rows.values()))["model"],
@@ -278,13 +264,18 @@ def graded_part(held_out: Sequence[Judged], file: Path) -> str:
     if not graded:
         return told
     says = []
-    for name in ("grader", "accepts", "EM", "always right"):
-        said = [*map(matchers[name], graded)]
+    matchers: dict[str, Matcher] = {
+        "grader": lambda one: grades[one.id, one.answer] == "True",
+        "accepts": MATCHERS["accepts"],
+        "EM": MATCHERS["EM"],
+        "always right": lambda one: True,
+    }
+    for name, matcher in matchers.items():
+        said = [*map(matcher, graded)]
         same, interval = agreement(graded, said)
         shown = f", kappa {found}" if (found := _kappa(graded, said)) else ""
         says.append(f"`{name}` agrees with people on {100 * same.value:.1f} % of the answers ({interval}{shown}).")
-    table, people = systems_table(graded, matchers), people_table(graded, matchers)
-    return told + COMPARED.format(says=" ".join(says), table=table, people=people)
+    return f"{told}\n{' '.join(says)} *always right* says so of every answer.\n"
 
 
 def main() -> None:
@@ -295,10 +286,10 @@ def main() -> None:
     arguments = parser.parse_args()
     development, held_out = read_judged(arguments.data)
     page = PAGE.format(
-        held_out=systems_table(held_out, MATCHERS),
-        people=people_table(held_out, MATCHERS),
+        held_out=systems_table(held_out),
+        people=people_table(held_out),
         graded="".join(graded_part(held_out, file) for file in sorted(GRADES.glob("*.csv"))),
-        development=systems_table(development, MATCHERS),
+        development=systems_table(development),
         agreement=agreement_table(held_out),
         words=SHORT_WORDS,
     )

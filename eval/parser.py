@@ -1,6 +1,6 @@
 """How replies are read: recorded text against the fields that hold the truth.
 
-    python eval/parser.py --data ../shared/data/recorded --out eval/parser.md
+    python -m eval.parser --data RECORDED --out eval/parser.md
 
 The folder holds MIRAGE's letters, the debates of Liang et al., agents' traces (FEVER) and EVOUNA's answers. Sets whose
 file is missing are left out. ``--out`` replaces the table of a page.
@@ -17,14 +17,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from madke._util.files import write_file
+from madke._util.files import read_jsonl, write_file
 from madke.core.question import Question
 from madke.engine.parse.answer import answer_of
 from madke.engine.parse.decisions import parse_verdict
 from madke.tasks import TASKS
 
-_HERE = Path(__file__).parent
-_STUDY = _HERE / "studies" / "equal-cost"
 _SHOWN = range(32)
 
 
@@ -42,13 +40,13 @@ def _reader(task: str, choices: tuple[str, ...] = ()) -> Callable[[str], str | N
 
 
 def _mirage(file: Path) -> Iterator[Item]:
-    for line in _json_lines(file):
+    for _, line in read_jsonl(file):
         told = re.findall(r'"answer_choice":\s*"([A-D])[".:)]', line["outputs"][0])
         yield Item(line["outputs"][0], told[-1] if told else None, _reader("choice", tuple(line["options"].values())))
 
 
 def _verdicts(file: Path) -> Iterator[Item]:
-    for line in _json_lines(file):
+    for _, line in read_jsonl(file):
         for message in line["players"]["Moderator"]:
             if message["role"] == "assistant":
                 truth = "preference': 'Yes'" in message["content"]
@@ -57,7 +55,7 @@ def _verdicts(file: Path) -> Iterator[Item]:
 
 def _labels(file: Path) -> Iterator[Item]:
     read = _reader("claim")
-    for line in _json_lines(file):
+    for _, line in read_jsonl(file):
         yield Item(line["transcript"], read(f"The answer is [{line['info']['answer'] or ''}]."), read)
 
 
@@ -66,11 +64,6 @@ def _sentences(file: Path) -> Iterator[Item]:
         for system in ("fid", "gpt35", "chatgpt", "gpt4", "newbing"):
             if text := item.get(f"answer_{system}"):
                 yield Item(text, text, _reader("short_answer"))
-
-
-def _json_lines(file: Path) -> Iterator[Any]:
-    raw = file.read_bytes()
-    yield from map(json.loads, (gzip.decompress(raw) if file.suffix == ".gz" else raw).decode().splitlines())
 
 
 SETS: tuple[tuple[str, str, Callable[[Path], Iterator[Item]], bool], ...] = (
@@ -105,13 +98,10 @@ def main() -> None:
     """Read the arguments and do what they say."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with the recorded text")
-    parser.add_argument("--out", type=Path, help="the page whose table is replaced (default: to the screen)")
+    parser.add_argument("--out", type=Path, required=True, help="the page whose table is replaced")
     arguments = parser.parse_args()
-    text = table(arguments.data)
-    if arguments.out:
-        write_file(arguments.out, _TABLE.sub(lambda _: text, arguments.out.read_text(encoding="utf-8")).encode())
-    else:
-        print(text, end="")
+    page = arguments.out.read_text(encoding="utf-8")
+    write_file(arguments.out, _TABLE.sub(lambda _: table(arguments.data), page).encode())
 
 
 if __name__ == "__main__":

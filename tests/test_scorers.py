@@ -1,6 +1,7 @@
-"""``python -m eval.scorers``: a real environment and pip, with packages of the interfaces of COMET and BLEURT."""
+"""``python -m eval.scorers``: COMET with pip in its own environment, and BLEURT by its script; both are stand-ins."""
 
 import shlex
+import sys
 import zipfile
 from pathlib import Path
 
@@ -44,30 +45,32 @@ def wheel(folder: Path, package: str, files: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("metric", "expected"), [("comet", [4.0, 1.5]), ("bleurt", [2.0, 0.5])])
-def test_a_metric_scores_from_its_own_environment(
-    metric: str,
-    expected: list[float],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_comet_scores_from_its_own_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    packages = tmp_path / "packages"
-    packages.mkdir()
-    wheel(packages, "unbabel-comet", {"comet/__init__.py": COMET})
-    wheel(packages, "bleurt", {"bleurt/__init__.py": "", "bleurt/score.py": BLEURT})
-    checkpoint = tmp_path / "BLEURT-20.zip"
-    with zipfile.ZipFile(checkpoint, "w") as archive:
-        archive.writestr("BLEURT-20/weights", "w")
-    bleurt = scorers.METRICS["bleurt"]
-    local = scorers.Metric(requirement="bleurt", model=checkpoint.as_uri(), script=bleurt.script)
-    monkeypatch.setitem(scorers.METRICS, "bleurt", local)
+    wheel(tmp_path, "unbabel-comet", {"comet/__init__.py": COMET})
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(packages))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
 
-    scorers.main([metric, str(tmp_path / "own environment")])
+    scorers.main(["comet", str(tmp_path / "own environment")])
 
     *_, name_and_command = shlex.split(capsys.readouterr().out)
     name, _, command = name_and_command.partition("=")
-    assert name == metric
-    assert CommandScorer(command).scores(ITEMS) == pytest.approx(expected)
+    assert name == "comet"
+    assert CommandScorer(command).scores(ITEMS) == pytest.approx([4.0, 1.5])
+
+
+def test_bleurt_fetches_its_checkpoint_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel(tmp_path, "bleurt", {"bleurt/__init__.py": "", "bleurt/score.py": BLEURT})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "bleurt-1.0-py3-none-any.whl"))
+    checkpoint = tmp_path / "BLEURT-20.zip"
+    with zipfile.ZipFile(checkpoint, "w") as archive:
+        archive.writestr("BLEURT-20/weights", "w")
+    script = tmp_path / "environment" / scorers.SCRIPT
+    script.parent.mkdir()
+    script.write_text(scorers.METRICS["bleurt"].script, encoding="utf-8")
+    scorer = CommandScorer(shlex.join([sys.executable, str(script), checkpoint.as_uri()]))
+
+    assert scorer.scores(ITEMS) == pytest.approx([2.0, 0.5])
+    checkpoint.unlink()
+    assert scorer.scores(ITEMS) == pytest.approx([2.0, 0.5])

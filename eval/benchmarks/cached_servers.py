@@ -13,7 +13,7 @@ keep:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -25,6 +25,10 @@ Kind = Literal["hosted", "blocks", "slots", "none"]
 
 CHARACTERS = 4
 """Of a token."""
+_SLOTS = 4
+_READING, _WRITING = 100.0, 25.0
+"""Tokens a second; they read for one call after the other, but hosted endpoints for all at once."""
+_REPLY = "The answer is yes."
 _SECONDS_KEPT = 300.0
 _LEAST, _STEP, _BLOCK = 1024, 128, 16
 
@@ -51,15 +55,8 @@ class CachedServer:
     """A server with one model, and what it did."""
 
     kind: Kind
-    writes: Callable[[ChatRequest], str] = lambda request: "The answer is yes."
     name: str = "stand-in"
     prefix: Prefix | None = None
-    slots: int = 4
-    latency: float = 0.0
-    """Seconds before it begins to read."""
-    reading: float = 100.0
-    """Tokens a second: of each call of a hosted endpoint, of all calls together of other servers."""
-    writing: float = 25.0
     prompts: list[tuple[Message, ...]] = field(default_factory=list)
     computed: int = 0
     """Prompt tokens that were not in the cache."""
@@ -75,28 +72,13 @@ class CachedServer:
         host = "https://api.example.com" if self.kind == "hosted" else "http://127.0.0.1:8000"
         entry = ModelEntry(prefix=self.prefix)
         self.endpoint = Endpoint(address=f"{host}/v1", limited_as=host, entry=entry)
-        self._slots = [()] * self.slots
-        self._free = asyncio.Semaphore(self.slots)
-
-    @property
-    def sent(self) -> int:
-        """Tokens of all prompts."""
-        return sum(map(tokens_of, self.prompts))
+        self._slots = [()] * _SLOTS
+        self._free = asyncio.Semaphore(_SLOTS)
 
     @property
     def distinct(self) -> int:
         """Tokens of a trie over all prompts."""
         return distinct_tokens(self.prompts)
-
-    @property
-    def most_cached(self) -> float:
-        """Share of its tokens that it would have known if the calls had come one after the other."""
-        earlier: dict[tuple[Message, ...], None] = {}
-        cached = 0
-        for prompt in self.prompts:
-            cached += self._found(prompt, earlier)
-            earlier[prompt] = None
-        return cached / self.sent
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Read the prompt, tell the first token, write the reply."""
@@ -104,19 +86,18 @@ class CachedServer:
         if self.kind == "slots":
             async with self._free:
                 return await self._in_slot(request)
-        await asyncio.sleep(self.latency)
         cached = self._cached(request.messages)
         if self.kind == "hosted":
-            await asyncio.sleep(self._missing(request, cached) / self.reading)
+            await asyncio.sleep(self._missing(request, cached) / _READING)
         else:
             async with self._processor:
-                await asyncio.sleep(self._missing(request, cached) / self.reading)
+                await asyncio.sleep(self._missing(request, cached) / _READING)
         if self.kind == "blocks":
             self._keep(request)
         if request.on_token is not None:
             request.on_token()
-        completion = self._completion(request, cached)
-        await asyncio.sleep(completion.usage.completion_tokens / self.writing)
+        completion = _completion(request, cached)
+        await asyncio.sleep(completion.usage.completion_tokens / _WRITING)
         if self.kind == "hosted":
             self._keep(request)
         return completion
@@ -132,12 +113,12 @@ class CachedServer:
             known = max([shared, *(shared_length(prompt, each) for each in self._kept)]) // CHARACTERS
             cached = min(known, tokens_of(prompt) - 1)
             async with self._processor:
-                await asyncio.sleep(self._missing(request, cached) / self.reading)
+                await asyncio.sleep(self._missing(request, cached) / _READING)
             if request.on_token is not None:
                 request.on_token()
-            completion = self._completion(request, cached)
+            completion = _completion(request, cached)
             async with self._processor:
-                await asyncio.sleep(completion.usage.completion_tokens / self.writing)
+                await asyncio.sleep(completion.usage.completion_tokens / _WRITING)
         finally:
             self._slots.append(prompt)
         self.dialect = Dialect(slots=True)  # its reply tells
@@ -145,10 +126,7 @@ class CachedServer:
 
     def _cached(self, prompt: Sequence[Message]) -> int:
         since = _now() - _SECONDS_KEPT
-        return self._found(prompt, (each for each, at in self._kept.items() if at >= since))
-
-    def _found(self, prompt: Sequence[Message], kept: Iterable[Sequence[Message]]) -> int:
-        shared = max((shared_length(prompt, each) for each in kept), default=0)
+        shared = max((shared_length(prompt, each) for each, at in self._kept.items() if at >= since), default=0)
         known = min(shared // CHARACTERS, tokens_of(prompt) - 1)
         if self.kind == "hosted":
             return known // _STEP * _STEP if known >= _LEAST else 0
@@ -162,14 +140,11 @@ class CachedServer:
         self.computed += missing
         return missing
 
-    def _completion(self, request: ChatRequest, cached: int) -> Completion:
-        text = self.writes(request)
-        usage = Usage(
-            prompt_tokens=tokens_of(request.messages),
-            cached_tokens=cached,
-            completion_tokens=max(1, len(text) // CHARACTERS),
-        )
-        return Completion(text=text, usage=usage)
+
+def _completion(request: ChatRequest, cached: int) -> Completion:
+    prompt_tokens, written = tokens_of(request.messages), len(_REPLY) // CHARACTERS
+    usage = Usage(prompt_tokens=prompt_tokens, cached_tokens=cached, completion_tokens=written)
+    return Completion(text=_REPLY, usage=usage)
 
 
 def _now() -> float:

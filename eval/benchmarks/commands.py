@@ -1,6 +1,6 @@
-"""Commands that people wait for: the first answer, a later one, help, a server's first reply, and the demo.
+"""Commands that people wait for: the first answer, a later one, help, and a server's first reply.
 
-CPU seconds of the whole process, because other work on the machine changes them least; of the demo also wall time.
+CPU seconds of the whole process, because other work on the machine changes them least.
 """
 
 from __future__ import annotations
@@ -8,21 +8,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from eval.benchmarks.measure import Setting, duration, ended, report
-from madke._util.assets import asset
+from eval.benchmarks.measure import Result, Setting, duration
 
 _QUESTION = "In which city was Verdi's opera Aida first performed?"
 _REPEATS = 3
 _AIMS = {"first ask": 8.0, "later ask": 2.5, "help": 0.25, "serve until it answers": 1.5}
-_DEMO_AIM = 150.0
 
 
-def first_answer(setting: Setting) -> None:
+def first_answer(setting: Setting) -> Iterator[Result]:
     """The first ``ask`` with an empty cache, once; of the others the fewest seconds of several."""
     cache = setting.folder / "commands"
     ask = ["-m", "madke", "ask", _QUESTION, "--model", "offline", "--json"]
@@ -35,21 +32,12 @@ def first_answer(setting: Setting) -> None:
     for name, wait in waits.items():
         repeats = 1 if setting.quick or name == "first ask" else _REPEATS
         seconds, aim = min(wait() for _ in range(repeats)), _AIMS[name]
-        report(name, f"{duration(seconds)} of CPU", "", None, f"at most {duration(aim)}", seconds <= aim)
-
-
-def demo(setting: Setting) -> None:
-    """The script of ``make demo``, without the installation."""
-    began = time.perf_counter()
-    cpu = _command([str(asset("eval") / "demo.py"), str(setting.folder / "demo")], setting.folder / "demo-cache")
-    seconds = time.perf_counter() - began
-    shown = f"{duration(seconds)}, {duration(cpu)} of CPU, without the installation"
-    report("demo", shown, "", None, f"at most {duration(_DEMO_AIM)} with it", seconds <= _DEMO_AIM)
+        yield Result(name, f"{duration(seconds)} of CPU", "", None, f"at most {duration(aim)}", seconds <= aim)
 
 
 def _command(words: list[str], cache: Path) -> float:
     with _started(words, cache, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        return ended(process)
+        return _ended(process)
 
 
 def _server(cache: Path) -> float:
@@ -60,9 +48,17 @@ def _server(cache: Path) -> float:
         with urllib.request.urlopen(f"{address.removesuffix('/v1')}/health", timeout=30) as reply:
             assert reply.status == 200
         process.terminate()
-        return ended(process, stopped=True)
+        return _ended(process, stopped=True)
 
 
 def _started(words: list[str], cache: Path, **pipes: object) -> subprocess.Popen[str]:
     environment = os.environ | {"MADKE_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
     return subprocess.Popen([sys.executable, *words], env=environment, **pipes)  # type: ignore[call-overload, no-any-return]
+
+
+def _ended(process: subprocess.Popen[str], *, stopped: bool = False) -> float:
+    """CPU seconds of a process and its children, after its end; unless it was ``stopped``, its status must be 0."""
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert stopped or process.returncode == 0
+    return used.ru_utime + used.ru_stime

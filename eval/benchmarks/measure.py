@@ -1,12 +1,9 @@
-"""What the benchmarks share: generated text, processes of their own, taking turns, and how a result is printed."""
+"""What the benchmarks share: generated text, processes of their own, and their results."""
 
 from __future__ import annotations
 
 import json
 import multiprocessing
-import os
-import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,23 +18,17 @@ import numpy as np
 
 from madke._util.assets import asset
 from madke._util.files import atomic_write, read_jsonl
-from madke.retrieval.indexes.corpus import read_corpus
 from madke.retrieval.indexes.index_folder import StoredPassage
 
 T = TypeVar("T")
 
 BENCHMARKS = {
     "first_answer": "commands",
-    "demo": "commands",
-    "peers": "peers",
     "calls": "runs",
-    "memory": "runs",
-    "prefixes": "prefixes",
     "bm25": "search",
     "dense": "search",
-    "serve": "serve",
 }
-"""Name of a benchmark -> the module that has a function of this name."""
+"""Name of a benchmark -> the module with the function of this name, which yields its results."""
 
 _WORDS_EACH = 100
 _VOCABULARY = 200_000
@@ -69,13 +60,6 @@ def generated_corpus(folder: Path, count: int) -> Path:
     return path
 
 
-def queries_for(corpus: Path, count: int) -> list[str]:
-    """Queries of nine words, about as long as a question of Natural Questions: each the middle of a passage."""
-    passages = list(read_corpus(corpus))
-    chosen = [passages[number * len(passages) // count].text.split() for number in range(count)]
-    return [" ".join(words[len(words) // 2 :][:9]) for words in chosen]
-
-
 def _generated(count: int) -> Iterator[StoredPassage]:
     words = _vocabulary()
     ranks = np.arange(1, len(words) + 1)
@@ -96,21 +80,6 @@ def _vocabulary() -> Any:
     return np.array([*known, *islice(made_up, _VOCABULARY - len(known))], dtype=object)
 
 
-def best_of(times: int, *functions: Callable[[], object]) -> list[float]:
-    """The fewest seconds that each function took when they were called in turn, so many times.
-
-    The fewest, not the mean: whatever else the machine does can only add to them.
-    """
-
-    def seconds(function: Callable[[], object]) -> float:
-        started = time.perf_counter()
-        function()
-        return time.perf_counter() - started
-
-    taken = [[seconds(function) for function in functions] for _ in range(times)]
-    return [min(column) for column in zip(*taken, strict=True)]
-
-
 def in_own_process(function: Callable[..., T], *arguments: object) -> tuple[T, int]:
     """What the function returns in a fresh process, and the most bytes of anonymous memory (RssAnon) that it had.
 
@@ -123,7 +92,7 @@ def in_own_process(function: Callable[..., T], *arguments: object) -> tuple[T, i
     theirs.close()
     peak = 0
     while not ours.poll(_POLL):
-        peak = max(peak, anonymous_memory(process.pid))
+        peak = max(peak, _anonymous_memory(process.pid))
     try:
         return ours.recv(), peak
     except EOFError:
@@ -137,7 +106,7 @@ def _send_result(pipe: Connection, function: Callable[..., object], *arguments: 
     pipe.send(function(*arguments))
 
 
-def anonymous_memory(process: int | str | None = "self") -> int:
+def _anonymous_memory(process: int | None) -> int:
     """Bytes of memory that a process holds and that no file backs; 0 where it has ended."""
     try:
         lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
@@ -146,53 +115,32 @@ def anonymous_memory(process: int | str | None = "self") -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:")), 0)
 
 
-def ended(process: subprocess.Popen[Any], *, stopped: bool = False) -> float:
-    """CPU seconds of a process and its children, after its end; unless it was ``stopped``, its status must be 0."""
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert stopped or process.returncode == 0
-    return used.ru_utime + used.ru_stime
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Result:
     """One row of the table."""
 
     name: str
     ours: str
-    baseline: str
-    """Empty where there is none."""
-    ratio: float | None
-    aim: str
-    """Empty where none was set."""
-    met: bool | None
+    baseline: str = ""
+    ratio: float | None = None
+    aim: str = ""
+    met: bool | None = None
 
-
-REPORTED: list[Result] = []
-"""What was reported in this process."""
+    def __str__(self) -> str:
+        parts = [self.ours, self.baseline, "" if self.ratio is None else f"ratio {self.ratio:.2f}"]
+        verdict = f" (aim {self.aim}: {'met' if self.met else 'missed'})" if self.aim else ""
+        return f"{self.name}: {', '.join(filter(None, parts))}{verdict}"
 
 
 def results_of(name: str, setting: Setting) -> list[Result]:
-    """Run a benchmark in this process, and return what it reported."""
-    getattr(import_module(f"eval.benchmarks.{BENCHMARKS[name]}"), name)(setting)
-    return REPORTED
-
-
-def report(
-    name: str, ours: str, baseline: str = "", ratio: float | None = None, aim: str = "", met: bool | None = None
-) -> None:
-    """Print a benchmark's result in one line, and keep it for the table."""
-    REPORTED.append(Result(name=name, ours=ours, baseline=baseline, ratio=ratio, aim=aim, met=met))
-    parts = [ours, *([baseline] if baseline else []), *([f"ratio {ratio:.2f}"] if ratio is not None else [])]
-    verdict = f" (aim {aim}: {'met' if met else 'missed'})" if aim else ""
-    print(f"{name}: {', '.join(parts)}{verdict}", flush=True)
+    """Run a benchmark in this process, print each result, and return all."""
+    found = []
+    for result in getattr(import_module(f"eval.benchmarks.{BENCHMARKS[name]}"), name)(setting):
+        print(result, flush=True)
+        found.append(result)
+    return found
 
 
 def duration(seconds: float) -> str:
     """Seconds as a person reads them."""
     return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
-
-
-def size(count: float) -> str:
-    """Bytes as a person reads them."""
-    return f"{count / 1e6:,.0f} MB"

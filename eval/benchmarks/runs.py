@@ -1,4 +1,4 @@
-"""MADKE runs over generated questions against a loopback server: calls a second, and memory over a long run."""
+"""Calls a second, and our own CPU a call, of a MADKE run over generated questions, against a loopback server."""
 
 from __future__ import annotations
 
@@ -8,67 +8,45 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from eval.benchmarks.measure import Setting, anonymous_memory, duration, generated_corpus, report, size
-from madke.core.chat import ChatRequest, Completion
-from madke.data import read_dataset
-from madke.engine.protocol import hold_debate
-from madke.engine.scene import Scene
-from madke.engine.variant import load_variant
+from eval.benchmarks.measure import Result, Setting, duration, generated_corpus
+from madke.core.chat import ChatRequest
 from madke.models.chat_models import close, open_model
+from madke.models.scripted import ScriptedChat
 from madke.retrieval.indexes.corpus import read_corpus
 from madke.runs.request import RunOptions, RunRequest
-from madke.runs.runner import RunPools, execute
+from madke.runs.runner import execute
 from madke.runs.spec import resolve
-from madke.tasks import get_task
 
-CALLS_EACH = 5
-"""Calls of a question whose debaters agree in round 1: two select, two speak, a summarizer; no judge is asked."""
 MODEL = "openai/m"
 CONCURRENCY = 64
 _EACH_SOURCE = 5
 _RATIO, _OWN_CPU = 0.6, 0.3e-3
-_GROWTH, _RESUME, _REPLAY, _STORED = 30e6, 3.0, 3_000.0, 3_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Data:
-    """Generated questions, with a pool of ten different passages of 100 words for each."""
-
-    questions: Path
-    pools: Path
-    count: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Taken:
+class Taken(NamedTuple):
     """What some calls took."""
 
-    calls: int
-    seconds: float
+    rate: float
+    """Calls a second."""
     cpu: float
-    """Seconds of this process, all its threads."""
+    """CPU seconds a call, of all threads of this process."""
 
-    @property
-    def rate(self) -> float:
-        """Calls a second."""
-        return self.calls / self.seconds
 
-    @property
-    def cpu_each(self) -> float:
-        """CPU seconds a call."""
-        return self.cpu / self.calls
+def _reply(request: ChatRequest) -> str:
+    return "The most helpful is [0]." if request.purpose.stage == "select" else "The answer is [Lake Baikal]."
 
 
 @contextmanager
-def server(latency: float = 0.0) -> Iterator[str]:
-    """The base URL of a server, in a process of its own, that takes ``latency`` seconds for a call."""
-    command = [sys.executable, "-m", "eval.benchmarks.server", str(latency)]
+def server() -> Iterator[str]:
+    """The base URL of a server in a process of its own."""
+    command = [sys.executable, "-m", "eval.benchmarks.server"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -77,12 +55,11 @@ def server(latency: float = 0.0) -> Iterator[str]:
             process.terminate()
 
 
-def generated_data(setting: Setting, count: int) -> Data:
-    """So many questions and their pools, in the setting's folder."""
-    folder = setting.folder
-    data = Data(questions=folder / f"questions-{count}.jsonl", pools=folder / f"pools-{count}.jsonl", count=count)
+def generated_run(folder: Path, count: int) -> RunRequest:
+    """A run over generated questions, with a pool of ten different passages of 100 words for each."""
+    files = folder / f"questions-{count}.jsonl", folder / f"pools-{count}.jsonl"
     passages = read_corpus(generated_corpus(folder, 2 * _EACH_SOURCE * count))
-    with data.questions.open("w") as questions, data.pools.open("w") as pools:
+    with files[0].open("w") as questions, files[1].open("w") as pools:
         for number in range(count):
             question = {"id": str(number), "question": f"Which lake is the deepest, in survey {number}?"}
             print(json.dumps({**question, "golden_answers": ["Lake Baikal"]}), file=questions)
@@ -92,32 +69,35 @@ def generated_data(setting: Setting, count: int) -> Data:
                 for rank, passage in enumerate(islice(passages, _EACH_SOURCE))
             ]
             print(json.dumps({**question, "passages": found, "partial": {}}), file=pools)
-    return data
+    return RunRequest(questions=files[0], model=MODEL, pools=files[1])
 
 
-def calls(setting: Setting) -> None:
+def calls(setting: Setting) -> Iterator[Result]:
     """Calls a second, and our own CPU a call, of a run, against a bare loop over the same requests and client."""
-    data = generated_data(setting, 30 if setting.quick else 1_000)
-    requests = _requests_of(data)
+    count = 30 if setting.quick else 1_000
+    # It answers at once, as the server does, and keeps the requests.
+    recorder = ScriptedChat(_reply)
     runs: list[Taken] = []
     alone: list[Taken] = []
     with server() as url, tempfile.TemporaryDirectory(dir=setting.folder) as folder:
-        _bare(requests[: len(requests) // 5], url)  # imports
+        request = generated_run(Path(folder), count)
+        _run(replace(request, model=recorder), Path(folder) / "recorded", None)
+        _bare(recorder.requests[:count], url)  # imports
         for number in range(1 if setting.quick else 6):
-            runs.append(_run(data, url, Path(folder) / str(number)))
-            alone.append(_bare(requests, url))
+            runs.append(_run(request, Path(folder) / str(number), url))
+            alone.append(_bare(recorder.requests, url))
     rate, bare_rate = max(taken.rate for taken in runs), max(taken.rate for taken in alone)
-    client = min(taken.cpu_each for taken in alone)
-    own = min(taken.cpu_each for taken in runs) - client
-    report(
+    client = min(taken.cpu for taken in alone)
+    own = min(taken.cpu for taken in runs) - client
+    yield Result(
         "calls a second",
         f"{rate:,.0f} in a run",
-        f"{bare_rate:,.0f} bare ({len(requests):,} calls, {CONCURRENCY} at once)",
+        f"{bare_rate:,.0f} bare ({len(recorder.requests):,} calls, {CONCURRENCY} at once)",
         rate / bare_rate,
         f"at least {_RATIO}",
         rate / bare_rate >= _RATIO,
     )
-    report(
+    yield Result(
         "our own CPU",
         f"{1000 * own:.2f} ms a call",
         f"{1000 * client:.2f} ms of the client's",
@@ -127,96 +107,23 @@ def calls(setting: Setting) -> None:
     )
 
 
-def memory(setting: Setting) -> None:
-    """RssAnon of ``madke run``; bytes of call store a call; a resume with nothing to do; a replay."""
-    count, warm = (300, 50) if setting.quick else (20_000, 1_000)
-    data = generated_data(setting, count)
-    with server() as url, tempfile.TemporaryDirectory(dir=setting.folder) as folder:
-        out = Path(folder) / "run"
-        looks, seconds = _watched(data, url, out)
-        store = sum(file.stat().st_size for file in out.glob("calls.sqlite*"))
-        _, resumed = _watched(data, url, out)
-        fewer = generated_data(setting, warm)
-        _run(fewer, url, Path(folder) / "replayed")
-        replayed = _run(fewer, url, Path(folder) / "replayed", replay=True)
-    # After the last question, scores and report are made.
-    during = [(questions, held) for questions, held in looks if warm <= questions < count]
-    (questions, first), most = during[0], max(held for _, held in during)
-    report(
-        "memory",
-        f"{size(most)} at most up to question {count:,}",
-        f"{size(first)} at question {questions:,}",
-        most / first,
-        f"below {size(_GROWTH)} of growth",
-        most - first < _GROWTH,
-    )
-    stored = store / (count * CALLS_EACH)
-    report("call store", f"{stored:,.0f} bytes a call", aim=f"at most {_STORED:,} bytes a call", met=stored <= _STORED)
-    report(
-        f"resume of {count:,} finished questions",
-        duration(resumed),
-        f"{duration(seconds)} for the run",
-        resumed / seconds,
-        f"below {_RESUME:.0f} s",
-        resumed < _RESUME,
-    )
-    report(
-        f"replay of {fewer.count:,} questions",
-        f"{replayed.rate:,.0f} calls/s",
-        aim=f"at least {_REPLAY:,.0f}",
-        met=replayed.rate >= _REPLAY,
-    )
-
-
-def _run(data: Data, url: str, folder: Path, *, replay: bool = False) -> Taken:
+def _run(request: RunRequest, folder: Path, url: str | None) -> Taken:
     """What ``madke run`` does with the questions, from its pool file to the transcripts; scores and report left out."""
-    spec = resolve(RunRequest(questions=data.questions, model=MODEL, pools=data.pools))
-    options = RunOptions(base_url=url, concurrency=CONCURRENCY, replay=replay)
-    began, cpu = time.perf_counter(), time.process_time()
-    meter = asyncio.run(execute(spec, folder, options))
-    taken = Taken(calls=data.count * CALLS_EACH, seconds=time.perf_counter() - began, cpu=time.process_time() - cpu)
-    assert (meter.done, meter.failed) == (data.count, 0)
-    assert meter.calls == (0 if replay else taken.calls)
-    return taken
+    spec = resolve(request)
 
+    async def run() -> int:
+        meter = await execute(spec, folder, RunOptions(base_url=url, concurrency=CONCURRENCY))
+        assert (meter.failed, meter.left_over) == (0, 0)
+        return meter.calls
 
-def _requests_of(data: Data) -> list[ChatRequest]:
-    """The requests of that run, from debates with a model that answers at once."""
-    questions, variant = read_dataset(data.questions), load_variant("madke")
-    pools = RunPools(data.pools, variant.protocol.knowledge, questions)
-    model = _Recorder()
-    cast = dict.fromkeys(variant.protocol.roles, model)
-
-    async def all_debates() -> None:
-        for question in questions:
-            task = get_task(question.task)
-            await hold_debate(
-                Scene(question, variant.protocol, cast, pools.of(question), task=task, prompts=variant, seed=0)
-            )
-
-    asyncio.run(all_debates())
-    return model.requests
-
-
-class _Recorder:
-    """Replies as the server does, and keeps the requests."""
-
-    name = MODEL
-
-    def __init__(self) -> None:
-        self.requests: list[ChatRequest] = []
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        self.requests.append(request)
-        replies = {"select": "The most helpful is [0].", "judge": "Verdict: [SAME]"}
-        return Completion(text=replies.get(request.purpose.stage, "The answer is [Lake Baikal]."))
+    return _taken(run())
 
 
 def _bare(requests: Sequence[ChatRequest], url: str) -> Taken:
     """The requests alone, through the same client."""
     left = iter(requests)
 
-    async def loop() -> None:
+    async def ask() -> int:
         model = open_model(MODEL, base_url=url)
 
         async def work() -> None:
@@ -227,33 +134,13 @@ def _bare(requests: Sequence[ChatRequest], url: str) -> Taken:
             for _ in range(CONCURRENCY):
                 group.create_task(work())
         await close(model)
+        return len(requests)
 
+    return _taken(ask())
+
+
+def _taken(work: Coroutine[Any, Any, int]) -> Taken:
+    """What it takes; it returns its number of calls."""
     began, cpu = time.perf_counter(), time.process_time()
-    asyncio.run(loop())
-    return Taken(calls=len(requests), seconds=time.perf_counter() - began, cpu=time.process_time() - cpu)
-
-
-def _watched(data: Data, url: str, out: Path) -> tuple[list[tuple[int, int]], float]:
-    """(transcripts written, bytes of RssAnon) of ``madke run`` a few times a second, and its seconds."""
-    named = {"--protocol": "madke", "--model": MODEL, "--base-url": url, "--pools": data.pools, "--out": out}
-    options = [str(part) for pair in (*named.items(), ("--concurrency", CONCURRENCY)) for part in pair]
-    looks: list[tuple[int, int]] = []
-    began = time.perf_counter()
-    with tempfile.TemporaryFile() as output:
-        command = [sys.executable, "-m", "madke", "run", str(data.questions), *options]
-        process = subprocess.Popen(command, stdout=output, stderr=output)
-        written = offset = 0
-        while process.poll() is None:
-            if (transcripts := out / "transcripts.jsonl").exists():
-                with transcripts.open("rb") as file:
-                    file.seek(offset)
-                    while block := file.read(1 << 20):
-                        written += block.count(b"\n")
-                        offset += len(block)
-            looks.append((written, anonymous_memory(process.pid)))
-            time.sleep(0.2 if data.count > 1_000 else 0.01)
-        seconds = time.perf_counter() - began
-        if process.returncode:
-            output.seek(0)
-            raise RuntimeError(f"madke run failed: {output.read().decode(errors='replace')[-2000:]}")
-    return looks, seconds
+    made = asyncio.run(work)
+    return Taken(made / (time.perf_counter() - began), (time.process_time() - cpu) / made)

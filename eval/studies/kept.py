@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import lzma
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,38 +40,43 @@ class KeptStudy:
     transcripts: Mapping[str, Sequence[Transcript]]
     """Arm -> its transcripts, in the order of the questions."""
 
-    @property
-    def arms(self) -> list[str]:
-        """The names of the arms."""
-        return [*self.transcripts]
+
+_HEAD = ("model", "served_as", "questions", "version", "prompts")
+"""The fields in the first line of a file."""
+
+
+def results_of(parts: Mapping[Path, Recipe], *, model: str, served_as: str | None) -> KeptStudy:
+    """What experiments (folder -> recipe) found; all arms of one have the same questions."""
+    folders = {arm.name: arm_folder(folder, arm.name) for folder, recipe in parts.items() for arm in recipe.all_arms()}
+    transcripts = {arm: tuple(read_transcripts(folder)) for arm, folder in folders.items()}
+    prompts: dict[str, str] = {}
+    for folder in folders.values():
+        prompts |= read_run(folder).prompts_sha256
+    return KeptStudy(
+        model=model,
+        served_as=served_as,
+        questions=len(next(iter(transcripts.values()))),
+        version=__version__,
+        prompts=prompts,
+        transcripts=transcripts,
+    )
 
 
 def keep(parts: Mapping[Path, Recipe], file: Path, *, model: str, served_as: str | None) -> None:
-    """Write what experiments (folder -> recipe) asked and found; all arms of one have the same questions.
+    """Write what experiments asked and found.
 
     The first line describes the file; then come each call of their stores, once, and the transcripts of each arm.
     """
-    arms = [(folder, arm.name) for folder, recipe in parts.items() for arm in recipe.all_arms()]
-    results = {arm: [*read_transcripts(arm_folder(folder, arm))] for folder, arm in arms}
-    prompts: dict[str, str] = {}
-    for folder, arm in arms:
-        prompts |= read_run(arm_folder(folder, arm)).prompts_sha256
-    head = {
-        "model": model,
-        "served_as": served_as,
-        "questions": len(next(iter(results.values()))),
-        "version": __version__,
-        "prompts": prompts,
-    }
+    study = results_of(parts, model=model, served_as=served_as)
     calls: dict[bytes, None] = {}
     for folder in parts:
         with CallStore(folder / CALLS) as store:
             calls |= dict.fromkeys(map(_line, store.export()))
     file.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(file) as opened, lzma.open(opened, "wb", preset=9) as packed:
-        packed.write(_line(head))
+        packed.write(_line({name: getattr(study, name) for name in _HEAD}))
         packed.writelines(calls)
-        for arm, transcripts in results.items():
+        for arm, transcripts in study.transcripts.items():
             for each in transcripts:
                 packed.write(_line({"arm": arm, "transcript": json.loads(to_json(each, exclude_defaults=True))}))
 
@@ -84,10 +89,7 @@ def read_study(file: Path) -> KeptStudy:
     for line in lines:
         if "transcript" in line:
             found.setdefault(line["arm"], []).append(from_json(json.dumps(line["transcript"])))
-    return KeptStudy(
-        **{name: head[name] for name in ("model", "served_as", "questions", "version", "prompts")},
-        transcripts={arm: tuple(held) for arm, held in found.items()},
-    )
+    return KeptStudy(**{name: head[name] for name in _HEAD}, transcripts=found)
 
 
 def changed_prompts(kept: KeptStudy) -> list[str]:
@@ -126,19 +128,14 @@ def _line(record: dict[str, Any]) -> bytes:
 
 def restore_calls(file: Path, store: Path) -> None:
     """Add the kept calls to a store, created if missing."""
-    add_calls((entry for entry in read_lines(file) if "text" in entry or "call" in entry), store)
+    store.parent.mkdir(parents=True, exist_ok=True)
+    with CallStore(store) as calls:
+        calls.restore(entry for entry in read_lines(file) if "text" in entry or "call" in entry)
 
 
 def asked_with_schemas(file: Path) -> bool:
     """Whether the kept calls are of a model that takes schemas, or of a server that was tried with them."""
     return any("call" in line and line["call"]["completion"].get("bound") is not None for line in read_lines(file))
-
-
-def add_calls(entries: Iterable[dict[str, Any]], store: Path) -> None:
-    """Add exported calls to a store."""
-    store.parent.mkdir(parents=True, exist_ok=True)
-    with CallStore(store) as calls:
-        calls.restore(entries)
 
 
 def read_lines(file: Path) -> Iterator[dict[str, Any]]:

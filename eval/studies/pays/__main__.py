@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from hashlib import file_digest
 from pathlib import Path
 from unittest.mock import patch
 
@@ -34,11 +35,11 @@ from eval.studies.kept import (
     keep,
     read_study,
     restore_calls,
+    results_of,
 )
 from eval.studies.pays.page import write_page
 from eval.studies.pays.questions import write_questions
-from eval.studies.pays.results import CORE, PLANNED, PLANNED_OTHERS
-from eval.studies.shared import MODELS, check_file, folder_of, tell
+from eval.studies.pays.results import CORE, MODELS, StudyModel, plan_of
 from madke._util.files import write_file
 from madke.core.errors import UserError, unknown
 from madke.experiments.experiment import CALLS, FILE, Experiment, is_experiment
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the options say; returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        return int(options.does(options))
+        return options.does(options) or 0
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
@@ -89,7 +90,7 @@ def run_block(
     options = RunOptions(concurrency=concurrency)
 
     def on_arm(number: int, arm: Arm) -> None:
-        tell(f"{time.strftime('%a %H:%M')} questions 1 to {limit}, arm {number} of {len(spec.arms)}: {arm.name}")
+        _tell(f"{time.strftime('%a %H:%M')} questions 1 to {limit}, arm {number} of {len(spec.arms)}: {arm.name}")
 
     budget = budget_of(options)
     return Experiment(path=folder, experiment_spec=spec, options=options, budget=budget, signals=True).run_arms(
@@ -106,13 +107,14 @@ def _run(options: argparse.Namespace) -> int:
             raise unknown("model", model, MODELS)
         if options.files is None or not options.url:
             raise UserError("name the folder of the model's file with --files, and its address with --url")
-        check_file(MODELS[model], options.files / f"{model}.gguf")
+        _check_file(options.files / f"{model}.gguf", MODELS[model])
     models = work.with_name(f"{name}.models.yaml")
     addresses = {} if options.served_as else {model: {"base_url": options.url}}
     write_file(models, yaml.safe_dump(addresses).encode())
     parts = parts_of(options.served_as or model)
-    last = options.limit or PLANNED.get(model, 600)
-    sizes = {"core": last, "others": min(last, PLANNED_OTHERS.get(model, last))}
+    plan = plan_of(model)
+    last = options.limit or plan.planned
+    sizes = {"core": last, "others": min(last, plan.others or last)}
     for part, recipe in parts.items():
         folder = work / part
         begun = _questions_begun(folder) or _restored(folder, kept, recipe)
@@ -123,12 +125,22 @@ def _run(options: argparse.Namespace) -> int:
                 experiment = run_block(recipe, options.questions, limit, folder, concurrency=options.concurrency)
             if experiment.unfinished:
                 for arm, why in experiment.unfinished.items():
-                    tell(f"arm {arm}: {why}")
-                tell("the same command goes on")
+                    _tell(f"arm {arm}: {why}")
+                _tell("the same command goes on")
                 return 1
             done = {work / each: parts[each] for each in parts if is_experiment(work / each)}
             keep(done, kept, model=name, served_as=options.served_as)
     return 0
+
+
+def _check_file(file: Path, model: StudyModel) -> None:
+    """UserError if ``file`` is not the model's file."""
+    if not file.is_file():
+        raise UserError(f"no such file; expected the GGUF file of {model.name}", file=file)
+    with file.open("rb") as opened:
+        found = file_digest(opened, "sha256").hexdigest()
+    if found != model.sha256:
+        raise UserError(f"SHA-256 is {found}, expected {model.sha256} for {model.name}", file=file)
 
 
 def _questions_begun(folder: Path) -> int:
@@ -154,9 +166,9 @@ def _replay(options: argparse.Namespace) -> int:
             replayed = replayed_study(file, study, Path(folder) / study.model, options.questions, options.limit)
             found = differences(study, replayed)
         total = sum(map(len, replayed.transcripts.values()))
-        tell(f"{study.model}: {total - len(found)} of {total} debates are the same as kept")
+        _tell(f"{study.model}: {total - len(found)} of {total} debates are the same as kept")
         for line in [*found[:10], *changed_prompts(study)[:1]]:
-            tell(f"  {line}")
+            _tell(f"  {line}")
         different += len(found)
     return int(bool(different))
 
@@ -174,20 +186,11 @@ def replayed_study(
             restore_calls(file, folder / part / CALLS)
             run_block(recipe, questions, min(limit or count, count), folder / part, concurrency=16, model=model)
             done[folder / part] = recipe
-    keep(done, kept := folder.with_name(f"{study.model}.replay.xz"), model=study.model, served_as=study.served_as)
-    return read_study(kept)
+    return results_of(done, model=study.model, served_as=study.served_as)
 
 
-def _page(options: argparse.Namespace) -> int:
-    write_page(options.calls, options.out)
-    return 0
-
-
-def _questions(options: argparse.Namespace) -> int:
-    if options.data is None:
-        raise UserError("name the folder of the data with --data")
-    write_questions(options.data, options.questions)
-    return 0
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -197,11 +200,11 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     run = verbs.add_parser("run", help="run or resume the arms of one model")
     run.set_defaults(does=_run)
-    run.add_argument("--model", required=True, metavar="NAME", help=f"one of {', '.join(PLANNED)}, or any name")
+    run.add_argument("--model", required=True, metavar="NAME", help=f"one of {', '.join(MODELS)}, or any name")
     run.add_argument("--url", metavar="URL", help="its address")
-    run.add_argument("--files", type=Path, metavar="FOLDER", default=folder_of("REAL_MODELS"), help="files NAME.gguf")
+    run.add_argument("--files", type=Path, metavar="FOLDER", help="holds NAME.gguf")
     run.add_argument("--served-as", metavar="MODEL", help="another madke model, such as openai/NAME; no --url")
-    run.add_argument("--limit", type=int, metavar="N", help=f"first questions; default {dict(PLANNED)}, else 600")
+    run.add_argument("--limit", type=int, metavar="N", help="first questions; default: as planned")
     run.add_argument("--block", type=int, default=BLOCK, metavar="N", help=f"questions of a block; default {BLOCK}")
     run.add_argument("--concurrency", type=int, default=1, metavar="N", help="calls at a time; default 1")
     run.add_argument("--work", type=Path, default=Path("runs/pays"), metavar="FOLDER", help="experiments")
@@ -209,10 +212,10 @@ def _parser() -> argparse.ArgumentParser:
     replay.set_defaults(does=_replay)
     replay.add_argument("--limit", type=int, metavar="N", help="only the first questions")
     questions = verbs.add_parser("questions", help="make questions and pools from their data")
-    questions.set_defaults(does=_questions)
-    questions.add_argument("--data", type=Path, default=folder_of("MADKE_DATA"), metavar="FOLDER")
+    questions.set_defaults(does=lambda options: write_questions(options.data, options.questions))
+    questions.add_argument("--data", type=Path, required=True, metavar="FOLDER")
     page = verbs.add_parser("page", help="write the page of the study from the kept calls")
-    page.set_defaults(does=_page)
+    page.set_defaults(does=lambda options: write_page(options.calls, options.out))
     page.add_argument("--out", type=Path, default=PAGE, metavar="FILE", help="default: docs/study.md")
     for verb in (run, replay, questions, page):
         verb.add_argument("--questions", type=Path, default=FOLDER, metavar="FOLDER", help="questions and pools")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from eval.studies.equal_cost_page import model_name, points, share, shown_p, svg
 from eval.studies.kept import read_study
 from eval.studies.pays.results import MEASURES, Changes, Contrast, Figures, model_votes
 from madke._util.files import write_file
 from madke.report import figures as canvas
 from madke.scoring.paired import PairedTest
 from madke.scoring.statistics import DIFFICULTY, Estimate
-
-_SHORT = {"qwen-0.5b": "the 0.5B", "qwen-1.5b": "the 1.5B"}
 
 _ABOUT = """Three debaters read the same five passages, answer, read each other, and answer again. Each debate is
 compared with a vote of exactly its own first-round prompt that makes as many calls: the two differ in what the last
@@ -58,7 +57,7 @@ def page_text(studies: Sequence[Figures], figure: str) -> str:
     if whole:
         parts += [f"![Accuracy against calls per question]({figure})", _CAPTION]
     for each in whole:
-        parts += [f"## {model_name(each.study.model)}, n = {each.study.questions}", *_of_model(each)]
+        parts += [f"## {each.plan.name}, n = {each.study.questions}", *_of_model(each)]
     models = model_votes(whole)
     if models:
         parts.append(
@@ -68,12 +67,8 @@ def page_text(studies: Sequence[Figures], figure: str) -> str:
 
 
 def _interim(found: Figures) -> str:
-    least = f"{found.planned} planned, nothing is compared below {found.least}"
-    return f"On {_short(found)}, {found.study.questions} questions are answered ({least})."
-
-
-def _short(found: Figures) -> str:
-    return _SHORT.get(found.study.model, found.study.model)
+    least = f"{found.plan.planned} planned, nothing is compared below {found.plan.least}"
+    return f"On {found.plan.short}, {found.study.questions} questions are answered ({least})."
 
 
 def _sentence(found: Figures) -> str:
@@ -82,8 +77,8 @@ def _sentence(found: Figures) -> str:
     gained = "gained" if test.difference.value >= 0 else "lost"
     interval = f"95 % {100 * test.difference.low:+.1f} to {100 * test.difference.high:+.1f}"
     told = (
-        f"On {_short(found)} (n = {test.n}), talking {gained} {100 * abs(test.difference.value):.1f} points of match "
-        f"over a vote of the same prompt, {interval}: {found.primary[0].finding}. The debate is right on "
+        f"On {found.plan.short} (n = {test.n}), talking {gained} {100 * abs(test.difference.value):.1f} points of "
+        f"match over a vote of the same prompt, {interval}: {found.primary[0].finding}. The debate is right on "
         f"{100 * test.right_value:.1f} %"
     )
     return told + ("." if rag is None else f", one call of `rag`, a sixth of its calls, on {100 * rag.value:.1f} %.")
@@ -97,7 +92,7 @@ def _of_model(found: Figures) -> Iterator[str]:
     if found.interaction:
         yield (
             "**Knowledge times debate.** What debate gains over its vote, with the pool minus without it: "
-            f"{points(found.interaction)} (95 %, bootstrap over {found.interaction.n} questions; no test)."
+            f"{_points(found.interaction)} (95 %, bootstrap over {found.interaction.n} questions; no test)."
         )
     yield "\n".join(_ballots_table(found))
     for name in ("mad", "mad-brief"):
@@ -113,7 +108,7 @@ def _arms_table(found: Figures) -> Iterator[str]:
     for name, arm in sorted(found.arms.items(), key=lambda each: each[1].per_question("calls")):
         scores = found.scores[name]
         readable = scores.readable.get("speak")
-        cells = [str(len(arm.transcripts)), *(share(arm.mean(measure)) for measure in MEASURES)]
+        cells = [str(len(arm.transcripts)), *(_share(arm.mean(measure)) for measure in MEASURES)]
         cells.append(f"{arm.per_question('calls'):.1f}")
         cells += [f"{arm.per_question('tokens'):,.0f}", "-" if readable is None else f"{100 * readable.value:.1f}"]
         cells.append("-" if scores.answer_words is None else f"{scores.answer_words:g}")
@@ -126,7 +121,7 @@ def _contrasts_table(found: Figures) -> Iterator[str]:
     for kind, contrasts in (("primary", found.primary), ("secondary", found.secondary)):
         for each in contrasts:
             test = each.test
-            cells = [str(test.n), points(test.difference), shown_p(test.p), shown_p(test.p_holm)]
+            cells = [str(test.n), _points(test.difference), _p(test.p), _p(test.p_holm)]
             cells += [_difference(each.others.get(measure)) for measure in MEASURES[1:]]
             cells += [str(test.left_out), _finding(each)]
             yield f"| {kind}: `{test.right}` minus `{test.left}` | {' | '.join(cells)} |"
@@ -150,6 +145,22 @@ def _ballots_table(found: Figures) -> Iterator[str]:
 
 def _votes(worth: Estimate) -> str:
     return f"{worth.value:.1f} [{worth.low:.1f}, {worth.high:.1f}]"
+
+
+def _share(found: Estimate | None) -> str:
+    """A share in percent with its interval."""
+    if found is None:
+        return "-"
+    return f"{100 * found.value:.1f} [{100 * found.low:.0f}, {100 * found.high:.0f}]"
+
+
+def _points(found: Estimate) -> str:
+    """A difference in points with its interval."""
+    return f"{100 * found.value:+.1f} points [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}" if value < 0.995 else "1"
 
 
 def _changes_table(rows: Sequence[Changes]) -> Iterator[str]:
@@ -194,7 +205,9 @@ def drawn(studies: Sequence[Figures]) -> bytes:
                 panel.plot(places[name], mean.value, marker, color=colour)
             canvas.percent_axis(panel, [*means.values()])
             panel.set_ylabel("match (%)")
-            panel.set_title(f"{model_name(found.study.model)}, n = {found.study.questions}")
+            panel.set_title(f"{found.plan.name}, n = {found.study.questions}")
         panels[-1].set_xlabel("Calls per question")
         canvas.line_key(figure, [(name, *look) for name, look in looks.items()])
-        return svg(figure)
+        file = io.BytesIO()
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        return re.sub(rb"[ \t]+\n", b"\n", file.getvalue())

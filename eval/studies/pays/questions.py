@@ -7,6 +7,7 @@ that each prefix holds about the same share of each.
 
 from __future__ import annotations
 
+import gzip
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import madke
-from eval.studies.shared import DEVELOPMENT, HELD_OUT, PASSAGES, ordered, packed
 from madke._util.files import read_jsonl, write_file
 from madke.core.knowledge import Passage
 from madke.core.question import Question
@@ -27,9 +27,12 @@ from madke.retrieval.pools import PoolRecord, read_pools, record_to_json
 SOURCE = "passages"
 PARTS = {"nq_open": 320, "hotpotqa": 200, "ramdocs": 80}
 """Dataset -> how many of its questions."""
+DEVELOPMENT, HELD_OUT = 30, 50
+"""Of NQ and of HotpotQA: the questions that prompts were written with, and those that earlier pages report."""
 EXPLORATORY = 20
 """Questions of each dataset that the exploratory part answered."""
 RAMDOCS_DEVELOPMENT = 18
+PASSAGES = 5
 
 Part = list[tuple[Question, PoolRecord]]
 
@@ -51,6 +54,16 @@ def write_questions(data: Path, out: Path) -> None:
     chosen = interleaved([parts[name][:count] for name, count in PARTS.items()])
     write_file(out / "questions.jsonl.gz", packed(question_to_json(question) for question, _ in chosen))
     write_file(out / "pools.jsonl.gz", packed(record_to_json(pool) for _, pool in chosen))
+
+
+def ordered(texts: Iterable[str]) -> list[str]:
+    """Ids or texts in the order of their SHA-256."""
+    return sorted(texts, key=lambda each: sha256(each.encode()).hexdigest())
+
+
+def packed(lines: Iterable[bytes]) -> bytes:
+    """The lines, compressed; the same bytes for the same lines."""
+    return gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)
 
 
 def with_pools(rows: Sequence[dict[str, Any]], index: Path) -> Part:
@@ -93,9 +106,7 @@ def without_places(question: Question) -> Question:
 
 def pool(question: Question, documents: Iterable[dict[str, Any]]) -> PoolRecord:
     """A pool of the question's own documents; the file lists the correct ones first, so they are sorted by hash."""
-    texts = sorted(
-        dict.fromkeys(each["text"] for each in documents), key=lambda text: sha256(text.encode()).hexdigest()
-    )
+    texts = ordered(dict.fromkeys(each["text"] for each in documents))
     passages = [
         Passage(source=SOURCE, key=f"{question.id}-{rank}", title="", text=text, score=0.0, rank=rank)
         for rank, text in enumerate(texts)

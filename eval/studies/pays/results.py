@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 
-from eval.studies.equal_cost_results import Arm, vote_of
 from eval.studies.kept import KeptStudy
-from madke.core.transcript import Transcript
+from madke.core.transcript import StageUsage, Transcript, outcome
 from madke.engine.agreement import answer_groups, matcher
-from madke.scoring.debate_rows import DebateMeasures, correct
+from madke.scoring.arms import ArmValues, read_arm
+from madke.scoring.debate_rows import DebateMeasures, correct, heard, majority
 from madke.scoring.metrics import question_of
 from madke.scoring.paired import PairedTest, equal_within, further_questions, half_of_90, holm, paired_test
 from madke.scoring.scores import Scores, scores_of
@@ -27,17 +27,94 @@ CELLS = (("mad-vote", "mad"), ("vote-no-pool", "mad-no-pool"))
 """Knowledge times debate: the gain of debate with the pool, and without."""
 CORE = ("alone", "rag", "mad", "mad-vote", "mad-brief", "rag-vote", "second-turn")
 """The arms that run first, on all questions."""
-PLANNED: Mapping[str, int] = {"qwen-0.5b": 600, "qwen-1.5b": 200}
-PLANNED_OTHERS: Mapping[str, int] = {"qwen-0.5b": 100, "qwen-1.5b": 60}
-"""Questions of the other arms; another model answers all with them."""
-LEAST: Mapping[str, int] = {"qwen-0.5b": 300, "qwen-1.5b": 120}
-"""With fewer questions a model's part is interim: nothing is compared."""
-MARGINS: Mapping[str, float] = {"qwen-0.5b": 0.05, "qwen-1.5b": 0.10}
 AGREEMENTS = ("all agree", "two agree", "none agree")
 """Of the three first answers of a debate."""
 READABLE_GAP = 0.05
 """A larger difference of readable shares is part of a contrast's finding."""
 _ALPHA = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StudyModel:
+    """What the plan says of a model."""
+
+    name: str
+    """Its public name."""
+    short: str
+    sha256: str = ""
+    """Of its file."""
+    planned: int
+    """Questions of the core arms."""
+    others: int | None
+    """Questions of the other arms; None: as many as of the core."""
+    least: int
+    """With fewer questions the model's part is interim: nothing is compared."""
+    margin: float
+
+
+MODELS = {
+    "qwen-0.5b": StudyModel(
+        name="Qwen2.5-Coder-0.5B-Instruct, Q4_K_M",
+        short="the 0.5B",
+        sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+        planned=600,
+        others=100,
+        least=300,
+        margin=0.05,
+    ),
+    "qwen-1.5b": StudyModel(
+        name="Qwen2.5-Coder-1.5B-Instruct, Q4_K_M",
+        short="the 1.5B",
+        sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        planned=200,
+        others=60,
+        least=120,
+        margin=0.10,
+    ),
+}
+"""Its name on the command line, in folders, and at the endpoint (``openai/NAME``) -> what the plan says of it."""
+
+
+def plan_of(model: str) -> StudyModel:
+    """What the plan says of a model; one that it does not name is held to the sizes and the margin of the 0.5B."""
+    return MODELS.get(model) or replace(MODELS["qwen-0.5b"], name=model, short=model, sha256="", others=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """The debates of one arm."""
+
+    name: str
+    transcripts: Sequence[Transcript]
+
+    @cached_property
+    def values(self) -> ArmValues:
+        """The values of its questions."""
+        return read_arm(self.name, self.transcripts)
+
+    def mean(self, measure: str = MEASURES[0]) -> Estimate | None:
+        """The mean of a value, with its interval."""
+        return self.values.mean(measure)
+
+    def per_question(self, name: str) -> float:
+        """Mean ``calls`` or ``tokens`` of a debate."""
+        return fmean(getattr(transcript.total, name) for transcript in self.transcripts)
+
+
+def vote_of(transcript: Transcript, samples: int) -> Transcript:
+    """The vote of the first samples of a longer one; a tie goes to the earliest."""
+    entry = replace(transcript.rounds[0], turns=transcript.rounds[0].turns[:samples])
+    spoke = heard(entry)
+    answer = majority(answer_groups(spoke, matcher(get_task(transcript.task), question_of(transcript))))
+    status = "ok" if answer is not None else spoke[0].stance.status if spoke else "failed"
+    return replace(
+        transcript,
+        rounds=(entry,),
+        answer=answer,
+        status=outcome(status),
+        final=replace(transcript.final, answer=answer, status=status),
+        usage={"speak": sum((turn.usage or StageUsage() for turn in entry.turns), StageUsage())},
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,32 +168,28 @@ class Figures:
     """All figures of one model."""
 
     study: KeptStudy
-    margin: float
-    planned: int
-    least: int
-    least_others: int = 1
-    """Arms outside the core with fewer questions are left out."""
+    plan: StudyModel
 
     @classmethod
     def of(cls, study: KeptStudy) -> Figures:
-        """By the plan's sizes and margins; another model is held to those of the 0.5B."""
-        first = next(iter(PLANNED))
-        model = study.model if study.model in PLANNED else first
-        others = PLANNED_OTHERS.get(study.model, 1)
-        return cls(study=study, margin=MARGINS[model], planned=PLANNED[model], least=LEAST[model], least_others=others)
+        """By the plan of the study's model."""
+        return cls(study=study, plan=plan_of(study.model))
 
     @property
     def interim(self) -> bool:
         """Whether there are too few questions to compare anything."""
-        return self.study.questions < self.least
+        return self.study.questions < self.plan.least
 
     @cached_property
     def arms(self) -> Mapping[str, Arm]:
-        """Name -> arm. ``madke-vote`` has the first debaters whose calls are nearest to those of ``madke``."""
+        """Name -> arm; one outside the core with too few questions is left out.
+
+        ``madke-vote`` has the first debaters whose calls are nearest to those of ``madke``.
+        """
         found = {
             name: Arm(name=name, transcripts=held)
             for name, held in self.study.transcripts.items()
-            if name in CORE or len(held) >= self.least_others
+            if name in CORE or len(held) >= (self.plan.others or 1)
         }
         vote, debate = found.get("madke-vote"), found.get("madke")
         if vote and debate and vote.transcripts:
@@ -156,7 +229,7 @@ class Figures:
         for measures, p in zip(found, holm(ps), strict=False):
             test = replace(measures.pop(MEASURES[0]), p_holm=p)
             gaps = [*self._unequally_read(test.left, test.right)]
-            yield Contrast(test=test, others=measures, margin=self.margin, unequally_read=gaps)
+            yield Contrast(test=test, others=measures, margin=self.plan.margin, unequally_read=gaps)
 
     def _unequally_read(self, left: str, right: str) -> Iterator[str]:
         one, two = (self.scores[name].readable for name in (left, right))
