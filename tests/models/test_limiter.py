@@ -1,4 +1,9 @@
+"""How many calls an endpoint gets at a time and a minute. Time is simulated."""
+
+from __future__ import annotations
+
 import asyncio
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
@@ -14,24 +19,20 @@ from tests.support.chat_requests import chat_request
 from tests.support.pipelines import limited
 
 
-class Clock:
-    """Time that moves when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> Any:
-        return self.now
-
-    async def sleep(self, seconds: Any) -> None:
-        self.now += seconds
+def now() -> float:
+    return asyncio.get_running_loop().time()
 
 
-def ask(model: Any, times: Any) -> Any:
+def ask(times: int, reply: Callable[[Any], Any], concurrency: int, **rates: Any) -> tuple[list[Completion], float]:
+    """The completions of calls that are made together, and the time when the last one ended."""
+
     async def all_at_once() -> Any:
-        return await asyncio.gather(*(model.complete(chat_request(str(i))) for i in range(times)))
+        model = limited(ScriptedChat(reply), Limiter(concurrency, clock=now, **rates))
+        said = await asyncio.gather(*(model.complete(chat_request(str(n))) for n in range(times)))
+        return said, now()
 
-    return asyncio.run(all_at_once())
+    said, end = at_once(all_at_once())
+    return list(said), end
 
 
 def test_a_call_that_waits_for_its_retry_holds_no_slot() -> None:
@@ -50,20 +51,17 @@ def test_a_call_that_waits_for_its_retry_holds_no_slot() -> None:
 
 
 def test_calls_a_minute_are_bounded() -> None:
-    clock, started = Clock(), []
-    limiter = Limiter(50, rpm=60, clock=clock, sleep=clock.sleep)
-    ask(limited(ScriptedChat(lambda request: started.append(clock()) or "yes"), limiter), 181)
+    started: list[float] = []
+    ask(181, lambda request: started.append(now()) or "yes", 50, rpm=60)
     assert started[-1] - started[0] == pytest.approx(180, abs=0.01)
-    assert max(sum(s <= t < s + 60 for t in started) for s in started) <= 61
+    assert max(sum(start <= time < start + 60 for time in started) for start in started) <= 61
 
 
 def test_tokens_a_minute_are_bounded_by_what_calls_really_used() -> None:
-    clock = Clock()
-    limiter = Limiter(1, tpm=6000, clock=clock, sleep=clock.sleep)
     used = Usage(prompt_tokens=900, completion_tokens=100)
-    ask(limited(ScriptedChat(lambda request: Completion(text="yes", usage=used)), limiter), 61)
+    _, end = ask(61, lambda request: Completion(text="yes", usage=used), 1, tpm=6000)
     # 60 calls of 1,000 tokens before the last one starts, at 100 tokens a second, the first second's worth ahead.
-    assert clock() - 1000 == pytest.approx(600, abs=2)
+    assert end == pytest.approx(600, abs=2)
 
 
 class Gate:
@@ -72,13 +70,13 @@ class Gate:
     name = "gate"
 
     def __init__(self) -> None:
-        self.inside: list[Any] = []
+        self.inside: list[asyncio.Future[Completion]] = []
 
-    async def complete(self, request: Any) -> Any:
+    async def complete(self, request: Any) -> Completion:
         self.inside.append(asyncio.get_running_loop().create_future())
         return await self.inside[-1]
 
-    async def end(self, n: Any, failure: Any = None) -> None:
+    async def end(self, n: int, failure: CallError | None = None) -> None:
         """End the ``n`` oldest calls, and let what follows happen."""
         ending, self.inside = self.inside[:n], self.inside[n:]
         for call in ending:
@@ -94,15 +92,15 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def overloaded(retry_after: Any = None) -> Any:
+def overloaded(retry_after: float | None = None) -> CallError:
     return CallError("HTTP 429: busy", retryable=True, retry_after=retry_after, overloaded=True)
 
 
-def with_calls(limiter: Any, n: Any, play: Any, model: Any = None) -> Any:
+def with_calls(limiter: Limiter, n: int, play: Callable[[Gate], Awaitable[Any]]) -> Any:
     """Start ``n`` calls under a limiter, let ``play(gate)`` end some, and drop the rest."""
 
     async def run() -> Any:
-        gate = model or Gate()
+        gate = Gate()
         calls = [asyncio.create_task(limited(gate, limiter).complete(chat_request(str(i)))) for i in range(n)]
         await settle()
         try:
@@ -116,7 +114,7 @@ def with_calls(limiter: Any, n: Any, play: Any, model: Any = None) -> Any:
 
 
 def test_it_starts_low_and_doubles_with_each_round_of_calls_up_to_the_bound() -> None:
-    async def play(gate: Any) -> Any:
+    async def play(gate: Gate) -> list[int]:
         seen = [len(gate.inside)]
         for _ in range(5):
             await gate.end(len(gate.inside))
@@ -128,12 +126,7 @@ def test_it_starts_low_and_doubles_with_each_round_of_calls_up_to_the_bound() ->
 
 def test_a_server_that_rejects_a_whole_round_halves_the_limit() -> None:
     limiter = Limiter(64, start=64)
-
-    async def play(gate: Any) -> Any:
-        await gate.end(64, overloaded())
-        return limiter.in_flight
-
-    assert with_calls(limiter, 200, play) == 32
+    with_calls(limiter, 200, lambda gate: gate.end(64, overloaded()))
     assert (limiter.limit, limiter.rejections, limiter.lowest) == (32, 64, 32)
 
 
@@ -143,16 +136,15 @@ def test_a_server_that_rejects_a_few_calls_at_random_keeps_most_of_its_throughpu
     draw = Random(1)
 
     async def throughput(share: float) -> int:
-        loop, done = asyncio.get_running_loop(), 0
+        done = 0
 
-        async def reply(request: Any) -> Any:
+        async def reply(request: Any) -> Completion:
             await asyncio.sleep(1.0)
             if draw.random() < share:
                 raise overloaded(retry_after)
             return Completion(text="yes")
 
-        limiter = Limiter(16, clock=loop.time)
-        model = limited(ScriptedChat(reply), limiter, retries=RetryPolicy())
+        model = limited(ScriptedChat(reply), Limiter(16, clock=now), retries=RetryPolicy())
 
         async def ask_on() -> None:
             nonlocal done
@@ -178,31 +170,31 @@ def test_other_failures_change_nothing() -> None:
 
 
 def test_the_second_retry_after_in_a_row_holds_every_call_back_until_then() -> None:
-    clock, began = Clock(), []
-    limiter = Limiter(1, clock=clock, sleep=clock.sleep)
+    began: list[float] = []
 
-    def reply(request: Any) -> Any:
-        began.append(clock())
+    def reply(request: Any) -> str:
+        began.append(now())
         if len(began) in (1, 3, 4):
             raise overloaded(retry_after=7.0)
         return "yes"
 
-    said = ask(limited(ScriptedChat(reply), limiter), 6)
+    said, _ = ask(6, reply, 1)
     assert [each.outcome for each in said] == ["failed", "ok", "failed", "failed", "ok", "ok"]
-    assert began == [1000.0] * 4 + [1007.0] * 2
+    assert began == [0.0] * 4 + [7.0] * 2
 
 
 def test_an_absurd_retry_after_holds_nobody_back() -> None:
-    limiter = Limiter(1)
-    for _ in range(2):
-        limiter.rejected(overloaded(365 * 86400.0))
-    assert ask(limited(ScriptedChat(["yes"]), limiter), 1)[0].text == "yes"
+    def reply(request: Any) -> str:
+        raise overloaded(365 * 86400.0)
+
+    said, end = ask(3, reply, 1)
+    assert (len(said), end) == (3, 0.0)
 
 
 def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for() -> None:
     limiter = Limiter(8)
 
-    async def play(gate: Any) -> Any:
+    async def play(gate: Gate) -> tuple[bool, int]:
         limiter.close()
         drained = asyncio.create_task(limiter.drained())
         await gate.end(7)
@@ -219,7 +211,7 @@ def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for() -> None:
 def test_a_call_that_is_cancelled_just_as_it_gets_room_gives_it_back() -> None:
     limiter, gate = Limiter(1), Gate()
 
-    async def run() -> Any:
+    async def run() -> tuple[bool, int]:
         async def one() -> None:
             await limited(gate, limiter).complete(chat_request("1"))
             second.cancel()  # it has the slot, and does not know yet
