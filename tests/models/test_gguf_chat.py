@@ -79,6 +79,7 @@ def test_a_call_reaches_a_server_of_one_slot_on_the_loopback(path: Path, monkeyp
     assert (seen["slots"], seen["context"], seen["hosts"]) == (1, 4_096, ["127.0.0.1"])
     assert seen["spin"] == "1000"
     assert seen["secrets"] == []
+    assert os.getpgid(seen["pid"]) != os.getpgid(0)  # Ctrl-C is not for the server
     assert (seen["sent"]["seed"], seen["sent"]["temperature"], seen["sent"]["max_tokens"]) == (7, 0.5, 64)
 
 
@@ -93,8 +94,7 @@ def test_the_window_is_at_most_that_of_the_model(
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "least"),
-    [("CONTEXT", "100", 512), ("CONTEXT", "8k", 512), ("SLOTS", "0", 1), ("SLOTS", "-1", 1), ("SLOTS", "9" * 30, 1)],
+    ("variable", "value", "least"), [("CONTEXT", "100", 512), ("CONTEXT", "8k", 512), ("SLOTS", "9" * 30, 1)]
 )
 def test_a_setting_that_cannot_be_used_is_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, least: int
@@ -122,26 +122,18 @@ def test_all_models_of_a_file_share_one_server(tmp_path: Path, path: Path) -> No
     assert first == again == linked != another
 
 
-def test_an_address_that_changes_is_not_part_of_a_run(path: Path) -> None:
+def test_each_server_has_a_secret_key_and_all_are_the_same_for_the_record_of_a_run(path: Path) -> None:
     model = gguf(str(path))
-    before = endpoints_of([model])
-    assert before == {model.name: {"address": "its own server", "dialect": {}}}
-    servers.stop_servers()
-    again = gguf(str(path))
-    assert again.endpoint.address != model.endpoint.address or again.endpoint.key != model.endpoint.key
-    assert endpoints_of([again]) == before
-    refuse_two_addresses([model, again])
-
-
-def test_the_key_is_random_and_shown_nowhere(path: Path) -> None:
-    model = gguf(str(path))
-    key = model.endpoint.key
+    recorded, key = endpoints_of([model]), model.endpoint.key
+    assert recorded == {model.name: {"address": "its own server", "dialect": {}}}
     assert len(key) > 30
-    assert os.getpgid(model._server.process.pid) != os.getpgid(0), "Ctrl-C is not for the server"
     assert key in model.endpoint.secrets
     assert key not in repr(model.endpoint)
     servers.stop_servers()
-    assert gguf(str(path)).endpoint.key != key
+    again = gguf(str(path))
+    assert again.endpoint.key != key
+    assert endpoints_of([again]) == recorded
+    refuse_two_addresses([model, again])
 
 
 def test_no_proxy_gets_the_calls(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,9 +212,7 @@ def test_the_server_ends_with_its_process(path: Path, how: str) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "is no GGUF file, or damaged"),
         (b"<!DOCTYPE html>", "is no GGUF file, or damaged"),
-        (header_of(version=9), "is no GGUF file, or damaged"),
         (header_of()[:20], "is no GGUF file, or damaged"),
         (header_of(**{"tokenizer.ggml.tokens": 7}), "is no GGUF file, or damaged"),  # type: ignore[arg-type]
         (header_of(template=None), "has no chat template; choose a model that is tuned for chat"),
