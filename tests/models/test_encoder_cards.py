@@ -28,7 +28,6 @@ needs("sentence_transformers", "offline")
 pytestmark = pytest.mark.slow
 
 FAMILIES = [
-    ("multilingual-e5-small", "query: ", "passage: ", "mean"),
     ("bge-small-en-v1.5", BGE, "", "cls"),
     ("gte-Qwen2-1.5B-instruct", f"{WEB} ", "", "lasttoken"),
     ("all-MiniLM-L6-v2", None, None, None),
@@ -39,13 +38,6 @@ FAMILIES = [
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_transformer(tmp_path_factory.mktemp("models") / "plain")
-
-
-@pytest.fixture(scope="module")
-def prompted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model whose name has a card, with other prompts and its own pooling."""
-    folder = tmp_path_factory.mktemp("models") / "bge-base-prompted"
-    return save_sentence_model(folder, prompts={"query": "ask: ", "passage": "text: "})
 
 
 @pytest.fixture
@@ -68,45 +60,38 @@ def named(plain: Path, tmp_path: Path, name: str) -> str:
     return str(shutil.copytree(plain, tmp_path / name))
 
 
+def texts_read(encoder: Any, tokenized: list[str]) -> set[str]:
+    """What reaches the tokenizer of a query, of a passage with a title, and of one without."""
+    tokenized.clear()
+    encoder.encode_queries(["river"])
+    encoder.encode_passages(["mouth", ""], ["delta", "delta river"])
+    return {text for text in tokenized if "river" in text or "delta" in text}
+
+
 @pytest.mark.parametrize(("name", "query", "passage", "pooling"), FAMILIES, ids=[each[0] for each in FAMILIES])
 def test_each_family_gets_the_texts_and_the_pooling_of_its_card(
     plain: Path, tmp_path: Path, tokenized: list[str], name: str, query: Any, passage: Any, pooling: Any
 ) -> None:
-    encoder = load_encoder(named(plain, tmp_path, name))
-    tokenized.clear()
-
-    encoder.encode_queries(["river"])
-    encoder.encode_passages(["mouth", ""], ["delta", "delta river"])
-
+    encoder: Any = load_encoder(named(plain, tmp_path, name))
     expected = {f"{query or ''}river", f"{passage or ''}mouth\ndelta", f"{passage or ''}delta river"}
-    assert {text for text in tokenized if "river" in text or "delta" in text} == expected
-    assert encoder.encoding == Encoding(query_prefix=query, passage_prefix=passage, pooling=pooling)  # type: ignore[attr-defined]
+    assert texts_read(encoder, tokenized) == expected
+    assert encoder.encoding == Encoding(query_prefix=query, passage_prefix=passage, pooling=pooling)
 
 
-def test_what_is_stored_with_a_model_comes_before_its_card(prompted: Path, tokenized: list[str]) -> None:
-    encoder = load_encoder(str(prompted))
-    tokenized.clear()
-
-    encoder.encode_queries(["river"])
-    encoder.encode_passages(["mouth"], ["delta"])
-
-    assert {"ask: river", "text: mouth\ndelta"} <= set(tokenized)
-    assert encoder.encoding == Encoding(query_prefix="ask: ", passage_prefix="text: ")  # type: ignore[attr-defined]
-
-
-def test_what_the_user_asks_for_comes_first(prompted: Path, tokenized: list[str]) -> None:
-    encoder = load_encoder(str(prompted), encoding=Encoding(query_prefix="", pooling="max"))
-    tokenized.clear()
-
-    encoder.encode_queries(["river"])
-    encoder.encode_passages(["mouth"], ["delta"])
-
-    assert {"river", "text: mouth\ndelta"} <= set(tokenized)
-    assert "ask: river" not in tokenized
-    assert pickle.loads(pickle.dumps(encoder)) is encoder
+def test_what_the_user_asks_for_comes_before_what_is_stored_and_that_before_the_card(
+    tmp_path: Path, tokenized: list[str]
+) -> None:
+    prompts = {"query": "ask: ", "passage": "text: "}
+    folder = str(save_sentence_model(tmp_path / "bge-base-prompted", prompts=prompts))
+    stored: Any = load_encoder(folder)
+    assert texts_read(stored, tokenized) == {"ask: river", "text: mouth\ndelta", "text: delta river"}
+    assert stored.encoding == Encoding(query_prefix="ask: ", passage_prefix="text: ")
+    asked = load_encoder(folder, encoding=Encoding(query_prefix="", pooling="max"))
+    assert texts_read(asked, tokenized) == {"river", "text: mouth\ndelta", "text: delta river"}
+    assert pickle.loads(pickle.dumps(asked)) is asked
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "lasttoken", "max"])
+@pytest.mark.parametrize("pooling", ["cls", "max"])
 def test_pooling_is_computed_from_the_vectors_of_the_tokens(plain: Path, pooling: Any) -> None:
     import torch
     from transformers import AutoTokenizer, BertModel
@@ -114,7 +99,7 @@ def test_pooling_is_computed_from_the_vectors_of_the_tokens(plain: Path, pooling
     tokens = AutoTokenizer.from_pretrained(str(plain))("river mouth delta", return_tensors="pt")
     with torch.inference_mode():
         rows = BertModel.from_pretrained(str(plain)).eval()(**tokens).last_hidden_state[0].numpy()
-    pooled = {"mean": rows.mean(0), "cls": rows[0], "lasttoken": rows[-1], "max": rows.max(0)}[pooling]
+    pooled = {"cls": rows[0], "max": rows.max(0)}[pooling]
 
     encoder = load_encoder(str(plain), encoding=Encoding(pooling=pooling, query_prefix="", normalize=False))
 
@@ -156,43 +141,30 @@ def test_a_model_that_no_card_describes_gives_a_warning(
     assert "--query-prefix" in caplog.text
 
 
-def test_a_pair_of_dpr_takes_no_settings() -> None:
-    with pytest.raises(UserError, match="DPR has no prefixes"):
-        load_encoder("dpr:one,two", encoding=Encoding(query_prefix="query: "))
-
-
-def test_an_index_states_its_settings_and_searches_with_them(plain: Path, tmp_path: Path, tokenized: list[str]) -> None:
+def test_an_index_states_its_settings_and_an_older_one_without_any_opens_as_before(
+    plain: Path, tmp_path: Path, tokenized: list[str]
+) -> None:
     needs("faiss", "wiki")
     encoder = named(plain, tmp_path, "e5-small")
-    corpus = write_corpus(tmp_path / "c.jsonl")
+    corpus, folder = write_corpus(tmp_path / "c.jsonl"), tmp_path / "index"
 
-    build_index(corpus, tmp_path / "index", "dense", encoder=encoder, faiss="flat", passage_prefix="text: ")
+    build_index(corpus, folder, "dense", encoder=encoder, faiss="flat", passage_prefix="text: ")
     assert any(text.startswith("text: Arlen volcano\nIn Arlen") for text in tokenized)
     tokenized.clear()
-    open_index("wiki", tmp_path / "index").search(["river"], 1)
-
-    settings = read_manifest(tmp_path / "index").index
+    open_index("wiki", folder).search(["river"], 1)
+    assert "query: river" in tokenized
+    settings = read_manifest(folder).index
     assert isinstance(settings, DenseSettings)
     assert settings.encoding == Encoding(query_prefix="query: ", passage_prefix="text: ", pooling="mean")
-    assert "query: river" in tokenized
     with pytest.raises(UserError, match="an index with other settings"):
-        build_index(corpus, tmp_path / "index", "dense", encoder=encoder, faiss="flat")
+        build_index(corpus, folder, "dense", encoder=encoder, faiss="flat")
 
-
-def test_an_older_index_opens_as_before(plain: Path, tmp_path: Path, tokenized: list[str]) -> None:
-    needs("faiss", "wiki")
-    encoder = named(plain, tmp_path, "e5-small")
-    corpus = write_corpus(tmp_path / "c.jsonl")
-    build_index(corpus, tmp_path / "index", "dense", encoder=encoder, faiss="flat")
-    path = tmp_path / "index" / "manifest.json"
-    manifest = json.loads(path.read_text())
+    manifest = json.loads((folder / "manifest.json").read_text())
     for name in ("query_prefix", "passage_prefix", "pooling", "normalize"):
         del manifest["index"][name]
-    path.write_text(json.dumps(manifest))
+    (folder / "manifest.json").write_text(json.dumps(manifest))
     tokenized.clear()
-
-    (hits,) = search_source(open_index("wiki", tmp_path / "index"), ["river"], 1)
-
+    (hits,) = search_source(open_index("wiki", folder), ["river"], 1)
     assert hits.passages
     assert "river" in tokenized
     assert "query: river" not in tokenized
