@@ -38,24 +38,24 @@ def test_the_prompt_is_shown_whole_and_answered_in_lines(monkeypatch: pytest.Mon
 def test_the_loop_goes_on_while_the_person_thinks_and_questions_come_one_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    thinking: list[str] = []
+    asked: list[int] = []
     answered = threading.Event()
 
     def think() -> str:
-        thinking.append("")
+        asked.append(len(asked))
         assert answered.wait(10)
-        return "done" if len(thinking) % 2 else ""
+        return "" if asked[-1] % 2 else "done"
 
     monkeypatch.setattr("builtins.input", think)
 
     async def two() -> int:
         model = HumanChat()
         tasks = [asyncio.create_task(model.complete(chat_request(str(i)))) for i in range(2)]
-        while not thinking:
+        while not asked:
             await asyncio.sleep(0)
         for _ in range(20):
             await asyncio.sleep(0)
-        asked_at_once = len(thinking)
+        asked_at_once = len(asked)
         answered.set()
         assert [said.text for said in await asyncio.gather(*tasks)] == ["done", "done"]
         return asked_at_once
