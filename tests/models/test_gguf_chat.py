@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,18 +58,6 @@ def ask(model: Any, *requests: Any) -> Any:
             await close(model)
 
     return [json.loads(said.text) for said in asyncio.run(all_at_once())]
-
-
-def ended(pid: int, *, within: float = 30.0) -> bool:
-    """Whether a process ends."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([descriptor], [], [], within)[0])
-    finally:
-        os.close(descriptor)
 
 
 def test_a_call_reaches_a_server_of_one_slot_on_the_loopback(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,19 +138,6 @@ def test_a_replay_starts_no_server_and_needs_no_file() -> None:
     assert not servers._SERVERS
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "words"),
-    [
-        ("refuse", r"m\.gguf: cannot be loaded: tensor 'x' is not within the file"),
-        ("die", r"m\.gguf: cannot be loaded: its server ended with status -6"),
-    ],
-)
-def test_a_file_that_the_server_cannot_load_says_why(tmp_path: Path, behaviour: str, words: str) -> None:
-    with pytest.raises(UserError, match=words):
-        gguf(f"{save_model(tmp_path / 'm.gguf', behaviour)}")
-    assert not servers._SERVERS
-
-
 def test_a_missing_extra_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("madke._util.assets.find_spec", lambda package: None)
     with pytest.raises(UserError, match=rf"gguf/{path} needs .*: pip install .*\[local\]"):
@@ -172,57 +147,65 @@ def test_a_missing_extra_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_server_that_ends_fails_its_calls_with_the_reason(path: Path) -> None:
     model = gguf(str(path))
 
-    async def asked() -> tuple[CallError, CallError]:
-        failed = []
-        for text in ("die", "Hi"):
-            with pytest.raises(CallError) as raised:
-                await model.complete(chat_request(text))
-            failed.append(raised.value)
-            assert await asyncio.to_thread(model._server.process.wait) == -signal.SIGKILL
-        await close(model)
-        return failed[0], failed[1]
+    async def failed(text: str) -> CallError:
+        with pytest.raises(CallError) as raised:
+            await model.complete(chat_request(text))
+        assert await asyncio.to_thread(model._server.process.wait) == -signal.SIGKILL
+        return raised.value
 
-    _, second = asyncio.run(asked())
-    assert str(second) == f"gguf/{path}: its server ended with status -9; is there enough memory?"
-    assert not second.retryable
+    async def two() -> CallError:
+        await failed("die")
+        error = await failed("Hi")
+        await close(model)
+        return error
+
+    error = asyncio.run(two())
+    assert str(error) == f"gguf/{path}: its server ended with status -9; is there enough memory?"
+    assert not error.retryable
     assert ask(gguf(str(path))), "another start gets another server"
 
 
-_OWNER = """
-import os, signal, sys
+OWNER = """
+import sys
 from madke.models.chat_models import open_model
 model = open_model("gguf/" + sys.argv[1])
 print(model._server.process.pid, flush=True)
-if sys.argv[2] == "wait":
-    sys.stdin.read()
+sys.stdin.read()
 """
 
 
 @pytest.mark.parametrize("how", ["exit", "kill"])
 def test_the_server_ends_with_its_process(path: Path, how: str) -> None:
-    waits = "exit" if how == "exit" else "wait"
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", _OWNER, str(path), waits], stdin=pipe, stdout=pipe) as owner:
-        server = int(owner.stdout.readline())
-        if how != "exit":
+    with subprocess.Popen([sys.executable, "-c", OWNER, str(path)], stdin=pipe, stdout=pipe) as owner:
+        server = psutil.Process(int(owner.stdout.readline()))
+        if how == "exit":
+            owner.stdin.close()
+        else:
             owner.kill()
-        assert ended(server)
+        server.wait(30)
+
+
+DAMAGED = "is no GGUF file, or damaged"
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"<!DOCTYPE html>", "is no GGUF file, or damaged"),
-        (header_of()[:20], "is no GGUF file, or damaged"),
-        (header_of(**{"tokenizer.ggml.tokens": 7}), "is no GGUF file, or damaged"),  # type: ignore[arg-type]
+        (b"<!DOCTYPE html>", DAMAGED),
+        (header_of()[:20], DAMAGED),
+        (header_of(**{"tokenizer.ggml.tokens": 7}), DAMAGED),  # type: ignore[arg-type]
         (header_of(template=None), "has no chat template; choose a model that is tuned for chat"),
+        (header_of() + b"refuse", "cannot be loaded: tensor 'x' is not within the file"),
+        (header_of() + b"die", "cannot be loaded: its server ended with status -6"),
     ],
+    ids=["page", "cut", "wrong-type", "no-template", "refuse", "die"],
 )
-def test_a_file_that_cannot_be_served_says_why(tmp_path: Path, content: bytes, words: str) -> None:
-    path = tmp_path / "m.gguf"
+def test_a_file_that_cannot_be_served_says_why(path: Path, content: bytes, words: str) -> None:
     path.write_bytes(content)
     with pytest.raises(UserError, match=rf"m\.gguf: {words}"):
         gguf(str(path))
+    assert not servers._SERVERS
 
 
 @given(st.data())

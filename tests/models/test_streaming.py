@@ -1,4 +1,4 @@
-"""Streamed replies, and servers that take their time; ``test_timeouts.py`` has the time limits themselves."""
+"""Streamed replies, and servers that take their time; ``test_limiter.py`` has the time limits themselves."""
 
 from __future__ import annotations
 
