@@ -107,25 +107,17 @@ def test_pooling_is_computed_from_the_vectors_of_the_tokens(plain: Path, pooling
     assert encoder.encode_queries(["river mouth delta"])[0] == pytest.approx(pooled, abs=1e-5)
 
 
-def test_lengths_are_those_that_the_user_asks_for(tmp_path: Path) -> None:
+def test_a_layer_that_normalizes_is_left_out_if_the_user_asks(tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize
 
-    folder = save_sentence_model(tmp_path / "unit")
-    model = SentenceTransformer(str(folder))
+    folder = str(save_sentence_model(tmp_path))
+    model = SentenceTransformer(folder)
     model.append(Normalize())
-    model.save_pretrained(str(folder))
-
-    own, free = load_encoder(str(folder)), load_encoder(str(folder), encoding=Encoding(normalize=False))
-    one, other = own.encode_queries(["river"])[0], free.encode_queries(["river"])[0]
-
-    assert (own.similarity, free.similarity) == ("cosine", "inner_product")
-    assert np.linalg.norm(other) > 1.1
-    assert one == pytest.approx(other / np.linalg.norm(other), abs=1e-5)
-    assert load_encoder(str(save_sentence_model(tmp_path / "dot", declared="dot"))).similarity == "inner_product"
-    asked = load_encoder(str(tmp_path / "dot"), encoding=Encoding(normalize=True))
-    assert asked.similarity == "cosine"
-    assert np.linalg.norm(asked.encode_queries(["river"])) == pytest.approx(1)
+    model.save_pretrained(folder)
+    free = load_encoder(folder, encoding=Encoding(normalize=False))
+    assert free.similarity == "inner_product"
+    assert np.linalg.norm(free.encode_queries(["river"])) > 1.1
 
 
 def test_a_model_that_no_card_describes_gives_a_warning(

@@ -105,9 +105,11 @@ def test_doctor_says_where_it_looked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "named"), [((), 1), (("--json",), 0), (("--model", "offline"), 0), (("--cast", "answerer=offline"), 0)]
+    ("args", "named"),
+    [((), 1), (("--json",), 0), (("--model", "scripted/s.yaml"), 0), (("--cast", "answerer=scripted/s.yaml"), 0)],
 )
 def test_a_question_without_a_model_names_the_server_once(args: Any, named: int, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("- reply: The answer is Baikal.\n")
     with listening(models("small")) as (port, _):
         question = ("ask", "Which lake is the deepest?", "--protocol", "standard")
         done = madke(*question, *args, cwd=tmp_path, MADKE_LOCAL_PORTS=str(port))
