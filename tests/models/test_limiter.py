@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
@@ -25,16 +26,30 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def ask(times: int, reply: Callable[[Any], Any], concurrency: int, **rates: Any) -> tuple[list[Completion], float]:
-    """The completions of calls that are made together, and the time when the last one ended."""
+def overloaded(retry_after: float | None = None) -> CallError:
+    return CallError("HTTP 429: busy", retryable=True, retry_after=retry_after, overloaded=True)
 
-    async def all_at_once() -> Any:
-        model = limited(ScriptedChat(reply), Limiter(concurrency, clock=now, **rates))
-        said = await asyncio.gather(*(model.complete(chat_request(str(n))) for n in range(times)))
-        return said, now()
 
-    said, end = at_once(all_at_once())
-    return list(said), end
+def taking_a_second(failure: CallError | None = None) -> Callable[[Any], Awaitable[str]]:
+    async def reply(request: Any) -> str:
+        await asyncio.sleep(1.0)
+        if failure is not None:
+            raise failure
+        return "yes"
+
+    return reply
+
+
+def ask(times: int, reply: Callable[[Any], Any], concurrency: int, **limits: Any) -> tuple[list[Completion], Limiter]:
+    """The completions of calls that are made together, and their limiter."""
+
+    async def all_at_once() -> tuple[list[Completion], Limiter]:
+        limiter = Limiter(concurrency, clock=now, **limits)
+        model = limited(ScriptedChat(reply), limiter)
+        return await asyncio.gather(*(model.complete(chat_request(str(n))) for n in range(times))), limiter
+
+    result: tuple[list[Completion], Limiter] = at_once(all_at_once())
+    return result
 
 
 def test_a_call_that_waits_for_its_retry_holds_no_slot() -> None:
@@ -42,7 +57,7 @@ def test_a_call_that_waits_for_its_retry_holds_no_slot() -> None:
     order = []
 
     async def run() -> None:
-        async def sleep(seconds: Any) -> None:
+        async def sleep(seconds: float) -> None:
             order.append((await limited(ScriptedChat(["other"]), limiter).complete(chat_request())).text)
 
         first = ScriptedChat([CallError("busy", retryable=True), "first"])
@@ -60,76 +75,39 @@ def test_calls_a_minute_are_bounded() -> None:
 
 
 def test_tokens_a_minute_are_bounded_by_what_calls_really_used() -> None:
-    used = Usage(prompt_tokens=900, completion_tokens=100)
-    _, end = ask(61, lambda request: Completion(text="yes", usage=used), 1, tpm=6000)
+    started: list[float] = []
+    reply = Completion(text="yes", usage=Usage(prompt_tokens=900, completion_tokens=100))
+    ask(61, lambda request: started.append(now()) or reply, 1, tpm=6000)
     # 60 calls of 1,000 tokens before the last one starts, at 100 tokens a second, the first second's worth ahead.
-    assert end == pytest.approx(600, abs=2)
-
-
-class Gate:
-    """A model whose calls end when the test says how."""
-
-    name = "gate"
-
-    def __init__(self) -> None:
-        self.inside: list[asyncio.Future[Completion]] = []
-
-    async def complete(self, request: Any) -> Completion:
-        self.inside.append(asyncio.get_running_loop().create_future())
-        return await self.inside[-1]
-
-    async def end(self, n: int, failure: CallError | None = None) -> None:
-        """End the ``n`` oldest calls, and let what follows happen."""
-        ending, self.inside = self.inside[:n], self.inside[n:]
-        for call in ending:
-            if failure is None:
-                call.set_result(Completion(text="yes"))
-            else:
-                call.set_exception(failure)
-        await settle()
-
-
-async def settle() -> None:
-    for _ in range(6):
-        await asyncio.sleep(0)
-
-
-def overloaded(retry_after: float | None = None) -> CallError:
-    return CallError("HTTP 429: busy", retryable=True, retry_after=retry_after, overloaded=True)
-
-
-def with_calls(limiter: Limiter, n: int, play: Callable[[Gate], Awaitable[Any]]) -> Any:
-    """Start ``n`` calls under a limiter, let ``play(gate)`` end some, and drop the rest."""
-
-    async def run() -> Any:
-        gate = Gate()
-        calls = [asyncio.create_task(limited(gate, limiter).complete(chat_request(str(i)))) for i in range(n)]
-        await settle()
-        try:
-            return await play(gate)
-        finally:
-            for call in calls:
-                call.cancel()
-            await asyncio.gather(*calls, return_exceptions=True)
-
-    return asyncio.run(run())
+    assert started[-1] == pytest.approx(600, abs=2)
 
 
 def test_it_starts_low_and_doubles_with_each_round_of_calls_up_to_the_bound() -> None:
-    async def play(gate: Gate) -> list[int]:
-        seen = [len(gate.inside)]
-        for _ in range(5):
-            await gate.end(len(gate.inside))
-            seen.append(len(gate.inside))
-        return seen
+    started: Counter[int] = Counter()
 
-    assert with_calls(Limiter(100), 1000, play) == [16, 32, 64, 100, 100, 100]
+    async def reply(request: Any) -> str:
+        started[round(now())] += 1
+        return await taking_a_second()(request)
+
+    ask(16 + 32 + 64 + 300, reply, 100)
+    assert list(started.values()) == [16, 32, 64, 100, 100, 100]
 
 
 def test_a_server_that_rejects_a_whole_round_halves_the_limit() -> None:
-    limiter = Limiter(64, start=64)
-    with_calls(limiter, 200, lambda gate: gate.end(64, overloaded()))
+    started: Counter[int] = Counter()
+
+    async def reply(request: Any) -> str:
+        started[round(now())] += 1
+        return await taking_a_second(overloaded() if now() < 1.0 else None)(request)
+
+    _, limiter = ask(64 + 32, reply, 64, start=64)
+    assert started == {0: 64, 1: 32}
     assert (limiter.limit, limiter.rejections, limiter.lowest) == (32, 64, 32)
+
+
+def test_other_failures_change_nothing() -> None:
+    _, limiter = ask(40, taking_a_second(CallError("HTTP 500: no", retryable=True)), 100)
+    assert (limiter.limit, limiter.rejections) == (16, 0)
 
 
 @pytest.mark.parametrize("retry_after", [None, 1.0])
@@ -138,37 +116,25 @@ def test_a_server_that_rejects_a_few_calls_at_random_keeps_most_of_its_throughpu
     draw = Random(1)
 
     async def throughput(share: float) -> int:
-        done = 0
-
-        async def reply(request: Any) -> Completion:
+        async def reply(request: Any) -> str:
             await asyncio.sleep(1.0)
             if draw.random() < share:
                 raise overloaded(retry_after)
-            return Completion(text="yes")
+            return "yes"
 
         model = limited(ScriptedChat(reply), Limiter(16, clock=now), retries=RetryPolicy())
 
-        async def ask_on() -> None:
-            nonlocal done
-            while True:
+        async def done_in(seconds: float) -> int:
+            done = 0
+            while now() < seconds:
                 await model.complete(chat_request())
                 done += 1
+            return done
 
-        asking = [asyncio.create_task(ask_on()) for _ in range(32)]
-        await asyncio.sleep(200.0)
-        for task in asking:
-            task.cancel()
-        await asyncio.wait(asking)
-        return done
+        return sum(await asyncio.gather(*(done_in(200.0) for _ in range(32))))
 
     calm, rejecting = (at_once(throughput(share)) for share in (0.0, 0.075))
     assert rejecting > 0.75 * calm
-
-
-def test_other_failures_change_nothing() -> None:
-    limiter = Limiter(100)
-    with_calls(limiter, 40, lambda gate: gate.end(16, CallError("HTTP 500: no", retryable=True)))
-    assert (limiter.limit, limiter.rejections) == (16, 0)
 
 
 def test_the_second_retry_after_in_a_row_holds_every_call_back_until_then() -> None:
@@ -186,47 +152,47 @@ def test_the_second_retry_after_in_a_row_holds_every_call_back_until_then() -> N
 
 
 def test_an_absurd_retry_after_holds_nobody_back() -> None:
+    began: list[float] = []
+
     def reply(request: Any) -> str:
+        began.append(now())
         raise overloaded(365 * 86400.0)
 
-    said, end = ask(3, reply, 1)
-    assert (len(said), end) == (3, 0.0)
+    ask(3, reply, 1)
+    assert began == [0.0] * 3
 
 
 def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for() -> None:
-    limiter = Limiter(8)
-
-    async def play(gate: Gate) -> tuple[bool, int]:
+    async def close_early() -> tuple[float, int]:
+        limiter, model = Limiter(8), ScriptedChat(taking_a_second())
+        calls = [asyncio.create_task(limited(model, limiter).complete(chat_request(str(n)))) for n in range(20)]
+        await asyncio.sleep(0.5)
         limiter.close()
-        drained = asyncio.create_task(limiter.drained())
-        await gate.end(7)
-        still_waiting = not drained.done()
-        await gate.end(1)
-        async with asyncio.timeout(5):
-            await drained
-        return still_waiting, len(gate.inside)
+        await limiter.drained()
+        drained = now()
+        await asyncio.sleep(5.0)
+        for call in calls:
+            call.cancel()
+        return drained, model.calls
 
-    assert with_calls(limiter, 20, play) == (True, 0)
-    assert limiter.in_flight == 0
+    assert at_once(close_early()) == (1.0, 8)
 
 
 def test_a_call_that_is_cancelled_just_as_it_gets_room_gives_it_back() -> None:
-    limiter, gate = Limiter(1), Gate()
+    limiter, model = Limiter(1), ScriptedChat(taking_a_second())
 
-    async def run() -> tuple[bool, int]:
+    async def run() -> bool:
         async def one() -> None:
-            await limited(gate, limiter).complete(chat_request("1"))
+            await limited(model, limiter).complete(chat_request("1"))
             second.cancel()  # it has the slot, and does not know yet
 
         first = asyncio.create_task(one())
-        second = asyncio.create_task(limited(gate, limiter).complete(chat_request("2")))
-        await settle()
-        await gate.end(1)
+        second = asyncio.create_task(limited(model, limiter).complete(chat_request("2")))
         await asyncio.wait([first, second])
-        return second.cancelled(), len(gate.inside)
+        return second.cancelled()
 
-    assert asyncio.run(run()) == (True, 0)
-    assert limiter.in_flight == 0
+    assert at_once(run())
+    assert (model.calls, limiter.in_flight) == (1, 0)
 
 
 # Silence ends a call, a queue does not
