@@ -129,9 +129,7 @@ def test_a_kill_while_a_batch_is_sent_neither_loses_it_nor_sends_it_twice(arrive
     assert len(server.batches) == (1 if arrived else 2)
 
 
-def test_the_budget_is_asked_before_a_batch_and_counts_those_that_are_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_budget_counts_batches_that_are_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(batches, "MOST_CALLS", 1)
 

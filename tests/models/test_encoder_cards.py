@@ -78,9 +78,7 @@ def test_each_family_gets_the_texts_and_the_pooling_of_its_card(
     assert encoder.encoding == Encoding(query_prefix=query, passage_prefix=passage, pooling=pooling)
 
 
-def test_what_the_user_asks_for_comes_before_what_is_stored_and_that_before_the_card(
-    tmp_path: Path, tokenized: list[str]
-) -> None:
+def test_the_user_comes_before_the_model_and_the_model_before_its_card(tmp_path: Path, tokenized: list[str]) -> None:
     prompts = {"query": "ask: ", "passage": "text: "}
     folder = str(save_sentence_model(tmp_path / "bge-base-prompted", prompts=prompts))
     stored: Any = load_encoder(folder)
@@ -133,9 +131,7 @@ def test_a_model_that_no_card_describes_gives_a_warning(
     assert "--query-prefix" in caplog.text
 
 
-def test_an_index_states_its_settings_and_an_older_one_without_any_opens_as_before(
-    plain: Path, tmp_path: Path, tokenized: list[str]
-) -> None:
+def test_an_index_states_its_settings_and_an_older_one_none(plain: Path, tmp_path: Path, tokenized: list[str]) -> None:
     needs("faiss", "wiki")
     encoder = named(plain, tmp_path, "e5-small")
     corpus, folder = write_corpus(tmp_path / "c.jsonl"), tmp_path / "index"

@@ -126,9 +126,7 @@ def test_what_is_wrong_in_models_yaml_is_told_with_its_line(tmp_path: Path, text
     assert "sk-1234" not in str(caught.value)
 
 
-def test_the_file_is_named_by_the_environment_or_lies_in_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_is_named_or_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere.yaml").write_text("fast: {base_url: 'http://localhost:1/v1'}\n")
     assert read_models().entries == {}
     monkeypatch.setenv("MADKE_MODELS", str(tmp_path / "elsewhere.yaml"))
@@ -148,9 +146,7 @@ def test_a_file_that_nobody_named_takes_no_key_and_runs_no_code(tmp_path: Path, 
     assert open_model("offline")  # others are not disturbed
 
 
-def test_a_file_that_nobody_named_sends_no_key_anywhere_but_to_the_base_url(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_nobody_named_sends_no_key_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with openai_server(chat()) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         other = server.url.replace("/v1", "/other-tenant/v1")

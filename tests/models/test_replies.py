@@ -70,12 +70,9 @@ def test_a_failed_reply_with_status_200_is_a_failed_call_that_is_tried_again(rep
     "reply",
     [
         in_the_choice("Insufficient credits", code=402),
-        in_the_choice(code="403"),
         error(200, "Pay first.", code="insufficient_quota"),
-        error(200, "Who are you?", code="invalid_api_key"),
         error(200, "Who are you?", type="authentication_error"),
         error(200, "Your credit balance is too low to access the API.", type="invalid_request_error"),
-        error(200, "It cannot be.", code="model_not_found"),
         told(200, message="Unauthorized", code=401),
         error(429, "You exceeded your current quota, see your plan.", type="insufficient_quota"),
         error(429, "Your account is suspended.", type="exceeded_current_quota_error"),
@@ -290,7 +287,6 @@ def test_hidden_reasoning_is_paid_wherever_a_server_counts_it(
         ({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, 20.0),
         ({"retry-after": "Thu, 01 Jan 1970 00:00:10 GMT"}, 0.0),
         ({"retry-after": "soon"}, None),
-        ({"retry-after": "-5"}, None),
         ({"retry-after": "Fri, 31 Dec 99999999999999999999 23:59:59 GMT"}, None),
         ({"retry-after": "9" * 5_000}, None),
         ({}, None),
@@ -407,9 +403,7 @@ def test_no_key_gets_into_a_reason(monkeypatch: pytest.MonkeyPatch, reply: Reply
         chat("[A]", finish_reason=KEY),
     ],
 )
-def test_a_reply_that_holds_the_key_is_a_failed_call_that_says_so(
-    monkeypatch: pytest.MonkeyPatch, reply: Reply
-) -> None:
+def test_a_reply_that_holds_the_key_is_a_failed_call(monkeypatch: pytest.MonkeyPatch, reply: Reply) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     failed = failure(reply)
     assert (failed.reason, failed.retryable) == ("the reply contains the API key and is not stored", False)
