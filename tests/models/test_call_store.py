@@ -97,42 +97,34 @@ def test_a_text_that_many_prompts_share_is_stored_once(store: Any) -> None:
 
 
 def test_equal_calls_at_the_same_time_become_one(store: Any) -> None:
-    async def both() -> Any:
-        release = asyncio.Event()
-
-        async def slow(request: Any) -> Any:
-            await release.wait()
-            return GOOD
-
-        model = ScriptedChat(slow)
-        # Two wrappers, as two roles or two arms have them.
-        tasks = [asyncio.create_task(stored(model, store).complete(chat_request())) for _ in range(2)]
+    async def slow(request: Any) -> Completion:
         await asyncio.sleep(0)
-        release.set()
-        return model, await asyncio.gather(*tasks)
+        return GOOD
 
-    model, said = asyncio.run(both())
+    model = ScriptedChat(slow)
+
+    async def both() -> list[Completion]:
+        # Two wrappers, as two roles or two arms have them.
+        return await asyncio.gather(*(stored(model, store).complete(chat_request()) for _ in range(2)))
+
+    said = asyncio.run(both())
     assert model.calls == 1
     assert [completion.paid for completion in said] == [True, False]
     assert len(list(store.recorded())) == 1
 
 
 def test_a_call_that_is_cancelled_leaves_nothing_and_others_ask_for_themselves(store: Any) -> None:
-    async def cancel_the_first() -> Any:
-        asked = asyncio.Event()
+    async def hang_then_answer(request: Any) -> Completion:
+        if model.calls == 1:
+            await asyncio.Event().wait()
+        return GOOD
 
-        async def hang_then_answer(request: Any) -> Any:
-            if model.calls == 1:
-                asked.set()
-                await asyncio.Event().wait()
-            return GOOD
+    model = ScriptedChat(hang_then_answer)
 
-        model = ScriptedChat(hang_then_answer)
-        once = stored(model, store)
-        first = asyncio.create_task(once.complete(chat_request()))
-        await asked.wait()
-        second = asyncio.create_task(once.complete(chat_request()))
+    async def cancel_the_first() -> Completion:
+        first, second = (asyncio.create_task(stored(model, store).complete(chat_request())) for _ in range(2))
         await asyncio.sleep(0)
+        assert model.calls == 1
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
@@ -165,16 +157,16 @@ def test_a_store_of_another_format_is_refused_with_what_to_do_and_left_alone(tmp
 
 
 def test_a_call_is_in_the_file_before_it_is_answered(store: Any) -> None:
-    async def look() -> Any:
-        model = stored(ScriptedChat(["yes"] * 9), store)
+    model = stored(ScriptedChat(["yes"] * 9), store)
 
-        async def seen_by_others(n: Any) -> Any:
-            await model.complete(chat_request(str(n)))
-            return rows(store, "calls")
+    async def seen_by_others(n: int) -> int:
+        await model.complete(chat_request(str(n)))
+        return rows(store, "calls")
 
+    async def all_at_once() -> list[int]:
         return await asyncio.gather(*map(seen_by_others, range(9)))
 
-    assert set(asyncio.run(look())) == {9}
+    assert set(asyncio.run(all_at_once())) == {9}
 
 
 def test_a_call_that_is_cancelled_while_it_is_written_is_not_lost(store: Any) -> None:
