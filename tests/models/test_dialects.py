@@ -165,16 +165,6 @@ def test_all_is_found_out_once_and_told_in_one_line(caplog: pytest.LogCaptureFix
         assert f"{field}: {str(value).lower()}" in line
 
 
-def at(**dialect: Any) -> dict[str, Any]:
-    """The options of a client whose entry states this dialect."""
-    return {"entry": ModelEntry(dialect=Dialect(**dialect))}
-
-
-def test_a_dialect_of_models_yaml_is_spoken_from_the_first_call(caplog: pytest.LogCaptureFixture) -> None:
-    (said,) = exchange(strict, chat_request(seed=3), **at(**RENAMED, **COOL, **SEED, **NO_SYSTEM)).said
-    assert (said.text, said.attempts, caplog.records) == ("fine END of it", 1, [])
-
-
 def test_a_refusal_that_never_ends_is_given_up() -> None:
     asked: list[int] = []
 
@@ -197,6 +187,11 @@ def test_llama_cpp_is_known_by_its_timings(caplog: pytest.LogCaptureFixture) -> 
 
 
 # Fields that tell a provider of shared beginnings
+
+
+def at(**dialect: Any) -> dict[str, Any]:
+    """The options of a client whose entry states this dialect."""
+    return {"entry": ModelEntry(dialect=Dialect(**dialect))}
 
 
 def test_a_cache_key_is_a_hash_that_the_calls_of_a_question_share() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import functools
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -123,13 +124,13 @@ def test_a_model_may_be_given_as_a_class_or_an_instance_and_is_closed() -> None:
     assert own.closed
 
 
-class OddError(Exception):
-    status_code = "none"
+class BusyError(Exception):
+    status_code = 503
 
 
 @pytest.mark.parametrize(
     ("error", "retryable"),
-    [(KeyError("bug"), False), (OddError(), False), (ConnectionResetError("gone"), True), (StopIteration(), False)],
+    [(KeyError("bug"), False), (BusyError(), True), (ConnectionResetError("gone"), True), (StopIteration(), False)],
 )
 def test_what_a_function_raises_is_a_failed_call_and_ends_no_batch(error: Exception, retryable: bool) -> None:
     def broken(messages: Any) -> NoReturn:
@@ -140,19 +141,13 @@ def test_what_a_function_raises_is_a_failed_call_and_ends_no_batch(error: Except
     assert caught.value.retryable == retryable
 
 
-class Nameless:
-    async def complete(self, request: Any) -> None: ...
-
-
-class Synchronous:
-    name = "s"
-
-    def complete(self, request: Any) -> None: ...
-
-
 @pytest.mark.parametrize(
     ("given", "words"),
-    [(3, "3 is not a model"), (Nameless(), "has no name"), (Synchronous(), "must be asynchronous")],
+    [
+        (3, "3 is not a model"),
+        (SimpleNamespace(complete=later), "has no name"),
+        (SimpleNamespace(name="s", complete=last_words), "must be asynchronous"),
+    ],
 )
 def test_what_is_no_model_is_refused(given: Any, words: str) -> None:
     with pytest.raises(UserError, match=words):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import madke
-from madke.core.chat import ChatRequest, Completion, Message, Purpose, ShownPassage, Spoken, Stage
+from madke.core.chat import Completion, ShownPassage, Spoken, Stage
 from madke.core.errors import CallError
 from madke.core.question import Question
 from madke.engine.parse import answer as parser
@@ -22,7 +22,7 @@ from madke.models.offline import OfflineChat
 from madke.models.offline.reader import WordVectors
 from madke.retrieval.documents import DocumentSource
 from madke.tasks import TASKS
-from tests.support.chat_requests import chat_request
+from tests.support.chat_requests import chat_request, purpose
 
 POOL = [
     ("Mount Etna", "Mount Etna is an active volcano on the island of Sicily. It was climbed by Lucy Harper in 1912."),
@@ -40,22 +40,11 @@ MODEL = OfflineChat(WordVectors())
 
 
 def ask(
-    stage: Stage,
-    *,
-    model: OfflineChat = MODEL,
-    temperature: float = 0.0,
-    agent: str = "Debater 1",
-    max_tokens: int = 500,
-    **purpose: Any,
+    stage: Stage, model: OfflineChat = MODEL, temperature: float = 0.0, max_tokens: int = 500, **about: Any
 ) -> Completion:
-    request = ChatRequest(
-        messages=(Message(role="user", content="Offline reads no prompt, only the values of the stage."),),
-        purpose=Purpose(question="q", stage=stage.name, agent=agent, round=1, **purpose),
-        temperature=temperature,
-        max_tokens=max_tokens,
-        stage=stage,
-    )
-    return asyncio.run(model.complete(request))
+    """What is said at a stage; it depends on the values of the stage, not on the messages."""
+    fields = {"temperature": temperature, "max_tokens": max_tokens, "stage": stage}
+    return asyncio.run(model.complete(chat_request(about=purpose(stage=stage.name, **about), **fields)))
 
 
 def reply(stage: Stage, **options: Any) -> str:

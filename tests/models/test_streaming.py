@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import madke
 from madke.core.events import CallDelta, DebateFinished
 from tests.models.wire import CHUNKS, WHOLE, ask, events, exchange, failure, parts
 from tests.support.chat_requests import chat_request
-from tests.support.openai_server import Reply, chat, error, openai_server
+from tests.support.openai_server import chat, error, openai_server
 
 both = pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
 _, EVENT_STREAM, TEXT = events(CHUNKS)
@@ -76,20 +77,13 @@ def test_a_debate_yields_the_parts_of_replies_if_asked() -> None:
     assert not last.transcript.usage["speak"].estimated
 
 
-def dripping(wait: Callable[[], object]) -> Reply:
-    """A stream in small pieces; ``wait()`` comes before each."""
-
+def test_a_reply_that_drips_may_take_longer_than_the_timeout() -> None:
     def pieces() -> Iterator[bytes]:
         for line in LINES:
-            wait()
+            time.sleep(0.06)
             yield line
 
-    return 200, EVENT_STREAM, pieces()
-
-
-def test_a_reply_that_drips_may_take_longer_than_the_timeout() -> None:
-    never = threading.Event()
-    said = ask(lambda body, n: dripping(lambda: never.wait(0.06)), chat_request(on_token=print), timeout=0.5)
+    said = ask(lambda body, n: (200, EVENT_STREAM, pieces()), chat_request(on_token=print), timeout=0.5)
     assert said.seconds > 0.5
     assert parts(said) == WHOLE
 
