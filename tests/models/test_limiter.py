@@ -19,7 +19,7 @@ from madke.models.openai_client import OpenAIChat
 from madke.models.pipeline import RetryPolicy
 from madke.models.scripted import ScriptedChat
 from tests.support.chat_requests import chat_request
-from tests.support.pipelines import limited
+from tests.support.pipelines import ONCE, limited
 
 
 def now() -> float:
@@ -40,12 +40,14 @@ def taking_a_second(failure: CallError | None = None) -> Callable[[Any], Awaitab
     return reply
 
 
-def ask(times: int, reply: Callable[[Any], Any], concurrency: int, **limits: Any) -> tuple[list[Completion], Limiter]:
+def ask(
+    times: int, reply: Callable[[Any], Any], concurrency: int, *, retries: RetryPolicy = ONCE, **limits: Any
+) -> tuple[list[Completion], Limiter]:
     """The completions of calls that are made together, and their limiter."""
 
     async def all_at_once() -> tuple[list[Completion], Limiter]:
         limiter = Limiter(concurrency, clock=now, **limits)
-        model = limited(ScriptedChat(reply), limiter)
+        model = limited(ScriptedChat(reply), limiter, retries=retries)
         return await asyncio.gather(*(model.complete(chat_request(str(n))) for n in range(times))), limiter
 
     result: tuple[list[Completion], Limiter] = at_once(all_at_once())
@@ -53,18 +55,16 @@ def ask(times: int, reply: Callable[[Any], Any], concurrency: int, **limits: Any
 
 
 def test_a_call_that_waits_for_its_retry_holds_no_slot() -> None:
-    limiter = Limiter(1)
-    order = []
+    asked: list[str] = []
 
-    async def run() -> None:
-        async def sleep(seconds: float) -> None:
-            order.append((await limited(ScriptedChat(["other"]), limiter).complete(chat_request())).text)
+    def reply(request: Any) -> str:
+        asked.append(request.messages[-1].content)
+        if len(asked) == 1:
+            raise CallError("busy", retryable=True)
+        return "yes"
 
-        first = ScriptedChat([CallError("busy", retryable=True), "first"])
-        order.append((await limited(first, limiter, retries=RetryPolicy(), sleep=sleep).complete(chat_request())).text)
-
-    asyncio.run(run())
-    assert order == ["other", "first"]
+    ask(2, reply, 1, retries=RetryPolicy())
+    assert asked == ["0", "1", "0"]
 
 
 def test_calls_a_minute_are_bounded() -> None:

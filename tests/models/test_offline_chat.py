@@ -232,7 +232,8 @@ def test_debaters_and_samples_differ_at_a_temperature_alone_and_are_repeatable()
     assert len(set(by_agent)) > 1
     assert len({reply(prompt, temperature=0.5, sample=n) for n in range(12)}) > 1
     assert by_agent == [reply(prompt, temperature=0.5, agent=f"Debater {n}") for n in range(12)]
-    assert len({reply(prompt, agent=f"Debater {n}", sample=n) for n in range(12)}) == 1
+    cold = speak("What grows on Mount Etna?", [0, 1, 3])
+    assert len({reply(cold, agent=f"Debater {n}", sample=n) for n in range(12)}) == 1
 
 
 @pytest.mark.parametrize("chosen", [(0, 1), (1, 0)])

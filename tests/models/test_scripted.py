@@ -81,6 +81,7 @@ def test_the_first_rule_that_matches_answers_and_an_edited_script_is_another_mod
         ("- just text\n", ":1: ", "'just text'"),
         ("", ": ", "valid list, found None"),
         ("- [unclosed\n", ":2: ", "not YAML"),
+        ("- reply: \x00\n", ": ", "not YAML"),
     ],
 )
 def test_a_bad_script_is_said_with_file_and_line(script: Any, text: str, where: str, what: str) -> None:
