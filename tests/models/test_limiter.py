@@ -30,7 +30,9 @@ def overloaded(retry_after: float | None = None) -> CallError:
     return CallError("HTTP 429: busy", retryable=True, retry_after=retry_after, overloaded=True)
 
 
-def taking_a_second(failure: CallError | None = None) -> Callable[[Any], Awaitable[str]]:
+def slow_reply(failure: CallError | None = None) -> Callable[[Any], Awaitable[str]]:
+    """A reply, or this failure, after a second."""
+
     async def reply(request: Any) -> str:
         await asyncio.sleep(1.0)
         if failure is not None:
@@ -87,7 +89,7 @@ def test_it_starts_low_and_doubles_with_each_round_of_calls_up_to_the_bound() ->
 
     async def reply(request: Any) -> str:
         started[round(now())] += 1
-        return await taking_a_second()(request)
+        return await slow_reply()(request)
 
     ask(16 + 32 + 64 + 300, reply, 100)
     assert list(started.values()) == [16, 32, 64, 100, 100, 100]
@@ -98,7 +100,7 @@ def test_a_server_that_rejects_a_whole_round_halves_the_limit() -> None:
 
     async def reply(request: Any) -> str:
         started[round(now())] += 1
-        return await taking_a_second(overloaded() if now() < 1.0 else None)(request)
+        return await slow_reply(overloaded() if now() < 1.0 else None)(request)
 
     _, limiter = ask(64 + 32, reply, 64, start=64)
     assert started == {0: 64, 1: 32}
@@ -106,7 +108,7 @@ def test_a_server_that_rejects_a_whole_round_halves_the_limit() -> None:
 
 
 def test_other_failures_change_nothing() -> None:
-    _, limiter = ask(40, taking_a_second(CallError("HTTP 500: no", retryable=True)), 100)
+    _, limiter = ask(40, slow_reply(CallError("HTTP 500: no", retryable=True)), 100)
     assert (limiter.limit, limiter.rejections) == (16, 0)
 
 
@@ -164,7 +166,7 @@ def test_an_absurd_retry_after_holds_nobody_back() -> None:
 
 def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for() -> None:
     async def close_early() -> tuple[float, int]:
-        limiter, model = Limiter(8), ScriptedChat(taking_a_second())
+        limiter, model = Limiter(8), ScriptedChat(slow_reply())
         calls = [asyncio.create_task(limited(model, limiter).complete(chat_request(str(n)))) for n in range(20)]
         await asyncio.sleep(0.5)
         limiter.close()
@@ -179,7 +181,7 @@ def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for() -> None:
 
 
 def test_a_call_that_is_cancelled_just_as_it_gets_room_gives_it_back() -> None:
-    limiter, model = Limiter(1), ScriptedChat(taking_a_second())
+    limiter, model = Limiter(1), ScriptedChat(slow_reply())
 
     async def run() -> bool:
         async def one() -> None:
