@@ -135,23 +135,20 @@ def test_a_call_that_is_cancelled_leaves_nothing_and_others_ask_for_themselves(s
     assert len(list(store.recorded())) == 1
 
 
-def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "other.sqlite"
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE mine (x)")
-    before = path.read_bytes()
-    with pytest.raises(UserError, match="not a call store of madke"):
-        CallStore(path)
-    assert path.read_bytes() == before
-
-
-def test_a_store_of_another_format_is_refused_with_what_to_do_and_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("pragma", "words"),
+    [
+        ("application_id = 7", "is an SQLite file but not a call store of madke"),
+        ("user_version = 2", "is a call store in format 2, expected 3; move it away"),
+    ],
+)
+def test_a_file_of_another_program_or_format_is_refused_and_left_alone(tmp_path: Path, pragma: str, words: str) -> None:
     path = tmp_path / "calls.sqlite"
     CallStore(path).close()
     with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 2")
+        db.execute(f"PRAGMA {pragma}")
     before = path.read_bytes()
-    with pytest.raises(UserError, match=r"calls\.sqlite: .* in format 2, expected 3; move it away"):
+    with pytest.raises(UserError, match=rf"calls\.sqlite: {words}"):
         CallStore(path)
     assert path.read_bytes() == before
 

@@ -139,29 +139,19 @@ def test_a_server_that_rejects_a_few_calls_at_random_keeps_most_of_its_throughpu
     assert rejecting > 0.75 * calm
 
 
-def test_the_second_retry_after_in_a_row_holds_every_call_back_until_then() -> None:
+@pytest.mark.parametrize(("named", "pause"), [(7.0, 7.0), (365 * 86400.0, 0.0)])
+def test_the_second_retry_after_in_a_row_holds_every_call_back_unless_it_is_absurd(named: float, pause: float) -> None:
     began: list[float] = []
 
     def reply(request: Any) -> str:
         began.append(now())
         if len(began) in (1, 3, 4):
-            raise overloaded(retry_after=7.0)
+            raise overloaded(retry_after=named)
         return "yes"
 
     said, _ = ask(6, reply, 1)
     assert [each.outcome for each in said] == ["failed", "ok", "failed", "failed", "ok", "ok"]
-    assert began == [0.0] * 4 + [7.0] * 2
-
-
-def test_an_absurd_retry_after_holds_nobody_back() -> None:
-    began: list[float] = []
-
-    def reply(request: Any) -> str:
-        began.append(now())
-        raise overloaded(365 * 86400.0)
-
-    ask(3, reply, 1)
-    assert began == [0.0] * 3
+    assert began == [0.0] * 4 + [pause] * 2
 
 
 def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for() -> None:

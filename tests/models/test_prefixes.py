@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 
 from eval.benchmarks.cached_servers import CachedServer
 from eval.benchmarks.jumping_loop import at_once
-from madke.core.chat import Completion, Message, shared_length
+from madke.core.chat import Completion
 from madke.core.errors import CallError
 from madke.models.endpoint import ModelEntry
 from madke.models.limiter import Limiter
@@ -263,11 +262,3 @@ def test_any_interleaving_ends_with_the_replies_that_it_has_without_waiting(
         return found
 
     assert at_once(run(mode)) == at_once(run("off"))
-
-
-@given(st.lists(st.text("ab", max_size=6), max_size=4), st.lists(st.text("ab", max_size=6), max_size=4))
-def test_the_shared_length_is_that_of_the_common_beginning(one: list[str], other: list[str]) -> None:
-    marked = ["".join(f"{text}\0" for text in texts) for texts in (one, other)]
-    common = [a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(*marked, strict=False))]
-    messages = [tuple(Message(role="user", content=text) for text in texts) for texts in (one, other)]
-    assert shared_length(*messages) == len(common) - common.count("\0")

@@ -11,7 +11,6 @@ import pytest
 
 from madke.core.chat import BoundForm, ChatRequest, Completion, Message, Schema, SchemaField, takes_schemas
 from madke.models.chat_models import as_chat_model, open_model
-from madke.models.dialect import response_format
 from madke.models.limiter import Limits
 from madke.models.openai_client import OpenAIChat
 from madke.models.pipeline import CallPipeline
@@ -26,6 +25,7 @@ SCHEMA = Schema(
         SchemaField(name="reasoning", max_length=300),
         SchemaField(name="selected", numbers=(0, 2), max_length=3),
         SchemaField(name="verdict", words=("SAME", "DIFFERENT")),
+        SchemaField(name="quotes", numbers=(3, 5), with_texts=True, max_length=2),
     ),
 )
 WHOLE = json.dumps({"reasoning": "It fits.", "selected": [2], "verdict": "SAME"})
@@ -54,31 +54,25 @@ def last(body: Any) -> str:
     return str(body["messages"][-1]["content"])
 
 
+def record(fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
+
+
 def test_a_server_that_takes_schemas_gets_the_bound_form() -> None:
     done = exchange(chat(WHOLE), request())
     (said,), (body,) = done.said, done.bodies
     assert (said.text, said.bound, said.attempts) == (WHOLE, True, 1)
     assert [each["content"] for each in body["messages"]] == ["Be brief.", "Which? As JSON."]
+    quote = {"passage": {"type": "integer", "enum": [3, 5]}, "text": {"type": "string", "maxLength": 300}}
     fields = {
         "reasoning": {"type": "string", "maxLength": 300},
         "selected": {"type": "array", "items": {"type": "integer", "enum": [0, 2]}, "maxItems": 3},
         "verdict": {"type": "string", "enum": ["SAME", "DIFFERENT"]},
+        "quotes": {"type": "array", "items": record(quote), "maxItems": 2},
     }
-    schema = {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
-    named = {"name": "selection", "strict": True, "schema": schema}
+    named = {"name": "selection", "strict": True, "schema": record(fields)}
     assert body["response_format"] == {"type": "json_schema", "json_schema": named}
     assert list(body["response_format"]["json_schema"]["schema"]["properties"]) == [*fields]
-
-
-def test_quotes_are_a_list_of_records_with_the_passages_that_were_shown() -> None:
-    field = SchemaField(name="quotes", numbers=(3, 5), with_texts=True, max_length=2)
-    form = response_format(Schema(name="stance", fields=(field,)), limits=True)
-    quotes = form["json_schema"]["schema"]["properties"]["quotes"]
-    assert (quotes["type"], quotes["maxItems"]) == ("array", 2)
-    record = quotes["items"]
-    assert record["properties"]["passage"] == {"type": "integer", "enum": [3, 5]}
-    assert record["properties"]["text"]["type"] == "string"
-    assert (record["required"], record["additionalProperties"]) == (["passage", "text"], False)
 
 
 @pytest.mark.parametrize("server", REFUSALS)

@@ -39,14 +39,9 @@ NONE_FREE = [
 ]
 
 
-@pytest.mark.parametrize("message", FREE)
-def test_what_is_free_is_read_in_each_wording(message: str) -> None:
-    assert free_tokens(ServerError.read(400, vllm(message)), 1024) == 689
-
-
-@pytest.mark.parametrize("message", NONE_FREE)
-def test_nothing_is_read_where_nothing_is_told_or_too_little_is_free(message: str) -> None:
-    assert free_tokens(ServerError.read(400, vllm(message)), 1024) is None
+@pytest.mark.parametrize(("message", "free"), [*((each, 689) for each in FREE), *((each, None) for each in NONE_FREE)])
+def test_what_is_free_is_read_in_each_wording_if_it_is_enough(message: str, free: int | None) -> None:
+    assert free_tokens(ServerError.read(400, vllm(message)), 1024) == free
 
 
 def window(size: int) -> Any:
