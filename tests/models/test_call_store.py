@@ -39,7 +39,7 @@ def test_the_same_call_is_made_once_and_is_paid_for_the_run_that_made_it_and_for
 
 
 def test_calls_that_differ_in_anything_are_two() -> None:
-    fields = {"temperature": 0.6, "max_tokens": 65, "stop": ("END",), "seed": 1}
+    fields: dict[str, Any] = {"temperature": 0.6, "max_tokens": 65, "stop": ("END",), "seed": 1}
     purposes = {"question": "q2", "stage": "select", "agent": "B", "round": 2, "sample": 1, "repeat": 1}
     requests = [chat_request(), chat_request("Another question?")]
     requests += [chat_request(system="Be long."), chat_request(system=None)]

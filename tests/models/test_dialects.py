@@ -204,7 +204,7 @@ def test_a_cache_key_is_a_hash_that_the_calls_of_a_question_share() -> None:
 
 
 def test_openai_itself_gets_a_cache_key_and_others_only_if_they_are_known_to_take_it() -> None:
-    openai = {"base_url": "https://api.openai.com/v1", "needs_key": False}
+    openai: dict[str, Any] = {"base_url": "https://api.openai.com/v1", "needs_key": False}
     assert OpenAIChat("o", **openai).dialect.prompt_cache_key
     assert not OpenAIChat("o", **openai, **at(prompt_cache_key=False)).dialect.prompt_cache_key
     assert "prompt_cache_key" not in exchange(chat()).bodies[0]
