@@ -36,28 +36,28 @@ def test_the_prompt_is_shown_whole_and_answered_in_lines(monkeypatch: pytest.Mon
 
 
 def test_the_loop_goes_on_while_a_person_answers_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines: list[str] = []
-    answered = threading.Event()
+    lines = iter(["one", "", "two", ""])
+    thinking, crowd, loop_goes_on = threading.Lock(), threading.Event(), threading.Event()
 
     def think() -> str:
-        lines.append("" if len(lines) % 2 else "done")
-        assert answered.wait(10)
-        return lines[-1]
+        if not thinking.acquire(blocking=False):
+            crowd.set()
+        assert loop_goes_on.wait(10)
+        assert not crowd.wait(0.05), "two questions at once"
+        thinking.release()
+        return next(lines)
 
     monkeypatch.setattr("builtins.input", think)
 
-    async def two() -> None:
+    async def two() -> list[str]:
         model = HumanChat()
-        tasks = [asyncio.create_task(model.complete(chat_request(str(i)))) for i in range(2)]
-        while not lines:
+        tasks = [asyncio.create_task(model.complete(chat_request(str(n)))) for n in range(2)]
+        while not thinking.locked():
             await asyncio.sleep(0)
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert len(lines) == 1
-        answered.set()
-        assert [said.text for said in await asyncio.gather(*tasks)] == ["done", "done"]
+        loop_goes_on.set()
+        return [said.text for said in await asyncio.gather(*tasks)]
 
-    asyncio.run(two())
+    assert asyncio.run(two()) == ["one", "two"]
 
 
 @pytest.mark.slow

@@ -322,3 +322,5 @@ def test_vectors_of_the_latest_texts_are_kept_however_many_there_were(monkeypatc
         for _ in range(3):
             embed([f"question {question}", f"passage {question}"])
     assert len(encoder.encoded) == len(set(encoder.encoded)) == 8
+    embed(["question 0"])
+    assert encoder.encoded[8:] == ["question 0"]  # the oldest are forgotten
