@@ -52,44 +52,39 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "POLL_SECONDS", (0.01, 0.02))
 
 
+def asked_alone(server: BatchServer) -> list[str]:
+    return sorted(body["messages"][-1]["content"] for body in server.alone)
+
+
 def test_what_waits_is_one_batch_and_its_answers_may_come_in_any_order(tmp_path: Path) -> None:
+    two_debaters = [chat_request("aa", about=purpose(agent=name)) for name in ("A", "B")]
     with batch_server() as server:
-        (first, *_), second, third = completions(
-            batched(server, tmp_path), requests("first"), requests(*"abcde"), requests("aa", "bb")
-        )
-    assert [len(lines) for lines in server.batches] == [5, 2]
-    assert [body["messages"][-1]["content"] for body in server.alone] == ["first"]
+        waves = (requests("first"), requests(*"abcde"), two_debaters)
+        (first, *_), second, third = completions(batched(server, tmp_path), *waves)
+    assert [len({line["custom_id"] for line in lines}) for lines in server.batches] == [5, 2]
+    assert asked_alone(server) == ["first"]
     assert {each.text for each in second} == {"The answer is 1."}
     assert {each.text for each in third} == {"The answer is 2."}
     assert [first.tier, *(each.tier for each in (*second, *third))] == ["", *["batch"] * 7]
-
-
-def test_equal_requests_of_two_debaters_are_two_lines(tmp_path: Path) -> None:
-    two = [chat_request("same", about=purpose(agent=name)) for name in ("A", "B")]
-    with batch_server() as server:
-        completions(batched(server, tmp_path), requests("first"), two)
-    (lines,) = server.batches
-    assert len({line["custom_id"] for line in lines}) == len(lines) == 2
 
 
 def test_lost_and_refused_answers_are_asked_one_by_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def some(_: int, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [answer(lines[0]), answer(lines[1], status=400)]  # and none to the third
 
-    with batch_server(some) as server:
+    with batch_server(some, status=lambda batch, look: "expired") as server:
         _, found = completions(batched(server, tmp_path), requests("first"), requests("a", "bb", "ccc"))
     assert [each.text for each in found] == ["The answer is 1.", "The answer is 2.", "The answer is 3."]
     assert [each.tier for each in found] == ["batch", "", ""]
-    assert sorted(body["messages"][-1]["content"] for body in server.alone) == ["bb", "ccc", "first"]
+    assert asked_alone(server) == ["bb", "ccc", "first"]
     assert "no answer to 2 of 3 calls, which are asked one by one" in caplog.text
 
 
-@pytest.mark.parametrize("status", ["failed", "expired"])
-def test_a_batch_that_fails_as_a_whole_is_asked_one_by_one(status: str, tmp_path: Path) -> None:
-    with batch_server(lambda n, lines: [], status=lambda batch, look: status) as server:
+def test_a_batch_that_fails_as_a_whole_is_asked_one_by_one(tmp_path: Path) -> None:
+    with batch_server(status=lambda batch, look: "failed") as server:
         _, found = completions(batched(server, tmp_path), requests("first"), requests("a", "bb"))
     assert [each.text for each in found] == ["The answer is 1.", "The answer is 2."]
-    assert len(server.alone) == 3
+    assert asked_alone(server) == ["a", "bb", "first"]
 
 
 def killed(model: BatchClient, wave: Sequence[ChatRequest], seen: list[Any]) -> None:
@@ -117,7 +112,7 @@ def test_a_killed_run_collects_its_batch_and_pays_nothing_twice(tmp_path: Path) 
         (found,) = completions(batched(server, tmp_path), [*wave[::-1], chat_request("dddd")])
     assert [each.text for each in found] == [f"The answer is {n}." for n in (3, 2, 2, 1, 4)]
     assert [len(lines) for lines in server.batches] == [4, 1]
-    assert [body["messages"][-1]["content"] for body in server.alone] == ["first"]
+    assert asked_alone(server) == ["first"]
 
 
 @pytest.mark.parametrize("arrived", [True, False])
@@ -134,25 +129,22 @@ def test_a_kill_while_a_batch_is_sent_neither_loses_it_nor_sends_it_twice(arrive
     assert len(server.batches) == (1 if arrived else 2)
 
 
-def test_a_batch_that_the_budget_does_not_allow_is_not_sent(tmp_path: Path) -> None:
+def test_the_budget_counts_batches_that_are_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(batches, "MAX_BATCH_CALLS", 1)
+
     def allow(model: str, usage: Usage) -> None:
-        if usage.completion_tokens > 100:
+        asked.append(usage.completion_tokens)
+        if usage.completion_tokens > 150:
             raise UserError("--max-cost: no room")
 
     with batch_server() as server:
         model = batched(server, tmp_path, allow=allow)
+        waves = (requests("a", "b", max_tokens=64), requests("c", max_tokens=151))
         with pytest.raises(UserError, match="no room"):
-            completions(model, requests("first"), requests("a", max_tokens=64), requests("a", "b", max_tokens=64))
-    assert [len(lines) for lines in server.batches] == [1]
-
-
-def test_batches_that_are_out_count_for_the_budget_of_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(batches, "MAX_BATCH_CALLS", 1)
-    with batch_server() as server:
-        model = batched(server, tmp_path, allow=lambda model, usage: asked.append(usage.completion_tokens))
-        completions(model, requests("first"), requests("a", "b", max_tokens=64), requests("c", max_tokens=64))
-    assert asked == [64, 128, 64]
+            completions(model, requests("first"), *waves)
+    assert asked == [64, 128, 151]
+    assert len(server.batches) == 2
 
 
 def test_a_batch_costs_half() -> None:
@@ -171,7 +163,6 @@ PROGRAM = """
 import json, pathlib, sys
 lines = [json.loads(line) for line in pathlib.Path(sys.argv[1]).read_text().splitlines()]
 sys.path.insert(0, sys.argv[3])
-from madke.runs.request import RunOptions
 from tests.support.batch_server import all_answers
 pathlib.Path(sys.argv[2]).write_text("\\n".join(map(json.dumps, all_answers(1, lines))))
 """
@@ -216,21 +207,17 @@ def test_debates_go_in_waves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(batches, "QUIET_SECONDS", 0.2)
     questions = [{"id": f"q{n}", "question": f"How deep is lake {'x' * n}?", "answers": ["1"]} for n in range(4)]
     with batch_server() as server:
-        options = RunOptions(base_url=server.url, batch="api")
-        run = madke.run(
-            questions, protocol="mad", model="openai/m", options=options, sources="none",
-            out=tmp_path / "run",
-        )  # fmt: skip
-        transcripts = list(run.transcripts())
+
+        def run() -> list[Any]:
+            options = RunOptions(base_url=server.url, batch="api")
+            asked: Any = {"protocol": "mad", "model": "openai/m", "options": options, "sources": "none"}
+            return list(madke.run(questions, **asked, out=tmp_path / "run").transcripts())
+
+        transcripts = run()
         assert [each.status for each in transcripts] == ["ok"] * 4
         # Three debaters, two rounds: one ordinary call, and one batch for each round.
-        assert len(server.alone) == 1
         assert [len(lines) for lines in server.batches] == [4 * 3 - 1, 4 * 3]
-        again = madke.run(
-            questions, protocol="mad", model="openai/m", options=options, sources="none",
-            out=tmp_path / "run",
-        )  # fmt: skip
-        assert [each.answer for each in again.transcripts()] == [each.answer for each in transcripts]
+        assert run() == transcripts
         assert (len(server.alone), len(server.batches)) == (1, 2)
 
 

@@ -1,3 +1,7 @@
+"""Each call is stored before it is used, and stored calls answer."""
+
+from __future__ import annotations
+
 import asyncio
 import sqlite3
 from collections.abc import Iterator
@@ -8,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from madke.core.chat import Completion, Outcome, Usage
+from madke.core.chat import Completion, Usage
 from madke.core.errors import UserError
 from madke.models.scripted import ScriptedChat
 from madke.models.store import CallStore, call_key
@@ -25,61 +29,41 @@ def store(tmp_path: Path) -> Iterator[Any]:
         yield opened
 
 
-def test_a_call_stays_paid_for_the_run_that_made_it_and_for_no_other(store: Any) -> None:
-    said_by(stored(ScriptedChat([GOOD]), store, payer="one"), chat_request())
-    again = said_by(stored(ScriptedChat([]), store, payer="one"), chat_request())
-    other = said_by(stored(ScriptedChat([]), store, payer="two"), chat_request())
-    assert (again, other) == ([GOOD], [replace(GOOD, paid=False)])
-
-
-def test_the_same_call_is_paid_once_and_answered_from_the_store_after(store: Any) -> None:
+def test_the_same_call_is_made_once_and_is_paid_for_the_run_that_made_it_and_for_no_other(store: Any) -> None:
     model = ScriptedChat([GOOD])
-    first, second = said_by(stored(model, store), chat_request(), chat_request())
-    assert first == GOOD
-    assert second == GOOD
+    own = stored(model, store, payer="one")
+    other = stored(model, store, payer="two")
+    assert said_by(own, chat_request(), chat_request()) == [GOOD, GOOD]
+    assert said_by(other, chat_request()) == [replace(GOOD, paid=False)]
     assert model.calls == 1
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        chat_request("Another question?"),
-        chat_request(system="Be long."),
-        chat_request(system=None),
-        chat_request(temperature=0.6),
-        chat_request(max_tokens=65),
-        chat_request(stop=("END",)),
-        chat_request(seed=1),
-        chat_request(about=purpose(question="q2")),
-        chat_request(about=purpose(stage="select")),
-        chat_request(about=purpose(agent="B")),
-        chat_request(about=purpose(round=2)),
-        chat_request(about=purpose(sample=1)),
-        chat_request(about=purpose(repeat=1)),
-    ],
-)
-def test_calls_that_differ_in_anything_are_two(store: Any, other: Any) -> None:
-    model = ScriptedChat(["one", "two"])
-    said = said_by(stored(model, store), chat_request(), other)
-    assert [completion.text for completion in said] == ["one", "two"]
-    assert all(completion.paid for completion in said)
+def test_calls_that_differ_in_anything_are_two() -> None:
+    fields: dict[str, Any] = {"temperature": 0.6, "max_tokens": 65, "stop": ("END",), "seed": 1}
+    purposes = {"question": "q2", "stage": "select", "agent": "B", "round": 2, "sample": 1, "repeat": 1}
+    requests = [chat_request(), chat_request("Another question?")]
+    requests += [chat_request(system="Be long."), chat_request(system=None)]
+    requests += [chat_request(**{name: value}) for name, value in fields.items()]
+    requests += [chat_request(about=purpose(**{name: value})) for name, value in purposes.items()]
+    keys = {call_key("m", request) for request in requests}
+    assert len(keys | {call_key("n", chat_request())}) == len(requests) + 1
 
 
-@pytest.mark.parametrize("outcome", ["failed", "refused", "filtered", "empty", "too_long"])
-def test_only_a_good_outcome_answers_a_live_look_up(store: Any, outcome: Outcome) -> None:
-    model = ScriptedChat([Completion(outcome=outcome, error="no"), "better"])
+def test_the_key_of_a_call_never_changes() -> None:
+    request = chat_request("Z\u00fcrich \ud83d?", stop=("END",), seed=7, temperature=1)
+    assert call_key("openai/m", request) == "c880e1f881164daea0c9d5a724b80b0bf6733d64f1d99a9ab9fe03480e38abfb"
+
+
+def test_only_a_good_outcome_answers_and_replay_returns_the_last_one_without_a_call(store: Any) -> None:
+    model = ScriptedChat([BAD, "better"])
     said = said_by(stored(model, store), chat_request(), chat_request(), chat_request())
     assert [completion.text for completion in said] == ["", "better", "better"]
-    assert model.calls == 2
-
-
-def test_replay_returns_the_last_stored_reply_without_a_call(store: Any) -> None:
     refused = Completion(text="I'd rather not.", outcome="refused", error="the model refused")
-    said_by(stored(ScriptedChat([BAD, refused]), store), chat_request(), chat_request())
-    model = ScriptedChat([])
-    (said,) = said_by(stored(model, store, replay=True), chat_request())
-    assert said == refused
-    assert model.calls == 0
+    other = chat_request("Why?")
+    said_by(stored(ScriptedChat([BAD, refused]), store), other, other)
+    silent = ScriptedChat([])
+    assert said_by(stored(silent, store, replay=True), other) == [refused]
+    assert (model.calls, silent.calls) == (2, 0)
 
 
 def test_what_replay_misses_is_a_failed_completion(store: Any) -> None:
@@ -90,75 +74,57 @@ def test_what_replay_misses_is_a_failed_completion(store: Any) -> None:
     assert list(store.calls()) == []
 
 
-def test_everything_is_recorded_in_order_whatever_its_outcome(store: Any) -> None:
-    odd = chat_request("lone \ud83d surrogate, Zürich\n", about=purpose(agent="B"))
-    said_by(stored(ScriptedChat([GOOD, BAD]), store), chat_request(), odd)
-    first, second = store.calls()
-    assert first == (chat_request().purpose, chat_request().messages, GOOD, "scripted")
-    assert second == (odd.purpose, odd.messages, BAD, "scripted")
+def test_everything_is_recorded_in_order_and_as_it_was(store: Any) -> None:
+    texts = ["lone \ud83d surrogate, Zürich\n", "", "\n\n\n", "a" * 60 + "\n", "x\r\ny\u2028z\n" * 9, "\0"]
+    requests = [chat_request(text, about=purpose(agent=f"{n}")) for n, text in enumerate(texts)]
+    completions = [BAD, *(replace(GOOD, text=text) for text in texts[1:])]
+    said_by(stored(ScriptedChat(completions), store), *requests)
+    for call, request, completion in zip(store.calls(), requests, completions, strict=True):
+        assert call == (request.purpose, request.messages, completion, "scripted")
 
 
-def stored_texts(store: Any) -> Any:
+def rows(store: CallStore, table: str) -> int:
+    """What another process sees."""
     with closing(sqlite3.connect(store.path)) as db:
-        (texts,) = db.execute("SELECT count(*) FROM texts").fetchone()
-    return texts
+        (count,) = db.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return int(count)
 
 
 def test_a_text_that_many_prompts_share_is_stored_once(store: Any) -> None:
     pool = "A long pool of passages. " * 400
     said_by(stored(ScriptedChat(["yes"] * 20), store), *[chat_request(str(i), system=pool) for i in range(20)])
-    assert stored_texts(store) == 20 + 1
-
-
-@pytest.mark.parametrize("text", ["", "\n", "\n\n\n", "a" * 60 + "\n", "x\r\ny\u2028z\n" * 9, "\0"])
-def test_a_text_comes_back_as_it_was_whatever_its_lines(store: Any, text: str) -> None:
-    said_by(stored(ScriptedChat([replace(GOOD, text=text)]), store), chat_request(text))
-    (call,) = store.calls()
-    assert (call.messages[-1].content, call.completion.text) == (text, text)
-
-
-def test_the_key_of_a_call_never_changes() -> None:
-    request = chat_request("Z\u00fcrich \ud83d?", stop=("END",), seed=7, temperature=1)
-    assert call_key("openai/m", request) == "c880e1f881164daea0c9d5a724b80b0bf6733d64f1d99a9ab9fe03480e38abfb"
+    assert rows(store, "texts") == 20 + 1
 
 
 def test_equal_calls_at_the_same_time_become_one(store: Any) -> None:
-    async def both() -> Any:
-        release = asyncio.Event()
-
-        async def slow(request: Any) -> Any:
-            await release.wait()
-            return GOOD
-
-        model = ScriptedChat(slow)
-        # Two wrappers, as two roles or two arms have them.
-        tasks = [asyncio.create_task(stored(model, store).complete(chat_request())) for _ in range(2)]
+    async def slow(request: Any) -> Completion:
         await asyncio.sleep(0)
-        release.set()
-        return model, await asyncio.gather(*tasks)
+        return GOOD
 
-    model, said = asyncio.run(both())
+    model = ScriptedChat(slow)
+
+    async def both() -> list[Completion]:
+        # Two wrappers, as two roles or two arms have them.
+        return await asyncio.gather(*(stored(model, store).complete(chat_request()) for _ in range(2)))
+
+    said = asyncio.run(both())
     assert model.calls == 1
     assert [completion.paid for completion in said] == [True, False]
     assert len(list(store.calls())) == 1
 
 
 def test_a_call_that_is_cancelled_leaves_nothing_and_others_ask_for_themselves(store: Any) -> None:
-    async def cancel_the_first() -> Any:
-        asked = asyncio.Event()
+    async def hang_then_answer(request: Any) -> Completion:
+        if model.calls == 1:
+            await asyncio.Event().wait()
+        return GOOD
 
-        async def hang_then_answer(request: Any) -> Any:
-            if model.calls == 1:
-                asked.set()
-                await asyncio.Event().wait()
-            return GOOD
+    model = ScriptedChat(hang_then_answer)
 
-        model = ScriptedChat(hang_then_answer)
-        once = stored(model, store)
-        first = asyncio.create_task(once.complete(chat_request()))
-        await asked.wait()
-        second = asyncio.create_task(once.complete(chat_request()))
+    async def cancel_the_first() -> Completion:
+        first, second = (asyncio.create_task(stored(model, store).complete(chat_request())) for _ in range(2))
         await asyncio.sleep(0)
+        assert model.calls == 1
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
@@ -169,40 +135,35 @@ def test_a_call_that_is_cancelled_leaves_nothing_and_others_ask_for_themselves(s
     assert len(list(store.calls())) == 1
 
 
-def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "other.sqlite"
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE mine (x)")
-    before = path.read_bytes()
-    with pytest.raises(UserError, match="not a call store of madke"):
-        CallStore(path)
-    assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("written", [2, 99])
-def test_a_store_of_another_format_is_refused_with_what_to_do_and_left_alone(tmp_path: Path, written: int) -> None:
+@pytest.mark.parametrize(
+    ("pragma", "words"),
+    [
+        ("application_id = 7", "is an SQLite file but not a call store of madke"),
+        ("user_version = 2", "is a call store in format 2, expected 3; move it away"),
+    ],
+)
+def test_a_file_of_another_program_or_format_is_refused_and_left_alone(tmp_path: Path, pragma: str, words: str) -> None:
     path = tmp_path / "calls.sqlite"
     CallStore(path).close()
     with closing(sqlite3.connect(path)) as db:
-        db.execute(f"PRAGMA user_version = {written}")
+        db.execute(f"PRAGMA {pragma}")
     before = path.read_bytes()
-    with pytest.raises(UserError, match=rf"calls\.sqlite: .* in format {written}, expected 3; move it away"):
+    with pytest.raises(UserError, match=rf"calls\.sqlite: {words}"):
         CallStore(path)
     assert path.read_bytes() == before
 
 
 def test_a_call_is_in_the_file_before_it_is_answered(store: Any) -> None:
-    async def look() -> Any:
-        model = stored(ScriptedChat(["yes"] * 9), store)
+    model = stored(ScriptedChat(["yes"] * 9), store)
 
-        async def seen_by_others(n: Any) -> Any:
-            await model.complete(chat_request(str(n)))
-            with closing(sqlite3.connect(store.path)) as other:
-                return other.execute("SELECT count(*) FROM calls").fetchone()[0]
+    async def seen_by_others(n: int) -> int:
+        await model.complete(chat_request(str(n)))
+        return rows(store, "calls")
 
+    async def all_at_once() -> list[int]:
         return await asyncio.gather(*map(seen_by_others, range(9)))
 
-    assert set(asyncio.run(look())) == {9}
+    assert set(asyncio.run(all_at_once())) == {9}
 
 
 def test_a_call_that_is_cancelled_while_it_is_written_is_not_lost(store: Any) -> None:

@@ -71,7 +71,7 @@ def test_each_family_gets_the_texts_of_its_card(name: str, query: str, passage: 
         assert {(seen.path, seen.body["model"]) for seen in server.requests} == {("/v1/embeddings", name)}
 
 
-def test_texts_are_sent_in_batches_and_keep_their_rows() -> None:
+def test_texts_are_sent_in_batches_and_keep_their_rows_and_lengths_if_asked() -> None:
     texts = [f"text {n} {PASSAGES[n % 50]['text']}" for n in range(100)]
     with openai_server(vectors) as server:
         encoder = load_encoder(at(server))
@@ -85,20 +85,15 @@ def test_texts_are_sent_in_batches_and_keep_their_rows() -> None:
         assert sorted(len(seen.body["input"]) for seen in server.requests[:5]) == [1, 4, 32, 32, 32]
         assert encoder.encode_queries([]).shape == (0, 64)
 
-
-def test_lengths_are_kept_where_the_user_asks_for_it() -> None:
-    with openai_server(vectors) as server:
-        encoder = load_encoder(at(server), encoding=Encoding(normalize=False))
-
-        assert encoder.similarity == "inner_product"
-        assert np.linalg.norm(encoder.encode_queries(["river"])) == pytest.approx(3)
+        free = load_encoder(at(server), encoding=Encoding(normalize=False))
+        assert free.similarity == "inner_product"
+        assert np.linalg.norm(free.encode_queries(["river"])) == pytest.approx(3)
 
 
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
         (error(401, f"bad key {KEY}"), r"encoder 'openai/some-model@.*HTTP 401: bad key \[key\]$"),
-        (error(404, "no such model"), "HTTP 404: no such model"),
         (error(413, "`inputs` must have less than 512 tokens. Given: 600"), r"truncate: true \(TEI\)"),
         (error(503, "always loading"), "HTTP 503: always loading"),
         ((200, {}, "<html>a proxy</html>"), "JSONDecodeError"),

@@ -35,32 +35,29 @@ def test_the_prompt_is_shown_whole_and_answered_in_lines(monkeypatch: pytest.Mon
     assert "\x1b" not in shown.err
 
 
-def test_the_loop_goes_on_while_the_person_thinks_and_questions_come_one_at_a_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    thinking: list[str] = []
-    answered = threading.Event()
+def test_the_loop_goes_on_while_a_person_answers_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = iter(["one", "", "two", ""])
+    thinking, crowd, loop_goes_on = threading.Lock(), threading.Event(), threading.Event()
 
     def think() -> str:
-        thinking.append("")
-        assert answered.wait(10)
-        return "done" if len(thinking) % 2 else ""
+        if not thinking.acquire(blocking=False):
+            crowd.set()
+        assert loop_goes_on.wait(10)
+        assert not crowd.wait(0.05), "two questions at once"
+        thinking.release()
+        return next(lines)
 
     monkeypatch.setattr("builtins.input", think)
 
-    async def two() -> int:
+    async def two() -> list[str]:
         model = HumanChat()
-        tasks = [asyncio.create_task(model.complete(chat_request(str(i)))) for i in range(2)]
-        while not thinking:
+        tasks = [asyncio.create_task(model.complete(chat_request(str(n)))) for n in range(2)]
+        while not thinking.locked():
             await asyncio.sleep(0)
-        for _ in range(20):
-            await asyncio.sleep(0)
-        asked_at_once = len(thinking)
-        answered.set()
-        assert [said.text for said in await asyncio.gather(*tasks)] == ["done", "done"]
-        return asked_at_once
+        loop_goes_on.set()
+        return [said.text for said in await asyncio.gather(*tasks)]
 
-    assert asyncio.run(two()) == 1
+    assert asyncio.run(two()) == ["one", "two"]
 
 
 @pytest.mark.slow

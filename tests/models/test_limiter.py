@@ -1,140 +1,115 @@
+"""Limits on calls at a time, on calls and tokens a minute, and on the silence of a server. Time is simulated."""
+
+from __future__ import annotations
+
 import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
 import pytest
 
-from eval.benchmarks.jumping_loop import at_once
 from madke.core.chat import Completion, Usage
-from madke.core.errors import CallError
-from madke.models.limiter import Limiter
+from madke.core.errors import CallError, UserError
+from madke.models.endpoint import ModelEntry
+from madke.models.limiter import Limiter, SilenceLimit, time_limit
+from madke.models.openai_client import OpenAIChat
 from madke.models.pipeline import RetryPolicy
 from madke.models.scripted import ScriptedChat
 from tests.support.chat_requests import chat_request
-from tests.support.pipelines import limited
+from tests.support.jumping_loop import at_once
+from tests.support.pipelines import ONCE, limited
 
 
-class Clock:
-    """Time that moves when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> Any:
-        return self.now
-
-    async def sleep(self, seconds: Any) -> None:
-        self.now += seconds
+def now() -> float:
+    return asyncio.get_running_loop().time()
 
 
-def ask(model: Any, times: Any) -> Any:
-    async def all_at_once() -> Any:
-        return await asyncio.gather(*(model.complete(chat_request(str(i))) for i in range(times)))
-
-    return asyncio.run(all_at_once())
-
-
-def test_a_call_that_waits_for_its_retry_holds_no_slot() -> None:
-    limiter = Limiter(1)
-    order = []
-
-    async def run() -> None:
-        async def sleep(seconds: Any) -> None:
-            order.append((await limited(ScriptedChat(["other"]), limiter).complete(chat_request())).text)
-
-        first = ScriptedChat([CallError("busy", retryable=True), "first"])
-        order.append((await limited(first, limiter, retries=RetryPolicy(), sleep=sleep).complete(chat_request())).text)
-
-    asyncio.run(run())
-    assert order == ["other", "first"]
-
-
-def test_calls_a_minute_are_bounded() -> None:
-    clock, started = Clock(), []
-    limiter = Limiter(50, rpm=60, clock=clock, sleep=clock.sleep)
-    ask(limited(ScriptedChat(lambda request: started.append(clock()) or "yes"), limiter), 181)
-    assert started[-1] - started[0] == pytest.approx(180, abs=0.01)
-    assert max(sum(s <= t < s + 60 for t in started) for s in started) <= 61
-
-
-def test_tokens_a_minute_are_bounded_by_what_calls_really_used() -> None:
-    clock = Clock()
-    limiter = Limiter(1, tpm=6000, clock=clock, sleep=clock.sleep)
-    used = Usage(prompt_tokens=900, completion_tokens=100)
-    ask(limited(ScriptedChat(lambda request: Completion(text="yes", usage=used)), limiter), 61)
-    # 60 calls of 1,000 tokens before the last one starts, at 100 tokens a second, the first second's worth ahead.
-    assert clock() - 1000 == pytest.approx(600, abs=2)
-
-
-class Gate:
-    """A model whose calls end when the test says how."""
-
-    name = "gate"
-
-    def __init__(self) -> None:
-        self.inside: list[Any] = []
-
-    async def complete(self, request: Any) -> Any:
-        self.inside.append(asyncio.get_running_loop().create_future())
-        return await self.inside[-1]
-
-    async def end(self, n: Any, failure: Any = None) -> None:
-        """End the ``n`` oldest calls, and let what follows happen."""
-        ending, self.inside = self.inside[:n], self.inside[n:]
-        for call in ending:
-            if failure is None:
-                call.set_result(Completion(text="yes"))
-            else:
-                call.set_exception(failure)
-        await settle()
-
-
-async def settle() -> None:
-    for _ in range(6):
-        await asyncio.sleep(0)
-
-
-def overloaded(retry_after: Any = None) -> Any:
+def overloaded(retry_after: float | None = None) -> CallError:
     return CallError("HTTP 429: busy", retryable=True, retry_after=retry_after, overloaded=True)
 
 
-def with_calls(limiter: Any, n: Any, play: Any, model: Any = None) -> Any:
-    """Start ``n`` calls under a limiter, let ``play(gate)`` end some, and drop the rest."""
+def slow_reply(failure: CallError | None = None) -> Callable[[Any], Awaitable[str]]:
+    """A reply, or this failure, after a second."""
 
-    async def run() -> Any:
-        gate = model or Gate()
-        calls = [asyncio.create_task(limited(gate, limiter).complete(chat_request(str(i)))) for i in range(n)]
-        await settle()
-        try:
-            return await play(gate)
-        finally:
-            for call in calls:
-                call.cancel()
-            await asyncio.gather(*calls, return_exceptions=True)
+    async def reply(request: Any) -> str:
+        await asyncio.sleep(1.0)
+        if failure is not None:
+            raise failure
+        return "yes"
 
-    return asyncio.run(run())
+    return reply
+
+
+def ask(
+    times: int, reply: Callable[[Any], Any], concurrency: int, *, retries: RetryPolicy = ONCE, **limits: Any
+) -> tuple[list[Completion], Limiter]:
+    """The completions of calls that are made together, and their limiter."""
+
+    async def all_at_once() -> tuple[list[Completion], Limiter]:
+        limiter = Limiter(concurrency, clock=now, **limits)
+        model = limited(ScriptedChat(reply), limiter, retries=retries)
+        return await asyncio.gather(*(model.complete(chat_request(str(n))) for n in range(times))), limiter
+
+    result: tuple[list[Completion], Limiter] = at_once(all_at_once())
+    return result
+
+
+def test_a_call_that_waits_for_its_retry_holds_no_slot() -> None:
+    asked: list[str] = []
+
+    def reply(request: Any) -> str:
+        asked.append(request.messages[-1].content)
+        if len(asked) == 1:
+            raise CallError("busy", retryable=True)
+        return "yes"
+
+    ask(2, reply, 1, retries=RetryPolicy())
+    assert asked == ["0", "1", "0"]
+
+
+def test_calls_a_minute_are_bounded() -> None:
+    started: list[float] = []
+    ask(181, lambda request: started.append(now()) or "yes", 50, rpm=60)
+    assert started[-1] - started[0] == pytest.approx(180, abs=0.01)
+    assert max(sum(start <= time < start + 60 for time in started) for start in started) <= 61
+
+
+def test_tokens_a_minute_are_bounded_by_what_calls_really_used() -> None:
+    started: list[float] = []
+    reply = Completion(text="yes", usage=Usage(prompt_tokens=900, completion_tokens=100))
+    ask(61, lambda request: started.append(now()) or reply, 1, tpm=6000)
+    # 60 calls of 1,000 tokens before the last one starts, at 100 tokens a second, the first second's worth ahead.
+    assert started[-1] == pytest.approx(600, abs=2)
 
 
 def test_it_starts_low_and_doubles_with_each_round_of_calls_up_to_the_bound() -> None:
-    async def play(gate: Any) -> Any:
-        seen = [len(gate.inside)]
-        for _ in range(5):
-            await gate.end(len(gate.inside))
-            seen.append(len(gate.inside))
-        return seen
+    started: Counter[int] = Counter()
 
-    assert with_calls(Limiter(100), 1000, play) == [16, 32, 64, 100, 100, 100]
+    async def reply(request: Any) -> str:
+        started[round(now())] += 1
+        return await slow_reply()(request)
+
+    ask(16 + 32 + 64 + 300, reply, 100)
+    assert list(started.values()) == [16, 32, 64, 100, 100, 100]
 
 
 def test_a_server_that_rejects_a_whole_round_halves_the_limit() -> None:
-    limiter = Limiter(64, start=64)
+    started: Counter[int] = Counter()
 
-    async def play(gate: Any) -> Any:
-        await gate.end(64, overloaded())
-        return limiter.in_flight
+    async def reply(request: Any) -> str:
+        started[round(now())] += 1
+        return await slow_reply(overloaded() if now() < 1.0 else None)(request)
 
-    assert with_calls(limiter, 200, play) == 32
+    _, limiter = ask(64 + 32, reply, 64, start=64)
+    assert started == {0: 64, 1: 32}
     assert (limiter.limit, limiter.rejections, limiter.lowest) == (32, 64, 32)
+
+
+def test_other_failures_change_nothing() -> None:
+    _, limiter = ask(40, slow_reply(CallError("HTTP 500: no", retryable=True)), 100)
+    assert (limiter.limit, limiter.rejections) == (16, 0)
 
 
 @pytest.mark.parametrize("retry_after", [None, 1.0])
@@ -143,93 +118,151 @@ def test_a_server_that_rejects_a_few_calls_at_random_keeps_most_of_its_throughpu
     draw = Random(1)
 
     async def throughput(share: float) -> int:
-        loop, done = asyncio.get_running_loop(), 0
-
-        async def reply(request: Any) -> Any:
+        async def reply(request: Any) -> str:
             await asyncio.sleep(1.0)
             if draw.random() < share:
                 raise overloaded(retry_after)
-            return Completion(text="yes")
+            return "yes"
 
-        limiter = Limiter(16, clock=loop.time)
-        model = limited(ScriptedChat(reply), limiter, retries=RetryPolicy())
+        model = limited(ScriptedChat(reply), Limiter(16, clock=now), retries=RetryPolicy())
 
-        async def ask_on() -> None:
-            nonlocal done
-            while True:
+        async def done_in(seconds: float) -> int:
+            done = 0
+            while now() < seconds:
                 await model.complete(chat_request())
                 done += 1
+            return done
 
-        asking = [asyncio.create_task(ask_on()) for _ in range(32)]
-        await asyncio.sleep(200.0)
-        for task in asking:
-            task.cancel()
-        await asyncio.wait(asking)
-        return done
+        return sum(await asyncio.gather(*(done_in(200.0) for _ in range(32))))
 
     calm, rejecting = (at_once(throughput(share)) for share in (0.0, 0.075))
     assert rejecting > 0.75 * calm
 
 
-def test_other_failures_change_nothing() -> None:
-    limiter = Limiter(100)
-    with_calls(limiter, 40, lambda gate: gate.end(16, CallError("HTTP 500: no", retryable=True)))
-    assert (limiter.limit, limiter.rejections) == (16, 0)
+@pytest.mark.parametrize(("named", "pause"), [(7.0, 7.0), (365 * 86400.0, 0.0)])
+def test_the_second_retry_after_in_a_row_holds_every_call_back_unless_it_is_absurd(named: float, pause: float) -> None:
+    began: list[float] = []
 
-
-def test_the_second_retry_after_in_a_row_holds_every_call_back_until_then() -> None:
-    clock, began = Clock(), []
-    limiter = Limiter(1, clock=clock, sleep=clock.sleep)
-
-    def reply(request: Any) -> Any:
-        began.append(clock())
+    def reply(request: Any) -> str:
+        began.append(now())
         if len(began) in (1, 3, 4):
-            raise overloaded(retry_after=7.0)
+            raise overloaded(retry_after=named)
         return "yes"
 
-    said = ask(limited(ScriptedChat(reply), limiter), 6)
+    said, _ = ask(6, reply, 1)
     assert [each.outcome for each in said] == ["failed", "ok", "failed", "failed", "ok", "ok"]
-    assert began == [1000.0] * 4 + [1007.0] * 2
-
-
-def test_an_absurd_retry_after_holds_nobody_back() -> None:
-    limiter = Limiter(1)
-    for _ in range(2):
-        limiter.on_rejection(overloaded(365 * 86400.0))
-    assert ask(limited(ScriptedChat(["yes"]), limiter), 1)[0].text == "yes"
+    assert began == [0.0] * 4 + [pause] * 2
 
 
 def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for() -> None:
-    limiter = Limiter(8)
-
-    async def play(gate: Any) -> Any:
+    async def close_early() -> tuple[float, int]:
+        limiter, model = Limiter(8), ScriptedChat(slow_reply())
+        calls = [asyncio.create_task(limited(model, limiter).complete(chat_request(str(n)))) for n in range(20)]
+        await asyncio.sleep(0.5)
         limiter.close()
-        drained = asyncio.create_task(limiter.drain())
-        await gate.end(7)
-        still_waiting = not drained.done()
-        await gate.end(1)
-        async with asyncio.timeout(5):
-            await drained
-        return still_waiting, len(gate.inside)
+        await limiter.drain()
+        drained = now()
+        await asyncio.sleep(5.0)
+        for call in calls:
+            call.cancel()
+        return drained, model.calls
 
-    assert with_calls(limiter, 20, play) == (True, 0)
-    assert limiter.in_flight == 0
+    assert at_once(close_early()) == (1.0, 8)
 
 
 def test_a_call_that_is_cancelled_just_as_it_gets_room_gives_it_back() -> None:
-    limiter, gate = Limiter(1), Gate()
+    limiter, model = Limiter(1), ScriptedChat(slow_reply())
 
-    async def run() -> Any:
+    async def run() -> bool:
         async def one() -> None:
-            await limited(gate, limiter).complete(chat_request("1"))
+            await limited(model, limiter).complete(chat_request("1"))
             second.cancel()  # it has the slot, and does not know yet
 
         first = asyncio.create_task(one())
-        second = asyncio.create_task(limited(gate, limiter).complete(chat_request("2")))
-        await settle()
-        await gate.end(1)
+        second = asyncio.create_task(limited(model, limiter).complete(chat_request("2")))
         await asyncio.wait([first, second])
-        return second.cancelled(), len(gate.inside)
+        return second.cancelled()
 
-    assert asyncio.run(run()) == (True, 0)
-    assert limiter.in_flight == 0
+    assert at_once(run())
+    assert (model.calls, limiter.in_flight) == (1, 0)
+
+
+# Silence ends a call, a queue does not
+
+NEVER = 10**6
+
+
+def ended(*calls: Any, timeout: float = 100.0) -> Any:
+    """When each call ended, and whether the limit ended it. A call is its pauses; after each one a byte comes."""
+    limit = SilenceLimit(timeout)
+
+    async def one(number: int, pauses: Any) -> Any:
+        await asyncio.sleep(number * 0.001)  # they start one after the other
+        try:
+            async with limit.call() as alive:
+                for pause in pauses:
+                    await asyncio.sleep(pause)
+                    alive()
+        except TimeoutError:
+            return round(now()), "timed out"
+        return round(now()), "done"
+
+    async def all_of_them() -> Any:
+        return await asyncio.gather(*(one(number, pauses) for number, pauses in enumerate(calls)))
+
+    return at_once(all_of_them())
+
+
+@pytest.mark.parametrize(
+    ("pauses", "end"),
+    [
+        ([1], (1, "done")),
+        ([199, 1], (200, "done")),  # a late first byte
+        ([NEVER], (200, "timed out")),
+        ([1, 99, 99, 99, 99, 99], (496, "done")),  # slow, but never silent for long
+        ([1, 99, NEVER], (200, "timed out")),
+        ([150, NEVER], (250, "timed out")),
+        ([90] * 100, (1200, "timed out")),  # drips without end
+    ],
+)
+def test_silence_ends_a_call_and_its_length_does_not(pauses: Any, end: Any) -> None:
+    assert ended(pauses) == [end]
+
+
+def queue(count: int, seconds: float) -> Any:
+    """Calls in a queue with one slot: each waits for those before it, and then gets a byte every 20 seconds."""
+    steps = int(seconds // 20)
+    return [[number * seconds + 20, *[20] * (steps - 1)] for number in range(count)]
+
+
+def test_a_server_that_works_through_a_queue_is_waited_for() -> None:
+    ends = ended(*queue(16, 60))
+    assert ends == [(60 * number, "done") for number in range(1, 17)]
+
+
+def test_a_lost_call_is_noticed_though_later_ones_are_answered() -> None:
+    lost, *others = ended([NEVER], *([50 * number] for number in range(1, 20)))
+    assert lost == (200, "timed out")
+    assert [how for _, how in others[:3]] == ["done"] * 3
+
+
+def test_a_queue_whose_replies_are_not_streamed_is_waited_for_too() -> None:
+    whole_replies = [[number * 90.0] for number in range(1, 11)]
+    assert [how for _, how in ended(*whole_replies)] == ["done"] * 10
+
+
+def test_all_that_waits_in_a_queue_has_a_limit_too() -> None:
+    assert ended(*queue(30, 60))[-1] == (1200, "timed out")
+
+
+def test_an_entry_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MADKE_TIMEOUT", "0.2")
+    assert time_limit(ModelEntry()) == 0.2
+    assert time_limit(ModelEntry(timeout=9)) == 9
+
+
+@pytest.mark.parametrize("value", ["0", "five", "inf", "nan"])
+def test_a_limit_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("MADKE_TIMEOUT", value)
+    with pytest.raises(UserError, match=f"MADKE_TIMEOUT is '{value}'"):
+        OpenAIChat("m", base_url="http://127.0.0.1:9/v1")

@@ -1,25 +1,28 @@
-"""What the offline model answers in each role."""
+"""What the offline model answers in each role. Texts are compared by their words, as without the extra ``offline``."""
+
+from __future__ import annotations
 
 import asyncio
-import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 
-from madke.core.chat import ChatRequest, Message, Purpose, ShownPassage, Spoken, Stage
+import madke
+from madke.core.chat import Completion, ShownPassage, Spoken, Stage
 from madke.core.errors import CallError
 from madke.core.question import Question
-from madke.engine.parse import answer as answers
+from madke.engine.parse import answer as parser
 from madke.engine.parse.answer import Marker
 from madke.engine.parse.decisions import parse_confidence, parse_searches, parse_selection, parse_verdict
 from madke.models import offline
-from madke.models.encoders import Dtype, Similarity
 from madke.models.offline import OfflineChat
-from madke.models.offline.reader import content
+from madke.models.offline.reader import WordVectors
+from madke.retrieval.documents import DocumentSource
 from madke.tasks import TASKS
-from tests.support.chat_requests import chat_request
+from tests.support.chat_requests import chat_request, purpose
 
 POOL = [
     ("Mount Etna", "Mount Etna is an active volcano on the island of Sicily. It was climbed by Lucy Harper in 1912."),
@@ -28,135 +31,94 @@ POOL = [
     ("Mount Etna", "The slopes of Mount Etna carry vineyards and chestnut woods. Its summit is 3,357 metres high."),
     ("Cricket", "Cricket is played by two teams of eleven players each."),
 ]
-
-
-class WordEncoder:
-    """Texts that share words are near: each stem has a direction of its own."""
-
-    name = "words"
-    dtype: Dtype = "float32"
-    dimension = 256
-    similarity: Similarity = "cosine"
-
-    revision = "1"
-
-    def __init__(self) -> None:
-        self.encoded: list[Any] = []
-
-    def encode_queries(self, texts: Any) -> Any:
-        self.encoded += texts
-        vectors = np.full((len(texts), 256), 1e-3, dtype=np.float32)
-        for row, text in enumerate(texts):
-            for word in content(text):
-                vectors[row, hashlib.sha256(word.encode()).digest()[0]] += 1
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-    def encode_passages(self, titles: Any, texts: Any) -> NoReturn:
-        raise NotImplementedError("the offline model encodes queries only")
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return OfflineChat(WordEncoder())
+DOCUMENTS = (
+    ShownPassage(0, "birds/kestrel.md: Nest Boxes", "They are put up in towns. Kestrels return to them each spring."),
+    ShownPassage(1, "Office Handbook.pdf, p. 3", "The printer is on the second floor. Paper is in the cupboard."),
+)
+CLIMBED, AIDA = "Who climbed Mount Etna?", "Which composer wrote Aida?"
+MODEL = OfflineChat(WordVectors())
 
 
 def ask(
-    model: Any, stage: Stage, temperature: float = 0.0, agent: str = "Debater 1", max_tokens: int = 500, **purpose: Any
-) -> Any:
-    request = ChatRequest(
-        messages=(Message(role="user", content="Offline reads no prompt, only the values of the stage."),),
-        purpose=Purpose(question="q", stage=stage.name, agent=agent, round=1, **purpose),
-        temperature=temperature,
-        max_tokens=max_tokens,
-        stage=stage,
-    )
-    return asyncio.run(model.complete(request))
+    stage: Stage, model: OfflineChat = MODEL, temperature: float = 0.0, max_tokens: int = 500, **about: Any
+) -> Completion:
+    """What is said at a stage; it depends on the values of the stage, not on the messages."""
+    fields: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "stage": stage}
+    return asyncio.run(model.complete(chat_request(about=purpose(stage=stage.name, **about), **fields)))
 
 
-def answer_of(text: Any, task: str = "", choices: tuple[str, ...] = ()) -> Any:
-    question = Question(question="?", choices=choices)
-    return answers.answer_of(text, TASKS[task or "short_answer"], question, "plain").value
+def reply(stage: Stage, **options: Any) -> str:
+    return ask(stage, **options).text
 
 
-def spoken(texts: Any, first: int = 1) -> tuple[Spoken, ...]:
+def answer_of(text: str, task: str = "short_answer", choices: tuple[str, ...] = (), marker: Marker = "plain") -> Any:
+    return parser.answer_of(text, TASKS[task], Question(question="?", choices=choices), marker).value
+
+
+def spoken(texts: Sequence[str], first: int) -> tuple[Spoken, ...]:
     return tuple(
         Spoken(agent=f"Debater {n}", text=text, answer=answer_of(text)) for n, text in enumerate(texts, start=first)
     )
 
 
-OPTIONS: Any = {"task": "choice", "choices": ("Oak", "Tin")}
+def stage(name: str, question: str, task: str = "short_answer", choices: tuple[str, ...] = (), **values: Any) -> Stage:
+    asked = Question(id="q", question=question, task=task, choices=choices)
+    return Stage(name=name, question=asked, task=TASKS[task], **values)
 
 
-def passages(numbers: Any) -> tuple[ShownPassage, ...]:
+def passages(numbers: Sequence[int]) -> tuple[ShownPassage, ...]:
     return tuple(ShownPassage(n, *POOL[n]) for n in numbers)
 
 
-def values(question: str, task: str = "short_answer", choices: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
-    asked = Question(id="q", question=question, task=task, choices=choices)
-    return {"question": asked, "task": TASKS[task], **more}
-
-
-def select(question: str, numbers: Any = (0, 1, 2, 3, 4), own: str | None = None, search: bool = False) -> Stage:
-    more: dict[str, Any] = {"passages": passages(numbers), "own": own, "max_selected": 2, "allow_search": search}
-    return Stage(name="select", **values(question, **more))
+def select(question: str, *, search: bool = False) -> Stage:
+    return stage("select", question, passages=passages(range(len(POOL))), max_selected=2, allow_search=search)
 
 
 def speak(
-    question: str, numbers: Any = (), own: str | None = None, others: Any = (), name: str = "speak", **more: Any
+    question: str, numbers: Sequence[int] = (), others: Sequence[str] = (), name: str = "speak", **values: Any
 ) -> Stage:
-    shown: dict[str, Any] = {"passages": passages(numbers), "own": own, "others": spoken(others, first=2)}
-    return Stage(name=name, **values(question, **shown, **more))
+    return stage(name, question, passages=passages(numbers), others=spoken(others, first=2), **values)
 
 
-def judge(*texts: str, name: str = "judge", **more: Any) -> Stage:
-    return Stage(name=name, **values("Who?", others=spoken(texts), **more))
+def after(*texts: str, name: str) -> Stage:
+    """A stage after the debaters have said this."""
+    return stage(name, "Who?", others=spoken(texts, first=1))
 
 
-def summarize(*texts: str) -> Stage:
-    return judge(*texts, name="summarize")
+def test_the_core_alone_debates_own_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("madke.models.offline.find_spec", lambda package: None)
+    monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("The kestrel nests on ledges of high cliffs. It hovers over fields.")
+    (folder / "more.md").write_text("# Owls\n\nThe barn owl nests in old barns.\n")
+    model = OfflineChat()
+    assert model.name == "offline/words-2"
+    source = DocumentSource(folder, name="docs", encoder="none")
+    asked = madke.ask("Where does the kestrel nest?", model=model, sources=source)
+    assert asked.transcript.pool[0].title.startswith("notes.txt")
+    assert "ledges" in asked.transcript.answer
 
 
-DOCUMENTS = (
-    ShownPassage(0, "birds/kestrel.md: Nest Boxes", "They are put up in towns. Kestrels return to them each spring."),
-    ShownPassage(1, "Office Handbook.pdf, p. 3", "The printer is on the second floor. Paper is in the cupboard."),
-)
+def test_texts_are_close_by_the_words_and_word_parts_that_they_share() -> None:
+    vectors = WordVectors().encode_queries(
+        ["Where do kestrels nest?", "A kestrel nests on ledges.", "The treaty was signed in 1919.", ""]
+    )
+    near = (vectors @ vectors.T)[0]
+    assert near[0] == pytest.approx(1)
+    assert near[1] > 0.3 > near[2]
+    assert not vectors[3].any()
 
 
-def test_file_names_and_headings_are_no_answers(model: Any) -> None:
-    for question in (
-        "What is the name of the nest boxes?",
-        "Which book is about the printer?",
-        "Who put up the boxes?",
-    ):
-        text = ask(model, replace(speak(question), passages=DOCUMENTS)).text
-        answer = answer_of(text) or ""
-        assert not any(part in answer for part in ("kestrel.md", "Handbook", "Nest Boxes")), text
+# Selections and stances
 
 
-def test_a_question_that_no_document_answers_gets_the_best_passage_and_no_answer(model: Any) -> None:
-    text = ask(model, replace(speak("Who signed the treaty of Utrecht?"), passages=DOCUMENTS[1:])).text
-    assert text == "No answer found; the best passage is Passage 1, Office Handbook.pdf, p. 3."
-    assert answer_of(text) is None
-
-
-# --- selection ---------------------------------------------------------------------------------------------------
-
-
-def test_selects_what_helps_within_the_limit(model: Any) -> None:
-    found = parse_selection(ask(model, select("Who climbed Mount Etna in 1912?")).text, size=len(POOL), limit=2)
-
+def test_it_selects_what_helps_within_the_limit_and_nothing_beside_the_point() -> None:
+    found = parse_selection(reply(select("Who climbed Mount Etna in 1912?")), size=len(POOL), limit=2)
     assert found.value.ids[0] == 0
     assert len(found.value.ids) <= 2
     assert not found.value.dropped
-
-
-def test_declines_a_pool_beside_the_point(model: Any) -> None:
-    found = parse_selection(ask(model, select("Which composer wrote Aida?")).text, size=len(POOL), limit=2)
-
-    assert found.rule == "no_found"
-
-
-# --- speaking ----------------------------------------------------------------------------------------------------
+    assert parse_selection(reply(select(AIDA)), size=len(POOL), limit=2).rule == "no_found"
 
 
 PLACES: Any = {"task": "choice", "choices": ("Sicily", "Malta", "Cornwall")}
@@ -166,7 +128,7 @@ CLAIM: Any = {"task": "claim"}
 @pytest.mark.parametrize(
     ("question", "numbers", "form", "expected"),
     [
-        ("Who climbed Mount Etna?", [0], {}, "Lucy Harper"),
+        (CLIMBED, [0], {}, "Lucy Harper"),
         ("When was Mount Etna climbed by Lucy Harper?", [0], {}, "1912"),
         ("On which island is the volcano Mount Etna?", [0], {}, "Sicily"),
         ("How many players has a cricket team?", [4], {}, "eleven"),
@@ -180,47 +142,74 @@ CLAIM: Any = {"task": "claim"}
         ("Where has tin been mined?", [0, 2], PLACES, "C"),
     ],
 )
-def test_answers_from_the_chosen_knowledge(model: Any, question: str, numbers: Any, form: Any, expected: str) -> None:
-    text = ask(model, speak(question, numbers, **form)).text
-
+def test_it_answers_from_the_chosen_knowledge(question: str, numbers: Any, form: Any, expected: str) -> None:
+    text = reply(speak(question, numbers, **form))
     assert answer_of(text, **form) == expected
     assert any(f"Passage {number}" in text for number in numbers)
     assert text.endswith(f"\nThe answer is {expected}.")
 
 
-def test_without_knowledge_it_knows_nothing(model: Any) -> None:
-    assert answer_of(ask(model, speak("Who climbed Mount Etna?")).text) is None
-    assert answer_of(ask(model, speak("Mount Etna is in Sicily.", task="claim")).text, "claim") == "NOT ENOUGH INFO"
-    assert answer_of(ask(model, speak("Which is higher, Etna or Stromboli?")).text) in {"Etna", "Stromboli"}
-    assert answer_of(ask(model, speak("Which is a metal?", **OPTIONS)).text, **OPTIONS) in {"A", "B"}
+def test_without_knowledge_it_knows_nothing() -> None:
+    assert answer_of(reply(speak(CLIMBED))) is None
+    assert answer_of(reply(speak("Mount Etna is in Sicily.", **CLAIM)), **CLAIM) == "NOT ENOUGH INFO"
+    assert answer_of(reply(speak("Which is higher, Etna or Stromboli?"))) in {"Etna", "Stromboli"}
+    assert answer_of(reply(speak("Which is a place?", **PLACES)), **PLACES) in {"A", "B", "C"}
 
 
-def test_brackets_in_a_passage_never_become_markers(model: Any) -> None:
-    plain = speak("Who climbed Mount Etna?", [0])
+@pytest.mark.parametrize(
+    "question", ["What is the name of the nest boxes?", "Which book is about the printer?", "Who put up the boxes?"]
+)
+def test_file_names_and_headings_are_no_answers(question: str) -> None:
+    answer = answer_of(reply(replace(speak(question), passages=DOCUMENTS))) or ""
+    assert not any(part in answer for part in ("kestrel.md", "Handbook", "Nest Boxes"))
+
+
+def test_a_question_that_no_document_answers_gets_the_best_passage_and_no_answer() -> None:
+    text = reply(replace(speak("Who signed the treaty of Utrecht?"), passages=DOCUMENTS[1:]))
+    assert text == "No answer found; the best passage is Passage 1, Office Handbook.pdf, p. 3."
+    assert answer_of(text) is None
+
+
+def test_brackets_in_a_passage_never_become_markers() -> None:
     title, text = POOL[0]
-    prompt = replace(plain, passages=(ShownPassage(0, title, text.replace("in 1912.", "in 1912 [7] [Malta].")),))
+    marked = ShownPassage(0, title, text.replace("in 1912.", "in 1912 [7] [Malta]."))
+    said = reply(replace(speak(CLIMBED), passages=(marked,)))
+    assert answer_of(said) == "Lucy Harper"
+    assert "[7]" not in said
 
-    assert answer_of(ask(model, prompt).text) == "Lucy Harper"
-    assert "[7]" not in ask(model, prompt).text
+
+@pytest.mark.parametrize(
+    ("marker", "stated"),
+    [("plain", "Lucy Harper"), ("parentheses", "(Lucy Harper)"), ("boxed", r"\boxed{Lucy Harper}")],
+)
+def test_the_answer_is_marked_as_asked(marker: Marker, stated: str) -> None:
+    text = reply(speak(CLIMBED, [0], marker=marker))
+    assert text.endswith(f"\nThe answer is {stated}.")
+    assert answer_of(text, marker=marker) == "Lucy Harper"
 
 
-# --- debate ------------------------------------------------------------------------------------------------------
+def test_it_states_a_confidence_and_searches_only_where_asked() -> None:
+    assert 0.5 <= parse_confidence(reply(speak(CLIMBED, [0], asks_confidence=True))).value <= 1
+    assert parse_confidence(reply(speak(CLIMBED, [0]))).value is None
+    (query,) = parse_searches(reply(select(AIDA, search=True)), limit=1).value
+    assert "Aida" in query
+    assert parse_searches(reply(select(AIDA)), limit=1).value == ()
 
+
+# A debate
 
 HARPER = 'Passage 0 says: "It was climbed by Lucy Harper in 1912."\nThe answer is [Lucy Harper].'
 GRANT = 'Passage 1 says: "Its volcano was climbed by Peter Grant in 1907."\nThe answer is [Peter Grant].'
 HIGH = "Passage 3 says that Etna is 3,357 metres high. The answer is [Etna]."
 CONVINCED = f"I agree with Debater 2: that answer is better supported than mine. {GRANT}"
-CLIMBER, HIGHER, IN_1912 = (
-    "Who climbed the volcano of Sicily?", "Which is higher, Etna or Stromboli?", "Who climbed Mount Etna in 1912?",
-)  # fmt: skip
+HIGHER, IN_1912 = "Which is higher, Etna or Stromboli?", "Who climbed Mount Etna in 1912?"
 
 
 @pytest.mark.parametrize(
     ("question", "numbers", "own", "peer", "expected", "words"),
     [
-        ("Who climbed Mount Etna?", [0], "It is [Lucy Harper].", "It is [Ann Low].", "Lucy Harper", "keep"),
-        ("Who climbed Mount Etna?", [0], "It is [Ann Low].", "It is [Lucy Harper].", "Lucy Harper", "with Debater 2"),
+        (CLIMBED, [0], "It is [Lucy Harper].", "It is [Ann Low].", "Lucy Harper", "keep"),
+        (CLIMBED, [0], "It is [Ann Low].", "It is [Lucy Harper].", "Lucy Harper", "with Debater 2"),
         # Without knowledge it follows a peer who quotes some.
         (HIGHER, [], "It is [Stromboli].", HIGH, "Etna", "agree with Debater 2"),
         # A debater that has changed to the other answer keeps it, unless there is new evidence.
@@ -229,48 +218,32 @@ CLIMBER, HIGHER, IN_1912 = (
         (IN_1912, [0, 1], CONVINCED, GRANT.replace("[Peter Grant]", "[Stromboli]"), "Lucy Harper", "another answer"),
     ],
 )
-def test_keeps_or_changes_its_answer_by_what_supports_it(
-    model: Any, question: str, numbers: Any, own: str, peer: str, expected: str, words: str
+def test_it_keeps_or_changes_its_answer_by_what_supports_it(
+    question: str, numbers: Any, own: str, peer: str, expected: str, words: str
 ) -> None:
-    text = ask(model, speak(question, numbers, own=own, others=[peer])).text
-
+    text = reply(speak(question, numbers, [peer], own=own))
     assert answer_of(text) == expected
     assert words in text
 
 
-def test_temperature_zero_depends_on_the_prompt_alone(model: Any) -> None:
-    prompt = speak("What grows on Mount Etna?", [0, 1, 3])
-
-    assert len({ask(model, prompt, agent=f"Debater {n}", sample=n).text for n in range(5)}) == 1
-
-
-def test_debaters_and_samples_can_differ_at_a_temperature_and_are_repeatable(model: Any) -> None:
+def test_debaters_and_samples_differ_at_a_temperature_alone_and_are_repeatable() -> None:
     prompt = speak("Who was the climber?", [0, 1])
-
-    by_agent = [ask(model, prompt, temperature=0.5, agent=f"Debater {n}").text for n in range(12)]
-    by_sample = {ask(model, prompt, temperature=0.5, sample=n).text for n in range(12)}
-
+    by_agent = [reply(prompt, temperature=0.5, agent=f"Debater {n}") for n in range(12)]
     assert len(set(by_agent)) > 1
-    assert len(by_sample) > 1
-    assert by_agent == [ask(model, prompt, temperature=0.5, agent=f"Debater {n}").text for n in range(12)]
+    assert len({reply(prompt, temperature=0.5, sample=n) for n in range(12)}) > 1
+    assert by_agent == [reply(prompt, temperature=0.5, agent=f"Debater {n}") for n in range(12)]
+    cold = speak("What grows on Mount Etna?", [0, 1, 3])
+    assert len({reply(cold, agent=f"Debater {n}", sample=n) for n in range(12)}) == 1
 
 
 @pytest.mark.parametrize("chosen", [(0, 1), (1, 0)])
-def test_two_debaters_do_not_swap_their_answers(model: Any, chosen: tuple[int, ...]) -> None:
-    swapped = set()
+def test_two_debaters_do_not_swap_their_answers(chosen: tuple[int, ...]) -> None:
     for repeat in range(20):
-        texts = [
-            ask(
-                model, speak(CLIMBER, chosen, own=own, others=[other]), temperature=1.0, agent=agent, repeat=repeat
-            ).text
-            for agent, own, other in (("Debater 1", HARPER, GRANT), ("Debater 2", GRANT, HARPER))
-        ]
-        swapped.add([answer_of(text) for text in texts] == ["Peter Grant", "Lucy Harper"])
-
-    assert swapped == {False}
-
-
-# --- judge and summarizer ----------------------------------------------------------------------------------------
+        answers = []
+        for agent, own, other in (("Debater 1", HARPER, GRANT), ("Debater 2", GRANT, HARPER)):
+            stance = speak("Who climbed the volcano of Sicily?", chosen, [other], own=own)
+            answers.append(answer_of(reply(stance, temperature=1.0, agent=agent, repeat=repeat)))
+        assert answers != ["Peter Grant", "Lucy Harper"]
 
 
 @pytest.mark.parametrize(
@@ -280,14 +253,12 @@ def test_two_debaters_do_not_swap_their_answers(model: Any, chosen: tuple[int, .
         (["The answer is [eleven].", "It is [11 players]."], True),
         (["The answer is [A].", "It is [A]."], True),
         (["The answer is [A].", "It is [B]."], False),
-        (["The answer is [1912].", "It is [1907]."], False),
         (["The answer is [1912].", "I cannot tell."], False),
-        (["It is [Sicily].", "See passage 2."], False),
         (["It is [Sicily].", "It is [Sicily].", "It is [Malta]."], False),
     ],
 )
-def test_the_judge_compares_the_answers(model: Any, texts: list[str], consensus: bool) -> None:
-    assert parse_verdict(ask(model, judge(*texts)).text).value.consensus is consensus
+def test_the_judge_compares_the_answers(texts: list[str], consensus: bool) -> None:
+    assert parse_verdict(reply(after(*texts, name="judge"))).value.consensus is consensus
 
 
 @pytest.mark.parametrize(
@@ -299,75 +270,57 @@ def test_the_judge_compares_the_answers(model: Any, texts: list[str], consensus:
         (["I cannot tell.", "I do not know."], None),
     ],
 )
-def test_the_summarizer_reports_what_most_debaters_say(model: Any, texts: list[str], expected: str | None) -> None:
-    assert answer_of(ask(model, summarize(*texts)).text) == expected
+def test_the_summarizer_reports_what_most_debaters_say(texts: list[str], expected: str | None) -> None:
+    assert answer_of(reply(after(*texts, name="summarize"))) == expected
 
 
 @pytest.mark.parametrize(("own", "satisfied"), [("Lucy Harper", True), ("Ann Low", False)])
-def test_it_is_satisfied_with_what_its_knowledge_says(model: Any, own: str, satisfied: bool) -> None:
-    prompt = speak("Who climbed Mount Etna?", [0], own=f"It is [{own}].", name="reflect")
-
-    assert parse_verdict(ask(model, prompt).text).value.consensus is satisfied
-
-
-@pytest.mark.parametrize(
-    ("marker", "stated"),
-    [("plain", "Lucy Harper"), ("parentheses", "(Lucy Harper)"), ("boxed", r"\boxed{Lucy Harper}")],
-)
-def test_the_answer_is_marked_as_asked(model: Any, marker: Marker, stated: str) -> None:
-    text = ask(model, speak("Who climbed Mount Etna?", [0], marker=marker)).text
-
-    assert text.endswith(f"\nThe answer is {stated}.")
-    question = Question(question="Who climbed Mount Etna?")
-    assert answers.answer_of(text, TASKS["short_answer"], question, marker).value == "Lucy Harper"
+def test_it_is_satisfied_with_what_its_knowledge_says(own: str, satisfied: bool) -> None:
+    prompt = speak(CLIMBED, [0], own=f"It is [{own}].", name="reflect")
+    assert parse_verdict(reply(prompt)).value.consensus is satisfied
 
 
-def test_it_states_a_confidence_and_searches_only_where_asked(model: Any) -> None:
-    sure = ask(model, speak("Who climbed Mount Etna?", [0], asks_confidence=True)).text
-    lost = select("Which composer wrote Aida?", search=True)
-
-    assert 0.5 <= parse_confidence(sure).value <= 1
-    assert parse_confidence(ask(model, speak("Who climbed Mount Etna?", [0])).text).value is None
-    (query,) = parse_searches(ask(model, lost).text, limit=1).value
-    assert "Aida" in query
-    assert parse_searches(ask(model, select("Which composer wrote Aida?")).text, limit=1).value == ()
+# As a chat model
 
 
-# --- as a chat model ---------------------------------------------------------------------------------------------
-
-
-def test_usage_is_an_estimate_and_the_token_limit_holds(model: Any) -> None:
-    whole = ask(model, speak("Who climbed Mount Etna?", [0]))
-    cut = ask(model, speak("Who climbed Mount Etna?", [0]), max_tokens=5)
-
+def test_usage_is_an_estimate_and_the_token_limit_holds() -> None:
+    whole, cut = ask(speak(CLIMBED, [0])), ask(speak(CLIMBED, [0]), max_tokens=5)
     assert whole.usage.estimated
     assert whole.usage.prompt_tokens > 5 < whole.usage.completion_tokens
     assert (cut.finish_reason, cut.usage.completion_tokens) == ("length", 5)
 
 
-def test_a_call_without_values_fails_and_says_why(model: Any) -> None:
+def test_a_call_without_values_fails_and_says_why() -> None:
     with pytest.raises(CallError, match="offline answers calls of a debate") as raised:
-        asyncio.run(model.complete(chat_request("Hello?")))
-
+        asyncio.run(MODEL.complete(chat_request("Hello?")))
     assert not raised.value.retryable
 
 
+class CountingEncoder:
+    """Keeps the texts that it was given."""
+
+    def __init__(self) -> None:
+        self.encoded: list[str] = []
+
+    def encode_queries(self, texts: Sequence[str]) -> Any:
+        self.encoded += texts
+        return WordVectors().encode_queries(texts)
+
+
 def test_vectors_are_computed_once_for_all_models_of_a_process() -> None:
-    prompt, encoder = speak("Who climbed Mount Etna?", [0, 1]), WordEncoder()
-
-    first, second = (ask(OfflineChat(encoder), prompt).text for _ in range(2))
-
+    encoder: Any = CountingEncoder()
+    first, second = (reply(speak(CLIMBED, [0, 1]), model=OfflineChat(encoder)) for _ in range(2))
     assert len(encoder.encoded) == len(set(encoder.encoded)) > 0
     assert first == second
 
 
 def test_vectors_of_the_latest_texts_are_kept_however_many_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offline, "_MAX_VECTORS", 2)
-    encoder = WordEncoder()
+    encoder: Any = CountingEncoder()
     embed = offline._remembering(encoder)
-
     for question in range(4):
         for _ in range(3):
             embed([f"question {question}", f"passage {question}"])
-
     assert len(encoder.encoded) == len(set(encoder.encoded)) == 8
+    embed(["question 0"])
+    assert encoder.encoded[8:] == ["question 0"]  # the oldest are forgotten

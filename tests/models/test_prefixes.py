@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval.benchmarks.cached_servers import CachedServer
-from eval.benchmarks.jumping_loop import at_once
-from madke.core.chat import Completion, Message, shared_length
+from madke.core.chat import Completion
 from madke.core.errors import CallError
 from madke.models.endpoint import ModelEntry
 from madke.models.limiter import Limiter
 from madke.models.prefixes import LOCAL_SECONDS, Prefixes
 from madke.models.store import CallStore
+from tests.support.cached_servers import CachedServer
 from tests.support.chat_requests import chat_request, purpose
+from tests.support.jumping_loop import at_once
 from tests.support.pipelines import limited, stored
 
 POOL = "".join(f"Passage {n}: {'word ' * 40}\n" for n in range(24))
@@ -32,39 +33,11 @@ def sibling(who: object, *, question: str = "q", pool: str = POOL, **fields: Any
     return chat_request(text, about=purpose(question=question, agent=str(who)), **fields)
 
 
-def gated(server: Any, *, concurrency: int = 64, mode: Any = None) -> tuple[Any, Prefixes, Limiter]:
+def gated(server: Any, *, mode: Any = None, concurrency: int = 64) -> tuple[Any, Prefixes, Limiter]:
     if mode is not None:
         server.endpoint = replace(server.endpoint, entry=ModelEntry(prefix=mode))
     prefixes, limiter = Prefixes(server, bound=BOUND), Limiter(concurrency, start=concurrency)
     return limited(server, limiter, prefixes), prefixes, limiter
-
-
-def asked(server: Any, *requests: Any, **options: Any) -> list[Completion]:
-    async def all_at_once() -> list[Completion]:
-        model, _, _ = gated(server, **options)
-        return await asyncio.gather(*map(model.complete, requests))
-
-    return list(at_once(all_at_once()))
-
-
-def waves(server: Any, count: int, *, size: int = 4, **options: Any) -> tuple[list[list[Completion]], Prefixes]:
-    """The replies to siblings of one question after the other, and the gate."""
-
-    async def one_by_one() -> tuple[list[list[Completion]], Prefixes]:
-        model, prefixes, _ = gated(server, **options)
-        replies = []
-        for n in range(count):
-            requests = [sibling(who, question=f"q{n}", pool=f"{n} {POOL}") for who in range(size)]
-            replies.append(await asyncio.gather(*map(model.complete, requests)))
-        return replies, prefixes
-
-    result: tuple[list[list[Completion]], Prefixes] = at_once(one_by_one())
-    return result
-
-
-def cached(replies: list[Completion]) -> list[bool]:
-    """Whether the server knew most of the prompt."""
-    return [reply.usage.cached_tokens > reply.usage.prompt_tokens / 2 for reply in replies]
 
 
 class Timed:
@@ -77,7 +50,6 @@ class Timed:
         self.endpoint, self.dialect = base.endpoint, base.dialect
         self.script = script
         self.began: dict[str, float] = {}
-        self.inside = 0
 
     async def complete(self, request: Any) -> Completion:
         who = request.purpose.agent
@@ -95,20 +67,35 @@ class Timed:
 # Leader and followers
 
 
-def test_siblings_wait_for_the_first_token_of_one_and_then_go_together() -> None:
+def began(model: Timed, *requests: Any) -> dict[str, float]:
+    """When each of the calls began, if they are made together."""
+
+    async def all_at_once() -> None:
+        gate, _, _ = gated(model, mode="on")
+        await asyncio.gather(*map(gate.complete, requests))
+
+    at_once(all_at_once())
+    return model.began
+
+
+def test_siblings_wait_outside_for_the_first_token_of_one_and_then_go_together() -> None:
     model = Timed({"0": (2.0, 10.0, "ok")})
-    replies = asked(model, *map(sibling, range(4)), mode="on")
+
+    async def ask() -> list[str]:
+        gate, _, limiter = gated(model, mode="on")
+        calls = [asyncio.create_task(gate.complete(sibling(n))) for n in range(4)]
+        await asyncio.sleep(1.0)
+        assert limiter.in_flight == 1
+        return [said.text for said in await asyncio.gather(*calls)]
+
+    assert at_once(ask()) == [f"I am {n}." for n in range(4)]
     assert model.began == {"0": 0.0, "1": 2.0, "2": 2.0, "3": 2.0}
-    assert [reply.text for reply in replies] == [f"I am {n}." for n in range(4)]
 
 
-@pytest.mark.parametrize(
-    ("leader", "released"), [((0.0, 3.0, "HTTP 500"), 3.0), ((0.0, 3.0, "HTTP 400"), 3.0), ((500.0, 0.0, "ok"), BOUND)]
-)
+@pytest.mark.parametrize(("leader", "released"), [((0.0, 3.0, "HTTP 500"), 3.0), ((500.0, 0.0, "ok"), BOUND)])
 def test_a_leader_that_fails_or_says_nothing_for_long_releases_all_at_once(leader: Any, released: float) -> None:
     model = Timed({"0": leader, "1": leader})
-    asked(model, *map(sibling, range(4)), mode="on")
-    assert model.began == {"0": 0.0, "1": released, "2": released, "3": released}
+    assert began(model, *map(sibling, range(4))) == {"0": 0.0, "1": released, "2": released, "3": released}
 
 
 def test_a_cancelled_leader_releases_its_followers() -> None:
@@ -125,28 +112,10 @@ def test_a_cancelled_leader_releases_its_followers() -> None:
     assert model.began == {"0": 0.0, "1": 5.0, "2": 5.0}
 
 
-def test_a_waiting_call_holds_no_place_in_flight() -> None:
+def test_calls_that_do_not_begin_alike_do_not_wait() -> None:
+    others = sibling(1, question="another"), sibling(2, pool="A short pool."), sibling(3, system="Be long.")
     model = Timed({"0": (10.0, 0.0, "ok")})
-
-    async def ask() -> None:
-        gate, _, limiter = gated(model, mode="on")
-        calls = [asyncio.create_task(gate.complete(sibling(n))) for n in range(5)]
-        await asyncio.sleep(5.0)
-        assert limiter.in_flight == 1
-        await asyncio.wait(calls)
-
-    at_once(ask())
-
-
-@pytest.mark.parametrize(
-    "other",
-    [sibling(1, question="another"), sibling(1, pool="A short pool."), sibling(1, system="Be long.")],
-    ids=["question", "pool", "system"],
-)
-def test_calls_that_do_not_begin_alike_do_not_wait(other: Any) -> None:
-    model = Timed({"0": (10.0, 0.0, "ok")})
-    asked(model, sibling(0), other, mode="on")
-    assert model.began == {"0": 0.0, "1": 0.0}
+    assert set(began(model, sibling(0), *others).values()) == {0.0}
 
 
 def test_what_was_read_is_not_waited_for_until_it_is_forgotten() -> None:
@@ -165,7 +134,7 @@ def test_what_was_read_is_not_waited_for_until_it_is_forgotten() -> None:
     assert model.began["1"] == model.began["2"] == 1.0
 
 
-def test_a_call_that_the_store_answers_neither_leads_nor_waits(tmp_path: Any) -> None:
+def test_a_call_that_the_store_answers_neither_leads_nor_waits(tmp_path: Path) -> None:
     model = Timed({"0": (50.0, 0.0, "ok")})
 
     async def ask() -> float:
@@ -187,57 +156,59 @@ def test_a_call_that_the_store_answers_neither_leads_nor_waits(tmp_path: Any) ->
 # What is learned of the server
 
 
+def waves(server: CachedServer, count: int, *, size: int = 4, mode: Any = None) -> tuple[list[list[bool]], Prefixes]:
+    """Siblings of one question after the other: whether the server knew most of each prompt; and the gate."""
+
+    async def one_by_one() -> tuple[list[list[bool]], Prefixes]:
+        model, prefixes, _ = gated(server, mode=mode)
+        cached = []
+        for n in range(count):
+            requests = [sibling(who, question=f"q{n}", pool=f"{n} {POOL}") for who in range(size)]
+            usages = [said.usage for said in await asyncio.gather(*map(model.complete, requests))]
+            cached.append([usage.cached_tokens > usage.prompt_tokens / 2 for usage in usages])
+        return cached, prefixes
+
+    found: tuple[list[list[bool]], Prefixes] = at_once(one_by_one())
+    return found
+
+
 def test_on_a_cache_of_blocks_one_call_reads_the_beginning() -> None:
     server = CachedServer(kind="blocks")
-    replies, prefixes = waves(server, 3)
-    assert [cached(wave) for wave in replies] == [[False, True, True, True]] * 3
+    cached, prefixes = waves(server, 3)
+    assert cached == [[False, True, True, True]] * 3
     assert not prefixes.waits_for_reply
     assert server.computed < 1.05 * server.distinct
 
 
 def test_where_followers_of_a_first_token_miss_the_reply_is_waited_for() -> None:
-    server = CachedServer(kind="hosted")
-    replies, prefixes = waves(server, 3, mode="on")
-    assert [cached(wave) for wave in replies] == [[False] * 4, [False] * 4, [False, True, True, True]]
+    cached, prefixes = waves(CachedServer(kind="hosted"), 3, mode="on")
+    assert cached == [[False] * 4, [False] * 4, [False, True, True, True]]
     assert prefixes.waits_for_reply
 
 
 def test_slots_get_one_sibling_at_a_time() -> None:
     server = CachedServer(kind="slots")
-    replies, prefixes = waves(server, 3, size=8)
-    assert [cached(wave) for wave in replies] == [[False] + [True] * 7] * 3
+    cached, prefixes = waves(server, 3, size=8)
+    assert cached == [[False] + [True] * 7] * 3
     assert prefixes.waits_for_reply
     assert server.computed < 1.05 * server.distinct
 
 
-# When
-
-
 def test_a_hosted_endpoint_is_asked_as_before_until_it_reports_cached_tokens() -> None:
-    server = CachedServer(kind="hosted")
+    async def ask() -> tuple[bool, bool]:
+        model, prefixes, _ = gated(CachedServer(kind="hosted"))
+        await asyncio.gather(*(model.complete(sibling(n)) for n in range(3)))
+        before = prefixes.on
+        await model.complete(sibling(3))
+        return before, prefixes.on
 
-    async def ask() -> list[list[Completion]]:
-        model, prefixes, _ = gated(server)
-        first = await asyncio.gather(*(model.complete(sibling(n)) for n in range(3)))
-        assert not prefixes.on
-        second = [await model.complete(sibling(3))]
-        assert prefixes.on
-        third = await asyncio.gather(*(model.complete(sibling(n, question="r", pool="r" + POOL)) for n in range(3)))
-        return [first, second, third]
-
-    at_once(ask())
+    assert at_once(ask()) == (False, True)
 
 
-def test_a_server_that_keeps_nothing_is_soon_asked_as_before() -> None:
-    server = CachedServer(kind="none")
-    _, prefixes = waves(server, 20)
-    assert not prefixes.on
-    _, forced = waves(CachedServer(kind="none", prefix="on"), 20)
-    assert forced.on
-
-
-def test_an_endpoints_own_setting_wins() -> None:
-    assert not Prefixes(CachedServer(kind="blocks", prefix="off"), bound=1.0).on
+def test_a_server_that_keeps_nothing_is_soon_asked_as_before_unless_its_entry_says_otherwise() -> None:
+    assert not waves(CachedServer(kind="none"), 20)[1].on
+    assert waves(CachedServer(kind="none"), 20, mode="on")[1].on
+    assert not waves(CachedServer(kind="blocks"), 1, mode="off")[1].on
 
 
 # Whatever happens
@@ -291,16 +262,3 @@ def test_any_interleaving_ends_with_the_replies_that_it_has_without_waiting(
         return found
 
     assert at_once(run(mode)) == at_once(run("off"))
-
-
-@given(st.lists(st.lists(st.text("ab", max_size=6), max_size=4), max_size=6))
-def test_the_shared_length_is_that_of_the_common_beginning(prompts: list[list[str]]) -> None:
-    for one in prompts:
-        for other in prompts:
-            marked = ["".join(f"{text}\0" for text in texts) for texts in (one, other)]
-            plain = 0
-            while plain < min(map(len, marked)) and marked[0][plain] == marked[1][plain]:
-                plain += 1
-            expected = plain - marked[0][:plain].count("\0")
-            messages = [tuple(Message(role="user", content=text) for text in texts) for texts in (one, other)]
-            assert shared_length(*messages) == expected

@@ -11,13 +11,12 @@ import pytest
 
 from madke.core.chat import BoundForm, ChatRequest, Completion, Message, Schema, SchemaField, takes_schemas
 from madke.models.chat_models import as_chat_model, open_model
-from madke.models.dialect import Dialect, response_format
-from madke.models.endpoint import ModelEntry
 from madke.models.limiter import Limits
 from madke.models.openai_client import OpenAIChat
 from madke.models.pipeline import CallPipeline
 from madke.models.store import CallStore
-from tests.support.chat_requests import chat_request, said_by
+from tests.models.wire import ask, events, exchange
+from tests.support.chat_requests import chat_request
 from tests.support.openai_server import USAGE, OpenAIServer, Reply, chat, error, openai_server
 
 SCHEMA = Schema(
@@ -26,40 +25,25 @@ SCHEMA = Schema(
         SchemaField(name="reasoning", max_length=300),
         SchemaField(name="selected", numbers=(0, 2), max_length=3),
         SchemaField(name="verdict", words=("SAME", "DIFFERENT")),
+        SchemaField(name="quotes", numbers=(3, 5), with_texts=True, max_length=2),
     ),
 )
 WHOLE = json.dumps({"reasoning": "It fits.", "selected": [2], "verdict": "SAME"})
-REFUSALS = [
-    error(400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."),
-    error(400, "response_format is not supported by this model"),
-    error(400, "This model does not support structured outputs."),
-    error(422, "Unprocessable"),
-    (422, {}, {"detail": [{"type": "extra_forbidden", "loc": ["body", "response_format"], "msg": "Extra inputs"}]}),
-    (400, {}, {"error": "json: cannot unmarshal object into Go struct field ChatRequest.response_format"}),
-    (500, {}, {"error": {"message": "failed to parse grammar"}}),
-]
+REFUSALS = {
+    "OpenAI": error(400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported."),
+    "in words": error(400, "This model does not support structured outputs."),
+    "by status": error(422, "Unprocessable"),
+    "Mistral": (422, {}, {"detail": [{"type": "extra_forbidden", "loc": ["body", "response_format"], "msg": "Extra"}]}),
+    "Ollama": (400, {}, {"error": "json: cannot unmarshal object into Go struct field ChatRequest.response_format"}),
+    "llama.cpp": (500, {}, {"error": {"message": "failed to parse grammar"}}),
+    "without a reason": error(400, "Bad request"),
+}
 
 
 def request(text: str = "Which?", **changes: Any) -> ChatRequest:
     form = BoundForm(schema=SCHEMA, task=f"{text} As JSON.")
     asked: ChatRequest = chat_request(text, bound=form, **changes)
     return asked
-
-
-def model(server: OpenAIServer, **dialect: Any) -> OpenAIChat:
-    entry = ModelEntry(base_url=server.url, dialect=Dialect(**dialect))
-    return OpenAIChat("m", entry=entry)
-
-
-def test_quotes_are_a_list_of_records_with_the_passages_that_were_shown() -> None:
-    field = SchemaField(name="quotes", numbers=(3, 5), with_texts=True, max_length=2)
-    form = response_format(Schema(name="stance", fields=(field,)), limits=True)
-    quotes = form["json_schema"]["schema"]["properties"]["quotes"]
-    assert (quotes["type"], quotes["maxItems"]) == ("array", 2)
-    record = quotes["items"]
-    assert record["properties"]["passage"] == {"type": "integer", "enum": [3, 5]}
-    assert record["properties"]["text"]["type"] == "string"
-    assert (record["required"], record["additionalProperties"]) == (["passage", "text"], False)
 
 
 def bound(body: Any) -> bool:
@@ -70,44 +54,39 @@ def last(body: Any) -> str:
     return str(body["messages"][-1]["content"])
 
 
+def record(fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
+
+
 def test_a_server_that_takes_schemas_gets_the_bound_form() -> None:
-    with openai_server(chat(WHOLE)) as server:
-        (said,) = said_by(model(server), request())
-        (seen,) = server.requests
+    done = exchange(chat(WHOLE), request())
+    (said,), (body,) = done.said, done.bodies
     assert (said.text, said.bound, said.attempts) == (WHOLE, True, 1)
-    assert [each["content"] for each in seen.body["messages"]] == ["Be brief.", "Which? As JSON."]
-    named = seen.body["response_format"]["json_schema"]
-    assert seen.body["response_format"]["type"] == "json_schema"
-    assert (named["name"], named["strict"]) == ("selection", True)
-    assert named["schema"] == {
-        "type": "object",
-        "properties": {
-            "reasoning": {"type": "string", "maxLength": 300},
-            "selected": {"type": "array", "items": {"type": "integer", "enum": [0, 2]}, "maxItems": 3},
-            "verdict": {"type": "string", "enum": ["SAME", "DIFFERENT"]},
-        },
-        "required": ["reasoning", "selected", "verdict"],
-        "additionalProperties": False,
+    assert [each["content"] for each in body["messages"]] == ["Be brief.", "Which? As JSON."]
+    quote = {"passage": {"type": "integer", "enum": [3, 5]}, "text": {"type": "string", "maxLength": 300}}
+    fields = {
+        "reasoning": {"type": "string", "maxLength": 300},
+        "selected": {"type": "array", "items": {"type": "integer", "enum": [0, 2]}, "maxItems": 3},
+        "verdict": {"type": "string", "enum": ["SAME", "DIFFERENT"]},
+        "quotes": {"type": "array", "items": record(quote), "maxItems": 2},
     }
-    assert list(named["schema"]["properties"]) == ["reasoning", "selected", "verdict"]
+    named = {"name": "selection", "strict": True, "schema": record(fields)}
+    assert body["response_format"] == {"type": "json_schema", "json_schema": named}
+    assert list(body["response_format"]["json_schema"]["schema"]["properties"]) == [*fields]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: str(refusal[2])[:50])
-def test_a_refusal_is_learned_once_for_the_endpoint(refusal: Reply, caplog: pytest.LogCaptureFixture) -> None:
-    with openai_server(lambda body, n: refusal if bound(body) else chat("Selected: [2]")) as server:
-        first, second = said_by(model(server), request("One?"), request("Two?"))
-    asked = [(bound(seen.body), last(seen.body)) for seen in server.requests]
+@pytest.mark.parametrize("server", REFUSALS)
+def test_a_refusal_is_learned_once_for_the_endpoint(server: str, caplog: pytest.LogCaptureFixture) -> None:
+    def reply(body: Any, n: int) -> Reply:
+        return REFUSALS[server] if bound(body) else chat("Selected: [2]")
+
+    done = exchange(reply, request("One?"), request("Two?"))
+    first, second = done.said
+    asked = [(bound(body), last(body)) for body in done.bodies]
     assert asked == [(True, "One? As JSON."), (False, "One?"), (False, "Two?")]
     assert (first.bound, second.bound) == (False, False)
     assert (first.outcome, first.text, first.max_tokens) == ("ok", "Selected: [2]", None)
     assert sum("json_schema: false" in each.getMessage() for each in caplog.records) == 1
-
-
-def test_a_refusal_without_a_reason_is_learned_if_the_free_form_succeeds() -> None:
-    with openai_server(lambda body, n: error(400, "Bad request") if bound(body) else chat()) as server:
-        first, second = said_by(model(server), request("One?"), request("Two?"))
-    assert [bound(seen.body) for seen in server.requests] == [True, False, False]
-    assert (first.bound, second.bound) == (False, False)
 
 
 def test_a_server_that_refuses_lengths_gets_a_schema_without_them() -> None:
@@ -116,21 +95,17 @@ def test_a_server_that_refuses_lengths_gets_a_schema_without_them() -> None:
             return error(400, "Invalid schema for response_format 'selection': 'maxLength' is not permitted.")
         return chat(WHOLE)
 
-    with openai_server(reply) as server:
-        first, second = said_by(model(server), request(), request())
-    assert [bound(seen.body) for seen in server.requests] == [True, True, True]
-    assert "maxItems" not in json.dumps(server.requests[2].body)
-    assert (first.bound, second.bound) == (True, True)
+    done = exchange(reply, request(), request())
+    assert [bound(body) for body in done.bodies] == [True, True, True]
+    assert "maxItems" not in json.dumps(done.bodies[2])
+    assert [said.bound for said in done.said] == [True, True]
 
 
 def test_a_server_that_ignores_the_schema_is_asked_in_the_free_form_afterwards() -> None:
-    with openai_server(lambda body, n: chat("I choose [2].\nSelected: [2]")) as server:
-        first, second = said_by(model(server), request("One?"), request("Two?"))
-    assert [(bound(seen.body), last(seen.body)) for seen in server.requests] == [
-        (True, "One? As JSON."),
-        (False, "One?"),
-        (False, "Two?"),
-    ]
+    done = exchange(chat("I choose [2].\nSelected: [2]"), request("One?"), request("Two?"))
+    first, second = done.said
+    asked = [(bound(body), last(body)) for body in done.bodies]
+    assert asked == [(True, "One? As JSON."), (False, "One?"), (False, "Two?")]
     assert (first.bound, second.bound, first.attempts) == (False, False, 2)
     assert first.usage.prompt_tokens == 2 * USAGE["prompt_tokens"]
 
@@ -139,7 +114,7 @@ def ask_stored(server: OpenAIServer, store: CallStore, asked: ChatRequest, **opt
     """One call through the store, with a client that knows nothing of the server yet."""
 
     async def call() -> Completion:
-        inner = model(server)
+        inner = OpenAIChat("m", base_url=server.url)
         outer = CallPipeline(limits=Limits(4), store=store, **options).model(inner)
         assert takes_schemas(outer)
         try:
@@ -153,7 +128,9 @@ def ask_stored(server: OpenAIServer, store: CallStore, asked: ChatRequest, **opt
 @pytest.mark.parametrize("taken", [True, False])
 def test_a_resumed_or_replayed_call_is_not_made_again(tmp_path: Path, taken: bool) -> None:
     def reply(body: Any, n: int) -> Reply:
-        return chat(WHOLE) if bound(body) and taken else REFUSALS[0] if bound(body) else chat("Selected: [2]")
+        if not bound(body):
+            return chat("Selected: [2]")
+        return chat(WHOLE) if taken else REFUSALS["OpenAI"]
 
     with openai_server(reply) as server:
         with CallStore(tmp_path / "calls.sqlite") as store:
@@ -182,19 +159,11 @@ def test_a_stored_free_call_of_this_run_answers_and_one_of_a_run_without_schemas
     assert len(server.requests) == 2
 
 
-def streamed(text: str) -> Reply:
-    parts = [text[n : n + 3] for n in range(0, len(text), 3)]
-    chunks: list[Any] = [{"choices": [{"index": 0, "delta": {"content": part}}]} for part in parts]
-    chunks += [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": USAGE}]
-    lines = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
-    return 200, {"Content-Type": "text/event-stream"}, lines
-
-
 def test_a_listener_hears_no_json() -> None:
     parts: list[str] = []
-    with openai_server(streamed(WHOLE)) as server:
-        (said,) = said_by(model(server), request(on_delta=parts.append))
-    assert ("".join(parts), said.text) == ("", WHOLE)
+    chunk = {"choices": [{"delta": {"content": WHOLE}, "finish_reason": "stop"}], "usage": USAGE}
+    said = ask(events([chunk]), request(on_delta=parts.append))
+    assert (parts, said.text) == ([], WHOLE)
 
 
 def test_an_object_of_your_own_is_asked_with_schemas_if_it_says_that_it_takes_them() -> None:
@@ -208,6 +177,5 @@ def test_an_object_of_your_own_is_asked_with_schemas_if_it_says_that_it_takes_th
 
     assert takes_schemas(as_chat_model(Own()))
     assert not takes_schemas(as_chat_model(lambda messages: "text"))
-    for name in ("offline", "human"):
-        assert not takes_schemas(open_model(name))
+    assert not takes_schemas(open_model("offline"))
     assert takes_schemas(open_model("openai/m", base_url="http://127.0.0.1:9/v1"))

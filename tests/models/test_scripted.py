@@ -1,15 +1,21 @@
+"""A model whose replies are a script."""
+
+from __future__ import annotations
+
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from madke.core.chat import Completion
 from madke.core.errors import UserError
 from madke.models.scripted import ScriptedChat
 from tests.support.chat_requests import chat_request, purpose
 
 
-def ask(model: Any, **about: Any) -> Any:
+def ask(model: ScriptedChat, **about: Any) -> Completion:
     return asyncio.run(model.complete(chat_request(about=purpose(**about))))
 
 
@@ -28,13 +34,11 @@ def test_the_most_specific_key_of_a_mapping_wins() -> None:
 
 
 @pytest.mark.parametrize("replies", [[], {"judge": "[Yes]"}, lambda request: None])
-def test_what_the_script_does_not_hold_fails_and_names_the_purpose(
-    replies: Any,
-) -> None:
+def test_what_the_script_does_not_hold_fails_and_names_the_purpose(replies: Any) -> None:
     said = ask(ScriptedChat(replies), agent="Ann", round=3)
     assert said.outcome == "failed"
     for word in ("'speak'", "'Ann'", "round 3", "'q1'"):
-        assert word in said.error
+        assert word in str(said.error)
 
 
 RULES = """\
@@ -50,29 +54,23 @@ RULES = """\
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> Any:
-    path = tmp_path / "script.yaml"
-
-    def write(text: Any) -> Any:
-        path.write_text(text, encoding="utf-8")
-        return path
+def script(tmp_path: Path) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        (tmp_path / "script.yaml").write_text(text, encoding="utf-8")
+        return tmp_path / "script.yaml"
 
     return write
 
 
-def test_the_first_rule_that_matches_answers(script: Any) -> None:
+def test_the_first_rule_that_matches_answers_and_an_edited_script_is_another_model(script: Any) -> None:
     model = ScriptedChat.from_file(script(RULES))
     assert ask(model, stage="judge", round=1).text == "[No]"
     assert ask(model, stage="judge", round=2).text == "[Yes]"
     assert ask(model, question="q7", agent="B").text == "seven"
     assert ask(model, question="q7", agent="C").text == "anything else\n"
-
-
-def test_an_edited_script_is_another_model(script: Any) -> None:
-    before = ScriptedChat.from_file(script(RULES)).name
-    assert before == ScriptedChat.from_file(script(RULES)).name
-    assert before.startswith("scripted/script.yaml#")
-    assert before != ScriptedChat.from_file(script(RULES + "- reply: more\n")).name
+    assert model.name.startswith("scripted/script.yaml#")
+    assert model.name == ScriptedChat.from_file(script(RULES)).name
+    assert model.name != ScriptedChat.from_file(script(RULES + "- reply: more\n")).name
 
 
 @pytest.mark.parametrize(
@@ -80,9 +78,7 @@ def test_an_edited_script_is_another_model(script: Any) -> None:
     [
         ("- reply: a\n- stage: x\n", ":2: ", "reply: Field required"),
         ("- reply: a\n\n- reply: b\n  rond: 1\n", ":4: ", "'1.rond'"),
-        ("- reply: a\n  question: 12\n", ":2: ", "found 12"),
         ("- just text\n", ":1: ", "'just text'"),
-        ("reply: a\n", ": ", "valid list, found {'reply': 'a'}"),
         ("", ": ", "valid list, found None"),
         ("- [unclosed\n", ":2: ", "not YAML"),
         ("- reply: \x00\n", ": ", "not YAML"),

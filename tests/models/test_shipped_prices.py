@@ -47,16 +47,23 @@ def test_a_price_needs_the_host_and_the_name() -> None:
     assert list(shipped_prices(asked, entries, "http://localhost:1/v1")) == ["judge"]
 
 
-def test_prices_shipped_count_at_any_address() -> None:
+def test_prices_shipped_count_at_any_address_and_a_plan_names_them_with_source_and_date() -> None:
     relayed = f"{MINI}@http://localhost:4000/v1"
     prices = prices_of(RunOptions(prices=Path("shipped")), [relayed, "openai/none"])
     assert price_of(relayed, prices) == price_of(MINI, prices_of(RunOptions(), [MINI]))
     assert list(prices) == [relayed]
-    asked = ["run", "questions.csv", "--out", "out", "--sources", "none", "--plan", "--model", relayed]
-    Path("questions.csv").write_text("question,answers\nWhich is deeper?,Baikal\n")
-    said = " ".join(madke(*asked).stdout.split())
-    assert "The cost is not known: give prices with --prices FILE, or `--prices shipped`" in said
-    assert "Prices that ship with madke" in madke(*asked, "--prices", "shipped").stdout
+    Path("q.csv").write_text("question,answers\nWhich is deeper?,Baikal\n")
+
+    def plan(*more: str) -> str:
+        asked = ("run", "q.csv", "--out", "out", "--sources", "none", "--plan", *more)
+        return " ".join(madke(*asked).stdout.split())
+
+    unknown = "The cost is not known: give prices with --prices FILE, or `--prices shipped`"
+    assert unknown in plan("--model", relayed)
+    assert "Prices that ship with madke" in plan("--model", relayed, "--prices", "shipped")
+    said, provider = plan("--model", MINI), providers()["api.openai.com"]
+    assert f"Prices that ship with madke, in US dollars: {MINI} ({provider.source}, {provider.date})" in said
+    assert "--prices FILE replaces them" in said
 
 
 def test_a_limit_of_cost_can_rest_on_them() -> None:
@@ -64,18 +71,3 @@ def test_a_limit_of_cost_can_rest_on_them() -> None:
     budget.check([MINI])
     with pytest.raises(UserError, match="needs the price of 'openai/none'"):
         budget_of(RunOptions(max_cost=1)).check([MINI, "openai/none"])
-    batch = price_of(f"{MINI}#batch", budget.prices)
-    assert batch is not None
-    assert (batch.prompt, batch.cached, batch.completion) == (0.125, 0.0125, 1)
-
-
-def test_a_plan_names_them_with_source_and_date(tmp_path: Path) -> None:
-    (tmp_path / "q.jsonl").write_text('{"id": "1", "question": "Who?"}\n')
-    plan = madke(
-        *("run", "q.jsonl", "--sources", "none", "--model", MINI, "--plan", "--out", "out"), cwd=tmp_path
-    ).stdout
-    said = " ".join(plan.split())
-    provider = providers()["api.openai.com"]
-    assert f"Prices that ship with madke, in US dollars: {MINI} ({provider.source}, {provider.date})" in said
-    assert "--prices FILE replaces them" in said
-    assert "No cost" not in said

@@ -39,17 +39,7 @@ def greedy(text: Any, **changes: Any) -> Any:
     return chat_request(text, **{"temperature": 0.0, "max_tokens": 12, **changes})
 
 
-def batches(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The requests of every batch that is computed from now on."""
-    seen = []
-    generate = HFChat._generate
-    monkeypatch.setattr(HFChat, "_generate", lambda self, batch: seen.append(batch) or generate(self, batch))
-    return seen
-
-
-def test_any_mix_of_settings_is_one_batch_with_the_replies_of_single_calls(
-    tiny: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_mix_of_settings_is_one_batch(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stop = ask(tiny, greedy("Name a lake."))[0].text[5]
     requests = [
         greedy("Hi", max_tokens=3),
@@ -61,9 +51,11 @@ def test_any_mix_of_settings_is_one_batch_with_the_replies_of_single_calls(
         greedy("x" * 60, max_tokens=40),
     ]
     alone = [ask(tiny, each)[0] for each in requests]
-    seen = batches(monkeypatch)
+    sizes: list[int] = []
+    generate = HFChat._generate
+    monkeypatch.setattr(HFChat, "_generate", lambda self, batch: sizes.append(len(batch)) or generate(self, batch))
     together = ask(tiny, *requests)
-    assert [len(batch) for batch in seen] == [7]
+    assert sizes == [7]
     for one, other in zip(together, alone, strict=True):
         assert (one.text, one.finish_reason) == (other.text, other.finish_reason)
     assert together[1].text == together[3].text != together[2].text

@@ -1,114 +1,172 @@
-"""A prompt that fits, with too little room for the whole reply: the reply gets what is free."""
+"""Prompts near the end of a window: a reply gets what is free, and prompts that a server cuts silently are found."""
 
+from __future__ import annotations
+
+import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from madke.models.openai_client import OpenAIChat
 from madke.models.openai_wire import MIN_FREE, ServerError, free_tokens
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
-from tests.models.test_dialects import vllm
-from tests.support.chat_requests import chat_request, said_by
+from tests.models.wire import ask, exchange, vllm
+from tests.support.chat_requests import chat_request
 from tests.support.cli import madke
 from tests.support.dataset import write_dataset
-from tests.support.openai_server import chat, error, openai_server
+from tests.support.openai_server import USAGE, chat, error, openai_server
 
+WINDOW = "This model's maximum context length is 4096 tokens"
 FREE = [
-    "This model's maximum context length is 4096 tokens. However, you requested 4431 tokens (3407 in the messages, "
-    "1024 in the completion). Please reduce the length of the messages or completion.",  # OpenAI, DeepSeek, older vLLM
-    "This model's maximum context length is 4096 tokens, however you requested 4431 tokens (3407 in your prompt; 1024 "
-    "for the completion). Please reduce your prompt; or completion length.",  # OpenAI's completions, llama-cpp-python
-    "This model's maximum context length is 4096 tokens. However, you requested 1024 output tokens and your prompt "
-    "contains 3407 input tokens, for a total of 4431 tokens.",  # vLLM
-    "'max_tokens' or 'max_completion_tokens' is too large: 1024. This model's maximum context length is 4096 tokens "
-    "and your request has 3407 input tokens (1024 > 4096 - 3407).",  # vLLM
-    "Requested token count exceeds the model's maximum context length of 4096 tokens. You requested a total of 4431 "
-    "tokens: 3407 tokens from the input messages and 1024 tokens for the completion.",  # SGLang
-    "This endpoint's maximum context length is 4,096 tokens. However, you requested about 4,431 tokens (3,407 of text "
-    "input, 1,024 in the output).",  # OpenRouter
+    f"{WINDOW}. However, you requested 4431 tokens (3407 in the messages, 1024 in the completion).",  # OpenAI, DeepSeek
+    f"{WINDOW}, however you requested 4431 tokens (3407 in your prompt; 1024 for the completion).",  # llama-cpp-python
+    f"{WINDOW}. However, you requested 1024 output tokens and your prompt contains 3407 input tokens.",  # vLLM
+    f"{WINDOW} and your request has 3407 input tokens (1024 > 4096 - 3407).",  # vLLM
+    f"{WINDOW}. You requested a total of 4431 tokens: 3407 tokens from the input messages and 1024 tokens.",  # SGLang
+    f"{WINDOW}. However, you requested about 4,431 tokens (3,407 of text input, 1,024 in the output).",  # OpenRouter
+    f"{WINDOW}. However, you requested 4431 tokens.",
     "input length and `max_tokens` exceed context limit: 3407 + 1024 > 4096, decrease input length or `max_tokens`",
-    "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 3407 `inputs` tokens and 1024 "
-    "`max_new_tokens`",  # text-generation-inference
-    "This model's maximum context length is 4096 tokens. However, you requested 4431 tokens.",
+    "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 3407 `inputs` tokens",  # text-generation-inference
 ]
 NONE_FREE = [
-    "This model's maximum context length is 4096 tokens. However, your messages resulted in 4988 tokens.",
+    f"{WINDOW}. However, your messages resulted in 4988 tokens.",
+    f"{WINDOW} and your request has 5000 input tokens.",
+    f"{WINDOW} and your request has 4050 input tokens.",
+    f"{WINDOW} and your request has 10 input tokens.",
     "request (9120 tokens) exceeds the available context size (4096 tokens), try increasing it",
-    "Requested tokens (4431) exceed context window of 4096",
-    "prompt is too long: 210000 tokens > 200000 maximum",
-    "This model's maximum context length is 4096 tokens and your request has 5000 input tokens.",
-    "This model's maximum context length is 4096 tokens and your request has 4050 input tokens.",
-    "This model's maximum context length is 4096 tokens and your request has 10 input tokens.",
-    "Prompt contains 140000 tokens, too large for model with 131072 maximum context length",
     "max_tokens must be at most 4096, and 3407 in the messages",
 ]
 
 
-@pytest.mark.parametrize("message", FREE)
-def test_what_is_free_is_read_in_each_wording(message: str) -> None:
-    assert free_tokens(ServerError.read(400, vllm(message)), 1024) == 689
-
-
-@pytest.mark.parametrize("message", NONE_FREE)
-def test_nothing_is_read_where_nothing_is_told_or_too_little_is_free(message: str) -> None:
-    assert free_tokens(ServerError.read(400, vllm(message)), 1024) is None
+@pytest.mark.parametrize(("message", "free"), [*((each, 689) for each in FREE), *((each, None) for each in NONE_FREE)])
+def test_what_is_free_is_read_in_each_wording_if_it_is_enough(message: str, free: int | None) -> None:
+    assert free_tokens(ServerError.read(400, vllm(message)), 1024) == free
 
 
 def window(size: int) -> Any:
     """A vLLM whose prompts have a token for each character."""
 
-    def reply(body: Any, n: Any) -> Any:
+    def reply(body: Any, n: int) -> Any:
         prompt, bound = sum(len(message["content"]) for message in body["messages"]), body["max_tokens"]
         if prompt + bound > size:
-            return (
-                400,
-                {},
-                vllm(
-                    f"This model's maximum context length is {size} tokens. However, you requested {bound} output "
-                    f"tokens and your prompt contains {prompt} input tokens, for a total of {prompt + bound} tokens."
-                ),
-            )
+            stated = f"This model's maximum context length is {size} tokens. However, you requested {bound} output"
+            return 400, {}, vllm(f"{stated} tokens and your prompt contains {prompt} input tokens.")
         return chat("It is long and ", finish_reason="length")
 
     return reply
 
 
 def test_the_call_is_made_again_with_what_is_free() -> None:
-    with openai_server(window(1000)) as server:
-        long, short = chat_request("x" * 800, system="", max_tokens=300), chat_request(max_tokens=300)
-        first, second = said_by(OpenAIChat("o", base_url=server.url), long, short)
-        assert [seen.body["max_tokens"] for seen in server.requests] == [300, 200, 300]
+    long, short = chat_request("x" * 800, system="", max_tokens=300), chat_request(max_tokens=300)
+    done = exchange(window(1000), long, short)
+    first, second = done.said
+    assert [body["max_tokens"] for body in done.bodies] == [300, 200, 300]
     assert (first.outcome, first.attempts, first.finish_reason, first.max_tokens) == ("ok", 2, "length", 200)
     assert second.max_tokens is None
 
 
 def test_a_server_that_refuses_what_it_called_free_is_not_asked_for_ever() -> None:
-    def moody(body: Any, n: Any) -> Any:
+    def moody(body: Any, n: int) -> Any:
         return error(400, f"maximum context length is 4096 tokens, you requested {4000 + body['max_tokens']} tokens")
 
-    with openai_server(moody) as server:
-        (said,) = said_by(OpenAIChat("o", base_url=server.url), chat_request(max_tokens=1024))
-        assert len(server.requests) <= 2
-    assert said.outcome == "too_long"
+    done = exchange(moody, chat_request(max_tokens=1024))
+    assert len(done.bodies) <= 2
+    assert done.said[0].outcome == "too_long"
 
 
 def test_a_transcript_tells_the_limit_of_a_reply_and_a_replay_too(tmp_path: Path) -> None:
     questions, _ = write_dataset(tmp_path, 1)
+    protocol = ("--protocol", "cot", "--set", "max_tokens=2900")
     with openai_server(window(3000)) as server:
-        command = ("run", questions, "--model", "openai/m", "--base-url", server.url, "--out", tmp_path / "out")
-        protocol = ("--protocol", "cot", "--set", "max_tokens=2900")
-        done = madke(*command, *protocol)
-    assert done.returncode in (0, 1), done.stderr
+        endpoint = ("--model", "openai/m", "--base-url", server.url)
+        command = ("run", questions, *endpoint, *protocol, "--out", tmp_path / "out")
+        done = madke(*command)
     (transcript,) = read_transcripts(tmp_path / "out")
     limit = transcript.rounds[0].turns[0].stance.max_tokens
-    assert limit is not None
     assert MIN_FREE <= limit < 2900
     with CallStore(tmp_path / "out" / "calls.sqlite") as store:
         (call,) = store.calls()
     assert call.completion.max_tokens == limit
     shown = madke("report", tmp_path / "out", "--question", transcript.id).stdout
     assert f"reply limited to {limit} tokens" in " ".join(shown.split())
-    assert madke(*command, *protocol, "--replay").returncode == done.returncode
+    assert madke(*command, "--replay").returncode == done.returncode
     assert list(read_transcripts(tmp_path / "out")) == [transcript]
+
+
+# Prompts that are cut without an error, found in the server's own count of their tokens
+
+ENGLISH = "The river runs past the mill and the old bridge near the square. " * 40
+LONG = ENGLISH * 10
+"""5,400 words: 5,610 tokens of Qwen2.5."""
+COUNTED = {
+    # text: the fewest tokens that Qwen2.5 and SmolLM2 count
+    ENGLISH: 561,
+    "Die Bundeshauptstadt Berlin ist mit rund 3,8 Millionen Einwohnern die bevölkerungsreichste Stadt. " * 30: 811,
+    "Москва является столицей России и крупнейшим по численности населения городом страны. " * 30: 603,
+    "東京は日本の首都であり、世界最大の都市圏を形成している。人口は約千四百万人である。" * 60: 1560,
+    "القاهرة هي عاصمة جمهورية مصر العربية وأكبر مدنها من حيث عدد السكان. " * 30: 633,
+    "12 345 678.90, 1,234; 2001-04-05 " * 80: 2640,
+    "| --- | --- | --- |\n| a | b | c |\n" * 80: 1120,
+    "Name: ______________________ Date: ________________\n" * 50: 450,
+    ("word" + " " * 60 + "word\n") * 50: 200,
+}
+
+
+def test_a_whole_prompt_of_any_script_raises_no_alarm() -> None:
+    def counting(body: Any, n: int) -> Any:
+        tokens = COUNTED[body["messages"][-1]["content"]]
+        return chat(usage={"prompt_tokens": tokens, "completion_tokens": 5})
+
+    done = exchange(counting, *(chat_request(text, system="") for text in COUNTED))
+    assert not any(said.usage.server_cut for said in done.said)
+
+
+PART = {"prompt_tokens": 610, "completion_tokens": 5}
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {**PART, "prompt_tokens_details": {"cached_tokens": 5000}},
+        {**PART, "cache_read_input_tokens": 4000, "cache_creation_input_tokens": 1000},
+        {**PART, "total_tokens": 5615},
+    ],
+)
+def test_servers_that_count_otherwise_raise_no_alarm(usage: Any, caplog: pytest.LogCaptureFixture) -> None:
+    assert not ask(chat(usage=usage), chat_request(LONG)).usage.server_cut
+    assert not caplog.records
+    assert ask(chat(usage=PART), chat_request(LONG)).usage.server_cut
+
+
+def cutting(body: Any, n: int) -> Any:
+    """Ollama, with a token for four characters; of a prompt that exceeds the window, half a window is kept."""
+    tokens = sum(len(message["content"]) for message in body["messages"]) // 4
+    kept = tokens if tokens <= 4096 else 2050
+    return chat("The answer is [Paris].", usage={**USAGE, "prompt_tokens": kept, "total_tokens": None})
+
+
+def test_the_warning_comes_once_and_names_the_cure(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        said = exchange(cutting, *(chat_request(text) for text in (LONG, "Hi", LONG))).said
+    assert [each.usage.server_cut for each in said] == [True, False, True]
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("openai/m: the server counted 2,050 tokens")
+    for cure in ("num_ctx 8192", "OLLAMA_CONTEXT_LENGTH=8192", "extra_body"):
+        assert cure in line
+
+
+def test_a_run_counts_such_calls_and_scores_show_them(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "q.csv").write_text(f"question,answers\n{LONG}What is the capital of France?,Paris\n")
+    with openai_server(cutting) as server:
+        asked = ("--sources", "none", "--protocol", "cot", "--model", "openai/m", "--base-url", server.url)
+        done = madke("run", tmp_path / "q.csv", *asked, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("the server counted") == 1
+    (debate,) = read_transcripts(out)
+    assert debate.total.server_cut == 1
+    with CallStore(out / "calls.sqlite") as store:
+        assert [call.completion.usage.server_cut for call in store.calls()] == [True]
+    assert "cut prompts" in madke("score", out).stdout
