@@ -1,3 +1,5 @@
+"""Corpora in each of their formats, whole and broken."""
+
 from __future__ import annotations
 
 import gzip
@@ -58,12 +60,7 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
         ("c.tsv", "id\tbody\n1\tx\n", r"c\.tsv:1: header \['id', 'body'\]; expected the columns id, text and title"),
         ("c.tsv", "id\ttext\ttitle\n1\tx\ty\n2\tx\n", r"c\.tsv:3: 2 columns, 3 expected"),
         ("c.tsv", "id\ttext\ttitle\n\tx\ty\n", r"c\.tsv:2: empty id"),
-        ("c.tsv", "", r"c\.tsv:1: header \[\]"),
-        ("c.tsv", 'id\ttext\ttitle\n1\tx\ty\n2\t"x\ty\n', r"c\.tsv:3: is not CSV"),
-        ("c.jsonl", '{"id": "1", "contents": "x"}\n{"id": \n', r"c\.jsonl:2: is not JSON"),
         ("c.jsonl", '{"id": "1", "title": "x"}\n', r"c\.jsonl:1: expected an object"),
-        ("c.jsonl", '{"contents": "x"}\n', r"c\.jsonl:1: expected an object"),
-        ("c.tsv.gz", "not gzip", r"c\.tsv\.gz: is not gzip"),
         ("c.csv", "", r"unknown corpus form"),
     ],
 )
@@ -83,10 +80,8 @@ def test_a_damaged_shard_of_passages_is_said_before_it_is_read(damage: str, tmp_
     else:
         shard.write_bytes(gzip.compress(gzip.decompress(shard.read_bytes()).replace(b"e", b"o")))
 
-    with pytest.raises(
-        UserError,
-        match=r"00000\.jsonl\.gz: the file is missing or was changed; run the same `madke index passages` command",
-    ):
+    remedy = "the file is missing or was changed; run the same `madke index passages` command"
+    with pytest.raises(UserError, match=rf"00000\.jsonl\.gz: {remedy}"):
         next(read_corpus(tmp_path / "passages"))
 
 
@@ -97,14 +92,3 @@ def test_a_repeated_id_is_refused_with_both_lines(tmp_path: Path) -> None:
 
     with pytest.raises(UserError, match=r"c\.jsonl:4: id 'b' was already used on line 2"):
         list(read_unique(tmp_path / "c.jsonl", []))
-
-
-def test_passages_without_text_are_skipped_counted_and_named_with_their_lines(tmp_path: Path) -> None:
-    pytest.importorskip("numpy")
-    texts = ["one", "", " \t", "\u0001", "...", "two"]
-    lines = [json.dumps({"id": f"p{n}", "title": "Title", "text": text}) for n, text in enumerate(texts)]
-    (tmp_path / "c.jsonl").write_text("\n".join(lines))
-    skipped: list[str] = []
-
-    assert [passage.id for passage in read_unique(tmp_path / "c.jsonl", skipped)] == ["p0", "p5"]
-    assert skipped == ["'p1' on line 2", "'p2' on line 3", "'p3' on line 4", "'p4' on line 5"]

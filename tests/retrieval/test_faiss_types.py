@@ -11,42 +11,29 @@ import pytest
 from numpy.typing import NDArray
 
 from madke.core.errors import UserError
-from madke.models.encoders import Dtype, Similarity
 from madke.retrieval.index_sources import DenseSource
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.dense import FaissType
 from madke.retrieval.indexes.index_folder import Manifest
-from tests.support.corpus import write_corpus
+from tests.support.corpus import WordEncoder, write_corpus
 
 faiss = pytest.importorskip("faiss", reason="needs the extra madke[dense]")
 
 COUNT = 10_000
-DIMENSION = 32
 
 
-class NoiseEncoder:
+class NoiseEncoder(WordEncoder):
     """A random direction for each text, pulled towards one of 20 centres, so that there are neighbours to find."""
 
-    name = "noise"
-    dtype: Dtype = "float32"
-    dimension = DIMENSION
-    similarity: Similarity = "cosine"
-    revision = ""
-
-    def __init__(self) -> None:
-        self.encoded = 0
+    dimension = 32
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        centres = np.random.default_rng(0).standard_normal((20, DIMENSION))
-        vectors = np.empty((len(texts), DIMENSION), dtype=np.float32)
+        centres = np.random.default_rng(0).standard_normal((20, self.dimension))
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         for row, text in enumerate(texts):
-            seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-            vectors[row] = centres[seed % 20] + 0.7 * np.random.default_rng(seed).standard_normal(DIMENSION)
+            seed = int.from_bytes(hashlib.sha256(text.strip().encode()).digest()[:8], "big")
+            vectors[row] = centres[seed % 20] + 0.7 * np.random.default_rng(seed).standard_normal(self.dimension)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-    def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        self.encoded += len(texts)
-        return self.encode_queries(texts)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -59,44 +46,38 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     passages = [{"id": str(n), "title": "", "text": f"passage number {n}"} for n in range(COUNT)]
     return write_corpus(tmp_path_factory.mktemp("many") / "passages.jsonl", passages)
 
 
-def keys_found(index: Path, numbers: Sequence[int], k: int = 5) -> list[set[str]]:
-    source = DenseSource(index, name="wiki", encoder=NoiseEncoder())
-    return [{p.key for p in hits.passages} for hits in source.search([f"passage number {n}" for n in numbers], k)]
-
-
 @pytest.mark.parametrize(("kind", "least"), [("flat", 1.0), ("sq8", 0.9), ("hnsw", 0.9), ("ivfpq", 0.3)])
-def test_each_type_is_built_in_several_files(kind: FaissType, least: float, corpus: Path, tmp_path: Path) -> None:
+def test_each_type_is_built_in_several_files(kind: FaissType, least: float, many: Path, tmp_path: Path) -> None:
+    out = tmp_path / "index"
+
     def build(encoder: NoiseEncoder) -> Manifest:
-        return build_index(
-            corpus, tmp_path / "index", "dense", encoder=encoder, faiss=kind, shard_rows=2_000, file_mb=0.02
-        )
+        return build_index(many, out, "dense", encoder=encoder, faiss=kind, shard_rows=2_000, file_mb=0.02)
 
     manifest, unused = build(NoiseEncoder()), NoiseEncoder()
 
     assert len([file for file in manifest.files if file.path.startswith("faiss/")]) > 1 or kind == "ivfpq"
     numbers = range(0, COUNT, 200)
-    found = keys_found(tmp_path / "index", numbers)
-    assert np.mean([str(n) in keys for n, keys in zip(numbers, found, strict=True)]) >= least
+    source = DenseSource(out, name="wiki", encoder=NoiseEncoder())
+    found = source.search([f"passage number {n}" for n in numbers], 5)
+    assert np.mean([str(n) in {p.key for p in hits.passages} for n, hits in zip(numbers, found, strict=True)]) >= least
     assert build(unused) == manifest
-    assert unused.encoded == 0
+    assert unused.passage_calls == []
 
 
-def test_inverted_lists_need_enough_vectors(tmp_path: Path) -> None:
-    corpus = write_corpus(tmp_path / "few.jsonl")
+def test_inverted_lists_need_enough_vectors(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"--faiss ivfpq needs 9,984 passages or more, found 50; choose --faiss flat"):
-        build_index(corpus, tmp_path / "index", "dense", encoder=NoiseEncoder(), faiss="ivfpq")
+        build_index(corpus, tmp_path / "index", "dense", encoder=WordEncoder(), faiss="ivfpq")
 
 
-def test_vectors_that_do_not_fit_into_16_bits_are_refused(tmp_path: Path) -> None:
-    class Huge(NoiseEncoder):
-        def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-            return super().encode_passages(titles, texts) * 1e9
+def test_vectors_that_do_not_fit_into_16_bits_are_refused(corpus: Path, tmp_path: Path) -> None:
+    class Huge(WordEncoder):
+        def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            return super().encode_queries(texts) * 1e9
 
-    corpus = write_corpus(tmp_path / "few.jsonl")
     with pytest.raises(UserError, match="exceeds float16"):
-        build_index(corpus, tmp_path / "index", encoder=Huge(), faiss="flat", kind="dense")
+        build_index(corpus, tmp_path / "index", "dense", encoder=Huge())
