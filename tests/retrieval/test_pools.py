@@ -1,3 +1,5 @@
+"""Pool files: built from sources, resumed, written by hand and merged; and the pools that debaters read."""
+
 from __future__ import annotations
 
 import json
@@ -18,19 +20,19 @@ from madke.retrieval.ranking import Method
 
 
 class FakeSource:
-    """``k`` passages for each query; a query that holds a word of ``errors`` fails; records its batches."""
+    """``k`` passages for each query, an error for some; records its batches, and cannot work after some of them."""
 
-    def __init__(self, name: str, *, errors: dict[str, str] | None = None, raises: Exception | None = None) -> None:
+    def __init__(self, name: str, *, errors: dict[str, str] | None = None, lasts: int | None = None) -> None:
         self.name = name
         self.description = f"a fake {name}"
         self.batches: list[list[str]] = []
         self._errors = errors or {}
-        self._raises = raises
+        self._lasts = lasts
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        if len(self.batches) == self._lasts:
+            raise UserError("no credits left")
         self.batches.append(list(queries))
-        if self._raises:
-            raise self._raises
         return [self._one(query, k) for query in queries]
 
     def _one(self, query: str, k: int) -> Hits:
@@ -52,57 +54,29 @@ def load_pool(record: PoolRecord, *, sources: Sequence[str], **settings: Any) ->
     return pool_of(record, Knowledge.model_validate({"sources": tuple(sources), **settings}))
 
 
-QUESTIONS = [Question(id=f"id{n}", question=f"q{n}") for n in range(3)]
+def test_a_pool_file_holds_everything_every_source_returned_and_the_reason_of_each_failure(tmp_path: Path) -> None:
+    questions = [Question(id=f"id{n}", question=f"q{n}") for n in range(3)]
+    sources = [FakeSource("wiki"), FakeSource("google", errors={"q1": "HTTP 500"})]
 
-
-def test_a_pool_file_holds_everything_every_source_returned(tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
-
-    retrieve_pools(
-        QUESTIONS, [FakeSource("wiki"), FakeSource("google")], 2, tmp_path / "p.jsonl",
-        progress=lambda done, total: seen.append((done, total)),
-    )  # fmt: skip
+    retrieve_pools(questions, sources, 2, tmp_path / "p.jsonl")
     records = read_pools(tmp_path / "p.jsonl")
 
-    assert list(records) == ["id0", "id1", "id2"]
-    assert [p.text for p in records["id1"].passages] == [
-        "wiki on q1 0", "wiki on q1 1", "google on q1 0", "google on q1 1",
-    ]  # fmt: skip
-    assert records["id1"].question == "q1"
-    assert records["id1"].partial == {}
-    assert seen == [(3, 3)]
-
-
-def test_a_failed_query_makes_its_pool_partial(tmp_path: Path) -> None:
-    retrieve_pools(QUESTIONS, [FakeSource("wiki"), FakeSource("google", errors={"q1": "HTTP 500"})], 1, tmp_path / "p")
-    records = read_pools(tmp_path / "p")
-
-    assert records["id1"].partial == {"google": "HTTP 500"}
-    assert [p.source for p in records["id1"].passages] == ["wiki"]
-    assert records["id0"].partial == records["id2"].partial == {}
+    assert [(id_, record.question) for id_, record in records.items()] == [("id0", "q0"), ("id1", "q1"), ("id2", "q2")]
+    of_both = ["wiki on q0 0", "wiki on q0 1", "google on q0 0", "google on q0 1"]
+    assert [p.text for p in records["id0"].passages] == of_both
+    assert [p.text for p in records["id1"].passages] == ["wiki on q1 0", "wiki on q1 1"]
+    assert [record.partial for record in records.values()] == [{}, {"google": "HTTP 500"}, {}]
 
 
 MANY = [Question(id=f"id{n}", question=f"q{n}") for n in range(1_100)]
 
 
-class Breaking(FakeSource):
-    """Cannot work once it has answered ``after`` batches."""
-
-    def __init__(self, name: str, *, after: int, errors: dict[str, str] | None = None) -> None:
-        super().__init__(name, errors=errors)
-        self._after = after
-
-    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        if len(self.batches) == self._after:
-            raise UserError("no credits left")
-        return super().search(queries, k)
-
-
 def stop_after(chunks: int, folder: Path, *, errors: dict[str, str] | None = None) -> None:
     """A build of ``p.jsonl`` that comes no further."""
-    sources = [FakeSource("wiki"), Breaking("google", after=chunks, errors=errors)]
     with pytest.raises(UserError, match="no credits left"):
-        retrieve_pools(MANY, sources, 2, folder / "p.jsonl")
+        retrieve_pools(
+            MANY, [FakeSource("wiki"), FakeSource("google", lasts=chunks, errors=errors)], 2, folder / "p.jsonl"
+        )
 
 
 def undisturbed(folder: Path) -> tuple[bytes, dict[str, SourceCounts]]:
@@ -110,10 +84,6 @@ def undisturbed(folder: Path) -> tuple[bytes, dict[str, SourceCounts]]:
     content = (folder / "other.jsonl").read_bytes()
     (folder / "other.jsonl").unlink()
     return content, found
-
-
-def sizes(source: FakeSource) -> list[int]:
-    return [len(batch) for batch in source.batches]
 
 
 def test_a_build_that_was_stopped_asks_only_for_the_missing_chunks(tmp_path: Path) -> None:
@@ -142,8 +112,8 @@ def test_a_chunk_in_which_a_source_failed_is_asked_again(tmp_path: Path) -> None
 
     found = retrieve_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
 
-    assert (sizes(wiki), sizes(google)) == ([], [500, 100])
-    assert google.batches[0][0] == "q0"
+    assert wiki.batches == []
+    assert [(batch[0], len(batch)) for batch in google.batches] == [("q0", 500), ("q1000", 100)]
     assert ((tmp_path / "p.jsonl").read_bytes(), found) == undisturbed(tmp_path)
 
 
@@ -162,11 +132,7 @@ def test_a_file_written_by_hand_needs_little(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"id": "a"', ":2: is not JSON"),
         ('{"id": "b", "question": "\\ud800", "passages": []}', ":2: contains a lone surrogate"),
-        ("[]", ":2: expected a JSON object"),
-        ('{"id": "b", "question": "?"}', ":2: passages: Field required"),
-        ('{"id": "", "question": "?", "passages": []}', ":2: id: String should have at least 1"),
         ('{"id": "b", "question": "?", "passages": [{"text": "x"}]}', r":2: passages\.0\.source: Field required"),
         ('{"id": "a", "question": "?", "passages": []}', ":2: id 'a' is already on line 1"),
     ],
@@ -182,11 +148,9 @@ def test_a_broken_line_is_named(line: str, message: str, tmp_path: Path) -> None
     ("first", "second", "same"),
     [
         ("One two three four.", "one, two -- three: FOUR", True),
-        ("One two three four.", "One two three five.", False),
         ("One two", "One two three", False),
         ("(One)", "one!", True),
         ("\u0130x y", "i\u0307x y", True),
-        ("...", "...", True),
         ("...", "!", False),
     ],
 )
@@ -214,18 +178,13 @@ def test_duplicates_by_words_or_url_go_before_the_cap() -> None:
     assert [p.text for p in pool.passages] == ["The cat sat .", "dog", "x"]
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["wiki", "google"]), st.sampled_from("abcdefg"), st.integers(0, 9)), max_size=30
-    ),
-    st.integers(1, 6),
-)
+ROWS = st.tuples(st.sampled_from(["wiki", "google"]), st.sampled_from("abcdefg"), st.integers(0, 9))
+
+
+@given(st.lists(ROWS, max_size=30), st.integers(1, 6))
 def test_a_pool_never_repeats_a_text_nor_exceeds_the_cap(rows: list[tuple[str, str, int]], cap: int) -> None:
-    pool = load_pool(
-        record(*(passage(source, text, rank=rank) for source, text, rank in rows)),
-        sources=["wiki", "google"],
-        per_source=cap,
-    )
+    full = record(*(passage(source, text, rank=rank) for source, text, rank in rows))
+    pool = load_pool(full, sources=["wiki", "google"], per_source=cap)
 
     texts = [p.text for p in pool.passages]
     assert len(texts) == len(set(texts))
