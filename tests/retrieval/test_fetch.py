@@ -7,11 +7,12 @@ import io
 import random
 import shutil
 import subprocess
-import sys
 import tarfile
+import threading
 import time
 from collections import namedtuple
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,64 @@ from madke.core.errors import UserError
 from madke.retrieval.fetch import fetch, published_indexes
 from madke.retrieval.index_sources import Bm25Source, DenseSource
 from madke.retrieval.named import open_source
-from tests.retrieval.published_server import Behaviour, PublishedServer, published_server
-from tests.support.cli import madke
+from tests.support.cli import command, madke
 from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.installed import needs
+from tests.support.loopback import QuietHandler, serving
 
 needs("jnius_config", "wiki")
 needs("faiss", "wiki")
 
 QUERIES = [passage["title"] for passage in PASSAGES]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Behaviour:
+    """How one request is answered."""
+
+    status: int | None = None
+    """An error, with no body."""
+    retry_after: str | None = None
+    cut_after: int | None = None
+    """Bytes of the body that come."""
+    hangs: bool = False
+    """Whether nothing comes then, until the test ends; else the connection is closed."""
+    ranges: bool = True
+
+
+@dataclass(kw_only=True)
+class PublishedServer:
+    """A web server on the loopback that publishes files, and does what servers and networks do wrong."""
+
+    files: dict[str, bytes]
+    url: str = ""
+    behave: Callable[[int], Behaviour] = lambda n: Behaviour()
+    """How the n-th request, from 1, is answered."""
+    ranges: list[str | None] = field(default_factory=list)
+    """What the requests asked for."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def handler(self) -> type[QuietHandler]:
+        server = self
+
+        class Handler(QuietHandler):
+            def do_GET(self) -> None:
+                server.ranges.append(self.headers.get("Range"))
+                how = server.behave(len(server.ranges))
+                content = server.files[self.path.lstrip("/")]
+                start = int((server.ranges[-1] or "bytes=0-")[6:-1]) if how.ranges else 0
+                self.close_connection = True
+                if how.status is not None:
+                    self.answer(how.status, {"Retry-After": how.retry_after} if how.retry_after else {}, b"")
+                    return
+                headers = {"Content-Length": str(len(content) - start)}
+                if start:
+                    headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+                self.answer(206 if start else 200, headers, content[start:][: how.cut_after])
+                if how.hangs:
+                    server.stopping.wait(60)
+
+        return Handler
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +104,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(archive: bytes) -> Iterator[PublishedServer]:
-    with published_server({"tiny.tar.gz": archive}) as running:
-        yield running
+    server = PublishedServer(files={"tiny.tar.gz": archive})
+    with serving(server.handler()) as server.url:
+        yield server
+        server.stopping.set()
 
 
 def packed(folder: Path) -> bytes:
@@ -85,27 +137,28 @@ def recipes(tmp_path: Path, **entries: dict[str, Any]) -> Path:
     return path
 
 
+Bring = Callable[..., Path]
+
+
 @pytest.fixture
-def brought(server: PublishedServer, tmp_path: Path) -> Callable[..., Path]:
+def brought(server: PublishedServer, tmp_path: Path) -> Bring:
     """Fetches the tiny index, as published now unless the recipe's fields say otherwise."""
 
-    def bring(*, into: Path | None = None, waits: list[float] | None = None, **fields: Any) -> Path:
-        file = recipes(tmp_path, tiny=recipe(server, **fields))
-        return fetch("tiny", into=into, recipes=file, sleep=([] if waits is None else waits).append)[0]
+    def bring(sleep: Callable[[float], object] = lambda seconds: None, **fields: Any) -> Path:
+        return fetch("tiny", recipes=recipes(tmp_path, tiny=recipe(server, **fields)), sleep=sleep)[0]
 
     return bring
 
 
 def assert_is_whole(folder: Path, big: Path) -> None:
-    assert sorted(path.name for path in folder.iterdir()) == sorted(
-        ["fetched.json", *(path.name for path in big.iterdir())]
-    )
-    assert all((folder / path.name).read_bytes() == path.read_bytes() for path in big.iterdir())
+    names = [path.name for path in big.iterdir()]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["fetched.json", *names])
+    assert all((folder / name).read_bytes() == (big / name).read_bytes() for name in names)
     assert [path for path in folder.parent.iterdir() if folder.name in path.name] == [folder]
 
 
-def test_an_index_is_fetched_and_has_a_name(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path, big: Path
+def test_an_index_is_fetched_once_and_has_a_name(
+    server: PublishedServer, brought: Bring, cache: Path, big: Path
 ) -> None:
     folder = brought()
 
@@ -124,42 +177,39 @@ WITHOUT_RANGES = Behaviour(cut_after=300_000, ranges=False)
 @pytest.mark.parametrize(
     ("answers", "ranges", "waited"),
     [
-        ({1: CUT}, [None, "bytes=300000-"], [1.0]),
-        ({1: WITHOUT_RANGES, 2: Behaviour(ranges=False)}, [None, "bytes=300000-"], [1.0]),
-        ({1: CUT, 2: Behaviour(status=416)}, [None, "bytes=300000-", None], [1.0, 1.0]),
-        ({1: Behaviour(status=503, retry_after="7"), 2: Behaviour(status=429)}, [None] * 3, [7.0, 2.0]),
+        ([CUT], [None, "bytes=300000-"], [1.0]),
+        ([WITHOUT_RANGES, Behaviour(ranges=False)], [None, "bytes=300000-"], [1.0]),
+        ([CUT, Behaviour(status=416)], [None, "bytes=300000-", None], [1.0, 1.0]),
+        ([Behaviour(status=503, retry_after="7"), Behaviour(status=429)], [None] * 3, [7.0, 2.0]),
     ],
     ids=["cut", "no ranges", "range refused", "busy"],
 )
 def test_a_download_goes_on_where_it_was(
-    answers: dict[int, Behaviour],
+    answers: list[Behaviour],
     ranges: list[str | None],
     waited: list[float],
     server: PublishedServer,
-    brought: Callable[..., Path],
+    brought: Bring,
     big: Path,
 ) -> None:
-    server.behave = lambda n: answers.get(n, Behaviour())
+    server.behave = lambda n: [*answers, Behaviour()][n - 1]
     waits: list[float] = []
 
-    assert_is_whole(brought(waits=waits), big)
-    assert server.ranges == ranges
-    assert waits == waited
+    assert_is_whole(brought(waits.append), big)
+    assert (server.ranges, waits) == (ranges, waited)
 
 
-def test_a_file_that_is_not_there_is_asked_for_once(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path
-) -> None:
+def test_a_file_that_is_not_there_is_asked_for_once(server: PublishedServer, brought: Bring, cache: Path) -> None:
     server.behave = lambda n: Behaviour(status=404)
 
     with pytest.raises(UserError, match=r"tiny\.tar\.gz: HTTP 404; expected the file"):
         brought()
-    assert len(server.requests) == 1
+    assert server.ranges == [None]
     assert list(cache.iterdir()) == []
 
 
 def test_a_wrong_checksum_removes_the_file_and_says_both(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path, archive: bytes, big: Path
+    server: PublishedServer, brought: Bring, cache: Path, archive: bytes, big: Path
 ) -> None:
     right = hashlib.md5(archive).hexdigest()
     server.files["tiny.tar.gz"] = archive[:-1] + b"?"
@@ -176,13 +226,13 @@ def test_a_wrong_checksum_removes_the_file_and_says_both(
 
 
 def test_too_little_space_is_said_before_anything_is_asked(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path, monkeypatch: pytest.MonkeyPatch
+    server: PublishedServer, brought: Bring, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 60_000_000_000))
     with pytest.raises(UserError, match=r"needs 60\.0 GB of disk space, but only 60\.0 GB are free"):
         brought(unpacked=60_000_000_000 - 500_000)
-    assert server.requests == []
+    assert server.ranges == []
     assert list(cache.iterdir()) == []
 
 
@@ -216,7 +266,7 @@ def test_an_archive_without_an_index_that_can_be_searched_leaves_nothing(
     make: Callable[[Path], bytes],
     message: str,
     server: PublishedServer,
-    brought: Callable[..., Path],
+    brought: Bring,
     cache: Path,
     big: Path,
     tmp_path: Path,
@@ -242,7 +292,7 @@ def test_vectors_need_the_index_with_their_texts(
     )
     with pytest.raises(UserError, match=r"this index takes its texts from tiny; run first: madke index fetch tiny$"):
         fetch("tiny.words", recipes=file)
-    assert server.requests == []
+    assert server.ranges == []
 
     texts = fetch("tiny", recipes=file)[0]
     folder = fetch("tiny.words", recipes=file)[0]
@@ -257,9 +307,9 @@ def test_vectors_need_the_index_with_their_texts(
 
 def killed(server: PublishedServer, file: Path, part: Path) -> None:
     """Start a fetch, and kill it in the middle."""
-    server.behave = lambda n: Behaviour(hang_after=600_000)
-    command = [sys.executable, "-m", "madke", "index", "fetch", "tiny", "--recipes", str(file)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    server.behave = lambda n: Behaviour(cut_after=600_000, hangs=True)
+    words = command("index", "fetch", "tiny", "--recipes", file)
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 30
         while not (part.exists() and part.stat().st_size >= 1 << 19) and time.monotonic() < deadline:
             time.sleep(0.02)
