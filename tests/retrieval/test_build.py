@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from madke.core.errors import UserError
 from madke.retrieval.index_sources import Bm25Source, DenseSource
@@ -191,3 +195,63 @@ def test_a_full_disk_while_encoding_is_one_line_and_loses_no_finished_shard(smal
     build_index(corpus, small_disk / "index", encoder=again, **settings)
 
     assert len(again.passage_calls) == 5 - finished
+
+
+class NoiseEncoder(WordEncoder):
+    """A random direction for each text, pulled towards one of 20 centres, so that there are neighbours to find."""
+
+    dimension = 32
+
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        centres = np.random.default_rng(0).standard_normal((20, self.dimension))
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        for row, text in enumerate(texts):
+            seed = int.from_bytes(hashlib.sha256(text.strip().encode()).digest()[:8], "big")
+            vectors[row] = centres[seed % 20] + 0.7 * np.random.default_rng(seed).standard_normal(self.dimension)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Training takes a hundred times as long where its threads share their cores with other work."""
+    import faiss
+
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    yield
+    faiss.omp_set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize(("faiss", "least"), [("flat", 1.0), ("sq8", 0.9), ("hnsw", 0.9), ("ivfpq", 0.3)])
+def test_each_type_is_built_in_several_files_and_finds_the_nearest(
+    faiss: FaissType, least: float, tmp_path: Path
+) -> None:
+    passages = [{"id": str(n), "title": "", "text": f"passage number {n}"} for n in range(10_000)]
+    corpus, index = write_corpus(tmp_path / "passages.jsonl", passages), tmp_path / "index"
+    settings: dict[str, Any] = {"kind": "dense", "faiss": faiss, "shard_rows": 2_000, "file_mb": 0.02}
+
+    manifest = build_index(corpus, index, encoder=NoiseEncoder(), **settings)
+
+    assert len([file for file in manifest.files if file.path.startswith("faiss/")]) > 1 or faiss == "ivfpq"
+    asked = passages[::200]
+    found = DenseSource(index, name="wiki", encoder=NoiseEncoder()).search([each["text"] for each in asked], 5)
+    keys = [{passage.key for passage in hits.passages} for hits in found]
+    assert np.mean([each["id"] in some for each, some in zip(asked, keys, strict=True)]) >= least
+    unused = NoiseEncoder()
+    assert build_index(corpus, index, encoder=unused, **settings) == manifest
+    assert unused.passage_calls == []
+
+
+def test_inverted_lists_need_enough_vectors(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"--faiss ivfpq needs 9,984 passages or more, found 50; choose --faiss flat"):
+        build_index(corpus, tmp_path / "index", "dense", encoder=WordEncoder(), faiss="ivfpq")
+
+
+def test_vectors_that_do_not_fit_into_16_bits_are_refused(corpus: Path, tmp_path: Path) -> None:
+    class Huge(WordEncoder):
+        def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            return super().encode_queries(texts) * 1e9
+
+    with pytest.raises(UserError, match="exceeds float16"):
+        build_index(corpus, tmp_path / "index", "dense", encoder=Huge())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
 
 import pytest
 
@@ -24,7 +23,6 @@ from madke.retrieval.named import (
     read_sources,
     register,
     resolve,
-    spec_from_yaml,
 )
 
 
@@ -136,35 +134,24 @@ def test_passages_that_need_an_index_name_the_command_that_builds_it(name: str, 
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ({"indx": "i"}, r"expected one of index, .*found 'indx'"),
-        ({"serper": {}}, r"found 'serper'; a preset is written \{http: \{preset: serper\}\}"),
-        (None, "expected one of index, .*found None"),
-        ({"index": "i", "wikipedia": {}}, "unknown key 'wikipedia'"),
-        ({"hybrid": ["a"]}, "hybrid: .*at least 2"),
-        ({"hybrid": ["a", "b"], "fusion": "rrf", "weights": [1, 2]}, "weights require fusion: weighted"),
-        ({"hybrid": ["a", "b"], "fusion": "weighted", "weights": [1]}, "expected 2 weights, one per part; found 1"),
-        ({"python": "notes"}, "python: expected module:object, found 'notes'"),
-    ],
-)
-def test_a_wrong_entry_is_one_line_that_says_what_was_expected(content: Any, message: str) -> None:
-    with pytest.raises(UserError, match=f"^f: .*{message}"):
-        spec_from_yaml(content, file="f")
-
-
-@pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: {index: a}\n\nb: {indx: b}\n", ":3: source 'b': expected one of"),
+        ("a: {index: a}\n\nb: {indx: i}\n", ":3: source 'b': expected one of index, .*found 'indx'"),
+        ("a: {serper: {}}\n", r":1: .*found 'serper'; a preset is written \{http: \{preset: serper\}\}"),
+        ("a:\n", ":1: source 'a': expected one of index, .*found None"),
+        ("a: {index: i, wikipedia: {}}\n", ":1: source 'a': unknown key 'wikipedia'"),
+        ("a: {hybrid: [b]}\n", ":1: source 'a': hybrid: .*at least 2"),
+        ("a: {hybrid: [b, c], fusion: rrf, weights: [1, 2]}\n", "weights require fusion: weighted"),
+        ("a: {hybrid: [b, c], fusion: weighted, weights: [1]}\n", "expected 2 weights, one per part; found 1"),
+        ("a: {python: notes}\n", "python: expected module:object, found 'notes'"),
         ("a,b: {index: a}\n", ":1: 'a,b' is not a valid source name"),
         ("a: {index: a}\nnone: {index: a}\n", ":2: 'none' is not a valid source name"),
     ],
 )
-def test_a_broken_entry_is_named_with_its_line(text: str, message: str, tmp_path: Path) -> None:
+def test_a_wrong_entry_is_one_line_that_says_what_was_expected(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "sources.yaml").write_text(text)
 
-    with pytest.raises(UserError, match=f"sources.yaml{message}"):
+    with pytest.raises(UserError, match=f"sources.yaml.*{message}"):
         read_sources(tmp_path / "sources.yaml")
 
 
