@@ -228,11 +228,9 @@ def test_a_task_is_for_lines_that_name_none(tmp_path: Path) -> None:
 
 
 LISTS = {
-    "commas": "['Jane Austen', 'Austen']",
     "NumPy": "['Jane Austen' 'Austen']",
     "several lines": "['Jane Austen'\n 'Austen']",
     "both quotes": "[\"Jane Austen\" 'Austen']",
-    "JSON": '["Jane Austen", "Austen"]',
     "SQuAD": "{'text': ['Jane Austen', 'Austen'], 'answer_start': [3, 8]}",
     "Python 2": "[u'Jane Austen', u'Austen']",
 }
@@ -342,6 +340,8 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "numbers": ("q.csv", "query,answer\nWho?,[1 2]\n", "q.csv:2: 'answer' is '[1 2]': one answer or several?"),
     "an object": ("q.jsonl", '{"query": "Who?", "answer": {"value": "a"}}', "q.jsonl:1: 'answer' is {'value': 'a'}"),
     "a solution": ("q.jsonl", r'{"query": "Who?", "answer": "2\n#### 2"}', "a worked solution; read GSM8K with"),
+    "an unknown task": ("q.jsonl", '{"query": "Who?", "task": "clam"}', "unknown task 'clam'; did you mean 'claim'?"),
+    "no label": ("q.jsonl", '{"query": "Who?", "answer": "a", "task": "claim"}', "'a' of a claim is not one of"),
     "one object": ("q.json", '{\n"query": "Who?"\n}', "expected a list of objects, found dict with the keys 'query'"),
     "nothing": ("q.csv", "", "q.csv: the file contains no question"),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from madke.core.errors import UserError
 from madke.retrieval.indexes.corpus import describe_corpus, read_corpus, read_unique
 from madke.retrieval.indexes.index_folder import StoredPassage
 from madke.retrieval.passages import build_passages
+from tests.data.published import write
 from tests.support.dump import articles, write_dump
 
 A = StoredPassage("1", "Title", 'A "quoted"\ttext')
@@ -30,7 +30,7 @@ def test_dpr_tsv_with_csv_quoting_plain_and_gzipped(tmp_path: Path) -> None:
 
 
 def test_jsonl_in_both_forms(tmp_path: Path) -> None:
-    lines = [
+    content = [
         {"id": "1", "title": "Title", "text": 'A "quoted"\ttext'},
         {"id": 2, "contents": '"Two words"\nThe text\nof it'},
         {"id": "3", "contents": "only text"},
@@ -38,9 +38,9 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
         {"id": "5", "title": None, "text": "no title"},
         {"_id": "6", "title": "BEIR", "text": "of a folder", "metadata": {"url": "x"}},
     ]
-    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n\n")
+    path = write(tmp_path / "c.jsonl", content)
 
-    assert list(read_corpus(tmp_path / "c.jsonl")) == [
+    assert list(read_corpus(path)) == [
         A,
         StoredPassage("2", "Two words", "The text\nof it"),
         StoredPassage("3", "", "only text"),
@@ -48,10 +48,9 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
         StoredPassage("5", "", "no title"),
         StoredPassage("6", "BEIR", "of a folder"),
     ]
-    (tmp_path / "beir").mkdir()
-    (tmp_path / "c.jsonl").rename(tmp_path / "beir" / "corpus.jsonl")
-    assert len(list(read_corpus(tmp_path / "beir"))) == 6
-    assert describe_corpus(tmp_path / "beir").sha256 == fingerprint(tmp_path / "beir" / "corpus.jsonl")
+    write(tmp_path / "beir" / "corpus.jsonl", content)
+    assert list(read_corpus(tmp_path / "beir")) == list(read_corpus(path))
+    assert describe_corpus(tmp_path / "beir").sha256 == fingerprint(path)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +86,7 @@ def test_a_damaged_shard_of_passages_is_said_before_it_is_read(damage: str, tmp_
 
 def test_a_repeated_id_is_refused_with_both_lines(tmp_path: Path) -> None:
     pytest.importorskip("numpy")
-    lines = [json.dumps({"id": id_, "contents": "x"}) for id_ in ("a", "b", "c", "b")]
-    (tmp_path / "c.jsonl").write_text("\n".join(lines))
+    path = write(tmp_path / "c.jsonl", [{"id": id_, "contents": "x"} for id_ in ("a", "b", "c", "b")])
 
     with pytest.raises(UserError, match=r"c\.jsonl:4: id 'b' was already used on line 2"):
-        list(read_unique(tmp_path / "c.jsonl", []))
+        list(read_unique(path, []))

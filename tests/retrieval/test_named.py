@@ -16,6 +16,7 @@ from madke.retrieval.named import (
     IndexSpec,
     ResultsSpec,
     SampleSpec,
+    WikipediaSpec,
     is_sample,
     known_sources,
     open_source,
@@ -63,8 +64,9 @@ def test_a_name_is_looked_up_in_the_users_file_then_in_what_was_fetched_then_amo
     register("google", IndexSpec(index=Path("fetched")))
     assert resolve("google") == IndexSpec(index=folder / "fetched")
 
-    (folder / "sources.yaml").write_text("google: {index: here}\n")
+    (folder / "sources.yaml").write_text("google: {index: here}\nwiki: {wikipedia: }\n")
     assert resolve("google") == IndexSpec(index=folder / "here")
+    assert resolve("wiki") == WikipediaSpec()
     assert resolve("google", "r.jsonl") == ResultsSpec(results=folder / "r.jsonl")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from madke.core.knowledge import Hits, KnowledgePool, Passage, SourceCounts
 from madke.core.question import Question
 from madke.engine.settings import Knowledge
 from madke.retrieval.pools import PoolRecord, merged_pools, pool_of, read_pools, retrieve_pools
-from madke.retrieval.ranking import Method
+from tests.data.published import write
 
 
 class FakeSource:
@@ -121,9 +120,8 @@ def test_a_chunk_in_which_a_source_failed_is_asked_again(tmp_path: Path) -> None
 
 def test_a_file_written_by_hand_needs_little(tmp_path: Path) -> None:
     line = {"id": 7, "question": "?", "passages": [{"source": "wiki", "text": t} for t in ("a", "b")], "note": "mine"}
-    (tmp_path / "p.jsonl").write_text(json.dumps(line))
 
-    found = read_pools(tmp_path / "p.jsonl")["7"]
+    found = read_pools(write(tmp_path / "p.jsonl", line))["7"]
 
     assert [(p.text, p.key, p.rank, p.url) for p in found.passages] == [
         ("a", "wiki-0", 0, None),
@@ -140,10 +138,9 @@ def test_a_file_written_by_hand_needs_little(tmp_path: Path) -> None:
     ],
 )
 def test_a_broken_line_is_named(line: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "p.jsonl").write_text('{"id": "a", "question": "?", "passages": []}\n' + line + "\n")
-
+    whole = '{"id": "a", "question": "?", "passages": []}'
     with pytest.raises(UserError, match=message):
-        read_pools(tmp_path / "p.jsonl")
+        read_pools(write(tmp_path / "p.jsonl", f"{whole}\n{line}\n"))
 
 
 @pytest.mark.parametrize(
@@ -180,48 +177,29 @@ def test_duplicates_by_words_or_url_go_before_the_cap() -> None:
     assert [p.text for p in pool.passages] == ["The cat sat .", "dog", "x"]
 
 
-FROZEN = record(
-    passage("bm25", "A", rank=0, score=20),
-    passage("bm25", "B", rank=1, score=14),
-    passage("bm25", "C", rank=2, score=10),
-    passage("dense", "c .", rank=0, score=0.9),
-    passage("dense", "D", rank=1, score=0.8),
-    passage("dense", "a", rank=2, score=0.5),
-    partial={"dense": "slow"},
-)
-"""Two rankings over one corpus; the words of A and C stand in both."""
+def test_in_a_fusion_a_passage_that_two_sources_found_is_the_first_ones() -> None:
+    full = record(
+        passage("bm25", "A", rank=0, score=20),
+        passage("bm25", "C", rank=1, score=10),
+        passage("dense", "c .", rank=0, score=0.9),
+        passage("dense", "D", rank=1, score=0.8),
+    )
 
+    pool = load_pool(full, sources=["dense", "bm25"], fusion="rrf")
 
-def fused(method: Method, **settings: Any) -> list[tuple[str, str]]:
-    pool = load_pool(FROZEN, **{"sources": ["bm25", "dense"], **settings}, fusion=method)
-    assert [p.rank for p in pool.passages] == list(range(len(pool.passages)))
-    return [(p.text, p.source) for p in pool.passages]
-
-
-def test_one_frozen_file_gives_every_fusion_and_a_passage_found_twice_is_the_first_sources() -> None:
-    assert [p.text for p in load_pool(FROZEN, sources=["bm25", "dense"]).passages] == ["A", "B", "C", "D"]
-    assert fused("rrf") == [("A", "bm25"), ("C", "bm25"), ("B", "bm25"), ("D", "dense")]
-    assert fused("rrf", sources=["dense", "bm25"]) == [("c .", "dense"), ("a", "dense"), ("D", "dense"), ("B", "bm25")]
-    weighted = [("C", "bm25"), ("D", "dense"), ("A", "bm25"), ("B", "bm25")]
-    assert fused("weighted", weights={"bm25": 0.5}) == weighted
-    assert fused("weighted", weights={"bm25": 1, "dense": 2}) == weighted
+    assert [(p.text, p.source) for p in pool.passages] == [("c .", "dense"), ("A", "bm25"), ("D", "dense")]
+    assert [p.rank for p in pool.passages] == [0, 1, 2]
 
 
 TWO = [Question(id="a", question="A?"), Question(id="b", question="B?")]
 
 
 def pool_file(path: Path, source: str, ids: Sequence[str] = ("a", "b"), **more: Any) -> Path:
-    lines = [
-        {
-            "id": id_,
-            "question": f"{id_.upper()}?",
-            "passages": [{"source": source, "key": f"{source}-{id_}", "title": "T", "text": f"{source} says {id_}."}],
-            **more,
-        }
-        for id_ in ids
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    def line(id_: str) -> dict[str, Any]:
+        passages = [{"source": source, "key": f"{source}-{id_}", "text": f"{source} says {id_}."}]
+        return {"id": id_, "question": f"{id_.upper()}?", "passages": passages, **more}
+
+    return write(path, list(map(line, ids)))
 
 
 def test_every_question_has_what_each_file_holds(tmp_path: Path) -> None:

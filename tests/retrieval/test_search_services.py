@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from madke.retrieval.named import services_of, spec_from_yaml
 from madke.retrieval.pools import read_pools
 from madke.retrieval.services import WikipediaOptions, search_presets
 from madke.retrieval.web import SnippetsSource, Spent, WebSource
+from tests.data.published import write
 from tests.support.cli import command, madke
 from tests.support.search_server import Reply, SearchServer, Seen, ok, raw_server
 
@@ -437,15 +437,9 @@ def test_an_excluded_domain_is_known_in_each_spelling(domain: str, link: str) ->
         assert not service.allows(unreadable)
 
 
-def results_file(folder: Path, *lines: object) -> Path:
-    path = folder / "web.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
 def test_a_file_of_results_gives_those_of_a_known_query_in_order(tmp_path: Path) -> None:
     found = [{"title": f"T{n}", "snippet": f"snippet {n}", "link": f"{A}{n}", "date": "2024-05-01"} for n in range(3)]
-    path = results_file(tmp_path, {"query": "Who  made IT?", "results": found})
+    path = write(tmp_path / "web.jsonl", {"query": "Who  made IT?", "results": found})
 
     known, unknown = SnippetsSource(path, name="google").search([" who made it? ", "who made them?"], 2)
 
@@ -464,7 +458,7 @@ def test_a_file_of_results_gives_those_of_a_known_query_in_order(tmp_path: Path)
 )
 def test_a_broken_line_of_a_file_of_results_is_named(line: object, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
-        SnippetsSource(results_file(tmp_path, {"query": "a", "results": []}, line), name="google")
+        SnippetsSource(write(tmp_path / "web.jsonl", [{"query": "a", "results": []}, line]), name="google")
 
 
 EXTRACT = " ".join(f"filler{n}" for n in range(150)) + " Baikal is 1,642 metres deep.\n\n\n== See also ==\nBaikal deep"
@@ -537,8 +531,7 @@ def test_organic_snippets_alone_become_passages(server: SearchServer, opened: Op
 def test_a_killed_pool_build_asks_again_only_for_what_had_not_come_back(
     server: SearchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    questions = tmp_path / "questions.jsonl"
-    questions.write_text("".join(json.dumps({"id": f"id{n}", "question": f"q{n}"}) + "\n" for n in range(40)))
+    questions = write(tmp_path / "questions.jsonl", [{"id": f"id{n}", "question": f"q{n}"} for n in range(40)])
     stored = 20
     held, go_on = threading.Event(), threading.Event()
 
