@@ -75,9 +75,7 @@ def test_entries_without_ids_are_numbered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dataset", ["hotpotqa", "2wikimultihopqa"])
-def test_paragraphs_become_passages_of_context_and_those_with_evidence_also_of_gold(
-    tmp_path: Path, dataset: str
-) -> None:
+def test_paragraphs_become_passages_of_context_and_with_evidence_of_gold(tmp_path: Path, dataset: str) -> None:
     (entry,) = entries(tmp_path, dataset)
     assert [(p.source, p.key, p.title, p.rank) for p in entry.passages] == [
         ("gold", "h1/1", "Lake Baikal", 0),

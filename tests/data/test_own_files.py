@@ -178,7 +178,7 @@ def test_golds_are_those_that_a_person_means(tmp_path: Path, case: str) -> None:
     assert question_from_fields(row).answers == golds
 
 
-def test_a_column_of_an_unknown_name_is_no_gold_unless_the_user_says_so(
+def test_a_column_of_another_name_is_a_gold_if_the_user_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = lines(tmp_path / "q.jsonl", {"question": "Which?", "final_answer": "iron"})

@@ -25,9 +25,7 @@ def draw(ids: Any, limit: Any, seed: Any) -> Any:
 
 
 @given(IDS, st.integers(1, 50), st.integers(), st.randoms(use_true_random=False))
-def test_a_sample_depends_on_no_order_keeps_that_of_the_file_and_grows(
-    ids: Any, limit: Any, seed: Any, random: Any
-) -> None:
+def test_a_sample_depends_on_no_order_keeps_the_files_and_grows(ids: Any, limit: Any, seed: Any, random: Any) -> None:
     drawn = draw(ids, limit, seed)
     assert len(drawn) == min(limit, len(ids))
     assert drawn == [id_ for id_ in ids if id_ in drawn]

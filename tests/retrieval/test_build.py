@@ -53,9 +53,7 @@ def test_the_manifest_says_what_was_built(corpus: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bm25", "dense"])
-def test_passages_without_text_are_left_out_and_named(
-    kind: Kind, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_blank_passages_are_left_out_and_named(kind: Kind, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Once Lucene's own count differed, and the build blamed the disk."""
     blank = [{"id": f"blank{n}", "title": "Title", "text": text} for n, text in enumerate(["", " \t", "\u0001", "..."])]
     corpus = write_corpus(tmp_path / "c.jsonl", [PASSAGES[0], *blank, PASSAGES[1]])
@@ -224,9 +222,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(("faiss", "least"), [("flat", 1.0), ("sq8", 0.9), ("hnsw", 0.9), ("ivfpq", 0.3)])
-def test_each_type_is_built_in_several_files_and_finds_the_nearest(
-    faiss: FaissType, least: float, tmp_path: Path
-) -> None:
+def test_each_type_is_built_in_files_and_finds_the_nearest(faiss: FaissType, least: float, tmp_path: Path) -> None:
     passages = [{"id": str(n), "title": "", "text": f"passage number {n}"} for n in range(10_000)]
     corpus, index = write_corpus(tmp_path / "passages.jsonl", passages), tmp_path / "index"
     settings: dict[str, Any] = {"kind": "dense", "faiss": faiss, "shard_rows": 2_000, "file_mb": 0.02}

@@ -153,10 +153,8 @@ def test_a_folder_without_documents_is_refused(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
-def test_a_sources_file_that_is_merely_found_reads_no_documents_elsewhere(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    work = tmp_path / "work"
+def test_a_sources_file_not_named_reads_no_documents_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = folder.parent / "work"
     work.mkdir()
     monkeypatch.chdir(work)
     (work / "link").symlink_to(folder)

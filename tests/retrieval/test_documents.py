@@ -153,9 +153,7 @@ def test_what_cannot_be_read_is_refused_with_the_reason(tmp_path: Path, name: st
         ("a \ufb01ne \ufb02ow", "a fine flow"),
     ],
 )
-def test_words_that_a_line_end_divides_are_joined(
-    lines: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_divided_words_are_joined(lines: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pypdfium2
 
     monkeypatch.setattr(pypdfium2.PdfTextPage, "get_text_range", lambda page: lines)
@@ -263,7 +261,7 @@ def word_by_word(items: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, 
     [ACROSS, word_by_word(ACROSS), ACROSS[::2] + ACROSS[1::2]],
     ids=["line by line across the page", "word by word", "one after the other"],
 )
-def test_columns_are_read_one_after_the_other_however_they_are_drawn(
+def test_columns_are_read_one_by_one_however_they_are_drawn(
     items: Sequence[tuple[int, int, str]], tmp_path: Path
 ) -> None:
     assert read(tmp_path, items) == READ

@@ -172,7 +172,7 @@ def test_a_wrong_checksum_removes_the_file_and_says_both(site: Publisher, cache:
     assert_nothing_is_there(cache)
 
 
-def test_too_little_space_is_said_before_anything_is_asked(
+def test_too_little_space_is_said_before_any_request(
     site: Publisher, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "total used free")

@@ -70,9 +70,7 @@ def test_a_name_is_looked_up_in_the_users_file_then_in_what_was_fetched_then_amo
     assert resolve("google", "r.jsonl") == ResultsSpec(results=folder / "r.jsonl")
 
 
-def test_the_environment_names_another_file_and_paths_in_it_are_beside_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_names_another_file_with_paths_beside_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "sources.yaml").write_text("mine: {index: a}\n")
     (folder / "far").mkdir()
     (folder / "far" / "s.yaml").write_text("theirs: {index: b, texts: ~/c}\n")

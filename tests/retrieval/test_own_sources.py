@@ -128,9 +128,7 @@ def test_code_that_makes_no_source_is_told_in_one_line(code: str, message: str) 
 
 
 @pytest.mark.parametrize("entry", ["{python: 'my_notes:ready'}", "{hybrid: [google, 'my_notes:ready']}"])
-def test_a_file_in_the_working_directory_runs_no_code(
-    folder: Path, entry: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_in_the_working_folder_runs_no_code(folder: Path, entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "sources.yaml").write_text(f"\ndocs: {entry}\n")
 
     with pytest.raises(UserError, match=r"^sources.yaml:2: source 'docs' is Python code.*MADKE_SOURCES=sources.yaml"):
@@ -150,9 +148,7 @@ def test_a_file_in_the_working_directory_runs_no_code(
         "preset: searxng, url: URL, params: {key: 'k ${OPENAI_API_KEY}'}",
     ],
 )
-def test_a_file_in_the_working_directory_sends_no_key(
-    folder: Path, options: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_in_the_working_folder_sends_no_key(folder: Path, options: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("TAVILY_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.setenv(variable, "canary-3c2b1a")
     with SearchServer(lambda seen, before: ok({"results": []})).running() as server:

@@ -91,7 +91,7 @@ def test_articles_become_passages_of_a_hundred_words_and_every_page_is_counted(n
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_from_a_damaged_shard_on_they_are_made_again(
+def test_a_damaged_shard_and_later_ones_are_rebuilt(
     dump: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     build(dump, tmp_path / "out")

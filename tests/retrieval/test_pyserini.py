@@ -56,9 +56,7 @@ def test_what_was_stored_becomes_title_and_text(stored: str, title: str, text: s
     assert stored_passage("1", {"raw": stored}) == ("1", title, text)
 
 
-def test_a_faiss_folder_opens_with_an_encoder_and_texts(
-    vectors: Path, lucene: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_faiss_opens_with_an_encoder_and_texts(vectors: Path, lucene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     words = WordEncoder()
     monkeypatch.setattr("madke.retrieval.index_sources.load_encoder", lambda name, **_: asked.append(name) or words)

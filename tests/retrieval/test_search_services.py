@@ -259,9 +259,7 @@ def test_a_busy_service_is_asked_again(case: Case, server: SearchServer, source:
         ((200, {}, b"null"), "the reply "),
     ],
 )
-def test_what_repeating_cannot_mend_fails_at_once(
-    reply: Reply, reason: str, server: SearchServer, source: WebSource
-) -> None:
+def test_a_lasting_fault_is_not_repeated(reply: Reply, reason: str, server: SearchServer, source: WebSource) -> None:
     server.reply = lambda seen, before: reply
 
     (hits,) = source.search(["a"], 3)
@@ -335,9 +333,7 @@ def test_half_a_reply_is_asked_for_again_and_one_without_end_given_up(
     assert hits.error == error
 
 
-def test_many_queries_come_back_in_order_and_few_are_asked_at_once(
-    case: Case, server: SearchServer, source: WebSource
-) -> None:
+def test_results_are_in_order_and_requests_few_at_once(case: Case, server: SearchServer, source: WebSource) -> None:
     if case.kind == "wikipedia":
         server.reply = lambda seen, before: ok(case.replies["pageids" in seen.params])
 
