@@ -12,7 +12,6 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
-from madke.retrieval import source
 from madke.retrieval.named import open_source
 from madke.retrieval.pools import read_pools, retrieve, retrieve_pools
 from madke.retrieval.source import ask_source, close_sources
@@ -64,12 +63,11 @@ class Coroutine:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The working directory, with a module of sources, and nothing remembered of other tests."""
+    """The working directory, with a module of sources."""
     (tmp_path / "my_notes.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("MADKE_SOURCES", raising=False)
-    source._no_fingerprint.cache_clear()
     yield tmp_path
     sys.modules.pop("my_notes", None)
 
@@ -96,10 +94,10 @@ def test_plain_sources_and_coroutines_fill_pools_the_latter_in_one_loop_that_clo
 
 @pytest.mark.parametrize("answer", [None, [], ["no hits"]])
 def test_a_source_that_answers_nonsense_fails_its_queries_alone(answer: object) -> None:
-    source = Plain()
-    source.search = lambda queries, k: answer  # type: ignore[method-assign, assignment, return-value]
+    wrong = Plain()
+    wrong.search = lambda queries, k: answer  # type: ignore[method-assign, assignment, return-value]
 
-    records = retrieve(QUESTIONS, [source, Coroutine()], 5)
+    records = retrieve(QUESTIONS, [wrong, Coroutine()], 5)
 
     assert all("plain" in record.partial and "coroutine" not in record.partial for record in records)
 
