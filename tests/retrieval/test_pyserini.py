@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -94,34 +90,25 @@ def test_white_space_after_an_id_is_no_part_of_it(vectors: Path, lucene: Path, t
     assert found == expected
 
 
-def in_another_process(script: str, *arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200, **more)
+PYSERINI = {
+    "Corva lighthouse": {"p22": 2.6259, "p20": 1.5359, "p21": 1.5359, "p23": 1.5359},
+    "the visitors' telescopes in Elstow and Bexley": {"p26": 2.6311, "p29": 2.6311, "p25": 1.5411, "p27": 1.5411},
+    "lava lava lava moraine": {"p0": 3.5164, "p1": 3.5164, "p2": 3.5164, "p3": 3.5164},
+}
+"""What LuceneSearcher of pyserini 1.6.0 finds for each query, best first, with its scores."""
 
 
-@pytest.mark.slow
-def test_the_results_are_pyserinis_own(lucene: Path) -> None:
-    script = """
-        import json, sys
-        from madke.retrieval.indexes.lucene import start_jvm
-        start_jvm()
-        from pyserini.search.lucene import LuceneSearcher
-        searcher = LuceneSearcher(sys.argv[1])
-        queries = json.load(sys.stdin)
-        print(json.dumps([[[hit.docid, float(hit.score)] for hit in searcher.search(query, 10)] for query in queries]))
-        """
-    environment = {**os.environ, "OPENAI_API_KEY": "unused"}
-    done = in_another_process(script, lucene, input=json.dumps(QUERIES), env=environment)
-    assert done.returncode == 0, done.stderr
+def test_the_results_are_those_of_pyserini(lucene: Path) -> None:
+    found = search_source(open_index("wiki", lucene), list(PYSERINI), 4)
 
-    ours = [[[p.key, p.score] for p in hits.passages] for hits in search_source(open_index("w", lucene), QUERIES, 10)]
-    theirs = json.loads(done.stdout.splitlines()[-1])
-    assert ours == [[[key, pytest.approx(score, rel=1e-5)] for key, score in hits] for hits in theirs]
+    for hits, expected in zip(found, PYSERINI.values(), strict=True):
+        assert [passage.key for passage in hits.passages] == list(expected)
+        assert [passage.score for passage in hits.passages] == pytest.approx(list(expected.values()), rel=1e-5)
 
 
 @pytest.mark.slow
 def test_building_and_searching_write_nothing_and_load_no_torch(corpus: Path, tmp_path: Path) -> None:
-    script = """
+    script = """if True:
         import sys
         from pathlib import Path
         from madke.retrieval.indexes.build import build_index
@@ -131,8 +118,9 @@ def test_building_and_searching_write_nothing_and_load_no_torch(corpus: Path, tm
         assert Bm25Source(index, name="wiki").search(["lava"], 1)[0].passages
         assert "torch" not in sys.modules and "pyserini" not in sys.modules
         """
+    command = [sys.executable, "-c", script, corpus, tmp_path / "index"]
 
-    done = in_another_process(script, corpus, tmp_path / "index")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
