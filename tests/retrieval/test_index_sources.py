@@ -1,4 +1,4 @@
-"""BM25, dense and hybrid retrieval over real, small indexes, whole and damaged."""
+"""Indexes as sources, and the passages that they store: whole, changed and damaged."""
 
 from __future__ import annotations
 
@@ -12,53 +12,27 @@ from madke.retrieval.index_sources import Bm25Source, DenseSource
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.index_folder import PassageStore, StoredPassage, write_passages
 from madke.retrieval.named import open_source
-from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
+from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.installed import needs
 
 needs("jnius_config", "wiki")
 needs("faiss", "dense")
 
 
-@pytest.fixture(scope="module")
-def bm25(tmp_path_factory: pytest.TempPathFactory) -> Bm25Source:
-    folder = tmp_path_factory.mktemp("bm25")
-    build_index(write_corpus(folder / "passages.jsonl"), folder / "index")
-    return Bm25Source(folder / "index", name="wiki")
-
-
-def test_bm25_finds_the_passage_of_each_query_in_order(bm25: Bm25Source) -> None:
-    found = bm25.search([passage["title"] for passage in PASSAGES], 3)
-
-    assert [hits.passages[0].key for hits in found] == [passage["id"] for passage in PASSAGES]
-    best = found[7].passages[0]
-    assert (best.source, best.title, best.text) == ("wiki", PASSAGES[7]["title"], PASSAGES[7]["text"])
-    for hits in found:
-        assert [passage.rank for passage in hits.passages] == [0, 1, 2]
-        assert hits.passages[0].score > hits.passages[1].score
-
-
-def test_bm25_stems_and_searches_a_question_of_any_length_by_the_words_it_knows(bm25: Bm25Source) -> None:
+def test_bm25_stems_and_searches_questions_of_any_length(corpus: Path, tmp_path: Path) -> None:
+    build_index(corpus, tmp_path / "index")
     short = "Where did the sonar and the hull of Bexley draw visitors?"
     long = f"{short} " + " ".join(f"word{n}" for n in range(3_000))
     queries = ["visitor camels of Corva", "xylophone", "", short, long]
 
-    stemmed, nothing, empty, of_short, of_long = bm25.search(queries, 5)
+    stemmed, nothing, empty, of_short, of_long = Bm25Source(tmp_path / "index", name="wiki").search(queries, 5)
 
-    assert stemmed.passages[0].key == "p37"
+    best, second = stemmed.passages[:2]
+    assert (best.source, best.key, best.title, best.text) == ("wiki", *PASSAGES[37].values())
+    assert best.score > second.score
+    assert [passage.rank for passage in stemmed.passages] == [0, 1, 2, 3, 4]
     assert nothing == empty == Hits()
     assert of_long == of_short != Hits()
-
-
-def test_dense_numbers_rows_across_shards(corpus: Path, tmp_path: Path) -> None:
-    index = tmp_path / "index"
-    build_index(corpus, index, "dense", encoder=WordEncoder(), shard_rows=20, file_mb=0.001)
-    source = DenseSource(index, name="wiki", encoder=WordEncoder())
-
-    found = source.search([f"{passage['title']} {passage['text']}" for passage in PASSAGES], 2)
-
-    assert [hits.passages[0].key for hits in found] == [passage["id"] for passage in PASSAGES]
-    assert found[0].passages[0].score == pytest.approx(1.0, abs=1e-3)
-    assert len(list(index.glob("faiss/*.index"))) == 3
 
 
 def test_an_entry_of_a_missing_index_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
