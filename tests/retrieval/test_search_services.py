@@ -144,7 +144,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def of(*names: str) -> pytest.MarkDecorator:
+def services(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("name", names)
 
 
@@ -190,7 +190,7 @@ def test_every_preset_has_a_case() -> None:
     assert set(search_presets()) <= {case.settings.get("preset") for case in CASES.values()}
 
 
-@of(*CASES)
+@services(*CASES)
 def test_each_service_is_asked_and_read_in_its_own_form(case: Case, server: SearchServer, source: WebSource) -> None:
     (hits,) = source.search([QUERY], 3)
 
@@ -214,7 +214,7 @@ def test_a_repeated_search_costs_nothing(case: Case, server: SearchServer, opene
     assert source.spent == Spent(source="web", cached=len(case.replies))
 
 
-@of("tavily")
+@services("tavily")
 def test_what_was_spent_is_counted(server: SearchServer, opened: Open) -> None:
     source = opened(server.url, credits=2)
     source.search(["a", "b"], 3)
@@ -223,7 +223,7 @@ def test_what_was_spent_is_counted(server: SearchServer, opened: Open) -> None:
     assert source.spent.line() == "web: 2 requests sent, 1 answer from the cache, 4 credits spent"
 
 
-@of("searxng")
+@services("searxng")
 def test_an_expired_answer_is_asked_again_and_never_used(server: SearchServer, opened: Open) -> None:
     start = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -248,7 +248,7 @@ def test_a_busy_service_is_asked_again(case: Case, server: SearchServer, source:
     assert 1 <= waits[1] <= 2
 
 
-@of("searxng", "wikipedia")
+@services("searxng", "wikipedia")
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
@@ -309,7 +309,7 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
 TOO_LONG = "HTTP 200, but the reply exceeds 5,000,000 bytes"
 
 
-@of("searxng")
+@services("searxng")
 @pytest.mark.parametrize(
     ("first", "again", "pause", "error"),
     [
@@ -344,7 +344,7 @@ def test_results_are_in_order_and_requests_few_at_once(case: Case, server: Searc
     assert 1 <= server.most_at_once <= (1 if case.kind == "wikipedia" else 8)
 
 
-@of("searxng")
+@services("searxng")
 @pytest.mark.parametrize("proxy", ["nonsense://h.example", "socks5://h.example"])
 def test_a_proxy_that_cannot_be_used_is_one_error(opened: Open, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     monkeypatch.setenv("ALL_PROXY", proxy)
@@ -353,7 +353,7 @@ def test_a_proxy_that_cannot_be_used_is_one_error(opened: Open, monkeypatch: pyt
         opened("http://h.example").search(["a"], 1)
 
 
-@of("tavily")
+@services("tavily")
 def test_a_search_that_ends_leaves_another_one_alone(case: Case, server: SearchServer, source: WebSource) -> None:
     arrived, ended = threading.Event(), threading.Event()
 
@@ -374,7 +374,7 @@ def test_a_search_that_ends_leaves_another_one_alone(case: Case, server: SearchS
         assert first.result()[0].passages
 
 
-@of("tavily")
+@services("tavily")
 def test_the_netrc_file_does_not_replace_the_key(
     server: SearchServer, source: WebSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -470,7 +470,7 @@ def of_wikipedia(seen: Seen, before: int) -> Reply:
     return ok({"query": {"search": [{"pageid": 1}, {"pageid": 2}, {"pageid": "x"}, {}]}})
 
 
-@of("wikipedia")
+@services("wikipedia")
 def test_articles_become_passages_and_the_best_come_first(server: SearchServer, opened: Open) -> None:
     server.reply = of_wikipedia
 
@@ -486,7 +486,7 @@ def test_articles_become_passages_and_the_best_come_first(server: SearchServer, 
     assert "me@example.org" in agent
 
 
-@of("wikipedia")
+@services("wikipedia")
 @pytest.mark.parametrize("code", ["maxlag", "ratelimited", "readonly"])
 def test_a_busy_wiki_is_asked_again(code: str, server: SearchServer, source: WebSource) -> None:
     busy = ok({"error": {"code": code, "info": "Waiting for a database server"}})
@@ -506,7 +506,7 @@ ORGANIC = [
 SERPER = ok({"organic": ORGANIC, "credits": 1, "answerBox": {"answer": "42"}})
 
 
-@of("serper")
+@services("serper")
 def test_organic_snippets_alone_become_passages(server: SearchServer, opened: Open) -> None:
     server.reply = lambda seen, before: SERPER
     body = {"num": 20, "gl": "ch"}
@@ -523,7 +523,7 @@ def test_organic_snippets_alone_become_passages(server: SearchServer, opened: Op
     assert len(server.requests) == 1  # the whole reply is cached
 
 
-@of("serper")
+@services("serper")
 def test_a_killed_pool_build_asks_again_only_for_what_had_not_come_back(
     server: SearchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
