@@ -65,6 +65,11 @@ def test_a_published_file_taken_for_ours_is_refused(tmp_path: Path, dataset: str
         read_dataset(write(tmp_path / name, content))
 
 
+def test_an_unknown_task_of_a_published_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="unknown task 'chioce'; did you mean 'choice'"):
+        read_dataset(tmp_path, dataset="hotpotqa", task="chioce")
+
+
 @pytest.mark.parametrize("dataset", ["triviaqa", "nq_open", "mmlu"])
 def test_no_file_no_text_no_document(tmp_path: Path, dataset: str) -> None:
     path = tmp_path / FILES[dataset][0]
