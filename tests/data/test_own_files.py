@@ -20,7 +20,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import madke
-from madke._util.assets import asset
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.data import read_dataset
@@ -382,18 +381,3 @@ def test_any_file_that_was_written_is_read_as_it_was(rows: Any, form: str) -> No
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder) / ("q.jsonl" if form == "json" else "q.csv"), text.getvalue())
         assert pairs(path) == [(query, tuple(answers)) for query, answers in rows]
-
-
-def test_the_sample_is_whole() -> None:
-    questions = read_dataset(asset("eval", "samples", "questions.jsonl"))
-    stored = asset("indexes", "sample", "passages.jsonl").read_text(encoding="utf-8").splitlines()
-    passages = {json.loads(line)["id"]: json.loads(line) for line in stored}
-    assert len(questions) >= 120
-    assert len(passages) >= 400
-    for question in questions:
-        gold = [passages[key] for key in question.metadata["gold_passages"]]
-        if question.task == "short_answer" and question.answers[0].lower() not in ("yes", "no"):
-            text = " ".join(f"{passage['title']} {passage['text']}" for passage in gold).lower()
-            assert question.answers[0].lower() in text, question.id
-    labels = {question.answers[0] for question in questions if question.task == "claim"}
-    assert labels == {"SUPPORTS", "REFUTES", "NOT ENOUGH INFO"}

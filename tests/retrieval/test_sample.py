@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from madke._util.assets import asset
+from madke.data import read_dataset
 from madke.models.encoders import titled_text
 from madke.retrieval.index_sources import SampleSource, vectors_file
 from madke.retrieval.named import open_source
@@ -17,6 +18,17 @@ from tests.support.installed import needs
 
 AIDA = "In which city was Verdi's opera Aida first performed?"
 NOT_NEEDED = ("torch", "transformers", "sentence_transformers", "faiss", "pyarrow", "jnius", "pyserini", "sklearn")
+
+
+def test_the_gold_passages_of_each_question_are_there_and_hold_its_answer() -> None:
+    texts = {id_: f"{title} {text}".lower() for id_, title, text in SampleSource("bm25", name="wiki").passages}
+    questions = read_dataset(asset("eval", "samples", "questions.jsonl"))
+    assert len(questions) >= 120
+    for question in questions:
+        gold, answer = " ".join(texts[key] for key in question.metadata["gold_passages"]), question.answers[0].lower()
+        assert question.task != "short_answer" or answer in ("yes", "no") or answer in gold, question.id
+    labels = {question.answers[0] for question in questions if question.task == "claim"}
+    assert labels == {"SUPPORTS", "REFUTES", "NOT ENOUGH INFO"}
 
 
 @pytest.mark.slow
