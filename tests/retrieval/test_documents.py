@@ -46,6 +46,8 @@ HTML = """<!DOCTYPE html><html><head><title>Book of
 <h4>Small heading</h4><p>More.</p><h3></h3><p>Unnamed.</p></body></html>"""
 MARKDOWN = """---
 title: ignored
+
+tags: [lakes]
 ---
 # Book of Lakes
 
