@@ -339,7 +339,7 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "numbers": ("q.csv", "query,answer\nWho?,[1 2]\n", "q.csv:2: 'answer' is '[1 2]': one answer or several?"),
     "an object": ("q.jsonl", '{"query": "Who?", "answer": {"value": "a"}}', "q.jsonl:1: 'answer' is {'value': 'a'}"),
     "a solution": ("q.jsonl", r'{"query": "Who?", "answer": "2\n#### 2"}', "a worked solution; read GSM8K with"),
-    "an unknown task": ("q.jsonl", '{"query": "Who?", "task": "clam"}', "unknown task 'clam'; did you mean 'claim'?"),
+    "an unknown task": ("q.jsonl", '{"query": "Who?", "task": "clam"}', "q.jsonl:1: unknown task 'clam'; did you mean"),
     "no label": ("q.jsonl", '{"query": "Who?", "answer": "a", "task": "claim"}', "'a' of a claim is not one of"),
     "one object": ("q.json", '{\n"query": "Who?"\n}', "expected a list of objects, found dict with the keys 'query'"),
     "nothing": ("q.csv", "", "q.csv: the file contains no question"),

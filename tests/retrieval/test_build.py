@@ -141,7 +141,7 @@ build_index(Path(corpus), Path(out), kind, progress=wait, **dense)
 
 def kill_while_it_builds(corpus: Path, out: Path, kind: Kind) -> None:
     """After the first shard of vectors, or before Lucene has closed its index."""
-    command = [sys.executable, "-c", KILLED, corpus, out, kind]
+    command = [sys.executable, "-c", KILLED, str(corpus), str(out), kind]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

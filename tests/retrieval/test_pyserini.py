@@ -118,7 +118,7 @@ def test_building_and_searching_write_nothing_and_load_no_torch(corpus: Path, tm
         assert Bm25Source(index, name="wiki").search(["lava"], 1)[0].passages
         assert "torch" not in sys.modules and "pyserini" not in sys.modules
         """
-    command = [sys.executable, "-c", script, corpus, tmp_path / "index"]
+    command = [sys.executable, "-c", script, str(corpus), str(tmp_path / "index")]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
 
