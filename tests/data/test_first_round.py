@@ -1,3 +1,5 @@
+"""First rounds that a file or another run gives."""
+
 import json
 from pathlib import Path
 from typing import Any
@@ -36,10 +38,9 @@ def test_the_protocols_marker_and_the_tasks_reader_decide(tmp_path: Path) -> Non
     assert answers(read(tmp_path, bare, marker="brackets")) == [("It lies in Siberia", "ok")]
     lettered = line({"text": "It is [b]."}, {"text": "It is [Garda]."}, id_="2")
     assert answers(read(tmp_path, lettered, questions=[CHOICE]), "2") == [("B", "ok"), (None, "unmarked")]
-    with pytest.raises(
-        UserError, match=r"given.jsonl:1: question '2': the answer 'E' of 'S0' is not valid for task choice"
-    ):
-        read(tmp_path, line({"text": "", "answer": "E"}, id_="2"), questions=[CHOICE])
+    no_option = line({"text": "", "answer": "E"}, id_="2")
+    with pytest.raises(UserError, match=r"jsonl:1: question '2': the answer 'E' of 'S0' is not valid for task choice"):
+        read(tmp_path, no_option, questions=[CHOICE])
 
 
 @pytest.mark.parametrize(
@@ -47,13 +48,8 @@ def test_the_protocols_marker_and_the_tasks_reader_decide(tmp_path: Path) -> Non
     [
         ([line({"text": "x"}, id_="other")], "given.jsonl: no first-round stance for question '1'"),
         ([line({"text": "x"}), line({"text": "x"})], "given.jsonl:2: id '1' is already on line 1"),
-        ([line()], "given.jsonl:1: stances: "),
-        ([line({"answer": "x"})], "given.jsonl:1: stances.0.text: Field required"),
         ([line({"text": "x", "awnser": "y"})], "unknown key 'stances.0.awnser'; did you mean 'answer'?"),
-        (
-            [{"id": 1, "stances": [{"agent": "A", "text": "x"}] * 2}],
-            "given.jsonl:1: question '1': agent 'A' has 2 stances; names must be unique",
-        ),
+        ([{"id": 1, "stances": [{"agent": "A", "text": "x"}] * 2}], "question '1': agent 'A' has 2 stances; names"),
     ],
 )
 def test_a_wrong_file_is_refused_with_line_and_id(tmp_path: Path, lines: Any, said: str) -> None:

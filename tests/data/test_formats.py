@@ -6,32 +6,59 @@ from typing import Any
 import pytest
 
 from madke._util.assets import asset
+from madke.core.question import Question
 from madke.data import read_dataset
-from madke.data.dataset import card, read_published
+from madke.data.dataset import DatasetEntry, card, read_published
 from madke.data.formats import FORMATS
 from tests.data.published import FILES, KILT, MMLU, write
 
 
-def entries(tmp_path: Path, dataset: Any, content: Any = None, name: Any = None) -> Any:
+def entries(tmp_path: Path, dataset: str, content: Any = None, name: str | None = None) -> list[DatasetEntry]:
     usual, sample = FILES[dataset]
     return read_published(write(tmp_path / (name or usual), sample if content is None else content), dataset)
 
 
-def only(tmp_path: Path, dataset: Any, content: Any = None, name: Any = None) -> Any:
+def only(tmp_path: Path, dataset: str, content: Any = None, name: str | None = None) -> Question:
     (entry,) = entries(tmp_path, dataset, content, name)
     return entry.question
 
 
+LAKES = ["Lake Ohrid", "Lake Baikal"]
+FIRST: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
+    "triviaqa": ("t1", ("Baikal", "Lake Baikal", "Baykal"), {}),
+    "nq_open": ("nq_open-0001", ("Baikal", "Lake Baikal"), {}),
+    "hotpotqa": ("h1", ("Baikal",), {"type": "comparison", "level": "hard", "gold_titles": LAKES}),
+    "2wikimultihopqa": ("h1", ("Baikal",), {"type": "comparison", "level": "hard", "gold_titles": LAKES}),
+    "fever": ("7", ("REFUTES",), {"gold_titles": ["Ohrid (lake)", "Caf\u00e9: A [x]"]}),
+    "mmlu": ("geography-000", ("B",), {"subject": "geography"}),
+    "mmlu_med": ("anatomy-000", ("B",), {"subject": "anatomy"}),
+    "commonmt": ("commonmt-0001", ("Destroy, all.",), {}),
+    "ciar": ("ciar-0001", ("1.5", "3/2"), {"wrong_answers": ["2"]}),
+    "math500": ("test/algebra/1.json", ("2",), {"subject": "Algebra", "level": "1"}),
+    "bbh_logical_deduction": ("bbh_logical_deduction-0001", ("C",), {}),
+    "bbh_geometric_shapes": ("bbh_geometric_shapes-0001", ("B",), {}),
+    "gsm8k": ("gsm8k-0001", ("4,000",), {}),
+    "ramdocs": (
+        "ramdocs-0001",
+        ("288", "288 metres"),
+        {
+            "wrong_answers": ["5", "7"],
+            "gold_passages": ["ramdocs-0001/1"],
+            "misinformation_passages": ["ramdocs-0001/0"],
+        },
+    ),
+}
+
+
 @pytest.mark.parametrize("dataset", FORMATS)
-def test_questions_name_their_dataset_and_its_task(tmp_path: Path, dataset: Any) -> None:
-    for entry in entries(tmp_path, dataset):
-        assert entry.question.metadata["dataset"] == dataset
-        assert entry.question.task == FORMATS[dataset].task
+def test_an_entry_becomes_a_question_of_its_dataset_and_task(tmp_path: Path, dataset: str) -> None:
+    id_, answers, metadata = FIRST[dataset]
+    question = entries(tmp_path, dataset)[0].question
+    assert (question.id, question.answers, question.task) == (id_, answers, FORMATS[dataset].task)
+    assert question.metadata == {"dataset": dataset, **metadata}
 
 
-def test_triviaqa(tmp_path: Path) -> None:
-    question = only(tmp_path, "triviaqa")
-    assert (question.id, question.answers) == ("t1", ("Baikal", "Lake Baikal", "Baykal"))
+def test_triviaqa_without_labels_plain_and_of_kilt(tmp_path: Path) -> None:
     hidden = {"Data": [{"QuestionId": "t2", "Question": "Which?"}]}
     assert only(tmp_path, "triviaqa", hidden).answers == ()
     plain = {"id": "p", "question": "Which?", "answers": ["Baikal"]}
@@ -42,37 +69,26 @@ def test_triviaqa(tmp_path: Path) -> None:
     assert kilt.metadata["gold_titles"] == ["Lake Baikal", "Lake"]
 
 
-def test_nq_open_is_numbered(tmp_path: Path) -> None:
-    assert only(tmp_path, "nq_open").id == "nq_open-0001"
+def test_entries_without_ids_are_numbered(tmp_path: Path) -> None:
     many = [{"question": f"question {n}", "answer": ["a"]} for n in range(12)]
-    assert [entry.question.id for entry in entries(tmp_path, "nq_open", many)][-1] == "nq_open-0012"
+    assert entries(tmp_path, "nq_open", many)[-1].question.id == "nq_open-0012"
 
 
 @pytest.mark.parametrize("dataset", ["hotpotqa", "2wikimultihopqa"])
-def test_multihop(tmp_path: Path, dataset: str) -> None:
+def test_paragraphs_become_passages_of_context_and_with_evidence_of_gold(tmp_path: Path, dataset: str) -> None:
     (entry,) = entries(tmp_path, dataset)
-    question = entry.question
-    assert (question.id, question.answers) == ("h1", ("Baikal",))
-    assert question.metadata == {
-        "dataset": dataset,
-        "type": "comparison",
-        "level": "hard",
-        "gold_titles": ["Lake Ohrid", "Lake Baikal"],
-    }
-    assert [(p.key, p.title, p.rank) for p in entry.passages if p.source == "context"] == [
-        ("h1/0", "Lake Como", 0),
-        ("h1/1", "Lake Baikal", 1),
-        ("h1/2", "Lake Ohrid", 2),
+    assert [(p.source, p.key, p.title, p.rank) for p in entry.passages] == [
+        ("gold", "h1/1", "Lake Baikal", 0),
+        ("gold", "h1/2", "Lake Ohrid", 1),
+        ("context", "h1/0", "Lake Como", 0),
+        ("context", "h1/1", "Lake Baikal", 1),
+        ("context", "h1/2", "Lake Ohrid", 2),
     ]
-    assert [(p.source, p.key, p.rank) for p in entry.passages[:2]] == [("gold", "h1/1", 0), ("gold", "h1/2", 1)]
     assert entry.passages[0].text == "It is in Siberia. It is 1,642 metres deep."
 
 
-def test_fever_titles_are_those_of_pages(tmp_path: Path) -> None:
-    refuted, unknown = (entry.question for entry in entries(tmp_path, "fever"))
-    assert (refuted.id, refuted.answers) == ("7", ("REFUTES",))
-    assert refuted.metadata["gold_titles"] == ["Ohrid (lake)", "Caf\u00e9: A [x]"]
-    assert "gold_titles" not in unknown.metadata
+def test_fever_without_evidence_and_without_labels(tmp_path: Path) -> None:
+    assert "gold_titles" not in entries(tmp_path, "fever")[1].question.metadata
     assert only(tmp_path, "fever", {"id": 9, "claim": "Ohrid is old."}).answers == ()
 
 
@@ -80,8 +96,7 @@ def test_mmlu_of_a_file_and_of_a_folder(tmp_path: Path) -> None:
     first, second = (entry.question for entry in entries(tmp_path / "test", "mmlu"))
     assert (first.id, second.id) == ("geography-000", "geography-001")
     assert first.question == 'Which lake, the "deepest"\nof all, is it?'
-    assert (first.choices, first.answers) == (("Como", "Baikal", "Ohrid", "Garda"), ("B",))
-    assert first.metadata["subject"] == "geography"
+    assert first.choices == ("Como", "Baikal", "Ohrid", "Garda")
     write(tmp_path / "test" / "anatomy_test.csv", MMLU)
     ids = [question.id for question in read_dataset(tmp_path / "test", dataset="mmlu")]
     assert ids == ["anatomy-000", "anatomy-001", "geography-000", "geography-001"]
@@ -95,33 +110,14 @@ def test_commonmt_of_a_table_and_of_two_files(tmp_path: Path) -> None:
     assert (lines.id, lines.question, lines.answers) == ("commonmt-0001", table.question, table.answers)
 
 
-def test_ciar_keeps_its_traps(tmp_path: Path) -> None:
-    question = only(tmp_path, "ciar")
-    assert (question.answers, question.metadata["wrong_answers"]) == (("1.5", "3/2"), ["2"])
-
-
-def test_mathematics(tmp_path: Path) -> None:
-    algebra = only(tmp_path, "math500")
-    assert (algebra.id, algebra.answers) == ("test/algebra/1.json", ("2",))
-    assert (algebra.metadata["subject"], algebra.metadata["level"]) == ("Algebra", "1")
-    assert only(tmp_path, "gsm8k").answers == ("4,000",)
-
-
 def test_bbh_options_become_choices(tmp_path: Path) -> None:
     question = only(tmp_path, "bbh_logical_deduction")
     assert question.question == "Lakes arranged in a fixed order. Which is first?"
-    assert (question.choices, question.answers) == (("Como", "Ohrid", "Lake Garda"), ("C",))
+    assert question.choices == ("Como", "Ohrid", "Lake Garda")
 
 
 def test_ramdocs_keys_do_not_tell_what_a_document_is(tmp_path: Path) -> None:
     (entry,) = entries(tmp_path, "ramdocs")
-    assert entry.question.answers == ("288", "288 metres")
-    assert entry.question.metadata == {
-        "dataset": "ramdocs",
-        "wrong_answers": ["5", "7"],
-        "gold_passages": ["ramdocs-0001/1"],
-        "misinformation_passages": ["ramdocs-0001/0"],
-    }
     assert [p.key for p in entry.passages[1:]] == ["ramdocs-0001/0", "ramdocs-0001/1", "ramdocs-0001/2"]
     assert (entry.passages[0].source, entry.passages[0].text) == ("gold", "It is 288 metres deep.")
 

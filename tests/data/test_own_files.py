@@ -7,9 +7,9 @@ import gzip
 import io
 import json
 import logging
+import sys
 import tempfile
 import tracemalloc
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import madke
-from madke._util.assets import asset
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.data import read_dataset
@@ -47,6 +46,12 @@ def table(path: Path, *rows: dict[str, Any]) -> Path:
 
 def lines(path: Path, *rows: dict[str, Any]) -> Path:
     return write(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def parquet(path: Path, *rows: dict[str, Any]) -> Path:
+    arrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet").write_table(arrow.Table.from_pylist(list(rows)), path)
+    return path
 
 
 def sheet(path: Path, *sheets: list[Any]) -> Path:
@@ -100,24 +105,17 @@ def test_every_form_is_read_also_gzipped(tmp_path: Path, name: str) -> None:
 
 
 def test_parquet_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arrow = pytest.importorskip("pyarrow")
-    pytest.importorskip("pyarrow.parquet").write_table(arrow.Table.from_pylist(ROWS), tmp_path / "q.parquet")
-    assert pairs(tmp_path / "q.parquet") == EXPECTED
-    broken = write(tmp_path / "broken.parquet", (tmp_path / "q.parquet").read_bytes()[:-9])
+    path = parquet(tmp_path / "q.parquet", *ROWS)
+    assert pairs(path) == EXPECTED
+    broken = write(tmp_path / "broken.parquet", path.read_bytes()[:-9])
     assert refusal(broken).startswith("broken.parquet: cannot be read as Parquet: ")
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    assert "q.parquet: Parquet files need pyarrow: pip install" in refusal(tmp_path / "q.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "q.parquet: Parquet files need pyarrow: pip install" in refusal(path)
 
 
 def test_excel_files_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rows: list[Any] = [
-        ["Question", "Answer", None],
-        [],
-        [RIVER, "Angara|Angara River"],
-        ["How deep?", 1642.0],
-        ["Deep?", True],
-    ]
-    path = sheet(tmp_path / "q.xlsx", rows, [["Notes"], ["see the other sheet"]])
+    golds: list[Any] = [[RIVER, "Angara|Angara River"], ["How deep?", 1642.0], ["Deep?", True]]
+    path = sheet(tmp_path / "q.xlsx", [["Question", "Answer", None], [], *golds], [["Notes"], ["see the other sheet"]])
     assert pairs(path) == [EXPECTED[0], ("How deep?", ("1642",)), ("Deep?", ("true",))]
     assert "only the first sheet 'Sheet' of 2 is read" in understood(path, caplog)
     misnamed = write(tmp_path / "q.csv", path.read_bytes())
@@ -136,6 +134,7 @@ def test_a_file_in_another_code_page_is_refused_with_what_to_do(tmp_path: Path, 
     assert refusal(write(tmp_path / "q.csv", mixed)).startswith("q.csv:3: is not UTF-8 text")
 
 
+SENTENCES = "They pass; Nothing much happens to you if you eat them"
 GOLDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a bar": ({"answer": "NYC|New York City"}, ("NYC", "New York City")),
     "semicolons": ({"answer": "NYC; New York City"}, ("NYC", "New York City")),
@@ -145,19 +144,13 @@ GOLDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "one with a slash": ({"answer": "AC/DC"}, ("AC/DC",)),
     "one with a comma": ({"answer": "Turner, Ted"}, ("Turner, Ted",)),
     "a bar in brackets": ({"answer": "P(A|B)"}, ("P(A|B)",)),
-    "a sentence": (
-        {"answer": "They pass through the digestive system; nothing happens"},
-        ("They pass through the digestive system; nothing happens",),
-    ),
+    "a sentence": ({"answer": SENTENCES}, (SENTENCES,)),
     "a list": ({"answer": ["Ted; Robert Turner"]}, ("Ted; Robert Turner",)),
     "no short answer": ({"answer": "|x|; |y|", "task": "translation"}, ("|x|; |y|",)),
     "aliases": ({"answer": "Ted", "aliases": ["R. E.", "Ted"]}, ("Ted", "R. E.")),
     "MuSiQue": ({"answer": "Ted", "answer_aliases": ["R. E."], "answerable": True}, ("Ted", "R. E.")),
     "PopQA": ({"obj": "pol", "possible_answers": '["politician", "pol"]'}, ("politician", "pol")),
-    "TruthfulQA": (
-        {"Best Answer": "They pass", "Correct Answers": "They pass; Nothing much happens to you if you eat them"},
-        ("They pass", "Nothing much happens to you if you eat them"),
-    ),
+    "TruthfulQA": ({"Best Answer": "They pass", "Correct Answers": SENTENCES}, tuple(SENTENCES.split("; "))),
     "TriviaQA": ({"answer": {"value": "Ted", "aliases": ["R. E."], "normalized_value": "t"}}, ("Ted", "R. E.")),
     "ragas before 0.2": ({"answer": "carbon", "contexts": ["c"], "ground_truth": "iron"}, ("iron",)),
     "ground truths": ({"answer": "carbon", "contexts": ["c"], "ground_truths": ["iron", "Fe"]}, ("iron", "Fe")),
@@ -167,10 +160,7 @@ GOLDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a reference": ({"answer": "carbon", "Reference Answer": "iron"}, ("iron",)),
     "a lone reference": ({"reference": "iron"}, ("iron",)),
     "an empty one": ({"answer": "iron", "target": None}, ("iron",)),
-    "about an answer": (
-        {"answer": "iron", "answer_start": 3, "gold_titles": ["A"], "target_language": "en"},
-        ("iron",),
-    ),
+    "about an answer": ({"answer": "iron", "answer_start": 3, "gold_titles": ["A"], "target_form": "x"}, ("iron",)),
     "a list of objects": ({"answers": [{"text": "iron"}, {"text": "Fe"}]}, ("iron", "Fe")),
     "correct": ({"correct": "iron"}, ("iron",)),
     "a number": ({"answers": [8.0]}, ("8.0",)),
@@ -187,13 +177,12 @@ def test_golds_are_those_that_a_person_means(tmp_path: Path, case: str) -> None:
     assert question_from_fields(row).answers == golds
 
 
-def test_a_column_of_an_unknown_name_is_no_gold_unless_the_user_says_so(
+def test_a_column_of_another_name_is_a_gold_if_the_user_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = lines(tmp_path / "q.jsonl", {"question": "Which?", "final_answer": "iron"})
-    assert "no answers (--columns answers=NAME), ids made from the text, not used: `final_answer`" in understood(
-        path, caplog
-    )
+    told = understood(path, caplog)
+    assert "no answers (--columns answers=NAME), ids made from the text, not used: `final_answer`" in told
     assert only(path, columns={"answers": "final_answer"}).answers == ("iron",)
 
 
@@ -209,9 +198,8 @@ def test_columns_may_have_any_name(tmp_path: Path) -> None:
     question = only(path, columns=columns_from("id=Nr, question=Frage,answers=antwort"))
     assert question == Question(id="1", question="Wer?", answers=("Ich", "Du"))
     assert refusal(path, columns={"question": "Fragen"}).startswith("q.csv:1: expected CSV")
-    assert "--columns answers=Anwort: no row has this column" in refusal(
-        path, columns={"question": "Frage", "answers": "Anwort"}
-    )
+    misspelt = {"question": "Frage", "answers": "Anwort"}
+    assert "--columns answers=Anwort: no row has this column" in refusal(path, columns=misspelt)
     with pytest.raises(UserError, match="--columns: 'anwser' is no field of a question; expected id, question"):
         read_dataset(path, columns={"anwser": "Antwort"})
     with pytest.raises(UserError, match="expected FIELD=COLUMN"):
@@ -224,16 +212,11 @@ def test_what_was_understood_is_said_in_one_line(tmp_path: Path, caplog: pytest.
         "3 questions, 4 golds, such as 'b' or 'c' for one question; question from `Query`, answers from "
         "`golden_answers`, ids made from the text, 1 with the text of an earlier question, not used: `Level`"
     )
-    path = lines(
-        tmp_path / "q.jsonl", {"id": 7, "question": "Who?", "answer": "me", "contexts": [], "ground_truth": "I"}
-    )
-    assert understood(path, caplog) == (
+    row = {"id": 7, "question": "Who?", "answer": "me", "contexts": [], "ground_truth": "I"}
+    assert understood(lines(tmp_path / "q.jsonl", row), caplog) == (
         "1 question, 1 gold, such as 'I' for one question; question from `question`, answers from `ground_truth`, "
         "ids from `id`, taken for what a system said: `answer`, not used: `contexts`"
     )
-    own = {"id": "1", "question": "Who?", "golden_answers": ["a"], "task": "short_answer", "metadata": {"level": 1}}
-    said = understood(lines(tmp_path / "own.jsonl", own), caplog)
-    assert said.endswith("answers from `golden_answers`, ids from `id`, task from `task`, metadata from `metadata`")
 
 
 def test_a_task_is_for_lines_that_name_none(tmp_path: Path) -> None:
@@ -244,11 +227,9 @@ def test_a_task_is_for_lines_that_name_none(tmp_path: Path) -> None:
 
 
 LISTS = {
-    "commas": "['Jane Austen', 'Austen']",
     "NumPy": "['Jane Austen' 'Austen']",
     "several lines": "['Jane Austen'\n 'Austen']",
     "both quotes": "[\"Jane Austen\" 'Austen']",
-    "JSON": '["Jane Austen", "Austen"]',
     "SQuAD": "{'text': ['Jane Austen', 'Austen'], 'answer_start': [3, 8]}",
     "Python 2": "[u'Jane Austen', u'Austen']",
 }
@@ -287,63 +268,34 @@ def test_the_answer_of_a_choice_is_a_letter_a_text_or_a_number_of_an_option(tmp_
     assert question_from_fields({**row, "choices": tuple(row["choices"])}).answers == ("B",)
 
 
+def who(*answers: str) -> Question:
+    return Question(id="1", question="Who?", answers=answers)
+
+
+def which(answer: str) -> Question:
+    return Question(id="1", question="Which?", choices=("x", "y"), answers=(answer,), task="choice")
+
+
+WHO, WHICH = {"id": "1", "question": "Who?"}, {"id": "1", "question": "Which?"}
 PROGRAMS: dict[str, tuple[dict[str, Any], Question]] = {
-    "SQuAD": (
-        {"id": "1", "title": "T", "context": "C", "question": "Who?", "answers": {"text": ["a"], "answer_start": [1]}},
-        Question(id="1", question="Who?", answers=("a",)),
-    ),
-    "SQuAD 2, unanswerable": (
-        {"id": "1", "question": "Who?", "answers": {"text": [], "answer_start": []}},
-        Question(id="1", question="Who?"),
-    ),
-    "ARC with numbers": (
-        {"id": "1", "question": "Which?", "choices": {"text": ["x", "y"], "label": ["1", "2"]}, "answerKey": "1"},
-        Question(id="1", question="Which?", choices=("x", "y"), answers=("A",), task="choice"),
-    ),
-    "MMLU": (
-        {"id": "1", "question": "Which?", "choices": ["x", "y"], "answer": 1},
-        Question(id="1", question="Which?", choices=("x", "y"), answers=("B",), task="choice"),
-    ),
-    "MedQA": (
-        {"id": "1", "question": "Which?", "options": {"A": "x", "B": "y"}, "answer": "y", "answer_idx": "B"},
-        Question(id="1", question="Which?", choices=("x", "y"), answers=("B",), task="choice"),
-    ),
-    "Inspect": (
-        {"id": 1, "input": "Who?", "target": ["a", "b"]},
-        Question(id="1", question="Who?", answers=("a", "b")),
-    ),
-    "ragas": (
-        {"id": 1, "user_input": "Who?", "reference_contexts": ["c"], "response": "b", "reference": "a"},
-        Question(id="1", question="Who?", answers=("a",)),
-    ),
-    "BoolQ": (
-        {"id": 1, "question": "is it deep", "passage": "P", "answer": True},
-        Question(id="1", question="is it deep", answers=("true",)),
-    ),
+    "SQuAD": ({**WHO, "title": "T", "context": "C", "answers": {"text": ["a"], "answer_start": [1]}}, who("a")),
+    "SQuAD 2, unanswerable": ({**WHO, "answers": {"text": [], "answer_start": []}}, who()),
+    "ARC with numbers": ({**WHICH, "choices": {"text": ["x", "y"], "label": ["1", "2"]}, "answerKey": "1"}, which("A")),
+    "MMLU": ({**WHICH, "choices": ["x", "y"], "answer": 1}, which("B")),
+    "MedQA": ({**WHICH, "options": {"A": "x", "B": "y"}, "answer": "y", "answer_idx": "B"}, which("B")),
+    "Inspect": ({"id": 1, "input": "Who?", "target": ["a", "b"]}, who("a", "b")),
+    "ragas": ({"id": 1, "user_input": "Who?", "reference_contexts": [], "response": "b", "reference": "a"}, who("a")),
+    "BoolQ": ({**WHO, "passage": "P", "answer": True}, who("true")),
 }
 
 
-@pytest.mark.parametrize(
-    ("form", "suffix"),
-    # In a table, the number of an option is refused.
-    [
-        (form, suffix)
-        for form in PROGRAMS
-        for suffix in ("jsonl", "parquet", "csv")
-        if (form, suffix) != ("MMLU", "csv")
-    ],
-)
-def test_files_of_other_programs_are_read(tmp_path: Path, form: str, suffix: str) -> None:
+@pytest.mark.parametrize("form", PROGRAMS)
+def test_files_of_other_programs_are_read(tmp_path: Path, form: str) -> None:
     row, expected = PROGRAMS[form]
-    path = tmp_path / f"q.{suffix}"
-    if suffix == "parquet":
-        arrow = pytest.importorskip("pyarrow")
-        pytest.importorskip("pyarrow.parquet").write_table(arrow.Table.from_pylist([row]), path)
-    else:
-        (lines if suffix == "jsonl" else table)(path, row)
-    if form == "BoolQ" and suffix == "csv":  # Python's True in a cell
-        expected = replace(expected, answers=("True",))
-    assert only(path) == expected
+    assert only(lines(tmp_path / "q.jsonl", row)) == expected
+    assert only(parquet(tmp_path / "q.parquet", row)) == expected
+    if form not in ("MMLU", "BoolQ"):  # a cell has neither the number of an option nor a truth value
+        assert only(table(tmp_path / "q.csv", row)) == expected
 
 
 def test_python_rows_are_read_like_lines_of_a_file() -> None:
@@ -365,71 +317,31 @@ def test_python_rows_are_read_like_lines_of_a_file() -> None:
             madke.run([{"id": "7", "question": "B?"}, wrong], model=lambda _: "x", protocol="cot")
 
 
-BROKEN: dict[str, tuple[str, str | bytes, str]] = {
+CHOICE = '{"query": "Which?", "choices": ["a", "b"], "answer": %s}'
+BROKEN: dict[str, tuple[str, str, str]] = {
     "no header": ("q.csv", "a,b\nc,d\n", "q.csv:1: expected CSV, TSV, XLSX, JSON, JSON Lines or Parquet with a column"),
-    "misspelt question": (
-        "q.csv",
-        "qestion,answer\nWho?,a\n",
-        "q.csv:1: expected a field 'question', 'query' or 'prompt', found 'qestion', 'answer'; did you mean 'question'",
-    ),
-    "another name": (
-        "q.jsonl",
-        '{"question_text": "Who?"}',
-        "found 'question_text'; did you mean 'question'?; say which",
-    ),
-    "misspelt answer": (
-        "q.jsonl",
-        '{"question": "Who?", "asnwer": "a"}',
-        "q.jsonl:1: unknown field 'asnwer'; did you mean 'answer'?",
-    ),
+    "misspelt question": ("q.csv", "qestion,answer\nWho?,a\n", "'qestion', 'answer'; did you mean 'question'?; say"),
+    "another name": ("q.jsonl", '{"question_text": "Who?"}', "found 'question_text'; did you mean 'question'?"),
+    "misspelt answer": ("q.jsonl", '{"query": "Who?", "asnwer": "a"}', "unknown field 'asnwer'; did you mean 'answer'"),
     "an empty question": ("q.csv", "Query,answer\nWho?,a\n ,b\n", "q.csv:3: 'Query' is ' '; expected a text"),
-    "a truth value as choice": (
-        "q.jsonl",
-        '{"question": "Which?", "choices": ["a", "b"], "answer": true}',
-        "q.jsonl:1: 'answer' is True; expected a letter from A to B, or the text of one option",
-    ),
-    "an index beyond": (
-        "q.jsonl",
-        '{"question": "Which?", "choices": ["a", "b"], "answer": 2}',
-        "q.jsonl:1: 'answer' contains 2; expected indices from 0 to 1",
-    ),
-    "the number of an option in a table": (
-        "q.csv",
-        "question,A,B,answer\nHow many?,1,2,1\n",
-        "q.csv:2: 'answer' is '1'; expected a letter from A to B",
-    ),
-    "no option": ("q.csv", "question,A,B,answer\nHow many?,1,2,six\n", "q.csv:2: 'answer' is 'six'; expected a letter"),
-    "a gap": (
-        "q.csv",
-        "question,A,B,D,answer\nWhich?,x,y,z,A\n",
-        "q.csv:1: columns `A`, `B`, `D` are options without C",
-    ),
+    "a truth value": ("q.jsonl", CHOICE % "true", "q.jsonl:1: 'answer' is True; expected a letter from A to B"),
+    "an index beyond": ("q.jsonl", CHOICE % "2", "q.jsonl:1: 'answer' contains 2; expected indices from 0 to 1"),
+    "an index in a cell": ("q.csv", "query,A,B,answer\nWhich?,1,2,1\n", "q.csv:2: 'answer' is '1'; expected a letter"),
+    "no option": ("q.csv", "query,A,B,answer\nWhich?,1,2,six\n", "q.csv:2: 'answer' is 'six'; expected a letter"),
+    "a gap": ("q.csv", "query,A,B,D,answer\nWhich?,x,y,z,A\n", "q.csv:1: columns `A`, `B`, `D` are options without C"),
     "a repeated id": ("q.csv", "id,query\n1,Who?\n2,Which?\n1,When?\n", "q.csv:4: id '1' is already on line 2"),
-    "too many cells": (
-        "q.csv",
-        "query,answer\nWho, and why?,a\n",
-        "q.csv:2: expected 2 cells (query, answer), found 3",
-    ),
+    "too many cells": ("q.csv", "query,answer\nWho, and why?,a\n", "q.csv:2: expected 2 cells (query, answer)"),
     "an open quote": ("q.csv", 'query,answer\nWho?,a\n"Which?,b\nWhen?,c\n', "q.csv:3: is not CSV: "),
     "a name twice": ("q.csv", "query,answer,answer\nWho?,a,b\n", "q.csv:1: the header has 'answer' twice"),
     "half a list": ("q.tsv", "query\tanswer\nWho?\t['a', 'b\n", "q.tsv:2: expected a list such as ['a', 'b'], found"),
-    "lists with and without commas": (
-        "q.csv",
-        "query,answer\nWho?,\"['a', 'b' 'c']\"\n",
-        "q.csv:2: expected a list such as ['a', 'b'], found \"['a', 'b' 'c']\" in 'answer': no literal",
-    ),
-    "NumPy arrays": (
-        "q.csv",
-        "query,answer\nWho?,\"array(['a'], dtype=object)\"\n",
-        "in 'answer': no literal of Python or JSON; save the table as JSON Lines or Parquet",
-    ),
+    "few commas": ("q.csv", "query,answer\nWho?,\"['a', 'b' 'c']\"\n", "found \"['a', 'b' 'c']\" in 'answer': "),
+    "a NumPy array": ("q.csv", "query,answer\nWho?,\"array(['a'])\"\n", "in 'answer': no literal of Python or JSON;"),
     "numbers": ("q.csv", "query,answer\nWho?,[1 2]\n", "q.csv:2: 'answer' is '[1 2]': one answer or several?"),
     "an object": ("q.jsonl", '{"query": "Who?", "answer": {"value": "a"}}', "q.jsonl:1: 'answer' is {'value': 'a'}"),
-    "one object": (
-        "q.json",
-        '{\n"query": "Who?"\n}',
-        "q.json: expected a list of objects, found dict with the keys 'query'",
-    ),
+    "a solution": ("q.jsonl", r'{"query": "Who?", "answer": "2\n#### 2"}', "a worked solution; read GSM8K with"),
+    "an unknown task": ("q.jsonl", '{"query": "Who?", "task": "clam"}', "q.jsonl:1: unknown task 'clam'; did you mean"),
+    "no label": ("q.jsonl", '{"query": "Who?", "answer": "a", "task": "claim"}', "'a' of a claim is not one of"),
+    "one object": ("q.json", '{\n"query": "Who?"\n}', "expected a list of objects, found dict with the keys 'query'"),
     "nothing": ("q.csv", "", "q.csv: the file contains no question"),
 }
 
@@ -469,17 +381,3 @@ def test_any_file_that_was_written_is_read_as_it_was(rows: Any, form: str) -> No
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder) / ("q.jsonl" if form == "json" else "q.csv"), text.getvalue())
         assert pairs(path) == [(query, tuple(answers)) for query, answers in rows]
-
-
-def test_the_sample_is_whole() -> None:
-    questions = read_dataset(asset("eval", "samples", "questions.jsonl"))
-    stored = asset("indexes", "sample", "passages.jsonl").read_text(encoding="utf-8").splitlines()
-    passages = {json.loads(line)["id"]: json.loads(line) for line in stored}
-    assert (len(questions) >= 120, len(passages) >= 400) == (True, True)
-    for question in questions:
-        gold = [passages[key] for key in question.metadata["gold_passages"]]
-        if question.task == "short_answer" and question.answers[0].lower() not in ("yes", "no"):
-            text = " ".join(f"{passage['title']} {passage['text']}" for passage in gold).lower()
-            assert question.answers[0].lower() in text, question.id
-    labels = {question.answers[0] for question in questions if question.task == "claim"}
-    assert labels == {"SUPPORTS", "REFUTES", "NOT ENOUGH INFO"}

@@ -25,17 +25,12 @@ def draw(ids: Any, limit: Any, seed: Any) -> Any:
 
 
 @given(IDS, st.integers(1, 50), st.integers(), st.randoms(use_true_random=False))
-def test_the_order_of_the_file_changes_nothing_but_the_order(ids: Any, limit: Any, seed: Any, random: Any) -> None:
-    shuffled = random.sample(ids, len(ids))
-    assert set(draw(ids, limit, seed)) == set(draw(shuffled, limit, seed))
-
-
-@given(IDS, st.integers(1, 50), st.integers())
-def test_a_sample_stands_in_the_order_of_the_file_and_grows(ids: Any, limit: Any, seed: Any) -> None:
-    drawn, more = draw(ids, limit, seed), draw(ids, limit + 1, seed)
-    assert drawn == [id_ for id_ in ids if id_ in drawn]
+def test_a_sample_depends_on_no_order_keeps_the_files_and_grows(ids: Any, limit: Any, seed: Any, random: Any) -> None:
+    drawn = draw(ids, limit, seed)
     assert len(drawn) == min(limit, len(ids))
-    assert set(drawn) <= set(more)
+    assert drawn == [id_ for id_ in ids if id_ in drawn]
+    assert set(drawn) == set(draw(random.sample(ids, len(ids)), limit, seed))
+    assert set(drawn) <= set(draw(ids, limit + 1, seed))
 
 
 def test_without_a_seed_it_is_the_first_ones() -> None:
@@ -61,12 +56,15 @@ def test_a_file_of_just_the_listed_questions_is_the_selection_whatever_their_ids
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"),
-    [("q1\nq2\nq1\n", r": id 'q1' occurs twice"), ("# none\n", "the file contains no id")],
+    ("content", "said"),
+    [("q1\nq2\nq1\n", "ids.txt: id 'q1' occurs twice"), ("# none\n", "the file contains no id")],
 )
-def test_a_list_that_is_wrong_is_one_line(tmp_path: Path, content: str, complaint: str) -> None:
+def test_a_wrong_list_of_ids_is_refused(tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "ids.txt").write_text(content)
-    with pytest.raises(UserError, match=complaint):
+    with pytest.raises(UserError, match=said):
         read_ids(str(tmp_path / "ids.txt"))
+
+
+def test_a_misspelt_name_of_a_shipped_list_is_refused() -> None:
     with pytest.raises(UserError, match="did you mean 'commonmt-liang'"):
         read_ids("commonmt-lang")

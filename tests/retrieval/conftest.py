@@ -4,33 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.corpus import WordEncoder, write_corpus
+from tests.support.corpus import write_corpus
 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     return write_corpus(tmp_path / "passages.jsonl")
-
-
-@pytest.fixture(scope="session")
-def bm25_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
-    from madke.retrieval.indexes.build import build_index
-
-    folder = tmp_path_factory.mktemp("bm25")
-    build_index(write_corpus(folder / "passages.jsonl"), folder / "index")
-    return folder / "index"
-
-
-@pytest.fixture(scope="session")
-def dense_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("faiss", reason="needs the extra madke[dense]")
-    from madke.retrieval.indexes.build import build_index
-
-    folder = tmp_path_factory.mktemp("dense")
-    corpus = write_corpus(folder / "passages.jsonl")
-    build_index(corpus, folder / "index", encoder=WordEncoder(), shard_rows=20, file_mb=0.001, kind="dense")
-    return folder / "index"
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
+"""Corpora in each of their formats, whole and broken."""
+
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from madke.core.errors import UserError
 from madke.retrieval.indexes.corpus import describe_corpus, read_corpus, read_unique
 from madke.retrieval.indexes.index_folder import StoredPassage
 from madke.retrieval.passages import build_passages
+from tests.data.published import write
 from tests.support.dump import articles, write_dump
 
 A = StoredPassage("1", "Title", 'A "quoted"\ttext')
@@ -28,7 +30,7 @@ def test_dpr_tsv_with_csv_quoting_plain_and_gzipped(tmp_path: Path) -> None:
 
 
 def test_jsonl_in_both_forms(tmp_path: Path) -> None:
-    lines = [
+    content = [
         {"id": "1", "title": "Title", "text": 'A "quoted"\ttext'},
         {"id": 2, "contents": '"Two words"\nThe text\nof it'},
         {"id": "3", "contents": "only text"},
@@ -36,9 +38,9 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
         {"id": "5", "title": None, "text": "no title"},
         {"_id": "6", "title": "BEIR", "text": "of a folder", "metadata": {"url": "x"}},
     ]
-    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n\n")
+    path = write(tmp_path / "c.jsonl", content)
 
-    assert list(read_corpus(tmp_path / "c.jsonl")) == [
+    assert list(read_corpus(path)) == [
         A,
         StoredPassage("2", "Two words", "The text\nof it"),
         StoredPassage("3", "", "only text"),
@@ -46,10 +48,9 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
         StoredPassage("5", "", "no title"),
         StoredPassage("6", "BEIR", "of a folder"),
     ]
-    (tmp_path / "beir").mkdir()
-    (tmp_path / "c.jsonl").rename(tmp_path / "beir" / "corpus.jsonl")
-    assert len(list(read_corpus(tmp_path / "beir"))) == 6
-    assert describe_corpus(tmp_path / "beir").sha256 == fingerprint(tmp_path / "beir" / "corpus.jsonl")
+    write(tmp_path / "beir" / "corpus.jsonl", content)
+    assert list(read_corpus(tmp_path / "beir")) == list(read_corpus(path))
+    assert describe_corpus(tmp_path / "beir").sha256 == fingerprint(path)
 
 
 @pytest.mark.parametrize(
@@ -58,12 +59,7 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
         ("c.tsv", "id\tbody\n1\tx\n", r"c\.tsv:1: header \['id', 'body'\]; expected the columns id, text and title"),
         ("c.tsv", "id\ttext\ttitle\n1\tx\ty\n2\tx\n", r"c\.tsv:3: 2 columns, 3 expected"),
         ("c.tsv", "id\ttext\ttitle\n\tx\ty\n", r"c\.tsv:2: empty id"),
-        ("c.tsv", "", r"c\.tsv:1: header \[\]"),
-        ("c.tsv", 'id\ttext\ttitle\n1\tx\ty\n2\t"x\ty\n', r"c\.tsv:3: is not CSV"),
-        ("c.jsonl", '{"id": "1", "contents": "x"}\n{"id": \n', r"c\.jsonl:2: is not JSON"),
         ("c.jsonl", '{"id": "1", "title": "x"}\n', r"c\.jsonl:1: expected an object"),
-        ("c.jsonl", '{"contents": "x"}\n', r"c\.jsonl:1: expected an object"),
-        ("c.tsv.gz", "not gzip", r"c\.tsv\.gz: is not gzip"),
         ("c.csv", "", r"unknown corpus form"),
     ],
 )
@@ -83,28 +79,14 @@ def test_a_damaged_shard_of_passages_is_said_before_it_is_read(damage: str, tmp_
     else:
         shard.write_bytes(gzip.compress(gzip.decompress(shard.read_bytes()).replace(b"e", b"o")))
 
-    with pytest.raises(
-        UserError,
-        match=r"00000\.jsonl\.gz: the file is missing or was changed; run the same `madke index passages` command",
-    ):
+    remedy = "the file is missing or was changed; run the same `madke index passages` command"
+    with pytest.raises(UserError, match=rf"00000\.jsonl\.gz: {remedy}"):
         next(read_corpus(tmp_path / "passages"))
 
 
 def test_a_repeated_id_is_refused_with_both_lines(tmp_path: Path) -> None:
     pytest.importorskip("numpy")
-    lines = [json.dumps({"id": id_, "contents": "x"}) for id_ in ("a", "b", "c", "b")]
-    (tmp_path / "c.jsonl").write_text("\n".join(lines))
+    path = write(tmp_path / "c.jsonl", [{"id": id_, "contents": "x"} for id_ in ("a", "b", "c", "b")])
 
     with pytest.raises(UserError, match=r"c\.jsonl:4: id 'b' was already used on line 2"):
-        list(read_unique(tmp_path / "c.jsonl", []))
-
-
-def test_passages_without_text_are_skipped_counted_and_named_with_their_lines(tmp_path: Path) -> None:
-    pytest.importorskip("numpy")
-    texts = ["one", "", " \t", "\u0001", "...", "two"]
-    lines = [json.dumps({"id": f"p{n}", "title": "Title", "text": text}) for n, text in enumerate(texts)]
-    (tmp_path / "c.jsonl").write_text("\n".join(lines))
-    skipped: list[str] = []
-
-    assert [passage.id for passage in read_unique(tmp_path / "c.jsonl", skipped)] == ["p0", "p5"]
-    assert skipped == ["'p1' on line 2", "'p2' on line 3", "'p3' on line 4", "'p4' on line 5"]
+        list(read_unique(path, []))

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from madke.retrieval.document_reading import BoundedReader, Unreadable, passages_of, read_document, sections
+from madke.retrieval.document_reading import BoundedReader, Unreadable, passages_of, read_document
 from madke.retrieval.documents import files_in
 from madke.retrieval.ranking import WordIndex, words_of
 from tests.support import documents
@@ -27,32 +27,58 @@ def passages(folder: Path, name: str, content: bytes | str) -> list[tuple[str, s
     return read_document(folder / name, name).passages
 
 
-def refusal(folder: Path, name: str, content: bytes) -> str:
-    with pytest.raises(Unreadable) as refused:
-        passages(folder, name, content)
-    return str(refused.value)
-
-
-def test_a_passage_of_a_pdf_names_its_page(tmp_path: Path) -> None:
-    content = documents.pdf(["Kestrels hover.", None, "Owls hunt at night."])
-    assert passages(tmp_path, "birds.pdf", content) == [
-        ("birds.pdf, p. 1", "Kestrels hover."),
-        ("birds.pdf, p. 3", "Owls hunt at night."),
+def test_a_passage_names_its_page_or_its_heading(tmp_path: Path) -> None:
+    assert passages(tmp_path, "a.pdf", documents.pdf(["Kestrels hover.", None, "Owls hunt at night."])) == [
+        ("a.pdf, p. 1", "Kestrels hover."),
+        ("a.pdf, p. 3", "Owls hunt at night."),
     ]
-    assert read_document(tmp_path / "birds.pdf", "birds.pdf").note.startswith("1 of 3 pages are images without text")
-
-
-def test_a_passage_of_any_other_document_names_its_heading(tmp_path: Path) -> None:
     assert passages(tmp_path, "a.docx", documents.docx(["Vorwort", "# Falken", "Turmfalken rütteln."])) == [
         ("a.docx", "Vorwort"),
         ("a.docx: Falken", "Turmfalken rütteln."),
     ]
-    assert passages(tmp_path, "a.md", "# Falcons\nThey dive.\n\n| a | b |\n|---|---|\n| swift | 7 |\n") == [
-        ("a.md: Falcons", "They dive. a b swift 7"),
-    ]
-    html = "<title>T</title><h2>Owls</h2><p>Soft &amp; silent.</p><table><tr><td>one<td>two</table>"
-    assert passages(tmp_path, "a.html", html) == [("a.html: Owls", "Soft & silent. one two")]
     assert passages(tmp_path, "a.txt", "Only text.") == [("a.txt", "Only text.")]
+
+
+HTML = """<!DOCTYPE html><html><head><title>Book of
+ Lakes</title><style>p {}</style></head><body><nav>Contents</nav><h1>Book of Lakes</h1><p>Before <b>all</b> &amp;.</p>
+<h2>Deep <i>lakes</i></h2><p>H<sub>2</sub>O here.</p><ul><li>one</li><li>two</li></ul>after<script>no()</script>
+<!-- hidden --><table><tr><td>cell<table><tr><td>inner</td></tr></table></td></tr></table>
+<h4>Small heading</h4><p>More.</p><h3></h3><p>Unnamed.</p></body></html>"""
+MARKDOWN = """---
+title: ignored
+
+tags: [lakes]
+---
+# Book of Lakes
+
+Before *all*.
+
+## Deep lakes
+
+- one
+- two
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+See [the site](https://x.example) & <script>no()</script> `code`.
+"""
+
+
+def test_html_is_divided_at_headings_and_loses_what_is_no_prose(tmp_path: Path) -> None:
+    assert passages(tmp_path, "a.html", HTML) == [
+        ("a.html: Book of Lakes", "Before all &."),
+        ("a.html: Deep lakes", "H2O here. one two after cell inner Small heading. More."),
+        ("a.html", "Unnamed."),
+    ]
+
+
+def test_markdown_is_read_as_the_html_it_stands_for(tmp_path: Path) -> None:
+    assert passages(tmp_path, "a.md", MARKDOWN) == [
+        ("a.md: Book of Lakes", "Before all."),
+        ("a.md: Deep lakes", "one two a b 1 2 See the site & code."),
+    ]
 
 
 def test_a_sheet_is_read_row_by_row_and_a_talk_slide_by_slide(tmp_path: Path) -> None:
@@ -93,8 +119,7 @@ def test_a_file_whose_reader_is_missing_names_the_extra(tmp_path: Path, monkeypa
     ],
 )
 def test_a_heading_inside_of_a_text_is_a_sentence_of_its_own(tmp_path: Path, name: str, content: bytes) -> None:
-    (tmp_path / name).write_bytes(content)
-    ((_, text),) = read_document(tmp_path / name, name).passages
+    ((_, text),) = passages(tmp_path, name, content)
     assert text == "NEST BOXES. They are put up in towns. Who comes? Kestrels return to them."
 
 
@@ -108,14 +133,14 @@ def test_a_heading_inside_of_a_text_is_a_sentence_of_its_own(tmp_path: Path, nam
         ("latin.txt", "caf\xe9".encode("latin-1"), "not UTF-8"),
         ("locked.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "encrypted, or in the format of Office before 2007"),
         ("broken.docx", documents.docx(["text"])[:100], "damaged ("),
-        ("other.docx", documents.archive({"mimetype": b"x"}), "damaged ("),
-        ("cut.docx", documents.archive({"word/document.xml": b"<a><b>"}), "damaged ("),
         ("notes.md.gz", b"no gzip", "is not gzip"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",  # archives hold the time
 )
 def test_what_cannot_be_read_is_refused_with_the_reason(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
-    assert reason in refusal(tmp_path, name, content)
+    with pytest.raises(Unreadable) as refused:
+        passages(tmp_path, name, content)
+    assert reason in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -130,9 +155,7 @@ def test_what_cannot_be_read_is_refused_with_the_reason(tmp_path: Path, name: st
         ("a \ufb01ne \ufb02ow", "a fine flow"),
     ],
 )
-def test_words_that_a_line_end_divides_are_joined(
-    lines: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_divided_words_are_joined(lines: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pypdfium2
 
     monkeypatch.setattr(pypdfium2.PdfTextPage, "get_text_range", lambda page: lines)
@@ -147,8 +170,8 @@ def test_a_script_without_spaces_is_divided_and_its_lines_are_joined() -> None:
 
 @pytest.mark.slow
 def test_a_document_that_hangs_or_needs_too_much_memory_does_not_stop_the_others(tmp_path: Path) -> None:
-    contents = {"endless.pdf": documents.endless_pdf(), "bomb.docx": documents.bomb_docx()}
-    contents |= {"huge.txt.gz": gzip.compress(b"A line.\n" * (25 << 20), 1), "good.pdf": documents.pdf(["Still here."])}
+    contents = {"endless.pdf": documents.endless_pdf(), "bomb.docx": documents.bomb_docx(260)}
+    contents |= {"huge.txt.gz": gzip.compress(b"A line.\n" * (4 << 20), 1), "good.pdf": documents.pdf(["Still here."])}
     reasons: dict[str, Any] = {}
     slow, small = BoundedReader(seconds=1), BoundedReader(memory_mb=200)
     with closing(slow), closing(small):
@@ -184,10 +207,7 @@ def test_the_reader_has_no_key_in_its_environment(tmp_path: Path, monkeypatch: p
     ("text", "words"),
     [
         ("The Lakes' depths, and Baikal's", ["lake", "depth", "baikal"]),
-        (
-            "U.S. troops don\u2019t cost 1,642.5 dollars; see wiki_page",
-            ["u.", "troop", "don't", "cost", "1,642.5", "dollar", "see", "wiki_pag"],
-        ),
+        ("U.S. troops don\u2019t: 1,642.5; see wiki_page", ["u.", "troop", "don't", "1,642.5", "see", "wiki_pag"]),
         ("贝加尔 湖", ["贝", "加", "尔", "湖"]),
         ("to be or not to be", []),
     ],
@@ -210,69 +230,26 @@ def test_scores_are_those_of_lucenes_formula() -> None:
     assert (number, score) == (0, pytest.approx(idf * 2 / (2 + 0.9 * (1 - 0.4 + 0.4 * length)), rel=1e-5))
 
 
-HTML = """<!DOCTYPE html><html><head><title>Book of
- Lakes</title><style>p {}</style></head><body><nav>Contents</nav><h1>Book of Lakes</h1><p>Before <b>all</b>.</p>
-<h2>Deep <i>lakes</i></h2><p>H<sub>2</sub>O here.</p><ul><li>one</li><li>two</li></ul>after<script>no()</script>
-<!-- hidden --><table><tr><td>cell<table><tr><td>inner</td></tr></table></td></tr></table>
-<h4>Small heading</h4><p>More.</p><h3></h3><p>Unnamed.</p></body></html>"""
-MARKDOWN = """---
-title: ignored
----
-# Book of Lakes
-
-Before *all*.
-
-## Deep lakes
-
-- one
-- two
-
-| a | b |
-|---|---|
-| 1 | 2 |
-
-See [the site](https://x.example) & <script>no()</script> `code`.
-"""
-
-
-def divided(form: str, content: str) -> list[tuple[str, str]]:
-    return [(heading, " ".join(text.split())) for heading, text in sections(form, content)]
-
-
-def test_html_is_divided_at_headings_and_loses_what_is_no_prose() -> None:
-    assert divided("html", HTML) == [
-        ("", ""),
-        ("Book of Lakes", "Before all."),
-        ("Deep lakes", "H2O here. one two after cell inner Small heading. More."),
-        ("", "Unnamed."),
-    ]
-
-
-def test_markdown_is_read_as_the_html_it_stands_for() -> None:
-    assert divided("markdown", MARKDOWN) == [
-        ("", ""),
-        ("Book of Lakes", "Before all."),
-        ("Deep lakes", "one two a b 1 2 See the site & code."),
-    ]
-
-
 KESTREL = ["The kestrel nests in", "old towers. Its eggs", "hatch after twenty-", "eight days in spring."]
 HERON = ["The heron nests in", "tall trees. Its eggs", "hatch after twenty-", "six days in summer."]
 READ = (
     "The kestrel nests in old towers. Its eggs hatch after twentyeight days in spring. "
     "The heron nests in tall trees. Its eggs hatch after twentysix days in summer."
 )
-ACROSS = [piece for n in range(4) for piece in ((60, 780 - 14 * n, KESTREL[n]), (320, 780 - 14 * n, HERON[n]))]
+HEADLINE = "Birds of the old towns and of the rivers: where they nest and breed"
+LAKES = ["Lake Baikal in Russia", "Lake Geneva in the Alps"] * 3
+DEPTHS = ["Depth of 1642 metres", "Depth of 310 metres"] * 3
+
+Items = list[tuple[int, int, str]]
 
 
-def read(tmp_path: Path, items: Sequence[tuple[int, int, str]]) -> tuple[str, str]:
-    """Text and note of a page with these texts."""
-    (tmp_path / "birds.pdf").write_bytes(documents.drawn_pdf(items))
-    found = read_document(tmp_path / "birds.pdf", "birds.pdf")
-    return " ".join(text for _, text in found.passages), found.note
+def across(left: Sequence[str], right: Sequence[str]) -> Items:
+    """Two columns, of which a line each is drawn in turn."""
+    rows = enumerate(zip(left, right, strict=True))
+    return [piece for n, (a, b) in rows for piece in ((60, 780 - 14 * n, a), (320, 780 - 14 * n, b))]
 
 
-def word_by_word(items: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+def word_by_word(items: Items) -> Items:
     """The same page with each word drawn for itself, as programs for text recognition do; Courier is 6.6 wide."""
     found = []
     for x, y, text in items:
@@ -283,28 +260,24 @@ def word_by_word(items: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, 
     return found
 
 
-def test_columns_drawn_across_the_page_are_read_one_after_the_other(tmp_path: Path) -> None:
-    assert read(tmp_path, ACROSS) == (READ, "")
+ACROSS = across(KESTREL, HERON)
 
 
-def test_columns_of_single_words_are_read_one_after_the_other(tmp_path: Path) -> None:
-    assert read(tmp_path, word_by_word(ACROSS)) == (READ, "")
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [
+        (ACROSS, READ),
+        (word_by_word(ACROSS), READ),
+        (ACROSS[::2] + ACROSS[1::2], READ),
+        ([(60, 810, HEADLINE), *ACROSS, (60, 100, "Page 3")], f"{HEADLINE} {READ} Page 3"),
+        (across(LAKES, DEPTHS), " ".join(f"{lake} {depth}" for lake, depth in zip(LAKES, DEPTHS, strict=True))),
+    ],
+    ids=["line by line", "word by word", "one after the other", "with headline and footer", "a table by rows"],
+)
+def test_columns_are_read_one_by_one_however_they_are_drawn(items: Items, text: str, tmp_path: Path) -> None:
+    found = passages(tmp_path, "birds.pdf", documents.drawn_pdf(items))
 
-
-def test_a_headline_and_a_footer_stay_in_place(tmp_path: Path) -> None:
-    headline = "Birds of the old towns and of the rivers: where they nest and breed"
-    items = [(60, 810, headline), *ACROSS, (60, 100, "Page 3")]
-    assert read(tmp_path, items) == (f"{headline} {READ} Page 3", "")
-
-
-def test_columns_drawn_one_after_the_other_stay_so(tmp_path: Path) -> None:
-    assert read(tmp_path, ACROSS[::2] + ACROSS[1::2]) == (READ, "")
-
-
-def test_a_table_is_read_by_rows(tmp_path: Path) -> None:
-    rows = [("Lake Baikal in Russia", "Depth of 1642 metres"), ("Lake Geneva in the Alps", "Depth of 310 metres")] * 3
-    items = [piece for n, (a, b) in enumerate(rows) for piece in ((60, 780 - 14 * n, a), (320, 780 - 14 * n, b))]
-    assert read(tmp_path, items) == (" ".join(f"{a} {b}" for a, b in rows), "")
+    assert " ".join(part for _, part in found) == text
 
 
 OFFICE = Path(__file__).parent / "office"

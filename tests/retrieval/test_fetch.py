@@ -7,11 +7,11 @@ import io
 import random
 import shutil
 import subprocess
-import sys
 import tarfile
-import time
+import threading
 from collections import namedtuple
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ from madke.core.errors import UserError
 from madke.retrieval.fetch import fetch, published_indexes
 from madke.retrieval.index_sources import Bm25Source, DenseSource
 from madke.retrieval.named import open_source
-from tests.retrieval.published_server import Behaviour, PublishedServer, published_server
-from tests.support.cli import madke
+from tests.support.cli import command, madke
 from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.installed import needs
+from tests.support.search_server import Reply, SearchServer, Seen
 
 needs("jnius_config", "wiki")
 needs("faiss", "wiki")
@@ -46,18 +46,6 @@ def archive(big: Path) -> bytes:
     return packed(big)
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "indexes"
-
-
-@pytest.fixture
-def server(archive: bytes) -> Iterator[PublishedServer]:
-    with published_server({"tiny.tar.gz": archive}) as running:
-        yield running
-
-
 def packed(folder: Path) -> bytes:
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz") as tar:
@@ -65,125 +53,136 @@ def packed(folder: Path) -> bytes:
     return file.getvalue()
 
 
-def recipe(server: PublishedServer, path: str = "tiny.tar.gz", **fields: Any) -> dict[str, Any]:
-    content = server.files[path]
-    return {
-        "kind": "lucene",
-        "about": "fifty passages",
-        "url": f"{server.url}/{path}",
-        "checksum": f"md5:{hashlib.md5(content).hexdigest()}",
-        "size": len(content),
-        "unpacked": 2_000_000,
-        "documents": 50,
-        **fields,
-    }
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "indexes"
 
 
-def recipes(tmp_path: Path, **entries: dict[str, Any]) -> Path:
-    path = tmp_path / "published.yaml"
-    path.write_text(yaml.safe_dump(entries))
-    return path
+def reply_with(content: bytes, seen: Seen, *, end: int | None = None, ranges: bool = True) -> Reply:
+    """The rest of a file from where the request asks for it; at ``end`` the connection is closed."""
+    start = int(seen.headers.get("range", "bytes=0-")[6:-1]) if ranges else 0
+    headers = {"Content-Length": str(len(content) - start), "Connection": "close"}
+    if start:
+        headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+    return 206 if start else 200, headers, content[start:end]
+
+
+class Publisher:
+    """A server of files, and the recipes to fetch them."""
+
+    def __init__(self, archive: bytes, folder: Path) -> None:
+        self.files = {"tiny": archive}
+        self.server = SearchServer(lambda seen, before: reply_with(self.files[seen.path[1:]], seen))
+        self.recipes = folder / "published.yaml"
+
+    def publish(self, file: str = "tiny", **fields: Any) -> None:
+        """Add the recipe of a file as it is now, unless the fields say otherwise."""
+        content = self.files[file]
+        digest = hashlib.md5(content).hexdigest()
+        usual = {"kind": "lucene", "about": "fifty passages", "url": f"{self.server.url}/{file}", "documents": 50}
+        recipe = usual | {"checksum": f"md5:{digest}", "size": len(content), "unpacked": 2_000_000} | fields
+        others = yaml.safe_load(self.recipes.read_text()) if self.recipes.exists() else {}
+        self.recipes.write_text(yaml.safe_dump(others | {file: recipe}))
+
+    def fetch(self, file: str = "tiny", sleep: Callable[[float], object] = lambda seconds: None) -> Path:
+        return fetch(file, recipes=self.recipes, sleep=sleep)[0]
+
+    @property
+    def ranges(self) -> list[str | None]:
+        """What the requests asked for."""
+        return [seen.headers.get("range") for seen in self.server.requests]
 
 
 @pytest.fixture
-def brought(server: PublishedServer, tmp_path: Path) -> Callable[..., Path]:
-    """Fetches the tiny index, as published now unless the recipe's fields say otherwise."""
-
-    def bring(*, into: Path | None = None, waits: list[float] | None = None, **fields: Any) -> Path:
-        file = recipes(tmp_path, tiny=recipe(server, **fields))
-        return fetch("tiny", into=into, recipes=file, sleep=([] if waits is None else waits).append)[0]
-
-    return bring
+def site(archive: bytes, tmp_path: Path) -> Iterator[Publisher]:
+    publisher = Publisher(archive, tmp_path)
+    with publisher.server.running():
+        publisher.publish()
+        yield publisher
 
 
 def assert_is_whole(folder: Path, big: Path) -> None:
-    assert sorted(path.name for path in folder.iterdir()) == sorted(
-        ["fetched.json", *(path.name for path in big.iterdir())]
-    )
-    assert all((folder / path.name).read_bytes() == path.read_bytes() for path in big.iterdir())
+    names = [path.name for path in big.iterdir()]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["fetched.json", *names])
+    assert all((folder / name).read_bytes() == (big / name).read_bytes() for name in names)
     assert [path for path in folder.parent.iterdir() if folder.name in path.name] == [folder]
 
 
-def test_an_index_is_fetched_and_has_a_name(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path, big: Path
-) -> None:
-    folder = brought()
+def assert_nothing_is_there(cache: Path) -> None:
+    assert list(cache.iterdir()) == []
+    with pytest.raises(UserError, match="unknown source 'tiny'"):
+        open_source("tiny")
+
+
+def test_an_index_is_fetched_once_and_has_a_name(site: Publisher, cache: Path, big: Path) -> None:
+    folder = site.fetch()
 
     assert folder == cache / "tiny"
     assert_is_whole(folder, big)
-    assert brought() == folder
-    assert server.ranges == [None]
+    assert site.fetch() == folder
+    assert site.ranges == [None]
     expected = Bm25Source(big, name="tiny").search(QUERIES, 3)
     assert open_source("tiny").search(QUERIES, 3) == expected
 
 
-CUT = Behaviour(cut_after=300_000)
-WITHOUT_RANGES = Behaviour(cut_after=300_000, ranges=False)
+Answer = Callable[[bytes, Seen], Reply]
+CUT = partial(reply_with, end=300_000)
+
+
+def refusal(status: int, **headers: str) -> Answer:
+    return lambda content, seen: (status, headers, b"")
 
 
 @pytest.mark.parametrize(
     ("answers", "ranges", "waited"),
     [
-        ({1: CUT}, [None, "bytes=300000-"], [1.0]),
-        ({1: WITHOUT_RANGES, 2: Behaviour(ranges=False)}, [None, "bytes=300000-"], [1.0]),
-        ({1: CUT, 2: Behaviour(status=416)}, [None, "bytes=300000-", None], [1.0, 1.0]),
-        ({1: Behaviour(status=503, retry_after="7"), 2: Behaviour(status=429)}, [None] * 3, [7.0, 2.0]),
+        ([CUT], [None, "bytes=300000-"], [1.0]),
+        ([CUT, partial(reply_with, ranges=False)], [None, "bytes=300000-"], [1.0]),
+        ([CUT, refusal(416)], [None, "bytes=300000-", None], [1.0, 1.0]),
+        ([refusal(503, **{"Retry-After": "7"}), refusal(429)], [None] * 3, [7.0, 2.0]),
     ],
     ids=["cut", "no ranges", "range refused", "busy"],
 )
 def test_a_download_goes_on_where_it_was(
-    answers: dict[int, Behaviour],
-    ranges: list[str | None],
-    waited: list[float],
-    server: PublishedServer,
-    brought: Callable[..., Path],
-    big: Path,
+    answers: list[Answer], ranges: list[str | None], waited: list[float], site: Publisher, archive: bytes, big: Path
 ) -> None:
-    server.behave = lambda n: answers.get(n, Behaviour())
+    site.server.reply = lambda seen, before: [*answers, reply_with][before](archive, seen)
     waits: list[float] = []
 
-    assert_is_whole(brought(waits=waits), big)
-    assert server.ranges == ranges
-    assert waits == waited
+    assert_is_whole(site.fetch(sleep=waits.append), big)
+    assert (site.ranges, waits) == (ranges, waited)
 
 
-def test_a_file_that_is_not_there_is_asked_for_once(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path
-) -> None:
-    server.behave = lambda n: Behaviour(status=404)
+def test_a_file_that_is_not_there_is_asked_for_once(site: Publisher, cache: Path) -> None:
+    site.server.reply = lambda seen, before: (404, {}, b"")
 
-    with pytest.raises(UserError, match=r"tiny\.tar\.gz: HTTP 404; expected the file"):
-        brought()
-    assert len(server.requests) == 1
-    assert list(cache.iterdir()) == []
+    with pytest.raises(UserError, match="tiny: HTTP 404; expected the file"):
+        site.fetch()
+    assert site.ranges == [None]
+    assert_nothing_is_there(cache)
 
 
-def test_a_wrong_checksum_removes_the_file_and_says_both(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path, archive: bytes, big: Path
-) -> None:
-    right = hashlib.md5(archive).hexdigest()
-    server.files["tiny.tar.gz"] = archive[:-1] + b"?"
-    wrong = hashlib.md5(server.files["tiny.tar.gz"]).hexdigest()
+def test_a_wrong_checksum_removes_the_file_and_says_both(site: Publisher, cache: Path, archive: bytes) -> None:
+    site.files["tiny"] = archive[:-1] + b"?"
+    right, wrong = (hashlib.md5(content).hexdigest() for content in (archive, site.files["tiny"]))
 
     with pytest.raises(UserError, match=f"md5 {wrong}, expected {right}; the download is removed"):
-        brought(checksum=f"md5:{right}")
-    assert list(cache.iterdir()) == []
-    with pytest.raises(UserError, match="unknown source 'tiny'"):
-        open_source("tiny")
-
-    server.files["tiny.tar.gz"] = archive
-    assert_is_whole(brought(), big)
+        site.fetch()
+    assert_nothing_is_there(cache)
 
 
-def test_too_little_space_is_said_before_anything_is_asked(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path, monkeypatch: pytest.MonkeyPatch
+def test_too_little_space_is_said_before_any_request(
+    site: Publisher, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 60_000_000_000))
+    site.publish(unpacked=60_000_000_000 - 500_000)
+
     with pytest.raises(UserError, match=r"needs 60\.0 GB of disk space, but only 60\.0 GB are free"):
-        brought(unpacked=60_000_000_000 - 500_000)
-    assert server.requests == []
-    assert list(cache.iterdir()) == []
+        site.fetch()
+    assert site.ranges == []
+    assert_nothing_is_there(cache)
 
 
 def escaping(folder: Path) -> bytes:
@@ -194,7 +193,7 @@ def escaping(folder: Path) -> bytes:
     return file.getvalue()
 
 
-def damaged(pattern: str) -> Callable[[Path], bytes]:
+def without(pattern: str) -> Callable[[Path], bytes]:
     def pack(folder: Path) -> bytes:
         next(folder.glob(pattern)).unlink()
         return packed(folder)
@@ -207,82 +206,67 @@ def damaged(pattern: str) -> Callable[[Path], bytes]:
     [
         (escaping, "outside the destination"),
         (lambda folder: b"no archive", "not a gzip file"),
-        (damaged("*.tim"), "Lucene cannot open this index: CorruptIndexException"),
-        (damaged("segments_*"), "it holds no lucene index"),
+        (without("*.tim"), "Lucene cannot open this index: CorruptIndexException"),
+        (without("segments_*"), "it holds no lucene index"),
     ],
     ids=["outside", "no archive", "damaged", "no index"],
 )
 def test_an_archive_without_an_index_that_can_be_searched_leaves_nothing(
-    make: Callable[[Path], bytes],
-    message: str,
-    server: PublishedServer,
-    brought: Callable[..., Path],
-    cache: Path,
-    big: Path,
-    tmp_path: Path,
+    make: Callable[[Path], bytes], message: str, site: Publisher, cache: Path, big: Path, tmp_path: Path
 ) -> None:
-    server.files["tiny.tar.gz"] = make(Path(shutil.copytree(big, tmp_path / "broken")))
+    site.files["tiny"] = make(Path(shutil.copytree(big, tmp_path / "broken")))
+    site.publish()
 
     with pytest.raises(UserError, match=rf"the checksum is right, but .*{message}.*; nothing is kept or registered"):
-        brought()
-    assert list(cache.iterdir()) == []
+        site.fetch()
     assert not (cache.parent / "segments_1").exists()
-    with pytest.raises(UserError, match="unknown source 'tiny'"):
-        open_source("tiny")
+    assert_nothing_is_there(cache)
 
 
 def test_vectors_need_the_index_with_their_texts(
-    server: PublishedServer, tmp_path: Path, cache: Path, big: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
+    site: Publisher, cache: Path, big: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.files["vectors.tar.gz"] = packed(vectors)
-    file = recipes(
-        tmp_path,
-        tiny=recipe(server),
-        **{"tiny.words": recipe(server, "vectors.tar.gz", kind="faiss", encoder="words", texts="tiny")},
-    )
+    site.files["tiny.words"] = packed(vectors)
+    site.publish("tiny.words", kind="faiss", encoder="words", texts="tiny")
     with pytest.raises(UserError, match=r"this index takes its texts from tiny; run first: madke index fetch tiny$"):
-        fetch("tiny.words", recipes=file)
-    assert server.requests == []
+        site.fetch("tiny.words")
+    assert site.ranges == []
 
-    texts = fetch("tiny", recipes=file)[0]
-    folder = fetch("tiny.words", recipes=file)[0]
+    texts, folder = site.fetch("tiny"), site.fetch("tiny.words")
     monkeypatch.setattr("madke.retrieval.index_sources.load_encoder", lambda name, **_: WordEncoder())
 
     assert folder == cache / "tiny.words"
-    expected = DenseSource(vectors, name="tiny.words", encoder=WordEncoder(), texts=big).search(QUERIES, 3)
     source = open_source("tiny.words")
+    expected = DenseSource(vectors, name="tiny.words", encoder=WordEncoder(), texts=big).search(QUERIES, 3)
     assert source.search(QUERIES, 3) == expected
     assert f"texts from {texts} (" in source.description
 
 
-def killed(server: PublishedServer, file: Path, part: Path) -> None:
-    """Start a fetch, and kill it in the middle."""
-    server.behave = lambda n: Behaviour(hang_after=600_000)
-    command = [sys.executable, "-m", "madke", "index", "fetch", "tiny", "--recipes", str(file)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 30
-        while not (part.exists() and part.stat().st_size >= 1 << 19) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        process.kill()
-    server.behave = lambda n: Behaviour()
-
-
 @pytest.mark.slow
-def test_a_fetch_that_was_killed_goes_on(server: PublishedServer, tmp_path: Path, cache: Path, big: Path) -> None:
-    part = cache / "tiny.tar.gz.part"
-    file = recipes(tmp_path, tiny=recipe(server))
+def test_a_fetch_that_was_killed_goes_on(site: Publisher, cache: Path, archive: bytes, big: Path) -> None:
+    words = ("index", "fetch", "tiny", "--recipes", site.recipes)
+    again, killed = threading.Event(), threading.Event()
 
-    killed(server, file, part)
-    size = part.stat().st_size
-    done = madke("index", "fetch", "tiny", "--recipes", file)
+    def reply(seen: Seen, before: int) -> Reply:
+        if before == 1:
+            again.set()
+            killed.wait(60)
+        return reply_with(archive, seen, end=None if before else 600_000)
+
+    site.server.reply = reply
+    with subprocess.Popen(command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        assert again.wait(60)
+        process.kill()
+    killed.set()
+    done = madke(*words)
 
     assert (done.returncode, done.stdout) == (0, f"tiny: {cache / 'tiny'}\n"), done.stderr
-    assert server.ranges == [None, f"bytes={size}-"]
+    assert site.ranges == [None, "bytes=600000-", "bytes=600000-"]
     assert_is_whole(cache / "tiny", big)
-    again = madke("index", "fetch", "tiny", "--recipes", file)
-    assert again.stdout == f"tiny: already here, {cache / 'tiny'}\n"
+    assert madke(*words).stdout == f"tiny: already here, {cache / 'tiny'}\n"
 
 
-def test_a_wrong_recipe_is_named(server: PublishedServer, tmp_path: Path) -> None:
+def test_a_wrong_recipe_is_named(site: Publisher) -> None:
+    site.publish(checksum="md5:0")
     with pytest.raises(UserError, match=r"published\.yaml:\d+: tiny.checksum: .* found 'md5:0'"):
-        published_indexes(recipes(tmp_path, tiny=recipe(server, checksum="md5:0")))
+        published_indexes(site.recipes)

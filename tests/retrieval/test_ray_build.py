@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from madke._util.workers import Engine, open_workers
-from madke.models.encoders import Encoder
+from madke._util.workers import open_workers
 from madke.retrieval.indexes.build import build_index
 from madke.retrieval.indexes.index_folder import Manifest
 from tests.support.corpus import WordEncoder
@@ -39,47 +38,30 @@ class WaitingEncoder(WordEncoder):
         return super().encode_passages(titles, texts)
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    with running_cluster() as cluster:
-        yield cluster
-
-
-def built(corpus: Path, out: Path, encoder: Encoder, engine: Engine) -> Manifest:
-    return build_index(
-        corpus, out, encoder=encoder, faiss="flat", shard_rows=25, file_mb=0.002, engine=engine, kind="dense"
-    )
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != "manifest.json"
-    }
-
-
-def test_a_node_that_is_killed_changes_nothing(
-    cluster: Any, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
-    here = built(corpus, tmp_path / "here", WordEncoder(), "local")
+def test_a_node_that_is_killed_changes_nothing(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: dict[str, Any] = {"kind": "dense", "shard_rows": 25, "file_mb": 0.002}
+    here = build_index(corpus, tmp_path / "here", encoder=WordEncoder(), **settings)
     shards = ["Arlen volcano", "Arlen telescope"]
     encoder = WaitingEncoder(prepare(tmp_path, *shards))
     there: list[Manifest] = []
-    with another_node(cluster) as doomed, open_workers("ray"):  # in this thread: Ray takes its signals
-        building = threading.Thread(target=lambda: there.append(built(corpus, tmp_path / "there", encoder, "ray")))
-        building.start()
-        at = {meet(tmp_path, shard): shard for shard in shards}
-        assert set(at) == {doomed.node_id, cluster.head_node.node_id}
 
-        kill(cluster, doomed)
-        release(tmp_path, at[cluster.head_node.node_id])
-        assert meet(tmp_path, at[doomed.node_id]) == cluster.head_node.node_id
-        release(tmp_path, at[doomed.node_id])
-        building.join()
+    def build() -> None:
+        there.append(build_index(corpus, tmp_path / "there", encoder=encoder, engine="ray", **settings))
 
-    assert files_of(tmp_path / "there") == files_of(tmp_path / "here")
-    assert there[0].files == here.files
+    with running_cluster() as cluster, another_node(cluster) as doomed:
+        monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+        with open_workers("ray"):  # in this thread: Ray takes its signals
+            building = threading.Thread(target=build)
+            building.start()
+            at = {meet(tmp_path, shard): shard for shard in shards}
+            assert set(at) == {doomed.node_id, cluster.head_node.node_id}
+
+            kill(cluster, doomed)
+            release(tmp_path, at[cluster.head_node.node_id])
+            assert meet(tmp_path, at[doomed.node_id]) == cluster.head_node.node_id
+            release(tmp_path, at[doomed.node_id])
+            building.join()
+
+    assert there[0].files == here.files  # with the SHA-256 of each
     assert there[0].index == here.index
     assert encoder.passage_calls == [], "nothing was encoded in this process"

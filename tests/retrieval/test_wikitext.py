@@ -53,6 +53,7 @@ def test_an_article_keeps_its_prose_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("markup", "text"),
     [
+        # Templates that belong to the sentence are written out.
         ("{{convert|5|km|mi}}", "5 km"),
         ("{{Convert|5|by|8|ft|m}}", "5 by 8 ft"),
         ("{{lang|de|[[Haus|das Haus]]|italic=no}}", "das Haus"),
@@ -63,15 +64,7 @@ def test_an_article_keeps_its_prose_and_nothing_else() -> None:
         ("{{lang|de}}", ""),
         ("{{unknown|words}}", ""),
         ("{{lang|de|{{nowrap|a {{unknown}} b}}}}", ""),
-    ],
-)
-def test_templates_that_belong_to_the_sentence_are_written_out(markup: str, text: str) -> None:
-    assert plain_text(markup) == text
-
-
-@pytest.mark.parametrize(
-    ("markup", "text"),
-    [
+        # A mark without its partner swallows no text.
         ("before {{cite|x [[a]]\n\nafter", "before cite|x a\nafter"),
         ("before [[link and\n\nafter", "before link and\nafter"),
         ("before <ref>note\n== H ==\nafter</ref> end", "before note\nafter end"),
@@ -85,7 +78,7 @@ def test_templates_that_belong_to_the_sentence_are_written_out(markup: str, text
         ("interval [0, 1) and [2, 3]", "interval [0, 1) and [2, 3]"),
     ],
 )
-def test_a_mark_without_its_partner_swallows_no_text(markup: str, text: str) -> None:
+def test_markup_becomes_text(markup: str, text: str) -> None:
     assert plain_text(markup) == text
 
 
@@ -107,12 +100,9 @@ OPEN += ["{{", "[[", "[", "<ref", "<ref>", "<b>", "[[a|", "{{lang|", "<!--", "<n
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", OPEN)
 def test_open_marks_without_end_take_linear_time(piece: str) -> None:
-    text = piece * (100_000 // len(piece)) + "}}]]</ref>|}\n" * 10_000
+    text = piece * (50_000 // len(piece)) + "}}]]</ref>|}\n" * 5_000
 
-    assert _seconds(text) < 4  # it takes a fifth of a second; anything quadratic takes much longer
-
-
-def _seconds(text: str) -> float:
     started = time.process_time()
     plain_text(text)
-    return time.process_time() - started
+
+    assert time.process_time() - started < 2  # most take a tenth of that; anything quadratic takes far more
