@@ -100,7 +100,7 @@ def test_simulated_studies_keep_their_promises() -> None:
     assert gain.questions <= 0.6 * 200
 
 
-def test_the_interval_is_symmetric_shrinks_and_does_not_depend_on_order() -> None:
+def test_the_interval_is_symmetric_and_shrinks_in_any_order() -> None:
     few, many = [1, 0, 0, -1, 1], [1, 0, 0, -1, 1] * 20
     one, other = confidence_sequence(few), confidence_sequence([-each for each in reversed(few)])
     assert (one.low, one.high) == (pytest.approx(-other.high), pytest.approx(-other.low))
