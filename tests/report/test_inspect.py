@@ -10,9 +10,9 @@ import pytest
 
 import madke as library
 from madke.core.errors import UserError
+from madke.core.knowledge import Passage
 from madke.core.transcript import from_json
 from madke.retrieval.pools import PoolRecord, write_pools
-from tests.export.test_export import PASSAGES
 from tests.support.cli import madke, script
 from tests.support.inspect_evals import ASKED, GOLD
 
@@ -29,33 +29,22 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [{"id": id_, "question": text, "golden_answers": [GOLD[id_]]} for id_, text in ASKED.items()]
     (folder / "q.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     (folder / "script.yaml").write_text('- {reply: "The answer is Lake Baikal."}\n', encoding="utf-8")
-    write_pools(
-        folder / "pools.jsonl", [PoolRecord(id=id_, question=text, passages=PASSAGES) for id_, text in ASKED.items()]
-    )
-    known = ("--pools", "pools.jsonl", "--sources", "web,wiki", "--protocol", "madke", "--repeats", "2")
-    done = madke(
-        *("run", "q.jsonl", "--task", "short_answer", *known, "--model", "scripted/script.yaml", "--out", "run"),
-        cwd=folder,
-    )
+    passage = Passage(source="wiki", key="p1", title="Lakes", text="Lake Baikal is deep.", score=1.0, rank=0)
+    pools = [PoolRecord(id=id_, question=text, passages=(passage,)) for id_, text in ASKED.items()]
+    write_pools(folder / "pools.jsonl", pools)
+    options = ("--task", "short_answer", "--pools", "pools.jsonl", "--sources", "wiki", "--repeats", "2")
+    done = madke("run", "q.jsonl", *options, "--model", "scripted/script.yaml", "--out", "run", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / "run"
 
 
-@pytest.fixture(scope="module")
-def logs(run: Path) -> Path:
-    done = madke("report", run, "--inspect", run.parent / "logs")
-    assert done.returncode == 0, done.stderr
-    assert "4 rows" in done.stdout
-    return run.parent / "logs"
-
-
-def test_inspect_reads_the_scores_of_a_run(run: Path, logs: Path) -> None:
+def test_inspect_reads_scores_and_replies_of_a_run(run: Path, tmp_path: Path) -> None:
     from inspect_ai.log import read_eval_log
 
-    log = read_eval_log(str(logs / "run.eval"))
-    ours = json.loads(madke("score", run, "--json").stdout)["metrics"]
-    means = {score.name: score.metrics["mean"].value for score in log.results.scores}
-
+    done = madke("report", run, "--inspect", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "4 rows" in done.stdout
+    log = read_eval_log(str(tmp_path / "run.eval"))
     assert log.status == "success"
     # "Lake Baikal" for "Baikal": half of its words are right.
     assert {(each.id, each.epoch): round(each.scores["f1"].value, 3) for each in log.samples} == {
@@ -64,14 +53,10 @@ def test_inspect_reads_the_scores_of_a_run(run: Path, logs: Path) -> None:
         ("q1", 1): 0.0,
         ("q1", 2): 0.0,
     }
+    ours = json.loads(madke("score", run, "--json").stdout)["metrics"]
+    means = {score.name: score.metrics["mean"].value for score in log.results.scores}
     assert {name: pytest.approx(ours[name]["value"]) for name in means} == means
-
-
-def test_inspect_reads_the_replies_of_a_run(logs: Path) -> None:
-    from inspect_ai.log import read_eval_log
-
-    asked, first, *_, answer = read_eval_log(str(logs / "run.eval")).samples[0].messages
-
+    asked, first, *_, answer = log.samples[0].messages
     assert asked.text == ASKED["q0"]
     assert first.text == "Round 1, Debater 1:\nThe answer is Lake Baikal."
     assert answer.text == "Lake Baikal"
