@@ -93,7 +93,6 @@ def test_a_debate_is_a_solver(evals: Path) -> None:
     ours = library.run(questions, protocol="mad", model=lambda messages: "The answer is Baikal.")
     samples = samples_of(evals, "plain")
     correct = {t.id: float(t.answer == t.answers[0]) for t in ours.transcripts()}
-
     assert {each.id: float(each.scores["exact"].value == "C") for each in samples} == correct == {"q0": 1.0, "q1": 0.0}
     for sample, expected in zip(samples, ours.transcripts(), strict=True):
         transcript = transcript_of(sample)
@@ -104,24 +103,17 @@ def test_a_debate_is_a_solver(evals: Path) -> None:
         assert used.input_tokens_cache_read == transcript.total.cached_tokens > 0
 
 
-def test_a_role_has_its_own_model(evals: Path) -> None:
+def test_roles_choices_and_limits_are_those_of_inspect(evals: Path) -> None:
     for sample in samples_of(evals, "roles"):
         judged = {message.text for event in calls_of(sample, "judge") for message in event.input}
         assert judged
         assert judged.isdisjoint(message.text for event in calls_of(sample, "model") for message in event.input)
-
-
-def test_a_multiple_choice_answer_is_marked(evals: Path) -> None:
     assert [each.scores["choice"].value for each in samples_of(evals, "choice")] == ["C"]
-
-
-def test_a_limit_of_inspect_ends_the_sample(evals: Path) -> None:
     assert [each.limit.type for each in samples_of(evals, "limit")] == ["token", "token"]
 
 
 def test_a_failed_call_is_one_of_the_debate_and_a_failed_debate_an_error(evals: Path) -> None:
     deepest, largest = samples_of(evals, "failing")
-
     assert transcript_of(deepest).degraded
     assert deepest.output.completion == "Baikal"
     assert "the debate failed" in largest.error.message
@@ -130,10 +122,8 @@ def test_a_failed_call_is_one_of_the_debate_and_a_failed_debate_an_error(evals: 
 
 def test_the_cache_holds_a_reply_for_each_debater(evals: Path) -> None:
     first, again = samples_of(evals, "cache"), samples_of(evals, "cached")
-
-    assert [event.cache for each in first for event in calls_of(each)] == ["write"] * sum(
-        transcript_of(each).total.calls for each in first
-    )
+    calls = sum(transcript_of(each).total.calls for each in first)
+    assert [event.cache for each in first for event in calls_of(each)] == ["write"] * calls
     assert {event.cache for each in again for event in calls_of(each)} == {"read"}
 
 

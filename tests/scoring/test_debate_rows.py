@@ -6,11 +6,19 @@ from typing import Any
 
 import pytest
 
-from madke.core.transcript import Final, Reflection, Transcript, Verdict
+from madke.core.transcript import Final, Reflection, Selection, Transcript, Verdict
 from madke.scoring.debate_rows import DebateMeasures, selection_values
 from madke.scoring.metrics import unit_of
 from madke.scoring.scores import scores_of
 from tests.scoring.hand_made import FAILED, OTHER, RIGHT, WRONG, debate, pool, turn
+
+
+def with_turn(finished: Transcript, n: int, **changes: Any) -> Transcript:
+    """The same with other fields in one turn of its only round."""
+    (entry,) = finished.rounds
+    turns = [replace(each, **changes) if place == n else each for place, each in enumerate(entry.turns)]
+    return replace(finished, rounds=(replace(entry, turns=tuple(turns)),))
+
 
 # After each round
 
@@ -61,18 +69,14 @@ def test_each_debater_is_compared_with_itself_one_round_before() -> None:
     assert DebateMeasures(debate([RIGHT, WRONG], rounds=(before, after))).rounds[1]["self_disagreement"] == 0
 
 
-def test_a_debater_alone_agrees_with_nobody_but_can_change() -> None:
+def test_what_does_not_apply_to_a_round_is_missing() -> None:
     first, second = DebateMeasures(debate([WRONG], [RIGHT])).rounds
     assert set(first) == {"accuracy", "right"}
     assert set(second) == {"accuracy", "right", "self_disagreement"}
-
-
-def test_without_gold_and_for_degrees_nothing_is_right_or_wrong() -> None:
-    (row,) = DebateMeasures(debate([RIGHT, WRONG], golds=())).rounds
-    assert set(row) == {"cons", "entropy", "disagreement"}
-    (row,) = DebateMeasures(debate(["a deep lake", "a lake"], golds=("a deep lake",), task="translation")).rounds
-    assert row["accuracy"] == 1
-    assert not {"right", "log_likelihood"} & set(row)
+    (without_gold,) = DebateMeasures(debate([RIGHT, WRONG], golds=())).rounds
+    assert set(without_gold) == {"cons", "entropy", "disagreement"}
+    (of_degrees,) = DebateMeasures(debate(["the lake", "a sea"], golds=("the lake",), task="translation")).rounds
+    assert set(of_degrees) == {"accuracy", "cons", "co2", "entropy", "disagreement"}
 
 
 def test_a_debate_that_has_ended_keeps_what_it_held_and_changes_no_more() -> None:
@@ -237,77 +241,66 @@ POOL = pool(
     ("google", "g3", "Deepest lakes"),
 )
 BOTH = (RIGHT, WRONG)
+BAIKAL, LAKES = "Lake Baikal", "Great Lakes"
 
 
-def values(*selected: list[Any], **metadata: Any) -> dict[str, float]:
-    said = [BOTH[: len(ids)] for ids in selected]
-    return selection_values(debate(*said, selected=selected, pool=POOL, metadata=metadata))
-
-
-def test_every_passage_of_a_gold_page_is_evidence_and_the_page_is_found_once() -> None:
-    found = values([(0, 1), (1, 2)], gold_titles=["lake_baikal", "Great Lakes", "Lake Superior"])
-    assert found["pool_recall"] == pytest.approx(2 / 3)
-    assert found["selection_precision"] == 1
-    # Of the two pages in the pool the first debater holds one, the second both.
-    assert found["selection_recall"] == pytest.approx((1 / 2 + 1) / 2)
-
-
-def test_gold_passages_are_known_by_their_keys_and_come_before_titles() -> None:
-    found = values([(0, 2), (1, 2, 3)], gold_passages=["w1", "elsewhere"], gold_titles=["Great Lakes"])
-    assert found["pool_recall"] == 0.5
-    assert found["selection_precision"] == pytest.approx((0 + 1 / 3) / 2)
-    assert found["selection_recall"] == 0.5
-
-
-def test_selections_that_decline_have_no_precision_and_failed_ones_are_left_out() -> None:
-    found = values([(), (0,)], [None, (3,)], gold_titles=["Lake Baikal"])
-    assert (found["no_found"], found["selected_ids"]) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
-    assert (found["selection_precision"], found["selection_recall"]) == (1 / 2, pytest.approx(1 / 3))
-    nothing = values([(), ()], gold_titles=["Lake Baikal"])
-    assert nothing["selection_recall"] == 0
-    assert "selection_precision" not in nothing
-
-
-def test_where_the_pool_holds_no_gold_only_the_pool_is_to_blame() -> None:
-    found = values([(0,), (1,)], gold_titles=["Lake Vostok"])
-    assert found["pool_recall"] == 0
-    assert not {"selection_precision", "selection_recall"} & set(found)
-    assert "pool_recall" not in values([(0,), (1,)])
+@pytest.mark.parametrize(
+    ("selected", "metadata", "found"),
+    [
+        # Every passage of a gold page is evidence, and the page is found once: the first debater holds one of the two
+        # in the pool, the second both.
+        (
+            [[(0, 1), (1, 2)]],
+            {"gold_titles": ["lake_baikal", LAKES, "Lake Superior"]},
+            {"pool_recall": 2 / 3, "selection_precision": 1, "selection_recall": (1 / 2 + 1) / 2},
+        ),
+        # Gold passages are known by their keys, and come before titles.
+        (
+            [[(0, 2), (1, 2, 3)]],
+            {"gold_passages": ["w1", "elsewhere"], "gold_titles": [LAKES]},
+            {"pool_recall": 1 / 2, "selection_precision": (0 + 1 / 3) / 2, "selection_recall": 1 / 2},
+        ),
+        # Selections that decline have no precision, and failed ones are left out.
+        (
+            [[(), (0,)], [None, (3,)]],
+            {"gold_titles": [BAIKAL]},
+            {"no_found": 1 / 3, "selected_ids": 2 / 3, "selection_precision": 1 / 2, "selection_recall": 1 / 3},
+        ),
+        ([[(), ()]], {"gold_titles": [BAIKAL]}, {"selection_precision": None, "selection_recall": 0}),
+        # Where the pool holds no gold, only the pool is to blame.
+        (
+            [[(0,), (1,)]],
+            {"gold_titles": ["Lake Vostok"]},
+            {"pool_recall": 0, "selection_precision": None, "selection_recall": None},
+        ),
+        ([[(0,), (1,)]], {}, {"pool_recall": None}),
+        ([[(0,), (2, 3)], [(1,), (3,)]], {"misinformation_passages": ["g3"]}, {"misinformation_selected": 1 / 2}),
+        ([[(0,), (2,)]], {"misinformation_passages": ["absent"]}, {"misinformation_selected": None}),
+    ],
+)
+def test_selections(selected: list[Any], metadata: dict[str, Any], found: dict[str, float | None]) -> None:
+    played = debate(*[BOTH] * len(selected), selected=selected, pool=POOL, metadata=metadata)
+    values = selection_values(played)
+    assert {name: values.get(name) for name in found} == pytest.approx(found)
 
 
 def test_what_a_debater_searched_for_is_not_what_was_retrieved() -> None:
     searched = replace(POOL[2], asked_by="A", round=1)
-    grown = debate(
-        BOTH,
-        selected=[[(2,), (0,)]],
-        pool=(*POOL[:2], searched),
-        metadata={"gold_titles": ["Lake Baikal", "Great Lakes"]},
-    )
-    found = selection_values(grown)
+    gold = {"gold_titles": [BAIKAL, LAKES]}
+    found = selection_values(debate(BOTH, selected=[[(2,), (0,)]], pool=(*POOL[:2], searched), metadata=gold))
     assert (found["pool_recall"], found["selection_precision"], found["selection_recall"]) == (0.5, 1, 0.5)
-
-
-def test_selections_of_misinformation() -> None:
-    assert values([(0,), (2, 3)], [(1,), (3,)], misinformation_passages=["g3"])["misinformation_selected"] == 0.5
-    assert "misinformation_selected" not in values([(0,), (2,)], misinformation_passages=["absent"])
 
 
 def test_what_was_not_selected_is_not_counted() -> None:
     given = debate(BOTH, BOTH, selected=[[(), ()], [(0,), (0, 1)]], pool=POOL, first_round_given=True)
     found = selection_values(given)
     assert (found["no_found"], found["selected_ids"]) == (0, 1.5), "a given first round is nobody's selection"
-    untouched = debate(BOTH, selected=[[None, None]], pool=POOL, metadata={"gold_titles": ["Lake Baikal"]})
+    untouched = debate(BOTH, selected=[[None, None]], pool=POOL, metadata={"gold_titles": [BAIKAL]})
     assert selection_values(untouched) == {"pool_recall": 1}
     assert selection_values(replace(untouched, pool=())) == {}
-
-
-def test_what_could_not_be_read_chose_nothing_and_declined_nothing() -> None:
-    unread = debate(BOTH, selected=[[(), ()]], pool=POOL)
-    (entry,) = unread.rounds
-    selection = replace(entry.turns[0].selection, status="abstained", rule="none")
-    turns = (replace(entry.turns[0], selection=selection), entry.turns[1])
-    found = selection_values(replace(unread, rounds=(replace(entry, turns=turns),)))
-    assert (found["no_found"], found["selected_ids"]) == (0.5, 0)
+    unread = Selection(status="abstained", rule="none")
+    found = selection_values(with_turn(debate(BOTH, selected=[[(), ()]], pool=POOL), 0, selection=unread))
+    assert (found["no_found"], found["selected_ids"]) == (0.5, 0), "what could not be read declined nothing"
 
 
 # Who follows whom, from a first round that was given
@@ -355,13 +348,6 @@ def diversity(finished: Transcript) -> float | None:
 
 def translated(*rounds: list[Any], **changes: Any) -> Transcript:
     return debate(*rounds, answer=SHORT, golds=(SHORT,), task="translation", **changes)
-
-
-def with_turn(finished: Transcript, n: int, **changes: Any) -> Transcript:
-    """The same with other fields in one turn of its only round."""
-    (entry,) = finished.rounds
-    turns = [replace(each, **changes) if place == n else each for place, each in enumerate(entry.turns)]
-    return replace(finished, rounds=(replace(entry, turns=tuple(turns)),))
 
 
 def test_diversity_is_what_bleu_in_both_directions_leaves() -> None:
