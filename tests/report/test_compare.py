@@ -37,11 +37,6 @@ def test_runs_are_tested_on_the_questions_that_all_hold_and_the_others_are_count
         comparison.tests(["emm"])
 
 
-def test_each_of_many_runs_is_tested_with_the_first() -> None:
-    comparison = compared({name: run(BAIKAL) for name in "abcdefg"})
-    assert [(test.left, test.right) for test in comparison.tests(["em"])] == [("a", other) for other in "bcdefg"]
-
-
 def test_a_note_says_that_calls_differ() -> None:
     runs = {name: run(BAIKAL, usage={"speak": StageUsage(calls=n)}) for name, n in (("a", 10), ("b", 11), ("c", 12))}
     assert compared(runs).notes == ["Unequal cost, in calls per question: a 10.0, b 11.0, c 12.0."]

@@ -245,7 +245,6 @@ def test_a_filled_sheet_corrects_gold_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("question,answer,right\n", "1: column 'gold' is missing"),
         ("question;answer;right;gold\nWhich?;x;maybe;\n", "2: column 'right': found 'maybe'; expected yes or no"),
         ("question,answer,right,gold\nWhich?,x,,bad\n", "2: column 'gold': found 'bad'; expected wrong"),
         ("question,answer,right,gold\n,,,\n,x,yes,\n", "3: column 'question' is empty"),

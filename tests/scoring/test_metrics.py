@@ -10,7 +10,6 @@ from madke.scoring import debate_rows
 from madke.scoring.metrics import METRICS
 from madke.scoring.scores import scores_of
 from madke.tasks import TASKS
-from madke.tasks.base import squad_normalize
 from tests.scoring.hand_made import RIGHT, debate
 
 
@@ -19,18 +18,11 @@ def asked(*golds: str, dataset: str | None = None) -> Question:
 
 
 @pytest.mark.parametrize(
-    ("text", "normal"),
-    [("The  Cat's a hat!", "cats hat"), ("An apple, a day", "apple day"), ("U.S.", "us"), ("theatre", "theatre")],
-)
-def test_squad_normalisation(text: str, normal: str) -> None:
-    assert squad_normalize(text) == normal
-
-
-@pytest.mark.parametrize(
     ("answer", "golds", "em", "f1"),
     [
         ("garlic", ("Head of garlic", "garlic head"), 0, 2 / 3),
-        ("the Danube", ("Danube",), 1, 1),
+        ("The  Cat's a hat!", ("cats hat",), 1, 1),
+        ("the U.S.", ("US", "theatre"), 1, 1),
         ("Paris Paris", ("Paris",), 0, 2 / 3),
         ("nothing shared", ("Rome",), 0, 0),
         # Tables of programs hold True for yes and 8.0 for 8.

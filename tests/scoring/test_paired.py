@@ -9,7 +9,6 @@ from madke.core.transcript import Transcript
 from madke.scoring.arms import ArmValues, read_arm, restricted_to
 from madke.scoring.metrics import GRADER, SHARE, VALUE_UNITS
 from madke.scoring.paired import further_questions, holm, paired_test, paired_tests, paired_tests_by_dataset
-from madke.tasks import get_task
 from tests.support.transcripts import transcript
 
 BAIKAL = "Lake Baikal"
@@ -107,12 +106,8 @@ def test_a_few_graded_values_are_permuted() -> None:
     assert found.test == "paired permutation"
     assert found.p == pytest.approx(1726 / 2**15)
     assert found.difference.low < 314 / 15 < found.difference.high
-
-
-@pytest.mark.parametrize(("n", "p"), [(1, 1.0), (2, 0.5), (40, 1e-4)])
-def test_a_few_questions_that_all_improve_prove_little(n: int, p: float) -> None:
-    found = paired_test(arm("left", [0.25] * n), arm("right", [0.5] * n), "em")
-    assert found.p == pytest.approx(p)
+    one = paired_test(arm("left", [0.25]), arm("right", [0.5]), "em")
+    assert one.p == 1, "one question proves nothing"
 
 
 def test_repeats_of_a_question_are_averaged_first() -> None:
@@ -136,29 +131,6 @@ def test_the_pairs_on_one_metric_are_one_family() -> None:
     twice = pytest.approx(2 * paired_test(first, second, "em").p)
     found = paired_tests([(first, second), (first, replace(second, name="third"))])
     assert [(test.right, test.p_holm) for test in found] == [("right", twice), ("third", twice)]
-
-
-def test_an_arm_is_read_from_transcripts() -> None:
-    entries = [
-        transcript("q0", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, metadata={"dataset": "nq_open"}),
-        transcript("q0", said=[BAIKAL, "x"], consensus=False, answer="x", repeat=1),
-        transcript("q1", said=[None, None], consensus=False, answer=None, status="failed"),
-    ]
-    found = read_arm("a", entries)
-    key = ("q0", "Which lake is the deepest?")
-    assert found.values["em"] == {key: {0: 1.0, 1: 0.0}}
-    assert [id_ for id_, _ in found.questions] == ["q0", "q1"]
-    assert found.first_metric == "match"
-    assert {*get_task("short_answer").metrics} == set(found.metrics)
-
-
-def test_scores_from_outside_are_values_like_others() -> None:
-    entries = [transcript(f"q{n}", said=[BAIKAL], consensus=True, answer=BAIKAL) for n in range(3)]
-    left = read_arm("left", entries, {"comet": {("q0", 0): 0.5, ("q1", 0): 0.25, ("gone", 0): 1.0}})
-    right = read_arm("right", entries, {"comet": {("q0", 0): 0.75, ("q2", 0): 0.5}})
-    tests = {test.metric: test for test in paired_tests([(left, right)])}
-    assert (tests["comet"].n, tests["comet"].left_out) == (1, 2)
-    assert tests["comet"].difference.value == pytest.approx(0.25)
 
 
 def failing(name: str, values: list[Any], metric: str = "em") -> ArmValues:
