@@ -128,15 +128,6 @@ def test_where_every_call_fails_the_old_grades_stay(tmp_path: Path) -> None:
     assert external_values(results)["grader"] == {("q0", 0): 1.0}
 
 
-def test_grades_of_other_answers_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    results = arm(tmp_path / "run", entry("q0", BAIKAL))
-    ask_outside([results], [script(tmp_path, {"reply": "[True]"})])
-    write_run(results.path, entry("q0", TANGANYIKA))
-    with caplog.at_level(logging.WARNING):
-        assert external_values(results) == {}
-    assert "score them again with --grader MODEL" in caplog.text
-
-
 def test_grading_stops_at_the_cost_limit_and_goes_on_with_a_higher_one(tmp_path: Path) -> None:
     one = arm(tmp_path / "one", *(entry(f"q{n}", f"Lake {n}") for n in range(6)))
     (tmp_path / "prices.yaml").write_text("openai/gpt-4o: {prompt: 1000000, completion: 0}\n")
