@@ -1,14 +1,19 @@
 """Scores of a run: agreement and correctness, what is left out of means, and how replies could be read."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from madke.core.transcript import Final, StageUsage, Transcript, Truncation
+from madke.scoring.arms import open_results
 from madke.scoring.debate_rows import DebateMeasures
+from madke.scoring.scored import incomplete
 from madke.scoring.scores import Scores, scores_of
 from madke.scoring.statistics import effective_votes, wilson
+from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
 
 BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
@@ -174,3 +179,28 @@ def test_only_votes_for_the_final_answer_are_effective_votes() -> None:
     other = transcript("r", said=["Lake Chad"] * 3, consensus=None, answer="Lake Chad")
     other = replace(other, final=replace(other.final, by="majority", rule="votes"))
     assert scores_of([voted, other]).votes == effective_votes([[1, 0, 0], [0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        ("--max-cost", "stopped at --max-cost; the same command with a higher limit goes on"),
+        ("--token-budget", "stopped at --token-budget; the same command with a higher limit goes on"),
+        ("--deadline", "stopped at --deadline; the same command goes on"),
+        ("interrupted", "interrupted; the same command goes on"),
+        ("an error", "stopped by an error; the same command goes on"),
+        (
+            "the last 20 calls of openai/x all failed: HTTP 401: no",
+            "stopped: the last 20 calls of openai/x all failed; the same command goes on",
+        ),
+        ("finished", "the same command goes on"),
+        (None, "killed; the same command goes on"),
+    ],
+)
+def test_an_incomplete_run_says_why(tmp_path: Path, ended: str | None, said: str) -> None:
+    (run,) = open_results([write_run(tmp_path / "run", agreed("1"), agreed("2"), repeats=2)])
+    record = json.loads((run.path / "run.json").read_text())
+    record["sessions"].append({} if ended is None else {"ended": ended})
+    (run.path / "run.json").write_text(json.dumps(record))
+    assert incomplete(run, 2) == f"2 of 4 ({said})"
+    assert incomplete(run, 4) is None
