@@ -18,7 +18,6 @@ from madke.core.transcript import Final, StageUsage
 from madke.report.html import without_folders, write_report
 from madke.report.tables import Cell, Table
 from madke.scoring.arms import open_results
-from madke.scoring.scored import score_run
 from tests.report.run_folders import PASSAGES, debate, write_run
 
 RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
@@ -148,27 +147,6 @@ def test_finding_chart_scores_and_tests_stand_in_it_as_markup(tmp_path: Path) ->
     assert "<small>72.2 to 100.0</small>" in page
     assert "Paired comparisons" in page
     assert "madke 0.0.test" in page
-
-
-def test_the_numbers_on_the_page_are_those_of_metrics_json(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", [debate(f"q{n}", [RIGHT if n % 3 else WRONG] * 2) for n in range(10)])
-    score_run(run)
-    metrics = json.loads((run / "metrics.json").read_text())
-    page = write(tmp_path / "report.html", run)
-    table = page.partition('<h2 id="scores">')[2].partition("</table>")[0]
-    headings = re.findall(r"<button[^>]*>([^<]*)</button>", table)
-    cells = re.findall(r"<td[^>]*>([^<]*?)(?: <small>([^<]*)</small>)?</td>", table)
-    shown = dict(zip(headings[1:], cells, strict=True))
-
-    def percent(found: dict[str, float]) -> tuple[str, str]:
-        value, low, high = (f"{100 * found[name]:.1f}" for name in ("value", "low", "high"))
-        return value, f"{low} to {high}"
-
-    assert shown["correct (match) %"] == percent(metrics["correct"])
-    assert shown["EM %"] == percent(metrics["metrics"]["em"])
-    assert shown["F1 %"] == percent(metrics["metrics"]["f1"])
-    assert shown["Cons %"] == percent(metrics["debate"]["cons_judge"])
-    assert shown["calls"][0] == str(sum(used["calls"] for used in metrics["usage"].values()))
 
 
 def test_the_lines_and_tables_of_a_study_stand_in_it_as_text(tmp_path: Path, run: Path) -> None:

@@ -1,11 +1,10 @@
 """Scorers behind a command: a number an item, or one line that says why not; nothing hangs or is left running."""
 
 import asyncio
-import json
 import os
 import select
 import shlex
-import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 
 from madke._util.child_process import CommandScorer, ScorerItem
 from madke.core.errors import UserError
-from tests.support.cli import started
 
 
 @pytest.fixture
@@ -122,15 +120,13 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(lingering: tu
     assert all_of(held) == b"x"
 
 
-def test_a_command_ends_with_the_one_who_started_it(lingering: tuple[str, int], tmp_path: Path) -> None:
+def test_a_command_ends_with_the_one_who_started_it(lingering: tuple[str, int]) -> None:
     command, held = lingering
-    answers, questions = tmp_path / "answers.jsonl", tmp_path / "questions.jsonl"
-    answers.write_text(json.dumps({"id": "q", "answer": "x"}) + "\n")
-    questions.write_text(json.dumps({"id": "q", "question": "Which?", "golden_answers": ["x"]}) + "\n")
-    with started("score", answers, "--data", questions, "--scorer", f"slow={command}") as process:
+    score = "from madke._util.child_process import CommandScorer, ScorerItem\n"
+    score += f"CommandScorer({command!r}).scores([ScorerItem(source='', candidate='x', references=())])"
+    with subprocess.Popen([sys.executable, "-c", score]) as process:
         select.select([held], [], [])  # the command's own child runs
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
     assert all_of(held) == b"x"
 
 

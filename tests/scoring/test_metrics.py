@@ -6,11 +6,8 @@ from typing import Any
 import pytest
 
 from madke.core.question import Question
-from madke.scoring import debate_rows
 from madke.scoring.metrics import METRICS
-from madke.scoring.scores import scores_of
 from madke.tasks import TASKS
-from tests.scoring.hand_made import RIGHT, debate
 
 
 def asked(*golds: str, dataset: str | None = None) -> Question:
@@ -121,17 +118,3 @@ def test_an_answer_names_all_golds_and_no_wrong_one(question: Question, answer: 
 
 def test_every_metric_of_every_task_is_defined() -> None:
     assert {name for task in TASKS.values() for name in task.metrics} <= set(METRICS)
-
-
-def test_each_answer_of_a_debate_is_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    scored: list[str] = []
-    match = METRICS["match"]
-
-    def counting(answer: str, question: Question) -> float:
-        scored.append(answer)
-        return match(answer, question)
-
-    known = {name: METRICS[name] for name in ("em", "f1")} | {"match": replace(match, score=counting)}
-    monkeypatch.setattr(debate_rows, "METRICS", known)
-    scores = scores_of([debate([RIGHT], answer=RIGHT)])
-    assert (scores.correct.value, scored) == (1, [RIGHT])

@@ -74,7 +74,7 @@ def record(id_: str, *passages: tuple[str, str, int, float], **fields: Any) -> P
     return PoolRecord(id=id_, question="?", passages=found, **{"partial": {}, "sources": {}, **fields})
 
 
-def test_a_pool_file_gives_the_rankings_of_each_source() -> None:
+def test_a_pool_file_gives_the_rankings_of_each_source_where_it_answered() -> None:
     both = {"wiki": "BM25", "web": "files"}
     records = [
         record("q1", ("wiki", "b", 1, 2.0), ("wiki", "a", 0, 3.0), ("web", "w", 0, 0.0), sources=both),
@@ -84,20 +84,11 @@ def test_a_pool_file_gives_the_rankings_of_each_source() -> None:
     found = of_pools(records)
     assert found == {"wiki": {"q1": {"a": 3.0, "b": 2.0}, "q3": {"c": 0.0}}, "web": {"q1": {"w": 0.0}, "q2": {}}}
     assert list(found["wiki"]["q1"]) == ["a", "b"]
-
-
-def test_a_source_that_found_nothing_counts_in_a_hand_written_file() -> None:
-    records = [record("q1", ("wiki", "a", 0, 0.0)), record("q2"), record("q3", partial={"wiki": "timeout"})]
-    assert of_pools(records) == {"wiki": {"q1": {"a": 0.0}, "q2": {}}}
-
-
-def test_fusions_stand_next_to_their_parts_where_all_parts_answered() -> None:
-    parts = {"a": {"q1": {"x": 3.0, "y": 0.0}, "q2": {}}, "b": {"q1": {"y": 9.0}}}
-    found = with_fusions(parts)
-    assert list(found) == ["a", "b", "rank fusion", "a+b"]
-    assert list(found["rank fusion"]) == list(found["a+b"]) == ["q1"]
-    assert list(found["rank fusion"]["q1"]) == ["y", "x"]
-    assert with_fusions({"a": parts["a"]}) == {"a": parts["a"]}
+    # A fusion is of the questions that all parts answered.
+    assert [*with_fusions(found)["rank fusion"]] == ["q1"]
+    # A file that is written by hand names no source that found nothing.
+    by_hand = [record("q1", ("wiki", "a", 0, 0.0)), record("q2"), record("q3", partial={"wiki": "timeout"})]
+    assert of_pools(by_hand) == {"wiki": {"q1": {"a": 0.0}, "q2": {}}}
 
 
 # Files of judgements

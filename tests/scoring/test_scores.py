@@ -137,14 +137,6 @@ def test_repeats_of_a_question_are_one_observation_of_which_intervals_are_made()
     assert (without.correct.low, without.correct.high) == wilson(10, 10)
 
 
-def test_replies_to_one_question_are_one_observation() -> None:
-    entries = [transcript("1", said=[None] * 9, consensus=False, answer=BAIKAL, repeat=n) for n in range(3)]
-    entries.append(transcript("2", said=[BAIKAL], consensus=False, answer=BAIKAL))
-    unread = scores_of(entries).parse_failures["speak"]
-    assert (unread.value, unread.n) == (0.5, 2)
-    assert (unread.low, unread.high) == wilson(1, 2)
-
-
 @pytest.mark.parametrize(
     ("stage", "final", "missed"),
     [
