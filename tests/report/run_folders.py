@@ -69,6 +69,7 @@ def write_run(
     *,
     passages: Sequence[dict[str, str]] = PASSAGES,
     pools: Path | None = None,
+    **changes: Any,
 ) -> Path:
     """A run directory with these transcripts, and a pool file that gives each question the same passages.
 
@@ -77,6 +78,7 @@ def write_run(
         transcripts: Its debates.
         passages: What the pool file holds.
         pools: Where it is; by default in the directory.
+        changes: Of the configuration.
     """
     path.mkdir(parents=True)
     file = pools or path / "pools.jsonl"
@@ -84,6 +86,9 @@ def write_run(
         questions = {transcript.id: transcript.question for transcript in transcripts}
         lines = [{"id": id_, "question": text, "passages": passages} for id_, text in questions.items()]
         file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    models = {"debater-1": "scripted/a", "judge": "scripted/b"}
-    protocol = as_protocol({"function": "madke", "source": "a test", "sources": ["wiki", "google"]})
-    return run_folder.write_run(path, *transcripts, pools=file, data="lakes.jsonl", models=models, protocol=protocol)
+    fields = {
+        "data": "lakes.jsonl",
+        "models": {"debater-1": "scripted/a", "judge": "scripted/b"},
+        "protocol": as_protocol({"function": "madke", "source": "a test", "sources": ["wiki", "google"]}),
+    }
+    return run_folder.write_run(path, *transcripts, pools=file, **{**fields, **changes})

@@ -41,13 +41,6 @@ def data_of(page: str) -> dict[str, Any]:
     return {name: json.loads(gzip.decompress(b64decode(text))) for name, text in found}
 
 
-def change_spec(run: Path, **fields: Any) -> None:
-    """Another description of a run in its ``run.json``."""
-    record = json.loads((run / "run.json").read_text())
-    record["spec"] |= fields
-    (run / "run.json").write_text(json.dumps(record))
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run of one debate."""
@@ -109,8 +102,8 @@ def test_the_index_says_how_each_debate_came_out(tmp_path: Path) -> None:
 
 
 def test_questions_stand_in_the_order_of_the_data_whichever_finished_first(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", [debate("b", [RIGHT]), debate("a", [RIGHT])])
-    change_spec(run, questions={"a": "0", "b": "1"})
+    played = [debate("b", [RIGHT]), debate("a", [RIGHT])]
+    run = write_run(tmp_path / "run", played, questions={"a": "0", "b": "1"})
     index = data_of(write(tmp_path / "report.html", run))["index"]
     assert index["questions"]["id"] == ["a", "b"]
     assert index["debates"]["question"] == [1, 0]
@@ -169,12 +162,11 @@ def test_it_warns_of_debates_that_failed(tmp_path: Path) -> None:
 
 
 def test_a_banner_names_the_runs_that_the_offline_reader_answered(tmp_path: Path, run: Path) -> None:
-    spoken = write_run(tmp_path / "spoken", [debate("q", [RIGHT, RIGHT])])
-    assert "banner reader" not in write(tmp_path / "report.html", run, spoken)
-    change_spec(run, models={"debater-1": "offline/extractive-5"})
-    some = write(tmp_path / "report.html", run, spoken)
-    assert "The answers of run come from offline, the built-in reader" in some.partition('<h2 id="scores">')[0]
-    assert "These answers come from offline" in write(tmp_path / "report.html", run)
+    read = write_run(tmp_path / "read", [debate("q", [RIGHT])], models={"debater-1": "offline/extractive-5"})
+    assert "banner reader" not in write(tmp_path / "report.html", run)
+    some = write(tmp_path / "report.html", run, read)
+    assert "The answers of read come from offline, the built-in reader" in some.partition('<h2 id="scores">')[0]
+    assert "These answers come from offline" in write(tmp_path / "report.html", read)
 
 
 @pytest.mark.parametrize(

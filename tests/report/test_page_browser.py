@@ -1,6 +1,5 @@
 """The report page as people use it, in Debian's Chromium, offline: a few whole journeys."""
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,13 +24,12 @@ HOSTILE = (
 )
 MARKUP = "beta <img src=x onerror='window.hacked=1'>"
 """A folder's name, which stands in tables, charts, figures and controls."""
-CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069\x00-\x08\x0b-\x1f]")
 COUNT = 130
 """Questions: more than the page draws at first."""
 FAILED = Final(by="summarizer", status="failed", error="no connection to the server")
 STUDY = ("Not decided: the debate is 5 points ahead of a vote (-18 to +28).", *["What a vote adds: ..."] * 20)
 """The lines of a study, of which a phone shows the first above the chart."""
-QUOTE = "Lake Baikal is 1,642 metres deep."
+PHONE, DESKTOP = (390, 844), (1280, 900)
 
 
 def lakes(run: str) -> list[Transcript]:
@@ -52,7 +50,7 @@ def corrected(id_: str) -> Transcript:
     played = debate(id_, [WRONG, RIGHT], [RIGHT, RIGHT])
     first, second = played.rounds
     speaker, other = first.turns
-    said = replace(speaker.stance, text=f'As [0] says: "{QUOTE}" Heliotropes grow there.')
+    said = replace(speaker.stance, text='As [0] says: "Lake Baikal is 1,642 metres deep." Heliotropes grow there.')
     speaker = replace(speaker, stance=said, selection=Selection(ids=(0, 1), text="I select [0]."))
     first = replace(first, turns=(speaker, other), remarks=(Remark(role="sceptic", text="How deep is it?"),))
     return replace(played, rounds=(first, second), metadata={"dataset": "lakes", "gold_passages": ["baikal-1"]})
@@ -68,23 +66,18 @@ def attack(id_: str) -> Transcript:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``three.html`` of three runs, ``stopped.html`` of an incomplete one, ``gone.html`` of one that failed."""
     made = tmp_path_factory.mktemp("report")
     hostile = [{"source": "wiki", "key": "baikal-1", "title": HOSTILE, "text": HOSTILE, "url": "javascript:hacked=1"}]
-    runs = [
-        write_run(made / name, lakes(name), passages=PASSAGES[:1] + hostile if name == "gamma" else PASSAGES)
-        for name in ("alpha", MARKUP, "gamma")
-    ]
-    stopped = write_run(made / "stopped", [debate(f"n{n:02}", [RIGHT, RIGHT]) for n in range(42)])
-    record = json.loads((stopped / "run.json").read_text())
-    record["spec"]["questions"] = {f"n{n:02}": f"{n}" for n in range(60)}
-    record["sessions"] = [{**(record["sessions"] or [{}])[-1], "ended": "--max-cost"}]
-    (stopped / "run.json").write_text(json.dumps(record))
+    alpha, beta = (write_run(made / name, lakes(name)) for name in ("alpha", MARKUP))
+    gamma = write_run(made / "gamma", lakes("gamma"), passages=PASSAGES[:1] + hostile)
+    played = [debate(f"n{n:02}", [RIGHT, RIGHT]) for n in range(42)]
+    stopped = write_run(made / "stopped", played, questions={f"n{n:02}": "0" for n in range(60)})
     failed = [debate(f"n{n}", [RIGHT], status="failed", answer=None, final=FAILED) for n in range(3)]
-    pages = {"three": runs, "stopped": [stopped, runs[0]], "gone": [write_run(made / "gone", failed)]}
-    for name, paths in pages.items():
-        write_report(paths, made / f"{name}.html", verdict=STUDY if name == "stopped" else ())
+    write_report([alpha, beta, gamma], made / "three.html")
+    write_report([stopped, alpha], made / "stopped.html", verdict=STUDY)
+    write_report([write_run(made / "gone", failed)], made / "gone.html")
     return made
 
 
@@ -99,7 +92,7 @@ def opened(shared_page: Any, folder: Path) -> Iterator[Any]:
     """Open a page at an address. No error and no request may come of anything that a test does there."""
     page, troubles = shared_page
 
-    def load(address: str = "#summary", *, of: str = "three", size: tuple[int, int] = (1280, 900)) -> Any:
+    def load(address: str = "#summary", *, of: str = "three", size: tuple[int, int] = DESKTOP) -> Any:
         page.set_viewport_size({"width": size[0], "height": size[1]})
         page.goto("about:blank")
         page.goto(f"{(folder / of).as_uri()}.html{address}")
@@ -111,9 +104,6 @@ def opened(shared_page: Any, folder: Path) -> Iterator[Any]:
     page.emulate_media(color_scheme="light")
     assert page.evaluate("window.hacked") is None
     assert troubles == []
-
-
-PHONE = (390, 844)
 
 
 def counted(page: Any, text: str) -> None:
@@ -165,7 +155,7 @@ def test_the_summary_shows_finding_chart_and_scores_and_leads_to_the_debates(ope
 def test_incomplete_and_failed_runs_say_so_first(opened: Any) -> None:
     page = opened(of="stopped")
     expect(page.locator("header h1")).to_have_text("2 runs incomplete")
-    expect(page.locator(".banner li").first).to_contain_text("Incomplete: stopped, 42 of 60 (stopped at --max-cost;")
+    expect(page.locator(".banner li").first).to_contain_text("Incomplete: stopped, 42 of 60 (killed;")
     expect(page.locator(".key li").first).to_contain_text("42 of 60")
     page = opened(of="gone")
     expect(page.locator(".finding")).to_contain_text("all 3 debates failed")
@@ -294,7 +284,7 @@ def test_hostile_text_is_shown_as_text_and_does_nothing(opened: Any) -> None:
     page.locator(".prose .pick").first.click()
     shown = page.locator("#debate").inner_text()
     assert shown.count("</script><img src=x onerror='window.hacked = 1'>{{7*7}} [Yes]") > 5
-    assert not CONTROLS.search(shown)
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x0b-\x1f]", shown)
     assert page.locator("#debate img, #debate script, #debate a[href^=javascript]").count() == 0
 
 
@@ -323,22 +313,21 @@ def test_a_click_shows_prompts_and_raw_replies_if_the_store_is_there(opened: Any
 
 
 def contrasts(page: Any) -> list[float]:
-    """Contrast of each text colour with the ground (WCAG 2.2)."""
+    """Contrast of each text colour with each ground (WCAG 2.2)."""
     names = ("ink", "soft", "right", "wrong", "partly", "abstained", "failed", "selected", "gold", "accent")
-    grounds = ("paper", "raised")
-    script = """(names) => names.map((name) => {
+    script = """(name) => {
       const probe = Object.assign(document.createElement("i"), { style: `color: var(--${name})` });
       document.body.append(probe);
       return getComputedStyle(probe).color.match(/\\d+/g).map(Number);
-    })"""
+    }"""
 
-    def luminance(colour: list[int]) -> float:
-        parts = [part / 255 for part in colour[:3]]
+    def luminance(name: str) -> float:
+        parts = [part / 255 for part in page.evaluate(script, name)]
         red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
-    texts, behind = ([luminance(each) for each in page.evaluate(script, [*of])] for of in (names, grounds))
-    return [(max(one, other) + 0.05) / (min(one, other) + 0.05) for one in texts for other in behind]
+    pairs = [sorted((luminance(text), luminance(ground))) for text in names for ground in ("paper", "raised")]
+    return [(lighter + 0.05) / (darker + 0.05) for darker, lighter in pairs]
 
 
 def test_every_colour_is_readable_in_light_and_dark(opened: Any) -> None:
