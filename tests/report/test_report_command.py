@@ -108,7 +108,9 @@ def report(*arguments: object) -> None:
 
 def test_answers_as_json_lines(tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
-    write_answers([arm("one", [pooled(), pooled("q1", None)]), arm("two", [pooled(answer="x", repeat=1)])], file)
+    write_answers(
+        [arm("one", [pooled(), pooled("q1", None)]), arm("two", [pooled(answer="x", repeat=1, agreement=None)])], file
+    )
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert [(row["run"], row["id"], row["repeat"], row["answer"], row["correct"], row["status"]) for row in rows] == [
         ("one", "q0", 0, "Lake Baikal", 1.0, "ok"),

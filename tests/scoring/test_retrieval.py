@@ -84,8 +84,9 @@ def test_a_pool_file_gives_the_rankings_of_each_source_where_it_answered() -> No
     found = of_pools(records)
     assert found == {"wiki": {"q1": {"a": 3.0, "b": 2.0}, "q3": {"c": 0.0}}, "web": {"q1": {"w": 0.0}, "q2": {}}}
     assert list(found["wiki"]["q1"]) == ["a", "b"]
-    # A fusion is of the questions that all parts answered.
+    # A fusion is of the questions that all of several parts answered.
     assert [*with_fusions(found)["rank fusion"]] == ["q1"]
+    assert [*with_fusions({"wiki": found["wiki"]})] == ["wiki"]
     # A file that is written by hand names no source that found nothing.
     by_hand = [record("q1", ("wiki", "a", 0, 0.0)), record("q2"), record("q3", partial={"wiki": "timeout"})]
     assert of_pools(by_hand) == {"wiki": {"q1": {"a": 0.0}, "q2": {}}}
