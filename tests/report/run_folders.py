@@ -73,12 +73,7 @@ def write_run(
 ) -> Path:
     """A run directory with these transcripts, and a pool file that gives each question the same passages.
 
-    Args:
-        path: The directory.
-        transcripts: Its debates.
-        passages: What the pool file holds.
-        pools: Where it is; by default in the directory.
-        changes: Of the configuration.
+    ``pools``: where that file is, by default in the directory; ``changes``: of the configuration.
     """
     path.mkdir(parents=True)
     file = pools or path / "pools.jsonl"

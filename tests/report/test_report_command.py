@@ -120,9 +120,8 @@ def test_answers_as_json_lines(tmp_path: Path) -> None:
     assert (rows[0]["gold"], rows[0]["question"]) == (["Lake Baikal"], "Which lake is the deepest?")
 
 
-@pytest.mark.slow
-def test_pandas_and_datasets_read_the_answers(first: Path, tmp_path: Path) -> None:
-    pandas, datasets = pytest.importorskip("pandas"), pytest.importorskip("datasets")
+def test_pandas_reads_the_answers(first: Path, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
     file = tmp_path / "answers.parquet"
     report(first, "--out", tmp_path / "page.html", "--answers", file)
     table = pandas.read_parquet(file)
@@ -130,8 +129,6 @@ def test_pandas_and_datasets_read_the_answers(first: Path, tmp_path: Path) -> No
     assert list(table["correct"]) == [1.0, 1.0]
     assert list(table["repeat"]) == [0, 1]
     assert [list(each) for each in table["supporters"]] == [["Debater 1"]] * 2
-    read = datasets.Dataset.from_parquet(str(file), cache_dir=str(tmp_path / "cache"))
-    assert read.column_names == list(COLUMNS)
 
 
 def test_trec_runs_and_judgements(first: Path, tmp_path: Path) -> None:

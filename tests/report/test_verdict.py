@@ -63,11 +63,6 @@ RIGHT, HALF, WORSE = "+" * 100, "+" * 50 + "-" * 50, "-" * 20 + "+" * 30 + "-" *
             "and 50 %; over it a debate gains at most 6 points, your margin was 10).",
         ),
         (
-            (WORSE, HALF, HALF),
-            "No. A vote of equal cost is as good: 590 calls instead of 600, $0.061 instead of $0.071 (50 % and 50 %; "
-            "over the vote a debate gains at most 6 points, your margin was 10).",
-        ),
-        (
             (WORSE, RIGHT, HALF),
             "No. A vote of equal cost is better: 590 calls instead of 600, $0.061 instead of $0.071 (100 % and 50 %; "
             "the debate is 50 points worse, -66 to -36).",
