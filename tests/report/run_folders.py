@@ -1,7 +1,5 @@
 """Debates over a pool of three passages, and run directories with that pool."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

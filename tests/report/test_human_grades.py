@@ -1,7 +1,5 @@
 """Answers out to people, what they say back, and what it changes: scores of the runs, and gold answers."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -132,17 +130,20 @@ def test_two_people_are_averaged_and_compared_and_the_grades_are_values(
     assert theirs == {("1", 0): 0.5, ("2", 0): 0.0, ("3", 0): 0.0}
 
 
-PROPOSALS = [[20, 5], [10, 15]]
-"""Fifty grant proposals read by two people, a textbook example: 0.7 observed, 0.5 expected."""
-DIAGNOSES = [[75, 1, 4], [5, 4, 1], [0, 0, 10]]
-"""Fleiss, Levin and Paik (2003), table 18.1: 100 patients, psychotic, neurotic, organic; 0.89 and 0.66."""
 SLIDES = [[22, 2, 2, 0], [5, 7, 14, 0], [0, 2, 36, 0], [0, 1, 17, 10]]
-"""Landis and Koch's pathologists on 118 slides, as Agresti (2002, section 10.5) has them: 0.493; 0.78 weighted."""
 
 
 @pytest.mark.parametrize(
     ("table", "ordinal", "expected", "digits"),
-    [(PROPOSALS, False, 0.4, 9), (DIAGNOSES, False, 0.68, 2), (SLIDES, False, 0.493, 3), (SLIDES, True, 0.78, 2)],
+    [
+        # Fifty grant proposals read by two people, a textbook example: 0.7 observed, 0.5 expected.
+        ([[20, 5], [10, 15]], False, 0.4, 9),
+        # Fleiss, Levin and Paik (2003), table 18.1: 100 patients, psychotic, neurotic, organic; 0.89 and 0.66.
+        ([[75, 1, 4], [5, 4, 1], [0, 0, 10]], False, 0.68, 2),
+        # Landis and Koch's pathologists on 118 slides, as Agresti (2002, section 10.5) has them.
+        (SLIDES, False, 0.493, 3),
+        (SLIDES, True, 0.78, 2),
+    ],
 )
 def test_kappa_is_that_of_published_tables(table: list[list[int]], ordinal: bool, expected: float, digits: int) -> None:
     cells = [(one, other) for one, row in enumerate(table) for other, n in enumerate(row) for _ in range(n)]

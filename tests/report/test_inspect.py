@@ -1,7 +1,5 @@
 """Inspect AI: debates as its solver, and runs as its logs. Skipped where inspect_ai is not installed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

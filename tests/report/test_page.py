@@ -178,7 +178,6 @@ def test_a_banner_names_the_runs_that_the_offline_reader_answered(tmp_path: Path
             "x vectors (idx, ab12), texts from wiki (cd34)",
         ),
         ("hf//srv/models/qwen#ab12", "hf/qwen#ab12"),
-        ("openai/org/m@http://localhost:8000/v1", "openai/org/m@http://localhost:8000/v1"),
         ("web search through https://serper.example/search (num=10)",) * 2,
         (
             "sentence-transformers/all-MiniLM-L6-v2 and ~/bin/score.py --x",

@@ -1,7 +1,5 @@
 """Signals and calibrations: the bound holds on synthetic questions, and is refused where it cannot."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

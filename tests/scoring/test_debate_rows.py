@@ -315,6 +315,9 @@ def test_what_was_not_selected_is_not_counted() -> None:
         ([RIGHT, RIGHT, WRONG], [WRONG, RIGHT, OTHER], (0.5, 0, 0)),
         ([RIGHT, WRONG, None], [RIGHT, RIGHT, WRONG], (0, 0, 1)),
         ([RIGHT, WRONG], [FAILED, RIGHT], (None, None, 1)),  # a failed call is no change of mind
+        # Where all are right, or nobody is, there is nobody to follow.
+        ([RIGHT, RIGHT], [WRONG, RIGHT], (None, None, None)),
+        ([WRONG, None], [RIGHT, RIGHT], (None, None, None)),
     ],
 )
 def test_shares_are_of_the_debaters_with_that_stance(given: list[Any], after: list[Any], found: Any) -> None:
@@ -322,19 +325,11 @@ def test_shares_are_of_the_debaters_with_that_stance(given: list[Any], after: li
     assert tuple(row.get(name) for name in ("right_to_wrong", "right_to_none", "wrong_to_right")) == found
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        debate([RIGHT, WRONG], [WRONG, WRONG]),
-        debate([RIGHT, WRONG], first_round_given=True),
-        debate([RIGHT, RIGHT], [WRONG, RIGHT], first_round_given=True),
-        debate([WRONG, None], [RIGHT, RIGHT], first_round_given=True),
-        debate([RIGHT, WRONG], [WRONG, WRONG], first_round_given=True, answers=()),
-    ],
-    ids=["not given", "one round", "all right", "none right", "no gold"],
-)
-def test_other_debates_have_no_changes_of_mind(other: Transcript) -> None:
-    assert DebateMeasures(other).changes_of_mind() == {}
+def test_minds_change_only_after_a_given_round_and_with_gold_answers() -> None:
+    rounds = [RIGHT, WRONG], [WRONG, WRONG]
+    assert DebateMeasures(debate(*rounds)).changes_of_mind() == {}
+    assert DebateMeasures(debate(rounds[0], first_round_given=True)).changes_of_mind() == {}
+    assert DebateMeasures(debate(*rounds, first_round_given=True, answers=())).changes_of_mind() == {}
 
 
 # Diversity of the translations of a debate, against the formula

@@ -1,7 +1,5 @@
 """Relevance judgements, and measures of rankings against values worked out by hand."""
 
-from __future__ import annotations
-
 import gzip
 from math import log2
 from pathlib import Path

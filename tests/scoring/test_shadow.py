@@ -1,7 +1,5 @@
 """What a gate on round 1 would have done, from finished debates, against a real run of the gate on the same calls."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace
