@@ -147,25 +147,24 @@ def answered(marks: str, **changes: Any) -> list[Transcript]:
     ]
 
 
-def found(**marks: str) -> str:
-    runs = {name.replace("_", "+"): answered(each) for name, each in marks.items()}
+def finding_of(**runs: Sequence[Transcript]) -> str:
     both = compared(runs)
     return finding(both.arms, both.scores, both.tests())
 
 
-def alone(transcripts: Sequence[Transcript]) -> str:
-    both = compared({"wiki": transcripts, "same": transcripts})
-    return finding(both.arms[:1], both.scores, [])
+def found(**marks: str) -> str:
+    return finding_of(**{name: answered(each) for name, each in marks.items()})
 
 
 def test_one_run_has_its_score_with_interval_and_n() -> None:
-    assert alone(answered("+" * 17 + "-" * 7 + "!")) == "wiki: 70.8 % correct by match, 95 % 50.8 to 85.1, n = 24."
-    assert alone(answered("!!")) == "wiki: no score, because all 2 debates failed."
-    assert alone(answered("++", golds=())) == "wiki: no score, because no question has a gold answer and a result."
+    assert found(wiki="+" * 17 + "-" * 7 + "!") == "wiki: 70.8 % correct by match, 95 % 50.8 to 85.1, n = 24."
+    assert found(wiki="!!") == "wiki: no score, because all 2 debates failed."
+    no_gold = finding_of(wiki=answered("++", golds=()))
+    assert no_gold == "wiki: no score, because no question has a gold answer and a result."
 
 
 def test_two_runs_one_better() -> None:
-    better = {"wiki": "+" * 20 + "-" * 10, "wiki_google": "+" * 10 + "-" * 20}
+    better = {"wiki": "+" * 20 + "-" * 10, "wiki+google": "+" * 10 + "-" * 20}
     sentence = "wiki beats wiki+google by 33.3 points of match, 95 % 13.0 to 49.5, p = 0.0020, n = 30"
     sentence += "; by EM +33.3 (p = 0.0020), F1 +33.3 (p = 0.0020)."
     assert found(**better) == sentence
@@ -210,11 +209,10 @@ def test_of_many_runs_the_highest_is_compared_with_the_first() -> None:
 
 
 def test_other_measures_are_given_in_the_direction_of_the_sentence() -> None:
-    def said(name: str, answer: str) -> Any:
+    def said(answer: str) -> list[Transcript]:
         return [transcript(f"q{n}", said=[answer], consensus=None, answer=answer) for n in range(9)]
 
-    both = compared({"a": said("a", "It is Lake Baikal."), "b": said("b", "Lake Chad")})
-    sentence = finding(both.arms, both.scores, both.tests())
+    sentence = finding_of(a=said("It is Lake Baikal."), b=said("Lake Chad"))
     assert sentence.startswith("a beats b by 100.0 points of match, ")
     assert sentence.endswith("; by EM +0.0 (p = 1.000), F1 +16.7 (p = 0.0039).")
 
@@ -222,8 +220,6 @@ def test_other_measures_are_given_in_the_direction_of_the_sentence() -> None:
 def test_arms_that_are_read_unequally_are_named() -> None:
     read = [transcript(f"q{n}", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL) for n in range(10)]
     half = [transcript(f"q{n}", said=[BAIKAL, None], consensus=True, answer=BAIKAL) for n in range(10)]
-    both = compared({"a": read, "b": half})
-    sentence = finding(both.arms, both.scores, both.tests())
+    sentence = finding_of(a=read, b=half)
     assert sentence.endswith(". Replies were not equally readable: speak 50.0 % in b, 100.0 % in a.")
-    nearly = [*read[:9], *half[9:]]
-    assert "readable" not in finding(both.arms, {**both.scores, "b": scores_of(nearly)}, both.tests())
+    assert "readable" not in finding_of(a=read, b=[*read[:9], *half[9:]])
