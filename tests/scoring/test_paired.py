@@ -16,13 +16,13 @@ BAIKAL = "Lake Baikal"
 
 def arm(name: str, values: list[Any], *, datasets: list[str] | None = None, metric: str = "em") -> ArmValues:
     """An arm whose questions q0, q1, ... have these values: a number, a list with one a repeat, or None (failed)."""
-    held = {}
-    questions = {}
-    for n, value in enumerate(values):
-        key = (f"q{n}", "?")
-        questions[key] = datasets[n] if datasets else None
-        if value is not None:
-            held[key] = dict(enumerate(value if isinstance(value, list) else [value]))
+    keys = [(f"q{n}", "?") for n, _ in enumerate(values)]
+    held = {
+        key: dict(enumerate(value if isinstance(value, list) else [value]))
+        for key, value in zip(keys, values, strict=True)
+        if value is not None
+    }
+    questions = dict(zip(keys, datasets or [None] * len(keys), strict=True))
     return ArmValues(name=name, values={metric: held}, questions=questions, first_metric=metric, metrics=(metric,))
 
 
