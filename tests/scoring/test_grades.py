@@ -63,10 +63,11 @@ def only_baikal(body: dict[str, Any], _: int) -> Any:
 def test_equal_answers_of_repeats_and_arms_are_one_call_at_temperature_0_and_never_asked_again(tmp_path: Path) -> None:
     entries = [entry("q0", BAIKAL), entry("q0", BAIKAL, repeat=1), entry("q0", TANGANYIKA, repeat=2)]
     one, two = arm(tmp_path / "one", *entries, entry("q1", BAIKAL)), arm(tmp_path / "two", entry("q0", BAIKAL))
+    later = arm(tmp_path / "later", entry("q1", BAIKAL))
     with openai_server(only_baikal) as server:
         grader = Grader(model="openai/gpt-4o", base_url=server.url)
         assert ask_outside([one, two], [grader]) == 0
-        assert ask_outside([one, two], [grader]) == 0
+        assert ask_outside([one, two, later], [grader]) == 0
         assert len(server.requests) == 3
         assert {seen.body["temperature"] for seen in server.requests} == {0}
         ask_outside([two], [Grader(model="openai/other", base_url=server.url)])

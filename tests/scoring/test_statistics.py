@@ -57,6 +57,7 @@ def test_no_values_have_no_estimate_and_equal_ones_no_width() -> None:
 def test_effective_votes_of_small_tables(votes: list[list[float]], value: float) -> None:
     found = effective_votes(votes)
     assert (found.value, found.n) == (pytest.approx(value), len(votes))
+    assert 1 <= found.low <= found.value <= found.high <= max(map(len, votes))
 
 
 @pytest.mark.parametrize("votes", [[], [[1, 0]], [[1], [0]], [[1, 1], [1, 1]], [[0, 0], [0, 0]], [[], []]])
