@@ -67,7 +67,7 @@ def test_equal_answers_of_repeats_and_arms_are_one_call_at_temperature_0_and_nev
     with openai_server(only_baikal) as server:
         grader = Grader(model="openai/gpt-4o", base_url=server.url)
         assert ask_outside([one, two], [grader]) == 0
-        assert ask_outside([one, two, later], [grader]) == 0
+        assert ask_outside([later, one, two], [grader]) == 0
         assert len(server.requests) == 3
         assert {seen.body["temperature"] for seen in server.requests} == {0}
         ask_outside([two], [Grader(model="openai/other", base_url=server.url)])
