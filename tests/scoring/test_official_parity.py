@@ -51,9 +51,10 @@ def recorded(path: Path) -> Any:
 
 
 @pytest.mark.slow
-def test_squads_definition_over_the_best_of_several_golds(shared_data: Path) -> None:
+@pytest.mark.parametrize(("file", "answers"), [("NQ_1800", 8700), ("TQ_1000", 5000)])
+def test_squads_definition_over_the_best_of_several_golds(shared_data: Path, file: str, answers: int) -> None:
     scored = 0
-    for item in recorded(shared_data / "recorded" / "evouna" / "NQ_1800.json.gz"):
+    for item in recorded(shared_data / "recorded" / "evouna" / f"{file}.json.gz"):
         if item["golden_answer"] is None:
             continue
         golds = tuple(item["golden_answer"].split("/"))
@@ -66,7 +67,7 @@ def test_squads_definition_over_the_best_of_several_golds(shared_data: Path) -> 
             assert METRICS["em"](said, question) == max(official_em(said, gold) for gold in every), item
             assert METRICS["f1"](said, question) == pytest.approx(max(squad_f1(said, gold) for gold in every)), item
             scored += 1
-    assert scored == 8700
+    assert scored == answers
 
 
 def test_hotpotqas_definition(shared_data: Path) -> None:
