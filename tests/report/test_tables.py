@@ -253,10 +253,18 @@ def test_a_note_holds_the_judge_and_the_summarizer_against_the_matcher() -> None
     assert "; new summaries 33.3 % (95 % " in note
 
 
-def test_arms_whose_scores_are_all_equal_and_answers_that_cannot_be_read_are_warned_of() -> None:
+def warnings(**arms: Any) -> list[str]:
+    return [note for note in score_table(arms).notes if note.startswith("Warning: ")]
+
+
+def test_signs_that_something_is_wrong_are_warned_of() -> None:
     one, two = (scores_of(debates(*answers)) for answers in ((BAIKAL, "x"), ("x", "x")))
-    equal = "Warning: All arms have the same scores by every measure"
-    assert any(note.startswith(equal) for note in score_table({"a": one, "b": one}).notes)
-    assert not any(note.startswith(equal) for note in score_table({"a": one, "b": two}).notes)
+    assert warnings(a=one, b=two) == []
+    (equal,) = warnings(a=one, b=one)
+    assert equal.startswith("Warning: All arms have the same scores by every measure")
+    (sentences,) = warnings(a=scores_of(debates("It is Lake Baikal.")))
+    assert sentences.startswith("Warning: a: EM is 0.0 % where match is 100.0 %.")
+    (replies,) = warnings(a=scores_of(debates(BAIKAL, None)))
+    assert replies.startswith("Warning: a: more than a tenth of the replies cannot be read (25 % of speak")
     unread = replace(one, unread={"unmarked": 1}, parse_failures={})
-    assert "Warning: a: 1 of 2 final answers cannot be read; look at some of them." in score_table({"a": unread}).notes
+    assert warnings(a=unread) == ["Warning: a: 1 of 2 final answers cannot be read; look at some of them."]
