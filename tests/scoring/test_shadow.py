@@ -11,7 +11,7 @@ import pytest
 import madke
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.question import Question
-from madke.scoring.gates import Shadow
+from madke.scoring.gates import Shadow, gate_lines
 from madke.scoring.scores import scores_of
 
 SPOKEN: Mapping[str, tuple[tuple[str, str, str], tuple[str, str, str]]] = {
@@ -61,6 +61,9 @@ def test_the_sentence_counts_what_the_debate_changed_and_the_difference_is_paire
     found = shadow.gates["agreement"]
     assert (found.difference.value, found.difference.n) == (pytest.approx(1 / 7), 7)
     assert found.correct.value == pytest.approx(shadow.correct.value + found.difference.value)
+    agreement, _ = gate_lines(shadow)
+    assert agreement.startswith("gate agreement: skips 2 of 7 debates, 86 % of the calls, ")
+    assert "; correct by match 85.7 % (+14.3, 95 % " in agreement
 
 
 def test_the_price_of_an_answer_gained(tmp_path: Path) -> None:
