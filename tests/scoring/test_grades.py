@@ -119,7 +119,7 @@ def test_a_failed_call_is_no_grade_and_is_asked_again(tmp_path: Path) -> None:
         assert len(server.requests) == 3
 
 
-def test_where_every_call_fails_the_old_grades_stay(tmp_path: Path) -> None:
+def test_grades_stay_where_every_call_fails_and_go_with_the_answers(tmp_path: Path) -> None:
     results = arm(tmp_path / "run", entry("q0", BAIKAL))
     ask_outside([results], [script(tmp_path, {"reply": "[True]"})])
     with openai_server(error(401, "no such key")) as server, pytest.raises(UserError, match="graded no answer"):
@@ -127,6 +127,8 @@ def test_where_every_call_fails_the_old_grades_stay(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=NO_GRADE):
         ask_outside([results], [script(tmp_path, {"reply": "True or false?"})])
     assert external_values(results)["grader"] == {("q0", 0): 1.0}
+    write_run(results.path, entry("q0", TANGANYIKA))
+    assert external_values(results) == {}
 
 
 def test_grading_stops_at_the_cost_limit_and_goes_on_with_a_higher_one(tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ def opened(folder: Path, *lines: dict[str, Any] | str, questions: Sequence[Quest
         # Raw text is read as a debater's reply.
         ({"id": "1", "output": "<think>[Como]</think>It must be deep. The answer is [Baikal]."}, "Baikal", "ok"),
         ({"id": "2", "output": "Nobody knows."}, None, "abstained"),
-        ({"id": "3", "output": '{"thinking": "(A) is too shallow", "answer_choice": "B"}'}, "B", "ok"),
+        ({"id": "3", "output": '{"step_by_step_thinking": "(A) is too shallow", "answer_choice": "B"}'}, "B", "ok"),
+        ({"id": "3", "output": "So the answer is (B)."}, "B", "ok"),
         ({"id": "3", "output": None}, None, "abstained"),
     ],
 )
