@@ -127,7 +127,7 @@ def test_samples_of_lm_eval_by_their_first_filter_and_metric(tmp_path: Path) -> 
 
 
 def test_json_lines_with_right_or_with_an_answer_and_a_gold(tmp_path: Path) -> None:
-    records = [
+    records: list[dict[str, Any]] = [
         {"id": "a", "right": True, "calls": 2, "tokens": 30, "cost": 0.5},
         {"id": "b", "right": 0, "calls": 3, "tokens": 10, "cost": 0.25},
         {"id": "c", "answer": "It was built in 1902.", "gold": "1902"},

@@ -199,7 +199,7 @@ RESOLVED, LITERAL = "Destroy a division of the enemy.", "Eat up an enemy divisio
 
 def translations(folder: Path, *pairs: tuple[str, str]) -> Path:
     """A run of debates whose first and last translations these are."""
-    task = {"task": "translation", "golds": ("Destroy a division.",), "dataset": "commonmt"}
+    task: dict[str, Any] = {"task": "translation", "golds": ("Destroy a division.",), "dataset": "commonmt"}
     played = [
         debate(f"zh{n}", (first, first), (last, last), question=f"\u53e5\u5b50 {n}", **task)
         for n, (first, last) in enumerate(pairs)
