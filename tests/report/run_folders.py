@@ -1,26 +1,14 @@
 """Debates over a pool of three passages, and run directories with that pool."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from madke.core.transcript import (
-    Final,
-    ParseStatus,
-    PoolEntry,
-    Round,
-    Selection,
-    StageUsage,
-    Stance,
-    Transcript,
-    Turn,
-    Verdict,
-)
+from madke.core.transcript import Final, PoolEntry, Round, Selection, StageUsage, Stance, Transcript, Turn, Verdict
 from madke.engine.protocol import as_protocol
 from tests.support import run_folder
+from tests.support.transcripts import transcript
 
 PASSAGES = [
     {"source": "wiki", "key": "baikal-1", "title": "Lake Baikal", "text": "Lake Baikal is 1,642 metres deep."},
@@ -37,15 +25,14 @@ PASSAGES = [
 
 
 def debate(
-    id_: Any,
-    *rounds: Any,
+    id_: str,
+    *rounds: Sequence[str | None],
     answer: Any = ...,
-    golds: Any = ("Lake Baikal",),
+    golds: tuple[str, ...] = ("Lake Baikal",),
     consensus: bool = True,
-    pool: bool = True,
     dataset: str = "lakes",
     **changes: Any,
-) -> Any:
+) -> Transcript:
     """A debate in whose rounds the debaters said these answers (None: unreadable); the last majority is its answer."""
     names = [f"Debater {n}" for n in range(1, len(rounds[0]) + 1)]
     played = []
@@ -54,26 +41,20 @@ def debate(
         turns = tuple(turn(name, text, n) for name, text in zip(names, said, strict=True))
         played.append(Round(n=n, order=tuple(names), turns=turns, verdict=verdict))
     final = rounds[-1][0] if answer is ... else answer
-    status: ParseStatus = "ok" if final else "abstained"
-    entries = (PoolEntry(n=n, source=p["source"], key=p["key"], title=p["title"]) for n, p in enumerate(PASSAGES))
     fields = {
-        "id": id_,
         "question": f"Which lake is the deepest, in survey {id_}?",
-        "task": "short_answer",
-        "answers": golds,
-        "status": status,
-        "answer": final,
-        "stop_reason": "consensus" if consensus else "rounds",
         "rounds": tuple(played),
-        "final": Final(by="summarizer", answer=final, status=status, text=f"They say {final}."),
-        "pool": tuple(entries) if pool else (),
+        "final": Final(by="summarizer", answer=final, status="ok" if final else "abstained", text=f"They say {final}."),
+        "pool": tuple(
+            PoolEntry(n=n, source=p["source"], key=p["key"], title=p["title"]) for n, p in enumerate(PASSAGES)
+        ),
         "metadata": {"dataset": dataset},
         "usage": {"speak": StageUsage(calls=2, paid=1, prompt_tokens=1000, completion_tokens=100)},
     }
-    return Transcript(**{**fields, **changes})
+    return transcript(id_, said=[], consensus=consensus, answer=final, golds=golds, **{**fields, **changes})
 
 
-def turn(name: Any, said: Any, n: Any) -> Any:
+def turn(name: str, said: str | None, n: int) -> Turn:
     """Debater 1 chooses passage 0, the others 1 and 2."""
     stance = Stance(text=f"In round {n} I say [{said}].", answer=said, status="ok" if said else "abstained")
     ids = (0,) if name.endswith("1") else (1, 2)
@@ -81,15 +62,16 @@ def turn(name: Any, said: Any, n: Any) -> Any:
 
 
 def write_run(
-    path: Path, transcripts: Sequence[Transcript], *, passages: Any = PASSAGES, pools: Path | None = None
+    path: Path,
+    transcripts: Sequence[Transcript],
+    *,
+    passages: Sequence[dict[str, str]] = PASSAGES,
+    pools: Path | None = None,
+    **changes: Any,
 ) -> Path:
     """A run directory with these transcripts, and a pool file that gives each question the same passages.
 
-    Args:
-        path: The directory.
-        transcripts: Its debates.
-        passages: What the pool file holds.
-        pools: Where it is; by default in the directory.
+    ``pools``: where that file is, by default in the directory; ``changes``: of the configuration.
     """
     path.mkdir(parents=True)
     file = pools or path / "pools.jsonl"
@@ -97,6 +79,9 @@ def write_run(
         questions = {transcript.id: transcript.question for transcript in transcripts}
         lines = [{"id": id_, "question": text, "passages": passages} for id_, text in questions.items()]
         file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    models = {"debater-1": "scripted/a", "judge": "scripted/b"}
-    protocol = as_protocol({"function": "madke", "source": "a test", "sources": ["wiki", "google"]})
-    return run_folder.write_run(path, *transcripts, pools=file, data="lakes.jsonl", models=models, protocol=protocol)
+    fields = {
+        "data": "lakes.jsonl",
+        "models": {"debater-1": "scripted/a", "judge": "scripted/b"},
+        "protocol": as_protocol({"function": "madke", "source": "a test", "sources": ["wiki", "google"]}),
+    }
+    return run_folder.write_run(path, *transcripts, pools=file, **{**fields, **changes})

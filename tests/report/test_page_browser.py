@@ -1,6 +1,5 @@
 """The report page as people use it, in Debian's Chromium, offline: a few whole journeys."""
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +10,7 @@ import pytest
 
 import madke
 from madke.core.chat import ChatRequest, Completion
-from madke.core.transcript import Final, Remark, Selection
+from madke.core.transcript import Final, Remark, Selection, Transcript
 from madke.report.html import write_report
 from tests.report.run_folders import PASSAGES, debate, write_run
 from tests.support.browser import expect, needs_browser, one_page
@@ -25,59 +24,60 @@ HOSTILE = (
 )
 MARKUP = "beta <img src=x onerror='window.hacked=1'>"
 """A folder's name, which stands in tables, charts, figures and controls."""
-CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069\x00-\x08\x0b-\x1f]")
 COUNT = 130
 """Questions: more than the page draws at first."""
 FAILED = Final(by="summarizer", status="failed", error="no connection to the server")
 STUDY = ("Not decided: the debate is 5 points ahead of a vote (-18 to +28).", *["What a vote adds: ..."] * 20)
 """The lines of a study, of which a phone shows the first above the chart."""
-QUOTE = "Lake Baikal is 1,642 metres deep."
+PHONE, DESKTOP = (390, 844), (1280, 900)
 
 
-def lakes(run: str) -> Any:
+def lakes(run: str) -> list[Transcript]:
     """Alpha errs on every tenth question, beta on every fifth, gamma on the first two."""
-    every = {"alpha": 10, MARKUP: 5}
-    wrong = {n for n in range(COUNT) if n % every[run] == 0} if run in every else {0, 1}
+    wrong = {"alpha": {*range(0, COUNT, 10)}, MARKUP: {*range(0, COUNT, 5)}, "gamma": {0, 1}}[run]
     made = [debate(f"n{n:03}", [WRONG if n in wrong else RIGHT] * 2) for n in range(COUNT)]
     if run == "alpha":
-        made[3] = debate("n003", [WRONG, RIGHT], [RIGHT, RIGHT])
-        said = replace(made[3].rounds[0].turns[0].stance, text=f'As [0] says: "{QUOTE}" Heliotropes grow there.')
-        turn = replace(made[3].rounds[0].turns[0], stance=said, selection=Selection(ids=(0, 1), text="I select [0]."))
-        sceptic = (Remark(role="sceptic", text="How deep is it?"),)
-        rounds = (
-            replace(made[3].rounds[0], remarks=sceptic, turns=(turn, made[3].rounds[0].turns[1])),
-            made[3].rounds[1],
-        )
-        made[3] = replace(made[3], rounds=rounds, metadata={"dataset": "lakes", "gold_passages": ["baikal-1"]})
-        made[4] = debate("n004", [RIGHT, RIGHT], answer=None)
-        made[5] = debate("n005", [RIGHT, RIGHT], status="failed", answer=None, final=FAILED)
-    if run == "gamma":
-        final = Final(by="summarizer", text=HOSTILE)
-        hostile: Any = {"question": HOSTILE, "choices": (HOSTILE,), "final": final, "pool_partial": {HOSTILE: HOSTILE}}
-        attack = debate("</script>/?#", [HOSTILE, HOSTILE], golds=(HOSTILE,), **hostile)
-        remarked = replace(attack.rounds[0], remarks=(Remark(role=HOSTILE, text=HOSTILE),))
-        made.append(replace(attack, rounds=(remarked, *attack.rounds[1:])))
-    return made
+        made[3:6] = [
+            corrected("n003"),
+            debate("n004", [RIGHT, RIGHT], answer=None),
+            debate("n005", [RIGHT, RIGHT], status="failed", answer=None, final=FAILED),
+        ]
+    return [*made, attack("</script>/?#")] if run == "gamma" else made
+
+
+def corrected(id_: str) -> Transcript:
+    """A debate that corrects its answer, with all that the page shows of one."""
+    played = debate(id_, [WRONG, RIGHT], [RIGHT, RIGHT])
+    first, second = played.rounds
+    speaker, other = first.turns
+    said = replace(speaker.stance, text='As [0] says: "Lake Baikal is 1,642 metres deep." Heliotropes grow there.')
+    speaker = replace(speaker, stance=said, selection=Selection(ids=(0, 1), text="I select [0]."))
+    first = replace(first, turns=(speaker, other), remarks=(Remark(role="sceptic", text="How deep is it?"),))
+    return replace(played, rounds=(first, second), metadata={"dataset": "lakes", "gold_passages": ["baikal-1"]})
+
+
+def attack(id_: str) -> Transcript:
+    """A debate whose texts would run a script."""
+    final = Final(by="summarizer", text=HOSTILE)
+    hostile: Any = {"question": HOSTILE, "choices": (HOSTILE,), "final": final, "pool_partial": {HOSTILE: HOSTILE}}
+    played = debate(id_, [HOSTILE, HOSTILE], golds=(HOSTILE,), **hostile)
+    (only,) = played.rounds
+    return replace(played, rounds=(replace(only, remarks=(Remark(role=HOSTILE, text=HOSTILE),)),))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``three.html`` of three runs, ``stopped.html`` of an incomplete one, ``gone.html`` of one that failed."""
     made = tmp_path_factory.mktemp("report")
     hostile = [{"source": "wiki", "key": "baikal-1", "title": HOSTILE, "text": HOSTILE, "url": "javascript:hacked=1"}]
-    runs = [
-        write_run(made / name, lakes(name), passages=PASSAGES[:1] + hostile if name == "gamma" else PASSAGES)
-        for name in ("alpha", MARKUP, "gamma")
-    ]
-    stopped = write_run(made / "stopped", [debate(f"n{n:02}", [RIGHT, RIGHT]) for n in range(42)])
-    record = json.loads((stopped / "run.json").read_text())
-    record["spec"]["questions"] = {f"n{n:02}": f"{n}" for n in range(60)}
-    record["sessions"] = [{**(record["sessions"] or [{}])[-1], "ended": "--max-cost"}]
-    (stopped / "run.json").write_text(json.dumps(record))
+    alpha, beta = (write_run(made / name, lakes(name)) for name in ("alpha", MARKUP))
+    gamma = write_run(made / "gamma", lakes("gamma"), passages=PASSAGES[:1] + hostile)
+    played = [debate(f"n{n:02}", [RIGHT, RIGHT]) for n in range(42)]
+    stopped = write_run(made / "stopped", played, questions={f"n{n:02}": "0" for n in range(60)})
     failed = [debate(f"n{n}", [RIGHT], status="failed", answer=None, final=FAILED) for n in range(3)]
-    pages = {"three": runs, "stopped": [stopped, runs[0]], "gone": [write_run(made / "gone", failed)]}
-    for name, paths in pages.items():
-        write_report(paths, made / f"{name}.html", verdict=STUDY if name == "stopped" else ())
+    write_report([alpha, beta, gamma], made / "three.html")
+    write_report([stopped, alpha], made / "stopped.html", verdict=STUDY)
+    write_report([write_run(made / "gone", failed)], made / "gone.html")
     return made
 
 
@@ -92,7 +92,7 @@ def opened(shared_page: Any, folder: Path) -> Iterator[Any]:
     """Open a page at an address. No error and no request may come of anything that a test does there."""
     page, troubles = shared_page
 
-    def load(address: str = "#summary", *, of: str = "three", size: tuple[int, int] = (1280, 900)) -> Any:
+    def load(address: str = "#summary", *, of: str = "three", size: tuple[int, int] = DESKTOP) -> Any:
         page.set_viewport_size({"width": size[0], "height": size[1]})
         page.goto("about:blank")
         page.goto(f"{(folder / of).as_uri()}.html{address}")
@@ -104,9 +104,6 @@ def opened(shared_page: Any, folder: Path) -> Iterator[Any]:
     page.emulate_media(color_scheme="light")
     assert page.evaluate("window.hacked") is None
     assert troubles == []
-
-
-PHONE = (390, 844)
 
 
 def counted(page: Any, text: str) -> None:
@@ -121,32 +118,25 @@ def combobox(page: Any, name: str) -> Any:
     return page.get_by_role("combobox", name=name, exact=True)
 
 
-def test_the_summary_shows_the_finding_then_accuracy_against_cost_then_scores(opened: Any) -> None:
+def test_the_summary_shows_finding_chart_and_scores_and_leads_to_the_debates(opened: Any) -> None:
+    for of in ("stopped", "three"):  # on a phone the chart is on the first screen
+        plot = opened(of=of, size=PHONE).locator("#chart > .plot").first.bounding_box()
+        assert plot["y"] + plot["height"] < PHONE[1]
     page = opened()
     expect(page.locator("main .finding").first).to_contain_text("gamma (98.5 % correct by match) is highest of 3 runs")
-    parts = [
-        page.locator(each).bounding_box()["y"] for each in (".finding", "#chart", "#scores", "#questions", "#tests")
-    ]
+    ids = (".finding", "#chart", "#scores", "#questions", "#tests")
+    parts = [page.locator(each).bounding_box()["y"] for each in ids]
     assert parts == sorted(parts)
     key = page.locator(".key li")
     expect(key).to_have_count(3)
-    expect(key.nth(1)).to_contain_text(
-        re.compile(r"B\s*beta <img .*2 calls\s+80\.0\s+72\.3 to 86\.0"), use_inner_text=True
-    )
+    beta = re.compile(r"B\s*beta <img .*2 calls\s+80\.0\s+72\.3 to 86\.0")
+    expect(key.nth(1)).to_contain_text(beta, use_inner_text=True)
+    assert key.first.bounding_box()["x"] > 1280 * 0.6, "the right third of a wide window has the key"
     combobox(page, "Cost of a question").select_option("tokens")
     expect(key.nth(1)).to_contain_text("1,100 tokens")
     expect(page.locator("#chart > .plot:visible i")).to_have_count(3)
-    # The right third of a wide window has the key; on a phone the chart is on the first screen.
-    assert key.first.bounding_box()["x"] > 1280 * 0.6
-    for of in ("three", "stopped"):
-        page = opened(of=of, size=PHONE)
-        plot = page.locator("#chart > .plot").first.bounding_box()
-        assert plot["y"] + plot["height"] < PHONE[1]
-    assert page.locator("#figures img").count() == 0  # the runs differ in nothing but their names
+    assert page.locator("#figures img").count() == 0, "the runs differ in nothing but their names"
 
-
-def test_a_table_is_sorted_and_its_names_open_the_debates_of_their_runs(opened: Any) -> None:
-    page = opened()
     table = page.locator("#scores + figure")
     correct = table.locator("th").filter(has_text="correct (match) %").locator("button")
     correct.click()
@@ -165,7 +155,7 @@ def test_a_table_is_sorted_and_its_names_open_the_debates_of_their_runs(opened: 
 def test_incomplete_and_failed_runs_say_so_first(opened: Any) -> None:
     page = opened(of="stopped")
     expect(page.locator("header h1")).to_have_text("2 runs incomplete")
-    expect(page.locator(".banner li").first).to_contain_text("Incomplete: stopped, 42 of 60 (stopped at --max-cost;")
+    expect(page.locator(".banner li").first).to_contain_text("Incomplete: stopped, 42 of 60 (killed;")
     expect(page.locator(".key li").first).to_contain_text("42 of 60")
     page = opened(of="gone")
     expect(page.locator(".finding")).to_contain_text("all 3 debates failed")
@@ -266,13 +256,25 @@ def test_a_debate_is_read_with_its_passages_and_quotes(opened: Any) -> None:
     page.locator("#debate").get_by_text("Tokens by stage").click()
     expect(page.locator("#debate").get_by_role("cell", name="1,000")).to_be_visible()
 
+    # On a phone the pool is a drawer, whose button covers no text.
+    page = opened("#alpha/n003", size=PHONE)
+    drawer, button = page.locator("#pool"), page.get_by_role("button", name="Pool: 3 passages, 3 chosen, 1 gold")
+    expect(drawer).to_be_hidden()
+    expect(button).to_have_css("position", "static")
+    button.press("Enter")
+    expect(drawer.get_by_role("button", name="close")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(drawer).to_be_hidden()
+    expect(button).to_be_focused()
 
-@pytest.mark.parametrize("size", [(360, 740), PHONE, (768, 1024), (1280, 900)])
-def test_nothing_is_wider_than_the_window(opened: Any, size: tuple[int, int]) -> None:
+
+def test_nothing_is_wider_than_the_window(opened: Any) -> None:
     for address in ("", "#debates?show=all", "#debates?run=gamma", "#alpha/n003", "#gamma/%3C%2Fscript%3E%2F%3F%23"):
-        page = opened(address, size=size)
+        page = opened(address)
         page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
-        assert page.evaluate("document.documentElement.scrollWidth") == size[0], address
+        for width in (360, 390, 768, 1280):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") == width, address
 
 
 def test_hostile_text_is_shown_as_text_and_does_nothing(opened: Any) -> None:
@@ -282,7 +284,7 @@ def test_hostile_text_is_shown_as_text_and_does_nothing(opened: Any) -> None:
     page.locator(".prose .pick").first.click()
     shown = page.locator("#debate").inner_text()
     assert shown.count("</script><img src=x onerror='window.hacked = 1'>{{7*7}} [Yes]") > 5
-    assert not CONTROLS.search(shown)
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x0b-\x1f]", shown)
     assert page.locator("#debate img, #debate script, #debate a[href^=javascript]").count() == 0
 
 
@@ -307,39 +309,25 @@ def test_a_click_shows_prompts_and_raw_replies_if_the_store_is_there(opened: Any
     expect(turn.locator(".message.raw")).to_have_text("In speak 1 I say so. The answer is Lake Baikal.")
     (run / "calls.sqlite").unlink()
     write_report([run], folder / "calls.html")
-    page = opened("#run/q1", of="calls")
-    expect(page.get_by_text("Prompt and raw reply")).to_have_count(0)
-
-
-def test_on_a_phone_the_pool_is_a_drawer_whose_button_covers_no_text(opened: Any) -> None:
-    page = opened("#alpha/n003", size=PHONE)
-    pool, button = page.locator("#pool"), page.get_by_role("button", name="Pool: 3 passages, 3 chosen, 1 gold")
-    expect(pool).to_be_hidden()
-    assert button.evaluate("(each) => getComputedStyle(each).position") == "static"
-    button.press("Enter")
-    expect(pool.get_by_role("button", name="close")).to_be_focused()
-    page.keyboard.press("Escape")
-    expect(pool).to_be_hidden()
-    expect(button).to_be_focused()
+    expect(opened("#run/q1", of="calls").get_by_text("Prompt and raw reply")).to_have_count(0)
 
 
 def contrasts(page: Any) -> list[float]:
-    """Contrast of each text colour with the ground (WCAG 2.2)."""
+    """Contrast of each text colour with each ground (WCAG 2.2)."""
     names = ("ink", "soft", "right", "wrong", "partly", "abstained", "failed", "selected", "gold", "accent")
-    grounds = ("paper", "raised")
-    script = """(names) => names.map((name) => {
+    script = """(name) => {
       const probe = Object.assign(document.createElement("i"), { style: `color: var(--${name})` });
       document.body.append(probe);
       return getComputedStyle(probe).color.match(/\\d+/g).map(Number);
-    })"""
+    }"""
 
-    def luminance(colour: list[int]) -> float:
-        parts = [part / 255 for part in colour[:3]]
+    def luminance(name: str) -> float:
+        parts = [part / 255 for part in page.evaluate(script, name)]
         red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
-    texts, behind = ([luminance(each) for each in page.evaluate(script, [*of])] for of in (names, grounds))
-    return [(max(one, other) + 0.05) / (min(one, other) + 0.05) for one in texts for other in behind]
+    pairs = [sorted((luminance(text), luminance(ground))) for text in names for ground in ("paper", "raised")]
+    return [(lighter + 0.05) / (darker + 0.05) for darker, lighter in pairs]
 
 
 def test_every_colour_is_readable_in_light_and_dark(opened: Any) -> None:

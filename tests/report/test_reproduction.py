@@ -1,5 +1,6 @@
 """A paper's figures beside those of an experiment that follows it: every verdict is known from the answers."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
 TURBO = {"debater-1": "openai/gpt-9-turbo", "judge": "openai/gpt-9-turbo"}
 
 
-def recipe_of(published: Any, *arms: str, **more: Any) -> Recipe:
-    described = {"title": "A test", "source": "a test", "arms": [{"name": name} for name in arms or ("one",)]}
-    return Recipe.model_validate({**described, "published": published, **more})
+def recipe_of(of_lakes: Mapping[str, float], **more: Any) -> Recipe:
+    """A recipe with one arm, whose published figures on "lakes" these are."""
+    described = {"title": "A test", "source": "a test", "arms": [{"name": "one"}]}
+    return Recipe.model_validate({**described, "published": {"GPT-9-Turbo": {"one": {"lakes": of_lakes}}}, **more})
 
 
 def lakes(right: int, of: int, dataset: str = "lakes", **changes: Any) -> list[Any]:
@@ -40,12 +42,10 @@ def only(recipe: Recipe, folder: Path) -> Figure:
     ("right", "published", "verdict"),
     # Newcombe, 1998, method 10: 20 of 40 and 12 of 40 differ by -0.014 to 0.390, 20 and 11 by 0.012 to 0.412.
     [
-        (20, 0.5, "reproduced"),
         (20, 0.3, "reproduced"),
         (20, 0.7, "reproduced"),
         (20, 0.275, "higher"),
         (20, 0.725, "lower"),
-        (40, 1.0, "reproduced"),
         (40, 0.9, "reproduced"),
         (40, 0.875, "higher"),
         (0, 0.125, "lower"),
@@ -55,14 +55,14 @@ def test_a_verdict_is_about_the_difference_of_two_samples(
     tmp_path: Path, right: int, published: float, verdict: str
 ) -> None:
     folder = write_run(tmp_path / "one", *lakes(right, 40), models=TURBO)
-    found = only(recipe_of({"GPT-9-Turbo": {"one": {"lakes": {"em": published}}}}, limit=40), folder)
+    found = only(recipe_of({"em": published}, limit=40), folder)
     assert found.ours == estimate([1.0] * right + [0.0] * (40 - right))
     assert found.published_interval == wilson(round(published * 40), 40)
     assert (found.verdict, found.reasons) == (verdict, ())
 
 
 def test_shipped_prompts_are_a_reason_and_prompts_of_the_user_are_none(tmp_path: Path) -> None:
-    recipe = recipe_of({"GPT-9-Turbo": {"one": {"lakes": {"em": 0.5}}}})
+    recipe = recipe_of({"em": 0.5})
     shipped = load_variant("madke").files
     own = {file: "0" * 64 if file.startswith("madke/") else sha256 for file, sha256 in shipped.items()}
     copy_words("madke", printed := tmp_path / "printed.yaml")
@@ -81,28 +81,19 @@ def test_shipped_prompts_are_a_reason_and_prompts_of_the_user_are_none(tmp_path:
 
 def test_what_was_made_differently_is_not_comparable(tmp_path: Path) -> None:
     served = {"wiki": "BM25 over sample (120 passages)", "google": "web search through https://google.serper.dev"}
-    played = lakes(5, 9)
+    played = [*lakes(5, 9), debate("gone", (RIGHT, RIGHT), answer=None, status="failed")]
     folder = write_run(tmp_path / "one", *played, models=TURBO, sources=served)
     keep_scores(folder, GRADER, answers_of(played), command="tiny", scores=dict.fromkeys(answers_of(played), 1.0))
     made = {"sources": {"wiki": "wikipedia-dpr-100w", "google": "google.serper.dev"}, "grader": "gpt-4"}
-    recipe = recipe_of({"GPT-9-Turbo": {"one": {"lakes": {"grader": 0.5}}}}, limit=500, published_with=made)
-    found = only(recipe, folder)
+    found = only(recipe_of({"grader": 0.5}, limit=500, published_with=made), folder)
     assert found.verdict == "not comparable"
-    assert found.reasons == ("n = 9, not 500", "other index (wiki)", "other grader")
-
-
-def test_failed_debates_are_not_comparable(tmp_path: Path) -> None:
-    played = [*lakes(5, 9), debate("gone", (RIGHT, RIGHT), answer=None, status="failed")]
-    folder = write_run(tmp_path / "one", *played, models=TURBO)
-    found = only(recipe_of({"GPT-9-Turbo": {"one": {"lakes": {"em": 0.5}}}}), folder)
-    assert (found.verdict, found.reasons) == ("not comparable", ("1 failed",))
+    assert found.reasons == ("n = 10, not 500", "1 failed", "other index (wiki)", "other grader")
 
 
 def test_a_model_that_the_paper_does_not_have_is_shown_alone(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "one", *lakes(2, 4), models={"debater-1": "scripted/a"})
-    recipe = recipe_of({name: {"one": {"lakes": {"em": 0.5}}} for name in ("GPT-8", "GPT-9-Turbo")})
-    theirs, others, ours = figures(recipe, [folder])
-    assert [each.verdict for each in (theirs, others)] == ["not run"] * 2
+    theirs, ours = figures(recipe_of({"em": 0.5}), [folder])
+    assert theirs.verdict == "not run"
     assert (ours.model, ours.published, ours.verdict) == ("scripted/a", None, "not comparable")
     assert ours.reasons == ("other model",)
 
@@ -113,9 +104,8 @@ def test_a_figure_is_a_row_with_its_verdict_and_reasons(tmp_path: Path) -> None:
         "GPT-9-Turbo": {"one": {"lakes": {"em": 0.5, "f1": 0.6}, "rivers": {"em": 0.9}}},
     }
     folder = write_run(tmp_path / "one", *lakes(20, 40), *lakes(20, 40, "rivers"), models=TURBO)
-    recipe = recipe_of(published, "one", "two", limit=40)
+    recipe = recipe_of({}, arms=[{"name": "one"}, {"name": "two"}], published=published, limit=40)
     table = published_table(recipe, figures(recipe, [folder]))
-    assert table is not None
     assert table.columns == ("model", "arm", "dataset", "metric", "published", "ours", "verdict", "why")
     # F1 of the wrong answer is 0.5, because both lakes share a word.
     assert [[cell.text for cell in row] for row in table.rows] == [
@@ -134,15 +124,6 @@ def test_every_published_figure_of_a_recipe_is_in_the_table(name: str) -> None:
     assert (0 if table is None else len(table.rows)) == len([*recipe.figures()])
 
 
-def graded(folder: Path, transcripts: Any, grades: Any) -> Figure:
-    """Ours of Co2 by a grader."""
-    run = write_run(folder / "one", *transcripts, models=TURBO)
-    if grades:
-        answers = answers_of(transcripts)
-        keep_scores(run, GRADER, answers, command="m", scores=dict(zip(answers, grades, strict=False)))
-    return only(recipe_of({"GPT-9-Turbo": {"one": {"lakes": {"co2_judge_grader": 0.5}}}}), run)
-
-
 def test_co2_by_a_grader_takes_its_grade_for_right(tmp_path: Path) -> None:
     played = [
         debate("q0", (RIGHT, RIGHT)),
@@ -150,4 +131,6 @@ def test_co2_by_a_grader_takes_its_grade_for_right(tmp_path: Path) -> None:
         debate("q2", (RIGHT, RIGHT), consensus=False),
         debate("q3", (RIGHT, RIGHT)),
     ]
-    assert graded(tmp_path, played, [1, 1, 1, 0]).ours == estimate([1.0, 1.0, 0.0, 0.0])
+    run, answers = write_run(tmp_path / "one", *played, models=TURBO), answers_of(played)
+    keep_scores(run, GRADER, answers, command="m", scores=dict(zip(answers, [1, 1, 1, 0], strict=True)))
+    assert only(recipe_of({"co2_judge_grader": 0.5}), run).ours == estimate([1.0, 1.0, 0.0, 0.0])

@@ -19,15 +19,10 @@ def debate(
     id_: str = "q",
     **changes: Any,
 ) -> Transcript:
-    """One debate, from what each debater answered in each round.
+    """One debate, from what each debater answered in each round: None could not be read, FAILED is a failed call.
 
-    Args:
-        rounds: For each round the answers, by debater; None is one that could not be read, FAILED a failed call.
-        answer: The final answer.
-        selected: For each round the pool numbers each debater chose; None where the call failed.
-        golds: The right answers.
-        id_: The question's id.
-        changes: Other fields of the transcript.
+    ``selected``: for each round the pool numbers that each debater chose, None where the call failed; ``changes``:
+    other fields of the transcript.
     """
     selected = selected or [[()] * len(said) for said in rounds]
     made = tuple(

@@ -1,7 +1,5 @@
 """Signals and calibrations: the bound holds on synthetic questions, and is refused where it cannot."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any
@@ -18,17 +16,12 @@ from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
 
 TASK = get_task("short_answer")
-DESCRIBED: dict[str, Any] = {"run": "r", "variant": "madke", "tasks": ("short_answer",), "models": ("offline",)}
 
 
-def points(draw: random.Random, n: int, error: float = 0.3) -> list[tuple[float, bool]]:
-    """Values of a signal that tells something of whether answers are right, and whether each is wrong."""
-    wrong = [draw.random() < error for _ in range(n)]
-    return [(min(1.0, max(0.0, draw.gauss(0.35 if each else 0.75, 0.2))), each) for each in wrong]
-
-
-def threshold(points: list[tuple[float, bool]], level: float, delta: float = 0.1) -> float | None:
-    return Calibration(**DESCRIBED, signal="agreement_last", points=tuple(points), delta=delta).threshold(level)
+def calibration(*points: tuple[float, bool], delta: float = 0.1) -> Calibration:
+    """``points``: for each question the value of the signal, and whether the answer is wrong."""
+    described: dict[str, Any] = {"run": "r", "variant": "madke", "tasks": ("short_answer",), "models": ("offline",)}
+    return Calibration(**described, signal="agreement_last", points=points, delta=delta)
 
 
 def test_runs_are_calibrated_on_a_signal_that_all_debates_have(tmp_path: Path) -> None:
@@ -58,60 +51,58 @@ def test_the_tail_of_the_binomial_distribution_is_scipys() -> None:
 
 def test_too_few_questions_pass_no_threshold() -> None:
     assert fewest(0.05, 0.1) == 45
-    right = [(1.0, False)] * 44
-    assert threshold(right, 0.05) is None
-    assert threshold([*right, (1.0, False)], 0.05) == 1.0
+    assert calibration(*[(1.0, False)] * 44).threshold(0.05) is None
+    assert calibration(*[(1.0, False)] * 45).threshold(0.05) == 1.0
 
 
 def test_the_error_among_acted_answers_is_at_most_the_level_with_the_stated_probability() -> None:
     """Over many calibrations, the true error exceeds the level in at most about delta of them."""
     draw, level, delta, exceeded, acted = random.Random(1), 0.1, 0.1, 0, 0
-    world = points(draw, 20_000)
+    # The signal tells something of whether answers are right.
+    wrong = [draw.random() < 0.3 for _ in range(20_000)]
+    world = [(min(1.0, max(0.0, draw.gauss(0.35 if each else 0.75, 0.2))), each) for each in wrong]
     for _ in range(100):
-        if (least := threshold(draw.sample(world, 200), level, delta)) is not None:
-            wrong = [each for value, each in world if value >= least]
+        least = calibration(*draw.sample(world, 200), delta=delta).threshold(level)
+        if least is not None:
+            errors = [each for value, each in world if value >= least]
             acted += 1
-            exceeded += sum(wrong) > level * len(wrong)
+            exceeded += sum(errors) > level * len(errors)
     assert acted > 80, "the bound is of use"
     assert exceeded <= 100 * delta + 2 * 3  # two standard deviations
 
 
+SPLIT = transcript("a", said=["Baikal", "Tanganyika"], consensus=False, answer="Baikal")
+AGREED = transcript("b", said=["Baikal", "Baikal"], consensus=True, answer="Baikal")
+
+
 def test_signals_of_a_split_and_of_a_consensus() -> None:
-    split = signals(transcript("a", said=["Baikal", "Tanganyika"], consensus=False, answer="Baikal"), TASK)
-    agreed = signals(transcript("b", said=["Baikal", "Baikal"], consensus=True, answer="Baikal"), TASK)
+    split, agreed = signals(SPLIT, TASK), signals(AGREED, TASK)
     assert (split["agreement_last"], split["judge"], agreed["agreement_last"], agreed["judge"]) == (0.5, 0, 1, 1)
     assert {*split} <= {*SIGNALS}
     assert signals(transcript("c", said=[None, None], consensus=None, answer=None), TASK) == {}
 
 
 def test_an_answer_below_the_threshold_is_deferred_with_its_reason() -> None:
-    made = Calibration(
-        **DESCRIBED, signal="agreement_last", points=(*[(1.0, False)] * 60, *[(0.5, True)] * 20),
-    )  # fmt: skip
+    made = calibration(*[(1.0, False)] * 60, *[(0.5, True)] * 20)
     settle = Deferring(level=0.05, calibration=made).settle(TASK)
-    split = transcript("a", said=["Baikal", "Tanganyika"], consensus=False, answer="Baikal")
-    agreed = transcript("b", said=["Baikal", "Baikal"], consensus=True, answer="Baikal")
-    assert settle(agreed) == agreed
-    deferred = settle(split)
-    assert (deferred.status, deferred.answer) == ("deferred", None)
-    assert deferred.deferral is not None
-    assert deferred.deferral.answer == "Baikal"
+    assert settle(AGREED) == AGREED
+    deferred = settle(SPLIT)
+    assert (deferred.status, deferred.answer, deferred.deferral.answer) == ("deferred", None, "Baikal")
     assert "at most 5 %" in deferred.deferral.reason
     assert "agreement_last 0.50" in deferred.deferral.reason
     assert settle(deferred) == deferred
 
 
-@pytest.mark.parametrize("text", ["5", "0%", "x", "-1%", "1.0", ""])
-def test_a_level_is_a_share(text: str) -> None:
-    with pytest.raises(UserError, match="expected a share"):
-        level_of(text)
+def test_a_level_is_a_share() -> None:
     assert (level_of("5%"), level_of(0.05), level_of("0.05")) == (0.05, 0.05, 0.05)
+    for wrong in ("5", "0%", "x", "-1%", "1.0", ""):
+        with pytest.raises(UserError, match="expected a share"):
+            level_of(wrong)
 
 
 def test_a_level_that_cannot_be_shown_is_refused_before_any_call(tmp_path: Path) -> None:
-    made = Calibration(**DESCRIBED, signal="agreement_last", points=tuple(points(random.Random(4), 40)))
     file = tmp_path / "calibration.json"
-    file.write_text(made.model_dump_json(), encoding="utf-8")
+    file.write_text(calibration(*[(1.0, False)] * 40).model_dump_json(), encoding="utf-8")
     with pytest.raises(UserError, match="40 questions are too few, at least 45 are needed"):
         deferring_of(file, "5%")
     with pytest.raises(UserError, match="need each other"):

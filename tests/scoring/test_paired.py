@@ -7,8 +7,8 @@ import pytest
 
 from madke.core.transcript import Transcript
 from madke.scoring.arms import ArmValues, read_arm, restricted_to
+from madke.scoring.metrics import GRADER, SHARE, VALUE_UNITS
 from madke.scoring.paired import further_questions, holm, paired_test, paired_tests, paired_tests_by_dataset
-from madke.tasks import get_task
 from tests.support.transcripts import transcript
 
 BAIKAL = "Lake Baikal"
@@ -16,13 +16,13 @@ BAIKAL = "Lake Baikal"
 
 def arm(name: str, values: list[Any], *, datasets: list[str] | None = None, metric: str = "em") -> ArmValues:
     """An arm whose questions q0, q1, ... have these values: a number, a list with one a repeat, or None (failed)."""
-    held = {}
-    questions = {}
-    for n, value in enumerate(values):
-        key = (f"q{n}", "?")
-        questions[key] = datasets[n] if datasets else None
-        if value is not None:
-            held[key] = dict(enumerate(value if isinstance(value, list) else [value]))
+    keys = [(f"q{n}", "?") for n, _ in enumerate(values)]
+    held = {
+        key: dict(enumerate(value if isinstance(value, list) else [value]))
+        for key, value in zip(keys, values, strict=True)
+        if value is not None
+    }
+    questions = dict(zip(keys, datasets or [None] * len(keys), strict=True))
     return ArmValues(name=name, values={metric: held}, questions=questions, first_metric=metric, metrics=(metric,))
 
 
@@ -78,7 +78,9 @@ def test_the_further_questions_that_would_show_a_difference() -> None:
     assert further_questions(paired_test(*two(40, 5, 20, 35), "em")) == 0
     # (1.95996 + 0.84162)^2 ((5 + 10) / 100 - 0.05^2) / 0.05^2 = 463.1.
     assert further_questions(paired_test(*two(40, 5, 10, 45), "em")) == 464 - 100
-    assert further_questions(paired_test(*two(5, 0, 0, 5), "em")) is None
+    never = paired_test(*two(5, 0, 0, 5), "em")
+    assert (never.p, never.difference.value, further_questions(never)) == (1.0, 0.0, None)
+    assert never.difference.low < 0 < never.difference.high
 
 
 def test_graded_values_are_permuted_and_have_the_bootstraps_interval() -> None:
@@ -104,9 +106,8 @@ def test_a_few_graded_values_are_permuted() -> None:
     assert found.test == "paired permutation"
     assert found.p == pytest.approx(1726 / 2**15)
     assert found.difference.low < 314 / 15 < found.difference.high
-    six = paired_test(arm("left", [0.5] * 6), arm("right", [0.6, 0.7, 0.8, 0.9, 1.0, 0.55]), "em")
-    # All six improve: two of 64 ways are as extreme.
-    assert six.p == pytest.approx(2 / 64)
+    one = paired_test(arm("left", [0.25]), arm("right", [0.5]), "em")
+    assert one.p == 1, "one question proves nothing"
 
 
 def test_repeats_of_a_question_are_averaged_first() -> None:
@@ -127,52 +128,22 @@ def test_only_shared_questions_count_and_failed_ones_are_counted_apart() -> None
 
 def test_the_pairs_on_one_metric_are_one_family() -> None:
     first, second = two(10, 1, 9, 0)
-    third = replace(second, name="third")
-    found = paired_tests([(first, second), (first, third)])
-    alone = paired_test(first, second, "em").p
-    assert [test.right for test in found] == ["right", "third"]
-    assert [test.p_holm for test in found] == pytest.approx([2 * alone] * 2)
-    assert [test.significant for test in found] == [2 * alone < 0.05] * 2
-    assert alone < 0.05
+    twice = pytest.approx(2 * paired_test(first, second, "em").p)
+    found = paired_tests([(first, second), (first, replace(second, name="third"))])
+    assert [(test.right, test.p_holm) for test in found] == [("right", twice), ("third", twice)]
 
 
-def test_an_arm_is_read_from_transcripts() -> None:
-    entries = [
-        transcript("q0", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, metadata={"dataset": "nq_open"}),
-        transcript("q0", said=[BAIKAL, "x"], consensus=False, answer="x", repeat=1),
-        transcript("q1", said=[None, None], consensus=False, answer=None, status="failed"),
-    ]
-    found = read_arm("a", entries)
-    key = ("q0", "Which lake is the deepest?")
-    assert found.values["em"] == {key: {0: 1.0, 1: 0.0}}
-    assert [id_ for id_, _ in found.questions] == ["q0", "q1"]
-    assert found.first_metric == "match"
-    assert {*get_task("short_answer").metrics} == set(found.metrics)
-
-
-def test_scores_from_outside_are_values_like_others() -> None:
-    entries = [transcript(f"q{n}", said=[BAIKAL], consensus=True, answer=BAIKAL) for n in range(3)]
-    left = read_arm("left", entries, {"comet": {("q0", 0): 0.5, ("q1", 0): 0.25, ("gone", 0): 1.0}})
-    right = read_arm("right", entries, {"comet": {("q0", 0): 0.75, ("q2", 0): 0.5}})
-    tests = {test.metric: test for test in paired_tests([(left, right)])}
-    assert (tests["comet"].n, tests["comet"].left_out) == (1, 2)
-    assert tests["comet"].difference.value == pytest.approx(0.25)
-
-
-def failing(left: list[float], right: list[float | None]) -> tuple[ArmValues, ArmValues]:
-    """Two arms whose questions without a value have failed."""
-    return failed_where_missing(arm("left", left)), failed_where_missing(arm("right", right))
-
-
-def failed_where_missing(each: ArmValues) -> ArmValues:
-    return replace(each, failed=frozenset(each.questions.keys() - each.values["em"].keys()))
+def failing(name: str, values: list[Any], metric: str = "em") -> ArmValues:
+    """An arm whose questions without a value have failed."""
+    held = arm(name, values, metric=metric)
+    return replace(held, failed=frozenset(held.questions.keys() - held.values[metric].keys()))
 
 
 def test_a_difference_that_failed_debates_could_undo_is_not_significant() -> None:
     # 25 of 120 failed in the right arm; of the others 21 more are right than in the left one.
     left = [1.0] * 50 + [0.0] * 45 + [1.0] * 10 + [0.0] * 15
     right = [1.0] * 71 + [0.0] * 24 + [None] * 25
-    (found,) = paired_tests([failing(left, right)])
+    (found,) = paired_tests([(failing("left", left), failing("right", right))])
     assert (found.n, found.left_out) == (95, 25)
     assert found.p_holm < 0.001
     assert found.if_failed == pytest.approx(((71 - 60) / 120, (71 + 25 - 60) / 120))
@@ -182,11 +153,9 @@ def test_a_difference_that_failed_debates_could_undo_is_not_significant() -> Non
     (other,) = paired_tests([(arm("left", left), arm("right", right))])
     assert other.if_failed is None
     assert other.significant
-
-
-def test_what_no_failed_debate_could_undo_stays_significant() -> None:
-    (found,) = paired_tests([failing([0.0] * 60 + [None], [1.0] * 40 + [0.0] * 20 + [1.0])])
-    # The question failed in the left arm: against the right one, it would have been right there.
+    # One question that failed in the left arm undoes nothing: against the right one, it would have been right there.
+    left, right = [0.0] * 60 + [None], [1.0] * 40 + [0.0] * 20 + [1.0]
+    (found,) = paired_tests([(failing("left", left), failing("right", right))])
     assert found.if_failed == pytest.approx((40 / 61, 41 / 61))
     assert found.significant
 
@@ -251,13 +220,20 @@ def test_different_metrics_are_not_pooled_but_are_one_family_over_datasets() -> 
     assert [test.metric for test in paired_tests([pair], ["correct"])] == ["correct"]
 
 
-@pytest.mark.parametrize(("n", "p"), [(1, 1.0), (2, 0.5), (5, 0.0625), (40, 1e-4)])
-def test_a_few_questions_that_all_improve_prove_little(n: int, p: float) -> None:
-    found = paired_test(arm("left", [0.25] * n), arm("right", [0.5] * n), "em")
-    assert found.p == pytest.approx(p)
+def always_0_or_1(metric: str) -> tuple[ArmValues, ArmValues]:
+    return failing("left", [0.0, 1.0, 0.0, 1.0], metric), failing("right", [1.0, 1.0, 1.0, None], metric)
 
 
-def test_arms_that_never_differ() -> None:
-    found = paired_test(*two(5, 0, 0, 5), "em")
-    assert (found.p, found.difference.value) == (1.0, 0.0)
-    assert found.difference.low < 0 < found.difference.high
+@pytest.mark.parametrize("name", ["oracle", "trapped", "sided_with_A", GRADER, "yes_or_no_of_a_scorer"])
+def test_a_share_or_score_that_is_always_0_or_1_is_a_rate(name: str) -> None:
+    left, right = always_0_or_1(name)
+    assert paired_test(left, right, name).test == "McNemar, exact"
+    assert right.mean(name).low < 1
+
+
+@pytest.mark.parametrize("name", [name for name, unit in VALUE_UNITS.items() if unit != SHARE])
+def test_a_count_that_is_always_0_or_1_is_no_rate(name: str) -> None:
+    left, right = always_0_or_1(name)
+    found, mean = paired_test(left, right, name), right.mean(name)
+    assert (found.test, found.discordant, found.if_failed) == ("paired permutation", None, None)
+    assert (mean.low, mean.high) == (1.0, 1.0), "the bootstrap of equal values, not Wilson's interval of a rate"

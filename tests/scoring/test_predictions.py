@@ -3,6 +3,7 @@
 import gzip
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,94 +21,62 @@ LETTER = Question(id="3", question="Which?", answers=("B",), task="choice", choi
 QUESTIONS = (LAKE, RIVER, LETTER)
 
 
-def opened(
-    folder: Path,
-    *lines: dict[str, Any] | str,
-    questions: list[Question] | tuple[Question, ...] | None = QUESTIONS,
-    name: str = "theirs.jsonl",
-) -> Results:
-    path = folder / name
+def opened(folder: Path, *lines: dict[str, Any] | str, questions: Sequence[Question] | None = QUESTIONS) -> Results:
+    path = folder / "theirs.jsonl"
     path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
     return open_results([path], questions)[0]
 
 
-def answers(results: Results) -> dict[tuple[str, int], Any]:
-    return {(t.id, t.repeat): (t.answer, t.status) for t in results.transcripts()}
+@pytest.mark.parametrize(
+    ("line", "answer", "status"),
+    [
+        # An answer is made canonical where the task can read it, and kept where not.
+        ({"id": 1, "answer": " Lake  Baikal"}, "Lake Baikal", "ok"),
+        ({"id": "2", "answer": "--"}, "--", "ok"),
+        ({"id": "3", "answer": "(b)"}, "B", "ok"),
+        ({"id": "3", "answer": "Garda"}, "Garda", "ok"),
+        ({"id": "1", "answer": None}, None, "abstained"),
+        ({"id": "1", "answer": " \n"}, None, "abstained"),
+        # Raw text is read as a debater's reply.
+        ({"id": "1", "output": "<think>[Como]</think>It must be deep. The answer is [Baikal]."}, "Baikal", "ok"),
+        ({"id": "2", "output": "Nobody knows."}, None, "abstained"),
+        ({"id": "3", "output": '{"step_by_step_thinking": "(A) is too shallow", "answer_choice": "B"}'}, "B", "ok"),
+        ({"id": "3", "output": "So the answer is (B)."}, "B", "ok"),
+        ({"id": "3", "output": None}, None, "abstained"),
+    ],
+)
+def test_an_answer_or_the_text_of_a_model_is_read(
+    tmp_path: Path, line: dict[str, Any], answer: str | None, status: str
+) -> None:
+    found = {each.id: each for each in opened(tmp_path, line).transcripts()}[str(line["id"])]
+    assert (found.answer, found.status) == (answer, status)
 
 
-def test_an_answer_is_made_canonical_where_the_task_can_read_it_and_kept_where_not(tmp_path: Path) -> None:
-    found = opened(
-        tmp_path,
-        {"id": 1, "answer": " Lake  Baikal"},
-        {"id": "2", "answer": "--"},
-        {"id": "3", "answer": "(b)"},
-        {"id": "3", "answer": "Garda", "repeat": 1},
-    )
-    assert answers(found) == {
-        ("1", 0): ("Lake Baikal", "ok"),
-        ("2", 0): ("--", "ok"),
-        ("3", 0): ("B", "ok"),
-        ("3", 1): ("Garda", "ok"),
-    }
-
-
-@pytest.mark.parametrize("value", [None, "", " \n"])
-def test_no_answer_is_an_abstention_and_wrong(tmp_path: Path, value: str | None) -> None:
-    found = opened(tmp_path, {"id": "1", "answer": value}, questions=[LAKE])
-    assert answers(found) == {("1", 0): (None, "abstained")}
-    scores = scores_of(found.transcripts())
-    assert (scores.abstained, scores.correct.value) == (1, 0.0)
-    assert scores.parse_failures == {}
-
-
-def test_raw_text_is_read_as_a_debaters_reply(tmp_path: Path) -> None:
-    raw = '{"step_by_step_thinking": "(A) is too shallow", "answer_choice": "B"}'
-    found = opened(
-        tmp_path,
-        {"id": "1", "output": "<think>[Como]</think>It must be deep. The answer is [Baikal]."},
-        {"id": "2", "output": "Nobody knows."},
-        {"id": "3", "output": raw},
-        {"id": "3", "output": "So the answer is (B).", "repeat": 1},
-        {"id": "3", "output": None, "repeat": 2},
-    )
-    assert answers(found) == {
-        ("1", 0): ("Baikal", "ok"),
-        ("2", 0): (None, "abstained"),
-        ("3", 0): ("B", "ok"),
-        ("3", 1): ("B", "ok"),
-        ("3", 2): (None, "abstained"),
-    }
-    scores = scores_of(found.transcripts())
-    assert scores.parse_failures["speak"].value == pytest.approx((0 + 0 + 1 / 3) / 3)
-    assert scores.metrics["choice_accuracy"].value == pytest.approx(2 / 3)
+def test_what_has_no_answer_is_wrong_and_only_raw_text_can_be_unreadable(tmp_path: Path) -> None:
+    lines = [{"id": "1", "answer": None}, {"id": "2", "output": "So it is the Nile."}, {"id": "3", "output": None}]
+    scores = scores_of(opened(tmp_path, *lines).transcripts())
+    assert (scores.abstained, scores.correct.value) == (1, pytest.approx(1 / 3))
+    assert (scores.parse_failures["speak"].value, scores.parse_failures["speak"].n) == (0.5, 2)
 
 
 def test_a_prediction_is_a_debate_of_one_with_no_calls(tmp_path: Path) -> None:
     found = opened(tmp_path, {"id": "1", "answer": "Baikal"}, questions=[LAKE])
     (transcript,) = found.transcripts()
     assert (found.name, found.config) == ("theirs.jsonl", None)
-    assert (transcript.final.by, transcript.rounds[0].order, transcript.usage) == ("only", ("theirs.jsonl",), {})
-    assert scores_of([transcript]).total.calls == 0
+    assert (transcript.rounds[0].order, transcript.usage) == (("theirs.jsonl",), {})
     assert "Final answer, by only: [Baikal]" in debate_text(transcript)
-    assert list(found.transcripts()) == [transcript]
 
 
-def test_questions_without_a_line_count_as_abstained_and_are_said(
+def test_questions_without_a_line_and_answers_of_another_task_are_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        found = opened(tmp_path, {"id": "2", "answer": "Nile"})
-    assert "no line for 2 of 3 questions (first: '1'); they count as abstained" in caplog.text
-    assert answers(found) == {("2", 0): ("Nile", "ok"), ("1", 0): (None, "abstained"), ("3", 0): (None, "abstained")}
-    scores = scores_of(found.transcripts())
-    assert (scores.metrics["em"].value, scores.metrics["em"].n, scores.abstained) == (0.5, 2, 2)
-    assert scores.parse_failures == {}
-
-
-def test_answers_that_are_none_of_their_task_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
-        opened(tmp_path, {"id": "3", "answer": 1}, {"id": "1", "answer": "Baikal"}, questions=[LAKE, LETTER])
+        transcripts = [*opened(tmp_path, {"id": "2", "answer": "Nile"}, {"id": "3", "answer": 1}).transcripts()]
+    assert "no line for 1 of 3 questions (first: '1'); they count as abstained" in caplog.text
     assert "1 answers do not fit their task (first: '1' to question '3')" in caplog.text
+    assert {each.id: each.answer for each in transcripts} == {"2": "Nile", "3": "1", "1": None}
+    scores = scores_of(transcripts)
+    assert (scores.metrics["em"].value, scores.metrics["em"].n, scores.abstained) == (0.5, 2, 1)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +84,6 @@ def test_answers_that_are_none_of_their_task_are_said(tmp_path: Path, caplog: py
     [
         ("{", "is not JSON"),
         ({"answer": "x"}, "id: Field required"),
-        ({"id": "1"}, "expected one of 'answer' and 'output', found neither"),
         ({"id": "1", "answer": "x", "output": "x"}, "expected one of 'answer' and 'output', found both"),
         ('{"id": "1", "answer": NaN}', "answer: expected a text or a finite number, found nan"),
         ({"id": "1", "answer": ["x"]}, "answer: "),
@@ -138,18 +106,14 @@ def test_an_empty_file_and_a_file_without_questions_are_refused(tmp_path: Path) 
         opened(tmp_path, {"id": "1", "answer": "x"}, questions=None)
 
 
-def test_names_tell_files_apart(tmp_path: Path) -> None:
-    paths = [tmp_path / "a" / "x.jsonl", tmp_path / "b" / "x.jsonl.gz"]
-    for path in paths:
+def test_names_tell_files_apart_and_a_path_that_is_given_twice_is_taken_once(tmp_path: Path) -> None:
+    line = '{"id": "1", "answer": "x"}\n'
+    plain, packed = tmp_path / "a" / "x.jsonl", tmp_path / "b" / "x.jsonl.gz"
+    for path in (plain, packed):
         path.parent.mkdir()
-        with gzip.open(path, "wt") if path.suffix == ".gz" else path.open("w") as file:
-            file.write('{"id": "1", "answer": "x"}\n')
-    assert [found.name for found in open_results([*paths, paths[0]], [LAKE])] == ["a/x.jsonl", "b/x.jsonl.gz"]
-    assert [found.name for found in open_results(paths[:1], [LAKE])] == ["x.jsonl"]
-
-
-def test_a_path_that_is_given_twice_is_taken_once(tmp_path: Path) -> None:
-    path = opened(tmp_path, {"id": "1", "answer": "x"}, questions=[LAKE]).path
-    (tmp_path / "link.jsonl").symlink_to(path)
-    again = [path, tmp_path / ".." / tmp_path.name / path.name, tmp_path / "link.jsonl"]
-    assert [found.path for found in open_results([path, *again], [LAKE])] == [path]
+    plain.write_text(line)
+    packed.write_bytes(gzip.compress(line.encode()))
+    (tmp_path / "link.jsonl").symlink_to(plain)
+    again = [tmp_path / "a" / ".." / "a" / "x.jsonl", tmp_path / "link.jsonl"]
+    assert [found.name for found in open_results([plain, packed, *again], [LAKE])] == ["a/x.jsonl", "b/x.jsonl.gz"]
+    assert [(found.name, found.path) for found in open_results([plain, plain], [LAKE])] == [("x.jsonl", plain)]

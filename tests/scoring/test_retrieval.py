@@ -1,15 +1,16 @@
-"""Measures of rankings against values worked out by hand, and fitted weights."""
+"""Relevance judgements, and measures of rankings against values worked out by hand."""
 
-from __future__ import annotations
-
+import gzip
 from math import log2
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.retrieval.pools import PoolRecord
-from madke.scoring.retrieval import of_pools, retrieval, with_fusions
+from madke.scoring.retrieval import of_pools, read_qrels, retrieval, with_fusions
 from tests.support.installed import needs
 
 needs("ir_measures", "retrieval")
@@ -62,42 +63,72 @@ def test_judgements_of_other_questions_are_refused() -> None:
         retrieval("bm25", {"9": {"a": 1.0}}, QRELS, depths=[5])
 
 
-def passage(source: str, key: str, rank: int, score: float = 0.0) -> Passage:
-    return Passage(source=source, key=key, title="", text=key, score=score, rank=rank)
+def record(id_: str, *passages: tuple[str, str, int, float], **fields: Any) -> PoolRecord:
+    """The pool of a question. ``passages``: source, key, rank and score of each; ``sources``: those that were asked."""
+    found = tuple(
+        Passage(source=source, key=key, title="", text=key, score=score, rank=rank)
+        for source, key, rank, score in passages
+    )
+    return PoolRecord(id=id_, question="?", passages=found, **{"partial": {}, "sources": {}, **fields})
 
 
-def test_a_pool_file_gives_the_rankings_of_each_source() -> None:
+def test_a_pool_file_gives_the_rankings_of_each_source_where_it_answered() -> None:
+    both = {"wiki": "BM25", "web": "files"}
     records = [
-        PoolRecord(
-            id="q1",
-            question="?",
-            passages=(passage("wiki", "b", 1, 2.0), passage("wiki", "a", 0, 3.0), passage("web", "w", 0)),
-            partial={},
-            sources={"wiki": "BM25", "web": "files"},
-        ),
-        PoolRecord(
-            id="q2", question="?", passages=(), partial={"wiki": "timeout"}, sources={"wiki": "BM25", "web": "files"}
-        ),
-        PoolRecord(id="q3", question="?", passages=(passage("wiki", "c", 0),), partial={}, sources={"wiki": "BM25"}),
+        record("q1", ("wiki", "b", 1, 2.0), ("wiki", "a", 0, 3.0), ("web", "w", 0, 0.0), sources=both),
+        record("q2", partial={"wiki": "timeout"}, sources=both),
+        record("q3", ("wiki", "c", 0, 0.0), sources={"wiki": "BM25"}),
     ]
     found = of_pools(records)
     assert found == {"wiki": {"q1": {"a": 3.0, "b": 2.0}, "q3": {"c": 0.0}}, "web": {"q1": {"w": 0.0}, "q2": {}}}
     assert list(found["wiki"]["q1"]) == ["a", "b"]
+    # A fusion is of the questions that all of several parts answered.
+    assert [*with_fusions(found)["rank fusion"]] == ["q1"]
+    assert [*with_fusions({"wiki": found["wiki"]})] == ["wiki"]
+    # A file that is written by hand names no source that found nothing.
+    by_hand = [record("q1", ("wiki", "a", 0, 0.0)), record("q2"), record("q3", partial={"wiki": "timeout"})]
+    assert of_pools(by_hand) == {"wiki": {"q1": {"a": 0.0}, "q2": {}}}
 
 
-def test_a_source_that_found_nothing_counts_in_a_hand_written_file() -> None:
-    records = [
-        PoolRecord(id="q1", question="?", passages=(passage("wiki", "a", 0),), partial={}, sources={}),
-        PoolRecord(id="q2", question="?", passages=(), partial={}, sources={}),
-        PoolRecord(id="q3", question="?", passages=(), partial={"wiki": "timeout"}, sources={}),
-    ]
-    assert of_pools(records) == {"wiki": {"q1": {"a": 0.0}, "q2": {}}}
+# Files of judgements
 
 
-def test_fusions_stand_next_to_their_parts_where_all_parts_answered() -> None:
-    parts = {"a": {"q1": {"x": 3.0, "y": 0.0}, "q2": {}}, "b": {"q1": {"y": 9.0}}}
-    found = with_fusions(parts)
-    assert list(found) == ["a", "b", "rank fusion", "a+b"]
-    assert list(found["rank fusion"]) == list(found["a+b"]) == ["q1"]
-    assert list(found["rank fusion"]["q1"]) == ["y", "x"]
-    assert with_fusions({"a": parts["a"]}) == {"a": parts["a"]}
+@pytest.mark.parametrize(
+    "text",
+    [
+        "q1 0 p1 2\nq1 0 p2 0\n\nq2\t0\tp3\t1\n",
+        "dataset\tqid\tpassage_id\trel\thas_answer\nnq\tq1\tp1\t2\t1\nnq\tq1\tp2\t0\t\nnq\tq2\tp3\t1\t0\n",
+        "query-id\tcorpus-id\tscore\r\nq1\tp1\t2\r\nq1\tp2\t0\r\nq2\tp3\t1\r\n",
+        "dataset\tqid\tpassage_id\trel\tscore\n\tq1\tp1\t2\t\n\tq1\tp2\t0\t7\n\tq2\tp3\t1\t\n",
+        "\ufeffqid\tpassage_id\trel\nq1\tp1\t2\nq1\tp2\t0\nq2\tp3\t1",
+    ],
+    ids=["TREC", "headings", "BEIR", "empty cells", "byte order mark"],
+)
+def test_each_form_gives_the_same_judgements(text: str, tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text(text, encoding="utf-8", newline="")
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(text.encode()))
+    judged = {"q1": {"p1": 2, "p2": 0}, "q2": {"p3": 1}}
+    assert read_qrels(tmp_path / "plain") == read_qrels(tmp_path / "packed.gz") == judged
+
+
+def test_a_passage_key_may_have_spaces_in_a_table(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("qid\tpassage_id\trel\nq\tguide.pdf, p. 3\t1\n")
+    assert read_qrels(tmp_path / "qrels") == {"q": {"guide.pdf, p. 3": 1}}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "qrels: holds no judgements; expected TREC's four columns"),
+        (b"q1 0 p1\n", "qrels:1: found 3 columns; expected TREC's four columns"),
+        (b"qid\tpassage_id\trel\nq1\tp1\n", "qrels:2: found 2 columns"),
+        (b"qid\tpassage\trel\nq1\tp1\t1\n", "qrels:1: found 3 columns; .*headings qid, passage_id and rel"),
+        (b"q1 0 p1 1\nq1 0 p2 yes\n", "qrels:2: found relevance 'yes', expected a whole number"),
+        (b"q1 0 p1 1\nq1 0 p1 2\n", "qrels:2: .*passage 'p1' of question 'q1'"),
+        (b"q1 0 p1 1\nq1 0 \xff 1\n", "qrels:2: is not UTF-8"),
+    ],
+)
+def test_a_wrong_line_is_named(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        read_qrels(tmp_path / "qrels")

@@ -1,14 +1,31 @@
+"""Scores of a run: agreement and correctness, what is left out of means, and how replies could be read."""
+
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from madke.core.transcript import Final, StageUsage, Transcript, Truncation
+from madke.scoring.arms import open_results
+from madke.scoring.debate_rows import DebateMeasures
+from madke.scoring.scored import incomplete
 from madke.scoring.scores import Scores, scores_of
-from madke.scoring.statistics import wilson
+from madke.scoring.statistics import effective_votes, wilson
+from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
 
 BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
+
+
+def agreed(id_: str, answer: str | None = BAIKAL, **changes: Any) -> Transcript:
+    """A debate whose debaters both say Lake Baikal."""
+    return transcript(id_, said=[BAIKAL, BAIKAL], consensus=True, answer=answer, **changes)
+
+
+def split(id_: str, answer: str | None = BAIKAL) -> Transcript:
+    return transcript(id_, said=[BAIKAL, TANGANYIKA], consensus=False, answer=answer)
 
 
 def test_cons_and_co2_go_by_judge_and_by_matcher() -> None:
@@ -17,7 +34,7 @@ def test_cons_and_co2_go_by_judge_and_by_matcher() -> None:
             transcript("agree, right", said=[BAIKAL, "the lake baikal"], consensus=True, answer=BAIKAL),
             transcript("agree, wrong", said=[TANGANYIKA, TANGANYIKA], consensus=True, answer=TANGANYIKA),
             transcript("only the judge says so", said=[BAIKAL, "the pearl of Siberia"], consensus=True, answer=BAIKAL),
-            transcript("differ, right", said=[BAIKAL, TANGANYIKA], consensus=False, answer=BAIKAL),
+            split("differ, right"),
         ]
     )
     assert scores.correct.value == 0.75
@@ -28,31 +45,23 @@ def test_cons_and_co2_go_by_judge_and_by_matcher() -> None:
 
 
 def test_what_could_not_be_read_never_counts_as_agreement_or_as_right() -> None:
-    scores = scores_of([transcript("1", said=[None, None], consensus=None, answer=None)])
+    unread = transcript("1", said=[None, None], consensus=None, answer=None)
+    scores = scores_of([unread])
     assert (scores.debate["cons_judge"].value, scores.debate["cons_matcher"].value, scores.correct.value) == (0, 0, 0)
     assert (scores.abstained, scores.failed) == (1, 0)
     stages = {"speak": 1, "judge": 1, "summarize": 1, "select": 0}
     assert {stage: scores.parse_failures[stage].value for stage in stages} == stages
-
-
-def test_an_honest_decline_is_wrong_but_not_unparsed() -> None:
-    declined = transcript("1", said=[None, None], consensus=None, answer=None)
-    (entry,) = declined.rounds
+    # An honest decline is as wrong, but it was read.
+    (entry,) = unread.rounds
     turns = tuple(replace(turn, stance=replace(turn.stance, rule="declined")) for turn in entry.turns)
-    final = replace(declined.final, rule="declined")
-    scores = scores_of([replace(declined, rounds=(replace(entry, turns=turns),), final=final)])
+    declined = replace(unread, rounds=(replace(entry, turns=turns),), final=replace(unread.final, rule="declined"))
+    scores = scores_of([declined])
     assert (scores.correct.value, scores.abstained) == (0, 1)
     assert (scores.parse_failures["speak"].value, scores.parse_failures["summarize"].value) == (0, 0)
 
 
 def test_failed_questions_are_in_no_mean_and_bound_the_score() -> None:
-    scores = scores_of(
-        [
-            transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL),
-            transcript("2", said=[TANGANYIKA, BAIKAL], consensus=False, answer=TANGANYIKA),
-            transcript("3", said=[BAIKAL, BAIKAL], consensus=True, answer=None, status="failed"),
-        ]
-    )
+    scores = scores_of([agreed("1"), split("2", TANGANYIKA), agreed("3", None, status="failed")])
     assert (scores.questions, scores.failed, scores.correct.n) == (3, 1, 2)
     assert scores.correct.value == 0.5
     assert scores.correct_if_failed == (pytest.approx(1 / 3), pytest.approx(2 / 3))
@@ -66,46 +75,27 @@ def test_given_stances_are_nobodys_replies() -> None:
     assert scores.parse_failures["speak"].value == 0
 
 
-def test_repeats_of_a_question_are_one_observation() -> None:
-    scores = scores_of(
-        [
-            transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, repeat=0),
-            transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=TANGANYIKA, repeat=1),
-            transcript("2", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, repeat=0),
-            transcript("2", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, repeat=1),
-        ]
-    )
-    assert (scores.questions, scores.transcripts, scores.correct.n) == (2, 4, 2)
-    assert scores.correct.value == 0.75
-
-
 def test_without_gold_there_is_no_correct_but_there_is_cons() -> None:
-    scores = scores_of([transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, golds=())])
+    scores = scores_of([agreed("1", golds=())])
     assert scores.correct is None
     assert "co2_judge" not in scores.debate
     assert scores.debate["cons_judge"].value == 1
 
 
-def test_a_judge_who_was_not_asked_about_every_question_makes_no_cons() -> None:
-    asked = transcript("asked", said=[BAIKAL, TANGANYIKA], consensus=False, answer=BAIKAL)
+def test_a_judge_makes_cons_only_where_it_was_asked_about_every_question() -> None:
+    asked = split("asked")
     spared = replace(asked, id="spared", rounds=tuple(replace(entry, verdict=None) for entry in asked.rounds))
     assert scores_of([asked]).debate["cons_judge"].value == 0
     assert not {"cons_judge", "co2_judge"} & scores_of([asked, spared]).debate.keys()
-
-
-def test_a_judge_who_settles_a_debate_finds_no_consensus() -> None:
+    # A judge who settles a debate finds no consensus.
     settled = transcript("settled", said=[BAIKAL, TANGANYIKA], consensus=True, answer=BAIKAL)
     settled = replace(settled, stop_reason="settled", final=replace(settled.final, by="judge"))
     found = scores_of([settled]).debate
     assert (found.get("cons_judge"), found["cons_matcher"].value) == (None, 0)
 
 
-def graded(id_: str, said: list[str], answer: str | None = BAIKAL, **changes: Any) -> Transcript:
-    return transcript(id_, said=said, consensus=said[0] == said[1], answer=answer, **changes)
-
-
 def test_a_graders_co2_needs_no_grade_where_debaters_did_not_agree() -> None:
-    entries = [graded("1", [BAIKAL, BAIKAL]), graded("2", [BAIKAL, TANGANYIKA]), graded("3", [BAIKAL, BAIKAL])]
+    entries = [agreed("1"), split("2"), agreed("3")]
     found = scores_of(entries, {"grader": {("1", 0): 1.0}}).debate
     assert (found["co2_judge_grader"].value, found["co2_judge_grader"].n) == (0.5, 2)
     assert found["co2_matcher_grader"] == found["co2_judge_grader"]
@@ -114,12 +104,12 @@ def test_a_graders_co2_needs_no_grade_where_debaters_did_not_agree() -> None:
 
 def test_missing_grades_are_counted_and_bound_the_grader() -> None:
     entries = [
-        graded("1", [BAIKAL, BAIKAL]),
-        graded("2", [BAIKAL, BAIKAL]),
-        graded("2", [BAIKAL, BAIKAL], repeat=1),
-        graded("3", [BAIKAL, BAIKAL], answer=None),
-        graded("4", [BAIKAL, BAIKAL], golds=()),
-        graded("5", [BAIKAL, BAIKAL], answer=None, status="failed"),
+        agreed("1"),
+        agreed("2"),
+        agreed("2", repeat=1),
+        agreed("3", None),
+        agreed("4", golds=()),
+        agreed("5", None, status="failed"),
     ]
     scores = scores_of(entries, {"grader": {("1", 0): 1.0, ("2", 1): 0.0, ("3", 0): 0.0}})
     assert scores.ungraded == 1
@@ -130,58 +120,79 @@ def test_missing_grades_are_counted_and_bound_the_grader() -> None:
     assert (alone.ungraded, "grade" in alone.parse_failures) == (0, False)
 
 
-def test_rates_over_repeats_are_bootstrapped_over_questions() -> None:
+def test_repeats_of_a_question_are_one_observation_of_which_intervals_are_made() -> None:
     def run(repeats: int) -> Scores:
         return scores_of(
             [
-                graded(f"q{n}", [BAIKAL, BAIKAL], answer=TANGANYIKA if (n, k) == (0, 1) else BAIKAL, repeat=k)
+                agreed(f"q{n}", TANGANYIKA if (n, repeat) == (0, 1) else BAIKAL, repeat=repeat)
                 for n in range(10)
-                for k in range(repeats)
+                for repeat in range(repeats)
             ]
         )
 
     without, found = run(1), run(3)
+    assert (found.questions, found.transcripts, found.correct.n) == (10, 30, 10)
     assert found.correct.value == pytest.approx(29 / 30)
-    assert (found.correct.low, found.correct.high) == (pytest.approx(0.9), 1.0)
+    assert (found.correct.low, found.correct.high) == (pytest.approx(0.9), 1.0), "bootstrap over questions"
     assert (without.correct.low, without.correct.high) == wilson(10, 10)
 
 
-def with_final(said: list[Any], used: str, *, entry: dict[str, Any] | None = None, **fields: Any) -> Transcript:
-    """A transcript of one round whose final answer came from a stage that was used."""
-    finished = transcript("1", said=said, consensus=None, answer=fields.get("answer"))
-    (only,) = finished.rounds
-    rounds = (replace(only, **{"verdict": None, **(entry or {})}),)
-    usage = {"speak": StageUsage(calls=2), used: StageUsage(calls=1)}
-    return replace(finished, rounds=rounds, final=Final(**fields), usage=usage)
-
-
 @pytest.mark.parametrize(
-    ("stage", "fields", "missed"),
+    ("stage", "final", "missed"),
     [
-        ("pick", {"by": "judge", "agent": "Debater 1", "answer": None, "status": "abstained"}, 0),
-        ("pick", {"by": "judge", "answer": None, "status": "abstained"}, 1),
-        ("extract", {"by": "judge", "answer": BAIKAL}, 0),
-        ("extract", {"by": "judge", "answer": None, "status": "abstained"}, 1),
+        ("pick", Final(by="judge", agent="Debater 1", answer=None, status="abstained"), 0),
+        ("pick", Final(by="judge", answer=None, status="abstained"), 1),
+        ("extract", Final(by="judge", answer=BAIKAL), 0),
+        ("extract", Final(by="judge", answer=None, status="abstained"), 1),
     ],
 )
-def test_what_could_not_be_read_from_the_judge_counts_under_its_stage(
-    stage: str, fields: dict[str, Any], missed: int
-) -> None:
-    failures = scores_of([with_final([BAIKAL, None], stage, **fields)]).parse_failures
+def test_what_could_not_be_read_from_the_judge_counts_under_its_stage(stage: str, final: Final, missed: int) -> None:
+    finished = transcript("1", said=[BAIKAL, None], consensus=None, answer=final.answer)
+    rounds = (replace(finished.rounds[0], verdict=None),)
+    usage = {"speak": StageUsage(calls=2), stage: StageUsage(calls=1)}
+    failures = scores_of([replace(finished, rounds=rounds, final=final, usage=usage)]).parse_failures
     assert failures[stage].value == missed
     assert set(failures) == {"select", "speak", stage}
 
 
-def test_replies_to_one_question_are_one_observation() -> None:
-    entries = [transcript("1", said=[None] * 9, consensus=False, answer=BAIKAL, repeat=n) for n in range(3)]
-    entries.append(transcript("2", said=[BAIKAL], consensus=False, answer=BAIKAL))
-    unread = scores_of(entries).parse_failures["speak"]
-    assert (unread.value, unread.n) == (0.5, 2)
-    assert (unread.low, unread.high) == wilson(1, 2)
-
-
 def test_analyses_and_shortened_prompts_are_counted() -> None:
-    plain = transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL)
+    plain = agreed("1")
     cut = replace(plain, final=replace(plain.final, truncated=Truncation(stances=1)))
     scores = scores_of([plain, cut, replace(plain, oracle=True)])
     assert (scores.read_golds, scores.shortened) == (1, 1)
+
+
+def test_only_votes_for_the_final_answer_are_effective_votes() -> None:
+    debate = transcript("q", said=[BAIKAL, "Lake Chad", None], consensus=None, answer=BAIKAL)
+    voted = replace(debate, final=replace(debate.final, by="majority", rule="votes"))
+    assert DebateMeasures(voted).votes == [1.0, 0.0, 0.0]
+    assert DebateMeasures(debate).votes == []
+    assert DebateMeasures(replace(voted, answers=())).votes == []
+    other = transcript("r", said=["Lake Chad"] * 3, consensus=None, answer="Lake Chad")
+    other = replace(other, final=replace(other.final, by="majority", rule="votes"))
+    assert scores_of([voted, other]).votes == effective_votes([[1, 0, 0], [0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        ("--max-cost", "stopped at --max-cost; the same command with a higher limit goes on"),
+        ("--token-budget", "stopped at --token-budget; the same command with a higher limit goes on"),
+        ("--deadline", "stopped at --deadline; the same command goes on"),
+        ("interrupted", "interrupted; the same command goes on"),
+        ("an error", "stopped by an error; the same command goes on"),
+        (
+            "the last 20 calls of openai/x all failed: HTTP 401: no",
+            "stopped: the last 20 calls of openai/x all failed; the same command goes on",
+        ),
+        ("finished", "the same command goes on"),
+        (None, "killed; the same command goes on"),
+    ],
+)
+def test_an_incomplete_run_says_why(tmp_path: Path, ended: str | None, said: str) -> None:
+    (run,) = open_results([write_run(tmp_path / "run", agreed("1"), agreed("2"), repeats=2)])
+    record = json.loads((run.path / "run.json").read_text())
+    record["sessions"].append({} if ended is None else {"ended": ended})
+    (run.path / "run.json").write_text(json.dumps(record))
+    assert incomplete(run, 2) == f"2 of 4 ({said})"
+    assert incomplete(run, 4) is None

@@ -1,9 +1,9 @@
-"""Intervals: held against published examples, and against scipy where a special case is one of its own."""
+"""Intervals and effective votes: held against published examples, against scipy, and against sums done by hand."""
 
 import numpy as np
 import pytest
 
-from madke.scoring.statistics import bootstrap, estimate, fair_coin_p, wilson
+from madke.scoring.statistics import bootstrap, effective_votes, estimate, wilson
 
 SEVEN = [0.2, 0.9, 0.4, 0.4, 0.7, 0.1, 0.55]
 
@@ -20,7 +20,7 @@ def test_wilson_as_newcombe_tabulates_it(hits: int, n: int, low: float, high: fl
 
 
 @pytest.mark.parametrize("values", [SEVEN * 30, [n % 97 / 97 for n in range(500)]])
-def test_the_bootstrap_has_the_interval_of_scipys(values: list[float]) -> None:
+def test_the_bootstrap_has_the_interval_of_scipys_in_any_order(values: list[float]) -> None:
     from scipy.stats import bootstrap as scipy_bootstrap
 
     theirs = scipy_bootstrap((values,), np.mean, n_resamples=20_000, batch=100, method="percentile", rng=1)
@@ -29,6 +29,7 @@ def test_the_bootstrap_has_the_interval_of_scipys(values: list[float]) -> None:
     near = 0.02 * (expected.high - expected.low)
 
     assert bootstrap(values, 20_000) == pytest.approx((expected.low, expected.high), abs=near)
+    assert bootstrap(values, 500) == bootstrap(sorted(values), 500)
 
 
 def test_no_values_have_no_estimate_and_equal_ones_no_width() -> None:
@@ -37,18 +38,28 @@ def test_no_values_have_no_estimate_and_equal_ones_no_width() -> None:
     assert (found.value, found.low, found.high) == (0.4, 0.4, 0.4)
 
 
-@pytest.mark.parametrize("tosses", [1, 2, 7, 40, 1_001, 20_000])
-def test_tosses_of_a_fair_coin(tosses: int) -> None:
-    stats = pytest.importorskip("scipy.stats")
-    for heads in {0, 1, tosses // 3, tosses // 2, tosses - 1, tosses}:
-        assert fair_coin_p(heads, tosses) == pytest.approx(stats.binomtest(heads, tosses).pvalue, rel=1e-9)
-    assert fair_coin_p(0, 0) == 1
+# Each value is computed by hand: with k questions of n votes, SSB = n sum (m_i - m)^2, MSB = SSB / (k - 1),
+# MSW = SSW / (k (n - 1)), ICC = (MSB - MSW) / (MSB + (n - 1) MSW).
+@pytest.mark.parametrize(
+    ("votes", "value"),
+    [
+        ([[1, 1, 1], [0, 0, 0], [1, 1, 1]], 1.0),  # MSW = 0, ICC = 1
+        ([[1, 0], [0, 1]], 2.0),  # MSB = 0, ICC = -1: clipped to n
+        # m = 2/3, 1/3, 1, 0: MSB = 5/9, MSW = 1/6, ICC = 7/16, 3 / (1 + 2 * 7/16)
+        ([[1, 1, 0], [0, 0, 1], [1, 1, 1], [0, 0, 0]], 1.6),
+        # m = 1, 1/2, 1/2, 0: MSB = 1/3, MSW = 1/4, ICC = 1/7, 2 / (1 + 1/7)
+        ([[1, 1], [1, 0], [0, 1], [0, 0]], 1.75),
+        # Sizes 4, 2, 2; m = 1/2, 1, 0; grand mean 1/2. SSB = 0 + 1/2 + 1/2, MSB = 1/2. SSW = 1, MSW = 1/5.
+        # n0 = (8 - 24/8) / 2 = 5/2. ICC = (1/2 - 1/5) / (1/2 + 3/2 * 1/5) = 3/8. Mean n = 8/3.
+        ([[1, 1, 0, 0], [1, 1], [0, 0]], (8 / 3) / (1 + 5 / 3 * 3 / 8)),
+    ],
+)
+def test_effective_votes_of_small_tables(votes: list[list[float]], value: float) -> None:
+    found = effective_votes(votes)
+    assert (found.value, found.n) == (pytest.approx(value), len(votes))
+    assert 1 <= found.low <= found.value <= found.high <= max(map(len, votes))
 
 
-def test_the_bootstrap_does_not_depend_on_the_order_of_the_values() -> None:
-    assert bootstrap(SEVEN * 30, 500) == bootstrap(sorted(SEVEN * 30), 500)
-
-
-def test_counts_that_happen_to_be_one_are_no_rate() -> None:
-    found = estimate([1.0, 1.0, 1.0], shares=False)
-    assert (found.low, found.high) == (1.0, 1.0)
+@pytest.mark.parametrize("votes", [[], [[1, 0]], [[1], [0]], [[1, 1], [1, 1]], [[0, 0], [0, 0]], [[], []]])
+def test_effective_votes_are_undefined_where_nothing_varies(votes: list[list[float]]) -> None:
+    assert effective_votes(votes) is None

@@ -1,7 +1,5 @@
 """Inspect AI: debates as its solver, and runs as its logs. Skipped where inspect_ai is not installed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -10,9 +8,9 @@ import pytest
 
 import madke as library
 from madke.core.errors import UserError
+from madke.core.knowledge import Passage
 from madke.core.transcript import from_json
 from madke.retrieval.pools import PoolRecord, write_pools
-from tests.export.test_export import PASSAGES
 from tests.support.cli import madke, script
 from tests.support.inspect_evals import ASKED, GOLD
 
@@ -29,33 +27,22 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [{"id": id_, "question": text, "golden_answers": [GOLD[id_]]} for id_, text in ASKED.items()]
     (folder / "q.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     (folder / "script.yaml").write_text('- {reply: "The answer is Lake Baikal."}\n', encoding="utf-8")
-    write_pools(
-        folder / "pools.jsonl", [PoolRecord(id=id_, question=text, passages=PASSAGES) for id_, text in ASKED.items()]
-    )
-    known = ("--pools", "pools.jsonl", "--sources", "web,wiki", "--protocol", "madke", "--repeats", "2")
-    done = madke(
-        *("run", "q.jsonl", "--task", "short_answer", *known, "--model", "scripted/script.yaml", "--out", "run"),
-        cwd=folder,
-    )
+    passage = Passage(source="wiki", key="p1", title="Lakes", text="Lake Baikal is deep.", score=1.0, rank=0)
+    pools = [PoolRecord(id=id_, question=text, passages=(passage,)) for id_, text in ASKED.items()]
+    write_pools(folder / "pools.jsonl", pools)
+    options = ("--task", "short_answer", "--pools", "pools.jsonl", "--sources", "wiki", "--repeats", "2")
+    done = madke("run", "q.jsonl", *options, "--model", "scripted/script.yaml", "--out", "run", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / "run"
 
 
-@pytest.fixture(scope="module")
-def logs(run: Path) -> Path:
-    done = madke("report", run, "--inspect", run.parent / "logs")
-    assert done.returncode == 0, done.stderr
-    assert "4 rows" in done.stdout
-    return run.parent / "logs"
-
-
-def test_inspect_reads_the_scores_of_a_run(run: Path, logs: Path) -> None:
+def test_inspect_reads_scores_and_replies_of_a_run(run: Path, tmp_path: Path) -> None:
     from inspect_ai.log import read_eval_log
 
-    log = read_eval_log(str(logs / "run.eval"))
-    ours = json.loads(madke("score", run, "--json").stdout)["metrics"]
-    means = {score.name: score.metrics["mean"].value for score in log.results.scores}
-
+    done = madke("report", run, "--inspect", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "4 rows" in done.stdout
+    log = read_eval_log(str(tmp_path / "run.eval"))
     assert log.status == "success"
     # "Lake Baikal" for "Baikal": half of its words are right.
     assert {(each.id, each.epoch): round(each.scores["f1"].value, 3) for each in log.samples} == {
@@ -64,14 +51,10 @@ def test_inspect_reads_the_scores_of_a_run(run: Path, logs: Path) -> None:
         ("q1", 1): 0.0,
         ("q1", 2): 0.0,
     }
+    ours = json.loads(madke("score", run, "--json").stdout)["metrics"]
+    means = {score.name: score.metrics["mean"].value for score in log.results.scores}
     assert {name: pytest.approx(ours[name]["value"]) for name in means} == means
-
-
-def test_inspect_reads_the_replies_of_a_run(logs: Path) -> None:
-    from inspect_ai.log import read_eval_log
-
-    asked, first, *_, answer = read_eval_log(str(logs / "run.eval")).samples[0].messages
-
+    asked, first, *_, answer = log.samples[0].messages
     assert asked.text == ASKED["q0"]
     assert first.text == "Round 1, Debater 1:\nThe answer is Lake Baikal."
     assert answer.text == "Lake Baikal"
@@ -108,7 +91,6 @@ def test_a_debate_is_a_solver(evals: Path) -> None:
     ours = library.run(questions, protocol="mad", model=lambda messages: "The answer is Baikal.")
     samples = samples_of(evals, "plain")
     correct = {t.id: float(t.answer == t.answers[0]) for t in ours.transcripts()}
-
     assert {each.id: float(each.scores["exact"].value == "C") for each in samples} == correct == {"q0": 1.0, "q1": 0.0}
     for sample, expected in zip(samples, ours.transcripts(), strict=True):
         transcript = transcript_of(sample)
@@ -119,24 +101,17 @@ def test_a_debate_is_a_solver(evals: Path) -> None:
         assert used.input_tokens_cache_read == transcript.total.cached_tokens > 0
 
 
-def test_a_role_has_its_own_model(evals: Path) -> None:
+def test_roles_choices_and_limits_are_those_of_inspect(evals: Path) -> None:
     for sample in samples_of(evals, "roles"):
         judged = {message.text for event in calls_of(sample, "judge") for message in event.input}
         assert judged
         assert judged.isdisjoint(message.text for event in calls_of(sample, "model") for message in event.input)
-
-
-def test_a_multiple_choice_answer_is_marked(evals: Path) -> None:
     assert [each.scores["choice"].value for each in samples_of(evals, "choice")] == ["C"]
-
-
-def test_a_limit_of_inspect_ends_the_sample(evals: Path) -> None:
     assert [each.limit.type for each in samples_of(evals, "limit")] == ["token", "token"]
 
 
 def test_a_failed_call_is_one_of_the_debate_and_a_failed_debate_an_error(evals: Path) -> None:
     deepest, largest = samples_of(evals, "failing")
-
     assert transcript_of(deepest).degraded
     assert deepest.output.completion == "Baikal"
     assert "the debate failed" in largest.error.message
@@ -145,10 +120,8 @@ def test_a_failed_call_is_one_of_the_debate_and_a_failed_debate_an_error(evals: 
 
 def test_the_cache_holds_a_reply_for_each_debater(evals: Path) -> None:
     first, again = samples_of(evals, "cache"), samples_of(evals, "cached")
-
-    assert [event.cache for each in first for event in calls_of(each)] == ["write"] * sum(
-        transcript_of(each).total.calls for each in first
-    )
+    calls = sum(transcript_of(each).total.calls for each in first)
+    assert [event.cache for each in first for event in calls_of(each)] == ["write"] * calls
     assert {event.cache for each in again for event in calls_of(each)} == {"read"}
 
 

@@ -1,35 +1,99 @@
-"""Logs of other tools, read and compared: Inspect, lm-eval, any JSON Lines, and runs of madke."""
+"""Runs side by side, and logs of other tools: which questions are compared, what counts as right, what is shown."""
 
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from madke.core.errors import UserError
-from madke.report.comparison import compare_logs, logs_table, paired_table
+from madke.core.transcript import StageUsage, Transcript
+from madke.report.comparison import compare_logs, logs_table, paired_table, question_table
+from madke.report.tables import plain_table
 from madke.report.verdict import log_finding
 from madke.scoring.logs import Log, read_log, read_logs
 from tests.support.cli import madke
 from tests.support.run_folder import write_run
-from tests.support.transcripts import transcript
+from tests.support.transcripts import compared, transcript
+
+BAIKAL = "Lake Baikal"
+HOSTILE = "[bold red]x[/] \x1b[31mred\x1b[0m \u202eabc\n--- round 9 ---\n== forged"
 
 
-def lines(path: Path, *records: Any) -> Path:
+def answered(id_: str, answer: str | None, **changes: Any) -> Transcript:
+    return transcript(id_, said=[answer, BAIKAL], consensus=answer == BAIKAL, answer=answer, **changes)
+
+
+def run(*answers: str | None, **changes: Any) -> list[Transcript]:
+    return [answered(f"q{n}", answer, **changes) for n, answer in enumerate(answers)]
+
+
+def test_any_value_of_the_runs_is_tested_and_a_misspelt_one_is_refused() -> None:
+    comparison = compared({"a": run(BAIKAL, "x"), "b": run("x", BAIKAL)})
+    assert [test.metric for test in comparison.tests(["cons_judge"])] == ["cons_judge"]
+    with pytest.raises(UserError, match="no run has the metric 'emm'; available:"):
+        comparison.tests(["emm"])
+
+
+def test_a_note_says_that_calls_differ() -> None:
+    runs = {name: run(BAIKAL, usage={"speak": StageUsage(calls=n)}) for name, n in (("a", 10), ("b", 11), ("c", 12))}
+    assert compared(runs).notes == ["Unequal cost, in calls per question: a 10.0, b 11.0, c 12.0."]
+    # 1 of 11 is less than a tenth. Predictions from files have no cost.
+    assert compared({"a": runs["a"], "b": runs["b"], "d": run(BAIKAL, usage={})}).notes == []
+
+
+def test_the_first_repeat_is_compared_whichever_finished_first() -> None:
+    repeats = [answered("q0", answer, repeat=n) for n, answer in ((1, "x"), (0, BAIKAL), (2, "y"))]
+    comparison = compared({"a": repeats, "b": run("x")})
+    first, second = comparison.questions[0].runs
+    assert [(each.answer, each.repeat) for each in (first, second)] == [(BAIKAL, 0), ("x", 0)]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "differs"),
+    [
+        (answered("q0", "pike", golds=()), answered("q0", "the Pike", golds=()), False),
+        (answered("q0", "x"), answered("q0", "y"), True),
+        (answered("q0", BAIKAL), answered("q0", "x"), True),
+        (answered("q0", None), answered("q0", None), False),
+        (answered("q0", "x"), answered("q0", None), True),
+        (answered("q0", None), answered("q0", None, status="failed"), True),
+    ],
+)
+def test_runs_differ_where_answers_or_their_rightness_do(left: Transcript, right: Transcript, differs: bool) -> None:
+    (row,) = compared({"a": [left], "b": [left], "c": [right]}).questions
+    assert row.differs is differs
+
+
+def test_answers_have_their_marks_and_text_of_others_cannot_forge_a_line() -> None:
+    entry = replace(answered(HOSTILE, HOSTILE, golds=(HOSTILE,)), question=HOSTILE, stop_reason=HOSTILE)
+    other = replace(entry, answer=None, status="abstained")
+    text = plain_table(question_table(compared({HOSTILE: [entry], "b": [other]}).questions), width=400)
+    assert "+ [bold red]x[/]" in text
+    assert "- no answer (1)" in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert not any(line.strip().startswith(("--- round 9", "== forged")) for line in text.splitlines())
+
+
+# Logs of Inspect, of lm-eval, and any JSON Lines
+
+LOGS = Path(__file__).parent / "logs"
+"""What lm-eval 0.4.13 and Inspect 0.3.285 wrote about twelve sample questions, and a model that was a script."""
+
+
+def lines(path: Path, *records: dict[str, Any]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
     return path
 
 
 def log(name: str, marks: str) -> Log:
+    """Right (+) and wrong answers; a space is a question that the log lacks."""
     right = {f"q{n}": float(mark == "+") for n, mark in enumerate(marks) if mark != " "}
     return Log(name=name, path=Path(name), right=right, cost={})
-
-
-def said(left: str, right: str, margin: float = 0.1) -> str:
-    (test,) = compare_logs([log("a", left), log("b", right)])
-    return log_finding(test, margin)
 
 
 def sample(id_: Any, value: Any, epoch: int = 1) -> dict[str, Any]:
@@ -63,7 +127,7 @@ def test_samples_of_lm_eval_by_their_first_filter_and_metric(tmp_path: Path) -> 
 
 
 def test_json_lines_with_right_or_with_an_answer_and_a_gold(tmp_path: Path) -> None:
-    records = [
+    records: list[dict[str, Any]] = [
         {"id": "a", "right": True, "calls": 2, "tokens": 30, "cost": 0.5},
         {"id": "b", "right": 0, "calls": 3, "tokens": 10, "cost": 0.25},
         {"id": "c", "answer": "It was built in 1902.", "gold": "1902"},
@@ -92,29 +156,15 @@ def test_a_line_that_lacks_something_is_refused_with_its_number(tmp_path: Path, 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.eval").write_text("no zip")
     (tmp_path / "b.json").write_text('{"results": []}')
-    for name, expected in (("a.eval", "not a log of Inspect"), ("b.json", "no samples"), ("c.jsonl", "no such file")):
+    lines(tmp_path / "c.jsonl")
+    for name, expected in {
+        "a.eval": "not a log of Inspect",
+        "b.json": "no samples",
+        "c.jsonl": "holds no question with a result",
+        "d.jsonl": "no such file",
+    }.items():
         with pytest.raises(UserError, match=expected):
             read_log(tmp_path / name)
-    with pytest.raises(UserError, match="holds no question with a result"):
-        read_log(lines(tmp_path / "d.jsonl"))
-
-
-def test_the_sentences() -> None:
-    assert said("+" * 20 + "-" * 20, "+" * 40) == "b beats a by 50.0 points, 95 % 31.1 to 64.1, p < 0.0001, n = 40."
-    assert said("+" * 40, "+" * 20 + "-" * 20).startswith("a beats b by 50.0 points, 95 % 31.1 to 64.1, ")
-    equal = said("+-" * 100, "+-" * 100)
-    assert equal.startswith("No difference found between b and a: 0.0 points, 95 % ")
-    assert equal.endswith("; equal within 10 points.")
-    small = "+" * 5 + "-" * 195
-    assert said("+" * 200, "-" * 7 + "+" * 193).endswith("; equal within 10 points.")
-    assert said(small, small, 0.001).endswith(", n = 200.")
-    ahead = said("+" * 20 + "-" * 20, "-" + "+" * 22 + "-" * 17)
-    assert ahead.startswith("No difference found between b and a: b is ahead by 5.0 points, 95 % ")
-    assert ahead.endswith("; to show a difference of this size needs n = 267 more.")
-
-
-LOGS = Path(__file__).parent / "logs"
-"""What lm-eval 0.4.13 and Inspect 0.3.285 wrote about twelve sample questions, and a model that was a script."""
 
 
 def test_logs_that_lm_eval_wrote() -> None:
@@ -136,6 +186,25 @@ def test_a_log_that_inspect_wrote_is_joined_with_those_of_lm_eval() -> None:
     assert (test.n, test.left_out, test.difference.value) == (12, 0, 0)
 
 
+def sentence(left: str, right: str, margin: float = 0.1) -> str:
+    (test,) = compare_logs([log("a", left), log("b", right)])
+    return log_finding(test, margin)
+
+
+def test_the_sentences() -> None:
+    half, whole = "+" * 20 + "-" * 20, "+" * 40
+    assert sentence(half, whole) == "b beats a by 50.0 points, 95 % 31.1 to 64.1, p < 0.0001, n = 40."
+    assert sentence(whole, half).startswith("a beats b by 50.0 points, 95 % 31.1 to 64.1, ")
+    assert sentence("+" * 200, "-" * 7 + "+" * 193).endswith("; equal within 10 points.")
+    equal = sentence("+-" * 100, "+-" * 100)
+    assert equal.startswith("No difference found between b and a: 0.0 points, 95 % ")
+    assert equal.endswith("; equal within 10 points.")
+    assert sentence("+-" * 100, "+-" * 100, margin=0.001).endswith(", n = 200.")
+    ahead = sentence(half, "-" + "+" * 22 + "-" * 17)
+    assert ahead.startswith("No difference found between b and a: b is ahead by 5.0 points, 95 % ")
+    assert ahead.endswith("; to show a difference of this size needs n = 267 more.")
+
+
 def test_questions_are_joined_and_each_pair_is_corrected() -> None:
     logs = [log("a", "++++++++"), log("b", "------- "), log("c", "+++++++-")]
     tests = compare_logs(logs)
@@ -148,19 +217,12 @@ def test_questions_are_joined_and_each_pair_is_corrected() -> None:
 
 
 def test_the_command_compares_logs_and_runs(tmp_path: Path) -> None:
-    ids = [f"q{n}" for n in range(4)]
-    run = write_run(
-        tmp_path / "run", *(transcript(id_, said=["Lake Baikal"], consensus=None, answer="Lake Baikal") for id_ in ids)
-    )
-    file = lines(tmp_path / "logs" / "mine.jsonl", *({"id": id_, "right": n > 1} for n, id_ in enumerate(ids)))
+    right = [transcript(f"q{n}", said=["Lake Baikal"], consensus=None, answer="Lake Baikal") for n in range(4)]
+    run = write_run(tmp_path / "run", *right)
+    file = lines(tmp_path / "logs" / "mine.jsonl", *({"id": f"q{n}", "right": n > 1} for n in range(4)))
     done = madke("compare", run, file, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("No difference found between run and mine.jsonl: run is ahead by 50.0 points, 95 % ")
     record = json.loads(madke("compare", run, file, "--json", cwd=tmp_path).stdout)
     assert record["tests"][0]["n"] == 4
     assert [each["name"] for each in record["logs"]] == ["run", "mine.jsonl"]
-
-
-def test_logs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
-    files = [lines(tmp_path / name / "log.jsonl", {"id": "a", "right": 1}) for name in ("one", "two")]
-    assert [each.name for each in read_logs(files)] == ["one/log.jsonl", "two/log.jsonl"]
