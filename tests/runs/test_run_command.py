@@ -12,7 +12,7 @@ from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused
 from tests.support.dataset import debating, run_command, stage_of
-from tests.support.openai_server import error, openai_server
+from tests.support.openai_server import chat, error, openai_server
 
 
 def finished_ids(folder: Any) -> Any:
@@ -38,6 +38,12 @@ def test_every_call_of_a_question_is_made_once_and_there_are_at_most_2nr_plus_r_
     selections = [json.dumps(body["messages"]) for body in bodies if stage_of(body) == "select"]
     assert len(set(selections)) < len(selections), "in round 1 both debaters have the same prompt"
     assert len({body["seed"] for body in bodies}) == len(bodies)
+
+
+def test_a_seed_below_0_is_left_to_the_server(tmp_path: Path) -> None:
+    with openai_server(chat("The answer is [Lake Baikal].")) as server:
+        assert madke(*run_command(tmp_path, server.url, "--seed", "-1", n=1)).returncode == 0
+    assert not any("seed" in seen.body for seen in server.requests)
 
 
 def test_a_replay_needs_no_server_gives_the_same_transcripts_and_leaves_them_where_calls_lack(tmp_path: Path) -> None:
