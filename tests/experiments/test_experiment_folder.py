@@ -116,7 +116,7 @@ def test_what_has_begun_stays_what_it_is(lakes: Path) -> None:
     record = (lakes / "out" / "experiment.json").read_bytes()
     begun = "arm 'wiki' has already started with another setting"
     assert f"{begun} (set)" in refusal(lakes, {**WIKI, "set": {"temperature": 0.1}})
-    assert f"{begun} (model)" in refusal(lakes, {**WIKI, "model": "offline"})
+    assert f"{begun} (model)" in refusal(lakes, WIKI, model="offline")
     assert "its seed differs" in refusal(lakes, WIKI, seed=1)
     assert "its repeats differs" in refusal(lakes, WIKI, repeats=2)
     assert (lakes / "out" / "experiment.json").read_bytes() == record
@@ -149,6 +149,7 @@ def test_what_is_refused_leaves_no_folder(lakes: Path, there: bool) -> None:
     if there:
         out.mkdir()
     assert "missing.jsonl: cannot be read" in refusal(lakes, WIKI, pools=("missing.jsonl",))
+    assert "leave one file out" in refusal(lakes, WIKI, pools=("pools.jsonl", "pools.jsonl"))
     misspelt = {"name": "x", "protocol": "rag", "sources": "wki"}
     assert "arm 'x': unknown source 'wki'; did you mean" in refusal(lakes, WIKI, misspelt)
     assert out.exists() == there
