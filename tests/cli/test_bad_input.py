@@ -65,9 +65,6 @@ def test_a_broken_option(tmp_path: Path, options: tuple[str, ...], said: str) ->
     assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
 
 
-Pools = list[dict[str, Any]]
-
-
 @pytest.mark.parametrize(
     ("change", "options", "said"),
     [
@@ -79,7 +76,7 @@ Pools = list[dict[str, Any]]
     ],
 )
 def test_a_pool_file_that_does_not_fit(
-    tmp_path: Path, change: Callable[[Pools], Pools], options: tuple[str, ...], said: str
+    tmp_path: Path, change: Callable[[list[Any]], list[Any]], options: tuple[str, ...], said: str
 ) -> None:
     questions, pools = write_dataset(tmp_path, 2)
     write(pools, change([json.loads(line) for line in pools.read_text().splitlines()]))

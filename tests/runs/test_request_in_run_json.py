@@ -57,10 +57,8 @@ BASE = madke.RunRequest(questions=QUESTIONS, protocol="madke", sources="wiki")
 
 
 def own_reader(path: Path) -> list[madke.Question]:
-    return [
-        madke.Question(id=each["id"], question=each["question"])
-        for each in map(json.loads, path.read_text().splitlines())
-    ]
+    records = map(json.loads, path.read_text().splitlines())
+    return [madke.Question(id=each["id"], question=each["question"]) for each in records]
 
 
 def question_file(folder: Path) -> Path:
