@@ -15,8 +15,6 @@ from tests.support.cli import madke, refused
 from tests.support.dataset import write_dataset
 from tests.support.openai_server import chat, openai_server
 
-SCREEN = 40
-
 
 def verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     yield path
@@ -32,7 +30,7 @@ def test_common_options_fit_one_screen(verb: tuple[str, ...], monkeypatch: pytes
     shown = done.stdout.strip("\n").splitlines()
     (start,) = [n for n, line in enumerate(shown) if line.startswith("╭─ Options ")]
     end = next(n for n, line in enumerate(shown) if n > start and line.startswith("╰"))
-    assert end < SCREEN
+    assert end < 40  # lines of a screen
 
 
 def test_madke_describes_everything_as_one_object_or_as_a_guide_for_agents() -> None:

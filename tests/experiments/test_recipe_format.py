@@ -99,8 +99,8 @@ def test_what_is_wrong_is_said_in_one_line_with_the_file(tmp_path: Path, text: s
     assert "\n" not in said
 
 
-@pytest.mark.parametrize(("asked", "found"), [(None, 3), (1, 1), (5, 5)])
-def test_repeats_of_a_recipe_are_a_default(asked: int | None, found: int) -> None:
+def test_repeats_of_a_recipe_are_a_default() -> None:
     question = Question(id="q", question="?", answers=("a",))
-    assert read_experiment_spec("madke-table-2", [question], RunRequest(repeats=asked)).request.repeats == found
+    for asked, found in ((None, 3), (1, 1), (5, 5)):
+        assert read_experiment_spec("madke-table-2", [question], RunRequest(repeats=asked)).request.repeats == found
     assert read_experiment_spec("liang-table-5", [question]).request.repeats == 1

@@ -15,8 +15,6 @@ from madke.models import batches
 from tests.data.published import write
 from tests.support.batch_server import batch_server
 
-GAINS = [(0, "no", 60), (10, "yes", 80), (20, "yes", 40)]
-
 QUESTIONS = [madke.Question(id=f"q{n}", question=f"Which lake is number {n}?", answers=("Baikal",)) for n in range(100)]
 
 
@@ -54,7 +52,7 @@ def study(folder: Path, model: Gains | str, **more: Any) -> madke.Study:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("gain", "outcome", "asked"), GAINS)
+@pytest.mark.parametrize(("gain", "outcome", "asked"), [(0, "no", 60), (10, "yes", 80), (20, "yes", 40)])
 def test_a_debate_that_is_0_10_or_20_points_better(tmp_path: Path, gain: int, outcome: str, asked: int) -> None:
     model = Gains(gain)
     found = study(tmp_path, model)

@@ -18,14 +18,12 @@ from madke.runs.request import RunOptions, RunRequest
 from tests.data.published import write
 from tests.support.dataset import write_dataset
 
-OURS = "Which passages help to answer this?"
-
 
 def words(folder: Path, said: str) -> Path:
     """A folder with a copy of madke, in which the question of the selection is replaced."""
     copy_variant(load_variant("madke"), folder / "madke")
     template = folder / "madke" / "select.j2"
-    template.write_text(template.read_text().replace(OURS, said))
+    template.write_text(template.read_text().replace("Which passages help to answer this?", said))
     return folder
 
 
@@ -110,10 +108,9 @@ def test_the_papers_case_study_replays_exactly_in_a_recipe_with_replaced_templat
 
 def test_one_wording_for_all_arms_changes_those_that_it_has(tmp_path: Path) -> None:
     questions, _ = write_dataset(tmp_path, 1)
-    recipe = tmp_path / "recipe.yaml"
     arms = [{"name": "one", "protocol": "cot"}, {"name": "du", "protocol": "mad"}]
     arms += [{"name": "own", "protocol": "mad", "wording": "paper"}]
-    write(recipe, {"title": "t", "source": "s", "arms": arms})
+    recipe = write(tmp_path / "recipe.yaml", {"title": "t", "source": "s", "arms": arms})
     spec = read_experiment_spec(str(recipe), [str(questions)], RunRequest(wording="paper"))
     assert {arm.name: run.record.wording for arm, run in spec.specs} == {"one": None, "du": "paper", "own": "paper"}
     plain = read_experiment_spec(str(recipe), [str(questions)], RunRequest())
