@@ -122,3 +122,4 @@ def test_a_source_that_fails_costs_its_own_passages() -> None:
     (none,) = searched(sources, ["x"], agent="Debater 2", **settings)
     assert (half.error, keys(half)) == (None, [("wiki", "x-0")])
     assert (none.error, none.passages) == ("google: HTTP 500", ())
+    assert searched([sources[1]], ["x"]) == [Hits(error="google: HTTP 500")]

@@ -94,14 +94,14 @@ def test_a_signal_or_a_deadline_waits_for_calls_under_way_and_loses_none(
     held = threading.Event()
 
     def slow(body: Any, n: Any) -> Any:
-        if n == 2:
+        if n == 1:
             reached.set()
             held.wait(20)
         return debating(body, n)
 
     with openai_server(slow) as server:
         args = run_command(tmp_path, server.url, "--concurrency", "1")
-        with started(*args, *(() if number else ("--deadline", "3s"))) as process:
+        with started(*args, *(() if number else ("--deadline", "8s"))) as process:
             assert reached.wait(60)
             if number:
                 process.send_signal(number)
@@ -113,7 +113,7 @@ def test_a_signal_or_a_deadline_waits_for_calls_under_way_and_loses_none(
         assert "the same command resumes" in complaint
         assert "Traceback" not in complaint
         assert re.search(r"questions: 0/6, [^,]* calls/s$", complaint, re.MULTILINE), "the last counts"
-        assert len(server.requests) == 2, "no call began afterwards"
+        assert len(server.requests) == 1, "no call began afterwards"
         assert len(unfinished(tmp_path)) == 6
         assert madke(*args).returncode == 0
         assert not repeated(server)
