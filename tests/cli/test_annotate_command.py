@@ -29,10 +29,9 @@ def invoke(*arguments: Any) -> Result:
 
 def test_a_sheet_goes_out_and_comes_back(tmp_path: Path) -> None:
     data = write(tmp_path / "questions.jsonl", QUESTIONS)
-    answers = {"good": lambda n: n, "b[red]d": lambda n: n + n % 2}
     good, bad = (
-        write(tmp_path / f"{name}.jsonl", [{"id": str(n), "answer": f"Lake {answer(n)}"} for n in range(4)])
-        for name, answer in answers.items()
+        write(tmp_path / f"{name}.jsonl", [{"id": str(n), "answer": f"Lake {lake}"} for n, lake in enumerate(lakes)])
+        for name, lakes in (("good", (0, 1, 2, 3)), ("b[red]d", (0, 2, 2, 4)))
     )
     done = invoke("sheet", good, bad, "--data", data, "--out", tmp_path / "sheet.csv")
     assert "sheet.csv: 6 answers to grade" in done.stdout

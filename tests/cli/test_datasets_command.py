@@ -66,6 +66,6 @@ def test_what_was_converted_is_still_of_its_dataset_in_an_experiment(tmp_path: P
     assert "give --data PATH without NAME=" in refused(*ablate, "--data", f"hotpotqa={own}", *out)
     done = madke(*ablate, "--data", own, *out, COLUMNS="200")
     assert done.returncode == 0, done.stderr
-    published, ours = [line.split() for line in done.stdout.splitlines() if " hotpotqa " in line]
-    assert published[:5] == ["gpt-9", "plain", "hotpotqa", "EM", "50.0"]
+    theirs, ours = [line.split() for line in done.stdout.splitlines() if " hotpotqa " in line]
+    assert theirs[:5] == ["gpt-9", "plain", "hotpotqa", "EM", "50.0"]
     assert ours[1:6] == ["plain", "hotpotqa", "EM", "-", "100.0"]

@@ -60,7 +60,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def done(*args: object, **env: str) -> CompletedProcess[str]:
+def done(*args: object, **env: Any) -> CompletedProcess[str]:
     finished = madke(*args, **env)
     assert finished.returncode == 0, finished.stderr
     return finished

@@ -169,7 +169,7 @@ def test_a_larger_limit_pays_only_for_the_further_questions_and_keeps_what_is_th
     vote = {"protocol": "self-consistency", "sources": "wiki", "match_cost": {"arm": "debate", "unit": "wiki"}}
     after = {**debate, "name": "after", "first_round": {"arm": "debate", "order": "reversed"}}
     arms = {**debate, "name": "debate"}, WIKI, {**vote, "name": "vote"}, after
-    folders = {arm["name"]: lakes / "out" / "arms" / arm["name"] for arm in arms}
+    folders = {name: lakes / "out" / "arms" / name for name in ("debate", "wiki", "vote", "after")}
     with openai_server(debating) as server:
         same: dict[str, Any] = {"model": "openai/m", "options": RunOptions(base_url=server.url)}
         ablated(lakes, *arms, **same)

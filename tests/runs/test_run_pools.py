@@ -117,7 +117,7 @@ def test_searches_that_wait_together_go_to_the_sources_together() -> None:
 
 def test_a_source_that_fails_costs_its_own_passages() -> None:
     sources = [Lakes("wiki"), Lakes("google", hits=Hits(error="HTTP 500"))]
-    settings = {"per_source": 1, "per_debater_sources": {"Debater 2": ("google",)}}
+    settings: dict[str, Any] = {"per_source": 1, "per_debater_sources": {"Debater 2": ("google",)}}
     (half,) = searched(sources, ["x"], **settings)
     (none,) = searched(sources, ["x"], agent="Debater 2", **settings)
     assert (half.error, keys(half)) == (None, [("wiki", "x-0")])
