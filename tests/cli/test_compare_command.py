@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from madke.tasks import get_task
+from tests.data.published import write
 from tests.support.cli import madke, refused
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
@@ -18,10 +19,10 @@ BAIKAL = "Lake Baikal"
 def runs(tmp_path: Path) -> Any:
     """A function that writes run directories: name -> the answers to q0, q1, ..."""
 
-    def write(**answers: Any) -> Any:
+    def made(**answers: Any) -> Any:
         return [write_run(tmp_path / name, *debates(given)) for name, given in answers.items()]
 
-    return write
+    return made
 
 
 def debates(answers: Any, **changes: Any) -> Any:
@@ -37,8 +38,9 @@ def compared(*arguments: Any) -> Any:
     return json.loads(done.stdout)
 
 
-def test_two_runs_as_tables(runs: Any) -> None:
-    done = madke("compare", *runs(one=[BAIKAL, "x", BAIKAL, "z"], two=[BAIKAL, "y", "x"]))
+def test_two_runs_as_tables_of_all_questions_or_those_that_differ(runs: Any) -> None:
+    paths = runs(one=[BAIKAL, "x", BAIKAL, "z"], two=[BAIKAL, "y", "x"])
+    done = madke("compare", *paths)
     assert done.returncode == 0, done.stderr
     lines = [" ".join(line.split()) for line in done.stdout.splitlines() if line.strip()]
     rows = {line.split()[0]: line for line in lines}
@@ -51,23 +53,17 @@ def test_two_runs_as_tables(runs: Any) -> None:
         "p = 1.000, n = 3; by EM +33.3 (p = 1.000), F1 +33.3 (p = 1.000)."
     )
     assert "Unequal cost" not in done.stdout
-
-
-def test_what_is_shown_can_be_narrowed_and_everything_is_counted(runs: Any) -> None:
-    done = madke("compare", *runs(one=[BAIKAL, "x", "y"], two=[BAIKAL, "z", BAIKAL]), "--only-different")
-    shown = [line.split()[0] for line in done.stdout.splitlines() if line.startswith(" q")]
-    assert shown == ["q1", "q2"]
-    assert "questions in all runs: 3; shown: 2\n" in done.stdout
+    narrowed = madke("compare", *paths, "--only-different").stdout
+    assert [line.split()[0] for line in narrowed.splitlines() if line.startswith(" q")] == ["q1", "q2"]
+    assert "questions in all runs: 3; shown: 2; only in one: 1\n" in narrowed
 
 
 def test_a_script_gets_all_of_it_as_one_object(runs: Any) -> None:
     found = compared(*runs(one=[BAIKAL, "x", BAIKAL], two=["x", None, "y"]))
     first, second, _ = found["questions"]
     assert (first["id"], first["answers"], second["id"]) == ("q0", [BAIKAL], "q1")
-    assert [(of["run"], of["answer"], of["correct"], of["rounds"]) for of in first["runs"]] == [
-        ("one", BAIKAL, 1.0, 1),
-        ("two", "x", 0.0, 1),
-    ]
+    told = [(of["run"], of["answer"], of["correct"], of["rounds"]) for of in first["runs"]]
+    assert told == [("one", BAIKAL, 1.0, 1), ("two", "x", 0.0, 1)]
     assert second["runs"][1]["status"] == "abstained"
     tests = {test["metric"]: test for test in found["tests"]}
     assert list(tests) == [*get_task("short_answer").metrics]
@@ -79,9 +75,8 @@ def test_a_script_gets_all_of_it_as_one_object(runs: Any) -> None:
 def test_predictions_of_another_system_are_an_arm(runs: Any, tmp_path: Path) -> None:
     (one,) = runs(one=[BAIKAL, "x"])
     asked = [{"id": f"q{n}", "question": "Which lake is the deepest?", "golden_answers": [BAIKAL]} for n in range(2)]
-    questions, predictions = tmp_path / "questions.jsonl", tmp_path / "other.jsonl"
-    questions.write_text("".join(json.dumps(each) + "\n" for each in asked))
-    predictions.write_text("".join(json.dumps({"id": f"q{n}", "answer": BAIKAL}) + "\n" for n in range(2)))
+    questions = write(tmp_path / "questions.jsonl", asked)
+    predictions = write(tmp_path / "other.jsonl", [{"id": f"q{n}", "answer": BAIKAL} for n in range(2)])
     found = compared(one, predictions, "--data", questions, "--task", "short_answer")
     assert {(test["left"], test["right"]) for test in found["tests"]} == {("one", "other.jsonl")}
     assert found["tests"][0]["discordant"]["only_right"] == 1

@@ -13,27 +13,17 @@ from tests.data.published import FILES, HOTPOT, write
 from tests.support.cli import madke, refused
 
 
-def converted(*args: Any, cwd: Any = None) -> Any:
-    done = madke("datasets", "convert", *args, cwd=cwd)
+def converted(*args: Any) -> str:
+    done = madke("datasets", "convert", *args)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_all_are_listed() -> None:
-    listed = madke("datasets").stdout
-    assert "CommonMT" in listed
-    records = [json.loads(line) for line in madke("datasets", "--json").stdout.splitlines()]
-    assert [record["name"] for record in records] == list(FORMATS)
-    assert next(record for record in records if record["name"] == "ramdocs") == {
-        "name": "ramdocs",
-        "title": "RAMDocs",
-        "task": "short_answer",
-        "licence": "MIT",
-        "splits": {"test": 500},
-    }
-
-
-def test_a_card_is_shown() -> None:
+def test_all_are_listed_and_a_card_is_shown() -> None:
+    assert "CommonMT" in madke("datasets").stdout
+    records = {each["name"]: each for each in map(json.loads, madke("datasets", "--json").stdout.splitlines())}
+    assert list(records) == list(FORMATS)
+    assert records["ramdocs"]["splits"] == {"test": 500}
     shown = madke("datasets", "show", "mmlu_med").stdout
     assert "choice (choice_accuracy)" in shown
     assert "--limit 595 --sample-seed 0" in shown
@@ -67,16 +57,15 @@ def test_what_cannot_be_done(tmp_path: Path) -> None:
 def test_what_was_converted_is_still_of_its_dataset_in_an_experiment(tmp_path: Path) -> None:
     own = tmp_path / "own.jsonl"
     converted("hotpotqa", write(tmp_path / "d.json", [HOTPOT]), "--out", own)
-    (tmp_path / "script.yaml").write_text('- {reply: "It is [Baikal]."}\n')
-    (tmp_path / "recipe.yaml").write_text(
-        "{title: One, source: a test, arms: [{name: plain, protocol: cot}], "
-        "published: {gpt-9: {plain: {hotpotqa: {em: 0.5}}}}}"
-    )
-    ablate = ("ablate", tmp_path / "recipe.yaml", "--model", f"scripted/{tmp_path / 'script.yaml'}")
+    script = write(tmp_path / "script.yaml", '- {reply: "It is [Baikal]."}')
+    arms = [{"name": "plain", "protocol": "cot"}]
+    published = {"gpt-9": {"plain": {"hotpotqa": {"em": 0.5}}}}
+    recipe = {"title": "One", "source": "a test", "arms": arms, "published": published}
+    ablate = ("ablate", write(tmp_path / "recipe.yaml", recipe), "--model", f"scripted/{script}")
     out = ("--out", tmp_path / "out")
     assert "give --data PATH without NAME=" in refused(*ablate, "--data", f"hotpotqa={own}", *out)
     done = madke(*ablate, "--data", own, *out, COLUMNS="200")
     assert done.returncode == 0, done.stderr
-    published, ours = [line.split() for line in done.stdout.splitlines() if " hotpotqa " in line]
-    assert published[:5] == ["gpt-9", "plain", "hotpotqa", "EM", "50.0"]
+    theirs, ours = [line.split() for line in done.stdout.splitlines() if " hotpotqa " in line]
+    assert theirs[:5] == ["gpt-9", "plain", "hotpotqa", "EM", "50.0"]
     assert ours[1:6] == ["plain", "hotpotqa", "EM", "-", "100.0"]

@@ -37,9 +37,8 @@ def test_a_dead_endpoint_is_a_finding_with_exit_status_1() -> None:
     done = doctor("http://127.0.0.1:9/v1")
 
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
-    assert done.stdout.splitlines()[1].startswith("2 calls, 2 failed; 0 prompt and 0 new tokens")
     assert "error: connection failed" in done.stdout
-    assert done.stdout.splitlines()[-1] == "It cannot be used: every call failed; see the error above."
+    assert "It cannot be used: every call failed; see the error above.\n" in done.stdout
 
 
 def test_an_interrupt_prints_what_was_found() -> None:
@@ -51,10 +50,8 @@ def test_an_interrupt_prints_what_was_found() -> None:
             server.stopping.wait()
         return good(body, n)
 
-    with (
-        openai_server(reply) as server,
-        started("doctor", "--model", "openai/m", "--base-url", server.url) as process,
-    ):
+    audit = ("doctor", "--model", "openai/m", "--base-url")
+    with openai_server(reply) as server, started(*audit, server.url) as process:
         out, err = process.communicate(timeout=60)
 
     assert process.returncode == 130, err
@@ -69,7 +66,6 @@ def test_an_interrupt_prints_what_was_found() -> None:
         (("--json",), "need --model"),
         (("--model", "human"), "cannot be audited"),
         (("--model", "openai/m", "--prompts", "missing"), "is not a folder"),
-        (("--model", "nonsense"), "unknown model"),
     ],
 )
 def test_bad_input_is_one_line(args: Any, why: str, tmp_path: Path) -> None:

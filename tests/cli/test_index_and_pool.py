@@ -2,10 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.data.published import write
 from tests.support.cli import madke, refused
 from tests.support.corpus import write_corpus
 from tests.support.installed import needs
@@ -13,41 +13,30 @@ from tests.support.installed import needs
 needs("pyserini", "wiki")
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder = tmp_path_factory.mktemp("index")
-    corpus = write_corpus(folder / "corpus.jsonl")
-    done = madke("index", "build", corpus, "--kind", "bm25", "--out", folder / "bm25")
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
 @pytest.mark.slow
-def test_search_info_and_verify(index: Any) -> None:
-    found = madke("index", "search", index / "bm25", "lighthouse at Corva", "--k", 2, "--json")
+def test_an_index_is_built_described_and_searched_alone_and_for_pools_beside_other_sources(tmp_path: Path) -> None:
+    index, pools = tmp_path / "bm25", tmp_path / "pools.jsonl"
+    corpus = write_corpus(tmp_path / "corpus.jsonl")
+    built = madke("index", "build", corpus, "--kind", "bm25", "--out", index)
+    assert built.returncode == 0, built.stderr
+    assert json.loads(madke("index", "info", index).stdout)["passages"] == 50
+    found = madke("index", "search", index, "lighthouse at Corva", "--k", 2, "--json")
     assert next(json.loads(line)["key"] for line in found.stdout.splitlines()) == "p22"
-    assert json.loads(madke("index", "info", index / "bm25").stdout)["passages"] == 50
 
-
-def test_pools_hold_what_every_source_returned(index: Any, tmp_path: Path) -> None:
-    question = {"id": "q1", "question": "Which lighthouse lamp drew visitors?", "golden_answers": ["Corva"]}
-    (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")
-    web = {
-        "query": question["question"],
-        "results": [{"title": "T", "snippet": "A lamp.", "link": "https://a.example"}],
-    }
-    (tmp_path / "web.jsonl").write_text(json.dumps(web) + "\n")
-    sources = f"wiki={index / 'bm25'},google={tmp_path / 'web.jsonl'}"
-    done = madke("pool", "build", tmp_path / "q.jsonl", "--sources", sources, "--k", 7, "--out", tmp_path / "p.jsonl")
+    question = "Which lighthouse lamp drew visitors?"
+    questions = write(tmp_path / "q.jsonl", {"id": "q1", "question": question, "golden_answers": ["Corva"]})
+    result = {"title": "T", "snippet": "A lamp.", "link": "https://a.example"}
+    web = write(tmp_path / "web.jsonl", {"query": question, "results": [result]})
+    done = madke("pool", "build", questions, "--sources", f"wiki={index},google={web}", "--k", 7, "--out", pools)
     assert done.returncode == 0, done.stderr
     assert "wiki: passages for 1 of 1 questions, 0 failed" in done.stderr
-    record = json.loads((tmp_path / "p.jsonl").read_text())
+    record = json.loads(pools.read_text())
     assert [passage["source"] for passage in record["passages"]].count("wiki") == 7
     assert record["passages"][-1]["url"] == "https://a.example"
 
 
 def test_a_pool_with_a_failed_question_ends_with_1_and_says_why(tmp_path: Path) -> None:
-    (tmp_path / "q.jsonl").write_text('{"id": "q1", "question": "Who?"}\n{"id": "q2", "question": "Why?"}\n')
+    write(tmp_path / "q.jsonl", [{"id": "q1", "question": "Who?"}, {"id": "q2", "question": "Why?"}])
     (tmp_path / "broken.py").write_text(
         "import madke\n"
         "class Broken:\n"
@@ -62,13 +51,9 @@ def test_a_pool_with_a_failed_question_ends_with_1_and_says_why(tmp_path: Path) 
     assert json.loads((tmp_path / "p.jsonl").read_text().splitlines()[1])["partial"] == {"s": "no\nroute"}
 
 
-def test_a_broken_corpus_leaves_nothing_behind(tmp_path: Path) -> None:
-    (tmp_path / "bad.jsonl").write_text('{"id": "1", "title": "a", "text": "b"}\n{"id": "2"}\n')
-    assert "bad.jsonl:2:" in refused("index", "build", "bad.jsonl", "--out", "out", cwd=tmp_path)
+def test_what_cannot_be_built_leaves_nothing_behind(tmp_path: Path) -> None:
+    write(tmp_path / "bad.jsonl", [{"id": "1", "title": "a", "text": "b"}, {"id": "2"}])
+    build = ("index", "build", "bad.jsonl", "--out", "out")
+    assert "bad.jsonl:2:" in refused(*build, cwd=tmp_path)
+    assert "--k1 requires --kind bm25" in refused(*build, "--kind", "dense", "--k1", "1", cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
-
-
-def test_options_of_the_other_kind_are_refused(tmp_path: Path) -> None:
-    write_corpus(tmp_path / "c.jsonl")
-    said = refused("index", "build", "c.jsonl", "--kind", "dense", "--k1", "1", "--out", "out", cwd=tmp_path)
-    assert "--k1 requires --kind bm25" in said

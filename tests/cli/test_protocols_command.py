@@ -2,12 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from madke.engine.variant import copy_variant, load_variant, variant_folders
 from madke.report.protocol_text import sample_prompt
+from tests.data.published import write
 from tests.support.cli import madke, refused
 
 MINE = {
@@ -18,22 +18,18 @@ MINE = {
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> Any:
-    folder = tmp_path / "mine" / "pair"
-    folder.mkdir(parents=True)
+def mine(tmp_path: Path) -> Path:
     for name, text in MINE.items():
-        (folder / name).write_text(text)
-    return folder.parent
+        write(tmp_path / "mine" / "pair" / name, text)
+    return tmp_path / "mine"
 
 
-def test_all_are_listed_with_their_source(mine: Any) -> None:
-    listed = madke("protocols").stdout
-    assert "madke " in listed
-    assert "madke 5-16 Wang et al., 2023" in " ".join(listed.split())
+def test_all_are_listed_with_their_source(mine: Path) -> None:
+    assert "madke 5-16 Wang et al., 2023" in " ".join(madke("protocols").stdout.split())
     assert "pair 2-4 our own" in " ".join(madke("protocols", "--prompts", mine).stdout.split())
 
 
-def test_one_is_printed_with_settings_changed(mine: Any) -> None:
+def test_one_is_printed_with_settings_changed(mine: Path) -> None:
     done = madke("protocols", "show", "pair", "--prompts", mine, "--set", "debaters=3", "--set", "rounds=4")
     assert done.returncode == 0, done.stderr
     assert "pair: our own\n" in done.stdout
@@ -47,16 +43,6 @@ def test_one_is_printed_with_settings_changed(mine: Any) -> None:
     assert "  reply: reply.j2\n" in done.stdout
 
 
-def test_what_cannot_be_printed(mine: Any) -> None:
-    assert "unknown protocol 'makde'; did you mean 'madke'?" in refused("protocols", "show", "makde")
-    assert "rounds: Input should be" in refused("protocols", "show", "madke", "--set", "rounds=0")
-    assert "Missing argument 'NAME'" in refused("protocols", "show")
-    assert "to the list" in refused("protocols", "--prompts", mine, "show", "pair")
-    (mine / "pair" / "reply.j2").unlink()
-    assert "reply.j2: missing" in refused("protocols", "show", "pair", "--prompts", mine)
-    assert "reply.j2: missing" in refused("protocols", "--prompts", mine)
-
-
 def test_a_prompt_is_shown_as_it_is_sent() -> None:
     shown = madke("protocols", "prompt", "madke", "select").stdout
     assert shown.startswith("Debater 1: select, round 1\n\n--- system\nYou are a debater.")
@@ -64,30 +50,27 @@ def test_a_prompt_is_shown_as_it_is_sent() -> None:
     assert "Passage 9 (" in shown
     assert "Choose at most 2." in madke("protocols", "prompt", "madke", "select", "--set", "max_selected=2").stdout
     record = json.loads(madke("protocols", "prompt", "liang", "judge", "--json").stdout)
-    assert {name: record[name] for name in ("protocol", "stage", "agent", "round")} == {
-        "protocol": "liang",
-        "stage": "judge",
-        "agent": "judge",
-        "round": 1,
-    }
-    assert [message["role"] for message in record["messages"]] == ["system", "user"]
-    assert "Affirmative's answer in round 1" in record["messages"][1]["content"]
+    system, user = record.pop("messages")
+    assert record == {"protocol": "liang", "stage": "judge", "agent": "judge", "round": 1}
+    assert (system["role"], user["role"]) == ("system", "user")
+    assert "Affirmative's answer in round 1" in user["content"]
 
 
-@pytest.fixture
-def pasted(tmp_path: Path) -> Path:
-    """A folder with a copy of madke."""
-    folder = tmp_path / "mine"
-    done = madke("protocols", "copy", "madke", folder)
+def test_a_protocol_is_copied_to_change_its_words(tmp_path: Path) -> None:
+    done = madke("protocols", "copy", "madke", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert f"use them with --prompts {folder}" in done.stdout
-    return folder
+    assert f"use them with --prompts {tmp_path}" in done.stdout
+    assert "exists already" in refused("protocols", "copy", "madke", tmp_path)
 
 
-def test_what_cannot_be_shown_or_copied_is_one_line(pasted: Path) -> None:
+def test_what_cannot_be_shown_is_one_line(mine: Path) -> None:
+    assert "unknown protocol 'makde'; did you mean 'madke'?" in refused("protocols", "show", "makde")
+    assert "rounds: Input should be" in refused("protocols", "show", "madke", "--set", "rounds=0")
     assert "unknown stage of mad 'jugde'" in refused("protocols", "prompt", "mad", "jugde")
-    assert "unknown protocol 'makde'; did you mean 'madke'?" in refused("protocols", "copy", "makde", pasted)
-    assert "exists already" in refused("protocols", "copy", "madke", pasted)
+    assert "to the list" in refused("protocols", "--prompts", mine, "show", "pair")
+    (mine / "pair" / "reply.j2").unlink()
+    assert "reply.j2: missing" in refused("protocols", "show", "pair", "--prompts", mine)
+    assert "reply.j2: missing" in refused("protocols", "--prompts", mine)
 
 
 @pytest.mark.parametrize("name", variant_folders())

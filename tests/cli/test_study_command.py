@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from madke.runs.directory import read_run, read_transcripts
+from tests.data.published import write
 from tests.support.cli import madke, refused
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server
@@ -20,8 +21,7 @@ ARMS = ["alone", "rag", "debate", "votes"]
 def folder(tmp_path: Path) -> Path:
     """Two questions, and a folder of documents that is named like a built-in source."""
     write_dataset(tmp_path, 2)
-    (tmp_path / "wiki").mkdir()
-    (tmp_path / "wiki" / "lakes.txt").write_text("Lake Baikal is 1,642 metres deep, in every survey of lakes.")
+    write(tmp_path / "wiki" / "lakes.txt", "Lake Baikal is 1,642 metres deep, in every survey of lakes.")
     return tmp_path
 
 
@@ -29,14 +29,15 @@ def arms(folder: Path) -> dict[str, Any]:
     return {path.name: list(read_transcripts(path)) for path in (folder / "arms").iterdir()}
 
 
-def test_it_plans_four_arms_and_their_price_and_starts_nothing(folder: Path) -> None:
+def test_it_plans_the_arms_and_their_price_and_starts_nothing(folder: Path) -> None:
     (folder / "prices.yaml").write_text("openai/m: {prompt: 1, completion: 2}\n")
     planned = ("study", "questions.jsonl", "wiki", "--model", "openai/m", "--prices", "prices.yaml", "--plan")
-    done = madke(*planned, cwd=folder)
+    done = madke(*planned, "--with", "views", cwd=folder)
     assert done.returncode == 0, done.stderr
-    rows = [line.split() for line in done.stdout.splitlines() if line.split()[:1] and line.split()[0] in ARMS]
-    rows = rows[-len(ARMS) :]  # after the words about the arms
-    assert [row[0] for row in rows] == ARMS
+    names = [*ARMS, "views"]
+    rows = [row for row in map(str.split, done.stdout.splitlines()) if row and row[0] in names]
+    rows = rows[-len(names) :]  # after the words about the arms
+    assert [row[0] for row in rows] == names
     assert all(float(row[-1]) > 0 for row in rows)
     assert "Debaters of votes: 5 to 16, to cost as much as the run it is compared with." in done.stdout
     assert "sources: wiki (./wiki)\n" in done.stdout
@@ -45,14 +46,11 @@ def test_it_plans_four_arms_and_their_price_and_starts_nothing(folder: Path) -> 
 
 
 def test_documents_that_are_missing_and_questions_that_the_sample_lacks_are_refused(folder: Path) -> None:
-    assert refused("study", "questions.jsonl", "nowhere", cwd=folder).endswith(
-        ": no such file or folder; expected documents\n"
-    )
-    assert "a source is given by its name as --sources google" in refused(
-        "study", "questions.jsonl", "google", cwd=folder
-    )
-    assert "leave out one" in refused("study", "questions.jsonl", "wiki", "--sources", "wiki", cwd=folder)
-    assert "would be the shipped sample" in refused("study", "questions.jsonl", "--yes", cwd=folder)
+    study = ("study", "questions.jsonl")
+    assert "no such file or folder; expected documents" in refused(*study, "nowhere", cwd=folder)
+    assert "a source is given by its name as --sources google" in refused(*study, "google", cwd=folder)
+    assert "leave out one" in refused(*study, "wiki", "--sources", "wiki", cwd=folder)
+    assert "would be the shipped sample" in refused(*study, "--yes", cwd=folder)
     assert not (folder / "runs").exists()
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from madke.core.transcript import Transcript
 from madke.runs.directory import read_run, read_transcripts
+from tests.data.published import write
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, write_dataset
-from tests.support.openai_server import error, openai_server
+from tests.support.openai_server import OpenAIServer, Reply, error, openai_server
 
 RECIPE = """
 title: Sources
@@ -28,32 +30,40 @@ reference: wiki-three
 published:
   gpt-9: {wiki-three: {all: {em: 0.5}}}
 """
+QUESTIONS = 3
 
 
-def arguments(folder: Any, server: Any, *more: Any, recipe: Any = RECIPE, n: int = 3) -> Any:
+def arguments(folder: Path, server: OpenAIServer, *more: object, recipe: str = RECIPE) -> tuple[object, ...]:
     named = [source for source in ("wiki", "google") if source in recipe]
-    questions, pools = write_dataset(folder, n, sources=named)
-    file = folder / "recipe.yaml"
-    file.write_text(recipe)
+    questions, pools = write_dataset(folder, QUESTIONS, sources=named)
+    file = write(folder / "recipe.yaml", recipe)
     endpoint = ("--model", "openai/m", "--base-url", server.url)
     frozen = ("--pools", pools) if named else ()
     return ("ablate", file, "--data", questions, *frozen, *endpoint, "--out", folder / "out", *more)
 
 
-def arms(folder: Any) -> Any:
+def arms(folder: Path) -> dict[str, list[Transcript]]:
     return {path.name: list(read_transcripts(path)) for path in (folder / "out" / "arms").iterdir()}
 
 
-def logical(transcripts: Any) -> Any:
+def answers(folder: Path) -> dict[str, dict[str, str | None]]:
+    return {name: {t.id: t.answer for t in transcripts} for name, transcripts in arms(folder).items()}
+
+
+def logical(transcripts: list[Transcript]) -> int:
     return sum(used.calls for transcript in transcripts for used in transcript.usage.values())
 
 
-def paid(transcripts: Any) -> Any:
+def paid(transcripts: list[Transcript]) -> int:
     return sum(used.paid for transcript in transcripts for used in transcript.usage.values())
 
 
-def test_arms_share_every_call_that_is_the_same(tmp_path: Path) -> None:
+def test_arms_share_every_call_that_is_the_same_and_the_plan_bounds_what_is_asked(tmp_path: Path) -> None:
     with openai_server(debating) as server:
+        planned = madke(*arguments(tmp_path, server, "--plan", "--json"))
+        assert planned.returncode == 0, planned.stderr
+        assert not server.requests
+        assert not (tmp_path / "out").exists()
         done = madke(*arguments(tmp_path, server))
         assert done.returncode == 0, done.stderr
         asked = len(server.requests)
@@ -64,39 +74,26 @@ def test_arms_share_every_call_that_is_the_same(tmp_path: Path) -> None:
     assert first_rounds["wiki-one"] == first_rounds["wiki-three"]
     # Another pool makes other prompts.
     assert paid(found["both-one"]) > 0
-    made = sum(map(logical, found.values()))
-    assert asked == sum(map(paid, found.values())) < made
-    # 2 + 2 + 1 calls for each of three questions, and the summary too where the debate ended there.
-    shared = logical(found["wiki-three"]) - paid(found["wiki-three"])
-    assert shared >= 3 * 5
+    assert asked == sum(map(paid, found.values())) < sum(map(logical, found.values()))
+    # 2 + 2 + 1 calls for each question, and the summary too where the debate ended there.
+    assert logical(found["wiki-three"]) - paid(found["wiki-three"]) >= QUESTIONS * 5
     assert "published" in done.stdout
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert all(part in page for part in ('href="#summary">Sources</a>', "gpt-9", "other model"))
     assert read_run(tmp_path / "out" / "arms" / "wiki-one").sources.keys() == {"wiki"}
 
-
-@pytest.mark.slow
-def test_the_plan_bounds_what_is_then_asked_and_starts_nothing(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        planned = madke(*arguments(tmp_path, server, "--plan", "--json"))
-        assert planned.returncode == 0, planned.stderr
-        assert not server.requests
-        assert not (tmp_path / "out").exists()
-        done = madke(*arguments(tmp_path, server))
-        assert done.returncode == 0, done.stderr
-    found = arms(tmp_path)
-    for plan in json.loads(planned.stdout):
-        assert plan["debates"] == 3
-        assert plan["least"]["calls"] <= logical(found[plan["name"]]) <= plan["most"]["calls"], plan
+    plans = {plan["name"]: plan for plan in json.loads(planned.stdout)}
+    for name, plan in plans.items():
+        assert plan["debates"] == QUESTIONS
+        assert plan["least"]["calls"] <= logical(found[name]) <= plan["most"]["calls"], plan
         # What debaters say may be the same by chance, and is then shared too.
-        assert paid(found[plan["name"]]) <= plan["most"]["paid"], plan
-    one = next(plan for plan in json.loads(planned.stdout) if plan["name"] == "wiki-one")
+        assert paid(found[name]) <= plan["most"]["paid"], plan
     # 2nr + 1, and the judge's call where there is doubt
-    assert (one["least"]["calls"], one["most"]["calls"]) == (3 * 5, 3 * 6)
+    assert (plans["wiki-one"]["least"]["calls"], plans["wiki-one"]["most"]["calls"]) == (QUESTIONS * 5, QUESTIONS * 6)
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_it_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
+def test_killed_in_the_middle_it_goes_on_pays_nothing_twice_and_is_replayed(tmp_path: Path) -> None:
     calm = tmp_path / "calm"
     calm.mkdir()
     with openai_server(debating) as server:
@@ -104,29 +101,34 @@ def test_killed_in_the_middle_it_goes_on_and_pays_nothing_twice(tmp_path: Path) 
         asked_calmly = len(server.requests)
     reached = threading.Event()
 
-    def noticing(body: Any, n: Any) -> Any:
+    def noticing(body: dict[str, Any], n: int) -> Reply:
         if n == asked_calmly // 2:
             reached.set()
         return debating(body, n)
 
     with openai_server(noticing) as server:
-        with started(*arguments(tmp_path, server, "--concurrency", 1)) as process:
+        command = arguments(tmp_path, server)
+        with started(*command, "--concurrency", 1) as process:
             assert reached.wait(60)
             process.send_signal(signal.SIGKILL)
         killed_after = len(server.requests)
-        done = madke(*arguments(tmp_path, server))
+        done = madke(*command)
         assert done.returncode == 0, done.stderr
         asked = len(server.requests)
     assert killed_after < asked_calmly
     assert asked <= asked_calmly + 1  # the call in flight
-    answers = [{name: {t.id: t.answer for t in ts} for name, ts in arms(where).items()} for where in (calm, tmp_path)]
-    assert answers[0] == answers[1]
+    assert answers(calm) == answers(tmp_path)
+
+    for folder in (tmp_path / "out" / "arms").iterdir():
+        (folder / "transcripts.jsonl").unlink()
+    replayed = madke(*command, "--replay")  # the server is gone
+    assert replayed.returncode == 0, replayed.stderr
+    assert answers(calm) == answers(tmp_path)
 
 
 @pytest.mark.slow
 def test_it_stops_when_the_money_is_spent_and_goes_on_with_more(tmp_path: Path) -> None:
-    prices = tmp_path / "prices.yaml"
-    prices.write_text("openai/m: {prompt: 1000, completion: 1000}")
+    prices = write(tmp_path / "prices.yaml", "openai/m: {prompt: 1000, completion: 1000}")
     with openai_server(debating) as server:
         command = arguments(tmp_path, server, "--prices", prices, "--concurrency", 1)
         done = madke(*command, "--max-cost", 0.5)
@@ -137,100 +139,96 @@ def test_it_stops_when_the_money_is_spent_and_goes_on_with_more(tmp_path: Path) 
         again = madke(*command, "--max-cost", 0.5)
         assert (again.returncode, len(server.requests)) == (1, before), again.stderr
         assert madke(*command).returncode == 0
-    assert all(len(transcripts) == 3 for transcripts in arms(tmp_path).values())
+    assert {len(transcripts) for transcripts in arms(tmp_path).values()} == {QUESTIONS}
+
+
+EQUAL_COST = """
+title: Equal cost
+source: a test
+base: {sources: wiki}
+arms:
+  - {name: one, protocol: rag}
+  - {name: dear, protocol: madke}
+  - {name: vote, protocol: self-consistency, match_cost: {arm: dear, by: calls, unit: one}}
+"""
 
 
 @pytest.mark.slow
-def test_an_arm_can_be_as_dear_as_another(tmp_path: Path) -> None:
-    recipe = """
-title: Equal cost
-source: a test
-arms:
-  - {name: madke, protocol: madke, sources: wiki}
-  - {name: one, protocol: rag, sources: wiki}
-  - {name: calls, protocol: self-consistency, sources: wiki, match_cost: {arm: madke, by: calls, unit: one}}
-"""
-    with openai_server(debating) as server:
-        done = madke(*arguments(tmp_path, server, recipe=recipe))
-        assert done.returncode == 0, done.stderr
-        again = madke(*arguments(tmp_path, server, recipe=recipe))
-    found = arms(tmp_path)
-    assert logical(found["one"]) == 3
-    assert logical(found["calls"]) / 3 == round(logical(found["madke"]) / 3)
-    assert "Debaters of calls: 5 to 16, to cost as much as the run it is compared with." in done.stdout
-    # What the arms have cost is known now.
-    assert "to cost as much" not in again.stdout
+def test_an_arm_is_as_dear_as_another_in_which_a_debate_failed_and_is_tried_again(tmp_path: Path) -> None:
+    broken = True
 
-
-@pytest.mark.slow
-def test_a_failed_debate_is_tried_again_and_does_not_keep_a_vote_of_equal_cost_from_starting(tmp_path: Path) -> None:
-    recipe = """
-title: Equal cost
-source: a test
-arms:
-  - {name: one, protocol: rag, sources: wiki}
-  - {name: dear, protocol: rag, sources: wiki, set: {debaters: 1}, seed: 1}
-  - {name: vote, protocol: self-consistency, sources: wiki, match_cost: {arm: dear, by: calls, unit: one}}
-  - {name: free, protocol: rag, sources: wiki, seed: 2}
-"""
-    broken = threading.Event()
-
-    def filtered(body: Any, n: Any) -> Any:
-        if not broken.is_set() and "survey 1?" in str(body["messages"]):
-            return error(400, "content filter")
-        return debating(body, n)
+    def filtered(body: dict[str, Any], n: int) -> Reply:
+        hit = broken and "survey 1?" in str(body["messages"])
+        return error(400, "content filter") if hit else debating(body, n)
 
     with openai_server(filtered) as server:
-        done = madke(*arguments(tmp_path, server, recipe=recipe))
+        command = arguments(tmp_path, server, recipe=EQUAL_COST)
+        first = madke(*command)
+        assert first.returncode == 1, first.stderr
+        assert "Debaters of vote: 5 to 16, to cost as much as the run it is compared with." in first.stdout
+        dear = [each.total.calls for each in arms(tmp_path)["dear"] if each.status != "failed"]
+        broken = False
+        second = madke(*command)
+    assert second.returncode == 0, second.stderr
+    assert "to cost as much" not in second.stdout, "what the arms have cost is known now"
+    found = arms(tmp_path)
+    assert {name: len(transcripts) for name, transcripts in found.items()} == dict.fromkeys(found, QUESTIONS)
+    assert logical(found["one"]) == QUESTIONS
+    assert logical(found["vote"]) / QUESTIONS == round(sum(dear) / len(dear))
+
+
+ARMS = """
+title: Lakes
+source: a test
+reference: second
+arms:
+  - {name: first, protocol: cot, seed: 1}
+  - {name: second, protocol: cot, seed: 2}
+  - {name: third, protocol: standard, seed: 3}
+"""
+
+
+def test_an_arm_that_cannot_run_leaves_the_others_and_the_reference_is_tested_against_them(tmp_path: Path) -> None:
+    strange = write(tmp_path / "out" / "arms" / "second" / "notes.txt", "mine")
+    with openai_server(debating) as server:
+        needing = ARMS + "  - {name: fourth, protocol: mad, first_round: {arm: second}}\n"
+        done = madke(*arguments(tmp_path, server, recipe=needing))
         assert done.returncode == 1, done.stderr
-        assert set(arms(tmp_path)) == {"one", "dear", "vote", "free"}
-        broken.set()
-        done = madke(*arguments(tmp_path, server, recipe=recipe))
-    assert done.returncode == 0, done.stderr
-    assert {name: len(found) for name, found in arms(tmp_path).items()} == dict.fromkeys(
-        ("one", "dear", "vote", "free"), 3
-    )
+        assert "arm 'second' is not finished: " in done.stderr
+        assert "holds 'notes.txt' but no run" in done.stderr
+        assert "arm 'fourth' is not finished: it needs arm second" in done.stderr
+        ran = {folder.name for folder in (tmp_path / "out" / "arms").iterdir() if (folder / "run.json").exists()}
+        assert ran == {"first", "third"}
+        assert (tmp_path / "out" / "report.html").exists()
+        strange.unlink()
+        done = madke(*arguments(tmp_path, server, recipe=ARMS))
+        assert done.returncode == 0, done.stderr
+    assert "Paired tests" not in done.stdout  # they are in the report
+    tests = json.loads(madke("compare", tmp_path / "out", "--json").stdout)["tests"]
+    tested = [(each["left"], each["right"]) for each in tests if each["metric"] == "em"]
+    assert tested == [("second", "first"), ("second", "third"), ("first", "third")]
 
 
-def test_files_with_the_same_ids_and_the_same_name_are_refused(tmp_path: Path) -> None:
+def test_what_is_refused_asks_and_writes_nothing(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         command = arguments(tmp_path, server)
         data = command[command.index("--data") + 1]
-        assert "3 questions" not in (said := refused(*command, "--data", data))
-        assert "2 questions have the id 'questions/q0'" in said
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (("reference:", "referense:"), "unknown key 'referense'"),
-        (("reference: wiki-three", "reference: wiki-four"), "no arm 'wiki-four'"),
-        (("rounds: 3", "rounds: three"), "arm 'wiki-three'"),
-    ],
-)
-def test_wrong_recipes_are_refused(tmp_path: Path, change: tuple[str, str], expected: str) -> None:
-    with openai_server(debating) as server:
-        assert expected in refused(*arguments(tmp_path, server, recipe=RECIPE.replace(*change)))
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_limit_without_a_price_is_refused_before_anything_is_asked_or_written(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        assert "needs the price of 'openai/m'" in refused(*arguments(tmp_path, server, "--max-cost", 1))
+        assert "2 questions have the id 'questions/q0'" in refused(*command, "--data", data)
+        assert "needs the price of 'openai/m'" in refused(*command, "--max-cost", 1)
+        misspelt = arguments(tmp_path, server, "--plan", recipe=RECIPE.replace("reference:", "referense:"))
+        assert "unknown key 'referense'" in refused(*misspelt)
         assert not server.requests
     assert not (tmp_path / "out").exists()
 
 
 def test_table_4_refuses_a_source_that_is_no_textbook(tmp_path: Path) -> None:
     question = {"id": "1", "question": "Which?", "options": {"A": "a", "B": "b"}, "answer": "A"}
-    (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")
+    questions = write(tmp_path / "q.jsonl", question)
     for name in ("notes", "textbooks"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "one.txt").write_text("The heart has four chambers.")
+        write(tmp_path / name / "one.txt", "The heart has four chambers.")
 
     def planned(sources: str) -> Any:
-        data = ("--data", tmp_path / "q.jsonl", "--sources", sources)
-        return madke("ablate", "madke-table-4", *data, "--plan", cwd=tmp_path)
+        return madke("ablate", "madke-table-4", "--data", questions, "--sources", sources, "--plan", cwd=tmp_path)
 
     web = planned("wiki=./notes,textbooks=./notes")
     assert web.returncode == 2

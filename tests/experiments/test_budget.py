@@ -31,20 +31,17 @@ def test_a_price_file_is_checked(tmp_path: Path) -> None:
     file = tmp_path / "prices.yaml"
     file.write_text("openai/mini: {prompt: 0.15, completion: 0.6}\n")
     assert read_prices(file) == {"openai/mini": Price(prompt=0.15, completion=0.6)}
-    for wrong in ("{prompt: -1, completion: 0.6}", "{prompt: 1}", "{cached: 1}", "{prompt: 1, completion: 1, flex: 2}"):
+    for wrong in ("{prompt: -1, completion: 0.6}", "{prompt: 1}", "{prompt: 1, completion: 1, flex: 2}"):
         file.write_text(f"openai/mini: {wrong}\n")
         with pytest.raises(UserError, match=r"prices\.yaml:1: openai/mini: "):
             read_prices(file)
 
 
-def test_a_budget_is_exhausted_when_the_limit_is_reached() -> None:
+def test_a_budget_is_exhausted_when_the_limit_is_reached_or_is_not_a_number() -> None:
     budget = Budget(prices={"openai/mini": MINI}, max_cost=0.42)
     assert budget.reached is None
     budget.pay("openai/mini@http://localhost:1", USAGE)
     assert budget.reached == "--max-cost"
-
-
-def test_a_limit_that_is_not_a_number_is_reached_at_once() -> None:
     assert Budget(prices={"openai/mini": MINI}, max_cost=math.nan).reached == "--max-cost"
 
 

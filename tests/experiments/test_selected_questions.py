@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from madke import Question, ablate
 from madke.core.chat import ChatRequest
@@ -15,10 +14,6 @@ from madke.models.scripted import ScriptedChat
 from madke.runs.directory import read_run, read_transcripts
 
 QUESTIONS = [Question(id=f"q{n}", question=f"What is lake number {n}?", answers=("Baikal",)) for n in range(4)]
-
-
-def recipe(*arms: dict[str, Any], **fields: Any) -> Recipe:
-    return Recipe.model_validate({"title": "T", "source": "a test", "arms": arms, **fields})
 
 
 def test_first_rounds_are_drawn_from_all_repeats_in_three_orders(tmp_path: Path) -> None:
@@ -36,14 +31,11 @@ def test_first_rounds_are_drawn_from_all_repeats_in_three_orders(tmp_path: Path)
         {"name": order, "first_round": {"arm": "stances", "draw": {"each": 2, "order": order, "read": 3}}}
         for order in orders
     ]
-    stances = {
-        "name": "stances",
-        "protocol": "cot",
-        "set": {"function": "mad", "rounds": 1, "debaters": 1},
-        "repeats": 8,
-    }
+    alone = {"function": "mad", "rounds": 1, "debaters": 1}
+    stances = {"name": "stances", "protocol": "cot", "set": alone, "repeats": 8}
     base = {"protocol": "madc", "set": {"debaters": 3, "reads.own": "none", "order": "fixed", "marker": "brackets"}}
-    found = recipe(stances, *arms, base=base, repeats=2)
+    recipe = {"title": "T", "source": "a test", "base": base, "repeats": 2, "arms": [stances, *arms]}
+    found = Recipe.model_validate(recipe)
     made = ablate(found, QUESTIONS, out=tmp_path / "out", model=ScriptedChat(reply))
     assert made.unfinished == {}
     drawn: dict[str, dict[tuple[str, int], list[str]]] = {}

@@ -1,5 +1,6 @@
 """A study asks blocks of questions until it knows, and says whether a debate pays."""
 
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,8 @@ from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.events import DebateFinished
 from madke.core.knowledge import Hits, Passage
 from madke.models import batches
+from tests.data.published import write
 from tests.support.batch_server import batch_server
-
-GAINS = [(0, "no", 60), (10, "yes", 80), (20, "yes", 40)]
 
 QUESTIONS = [madke.Question(id=f"q{n}", question=f"Which lake is number {n}?", answers=("Baikal",)) for n in range(100)]
 
@@ -24,10 +24,9 @@ class Lakes:
     name = "lakes"
     description = "made up"
 
-    def search(self, queries: Any, k: int) -> list[Hits]:
-        return [Hits(passages=(Passage(source="lakes", key="1", title="", text="Lakes.", score=1, rank=0),))] * len(
-            queries
-        )
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        found = Passage(source="lakes", key="1", title="", text="Lakes.", score=1, rank=0)
+        return [Hits(passages=(found,)) for _ in queries]
 
 
 class Gains:
@@ -48,12 +47,12 @@ class Gains:
         return Completion(text=text, usage=Usage(prompt_tokens=10, completion_tokens=2))
 
 
-def study(folder: Path, model: Gains, **more: Any) -> madke.Study:
+def study(folder: Path, model: Gains | str, **more: Any) -> madke.Study:
     return madke.study(QUESTIONS, sources={"lakes": Lakes()}, model=model, out=folder / "out", **more)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("gain", "outcome", "asked"), GAINS)
+@pytest.mark.parametrize(("gain", "outcome", "asked"), [(0, "no", 60), (10, "yes", 80), (20, "yes", 40)])
 def test_a_debate_that_is_0_10_or_20_points_better(tmp_path: Path, gain: int, outcome: str, asked: int) -> None:
     model = Gains(gain)
     found = study(tmp_path, model)
@@ -85,37 +84,26 @@ def test_all_asks_the_rest_and_a_limit_ends_it(tmp_path: Path) -> None:
     assert study(tmp_path, model, limit=60, whole=True).asked == 60
 
 
-def test_the_vote_samples_the_prompt_of_rag() -> None:
-    from madke.experiments.recipe import read_recipe
-
-    arms = {arm.name: arm for arm in read_recipe("study").all_arms()}
-    assert arms["votes"].protocol == arms["rag"].protocol
-
-
 def test_more_arms_are_in_the_table_and_the_verdict_rests_on_the_usual_ones(tmp_path: Path) -> None:
     found = study(tmp_path, Gains(0), limit=4, more_arms=["views", "second-turn"])
     assert set(found.scores) == {"alone", "rag", "debate", "votes", "views", "second-turn"}
     assert [row[0].text for row in found.table.rows] == ["alone", "rag", "votes", "debate", "views", "second-turn"]
+    arms = {arm.name: arm for arm in found.experiment.experiment_spec.arms}
+    assert arms["votes"].protocol == arms["rag"].protocol, "the vote samples rag's own prompt"
     with pytest.raises(madke.UserError, match="unknown arm 'view'; did you mean 'views'"):
         study(tmp_path / "other", Gains(0), more_arms=["view"])
-
-
-def test_a_margin_is_a_share(tmp_path: Path) -> None:
     with pytest.raises(madke.UserError, match="margin = 10; expected a share between 0 and 1"):
-        study(tmp_path, Gains(0), margin=10)
+        study(tmp_path / "other", Gains(0), margin=10)
 
 
 @pytest.mark.slow
 def test_the_money_is_what_batches_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "QUIET_SECONDS", 0.05)
     monkeypatch.setattr(batches, "POLL_SECONDS", (0.01, 0.02))
-    prices = tmp_path / "prices.yaml"
-    prices.write_text("openai/m: {prompt: 100, completion: 200}", encoding="utf-8")
+    prices = write(tmp_path / "prices.yaml", "openai/m: {prompt: 100, completion: 200}")
     with batch_server() as server:
         options = madke.RunOptions(base_url=server.url, batch="api", prices=prices)
-        found = madke.study(
-            QUESTIONS[:2], sources={"lakes": Lakes()}, model="openai/m", out=tmp_path / "out", options=options
-        )
+        found = study(tmp_path, "openai/m", limit=2, options=options)
     money = [each.money or 0 for each in found.costs.values()]
     alone, batched = len(server.alone), sum(map(len, server.batches))
     assert min(alone, batched) > 0

@@ -1,12 +1,10 @@
 """Protocols in other words in recipes: of a folder, a file or the paper's structure, its case study, refusals."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
@@ -17,16 +15,15 @@ from madke.experiments.recipe import Recipe
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from madke.runs.request import RunOptions, RunRequest
+from tests.data.published import write
 from tests.support.dataset import write_dataset
-
-OURS = "Which passages help to answer this?"
 
 
 def words(folder: Path, said: str) -> Path:
     """A folder with a copy of madke, in which the question of the selection is replaced."""
     copy_variant(load_variant("madke"), folder / "madke")
     template = folder / "madke" / "select.j2"
-    template.write_text(template.read_text().replace(OURS, said))
+    template.write_text(template.read_text().replace("Which passages help to answer this?", said))
     return folder
 
 
@@ -57,18 +54,16 @@ def case_study(shared_data: Path, tmp_path: Path) -> dict[str, Any]:
         ("judge", "judge", 2): yes,
         ("summarize", "summarizer", 2): final,
     }
-    script = tmp_path / "script.yaml"
     lines = [{"stage": s, "agent": a, "round": n, "reply": reply} for (s, a, n), reply in said.items()]
-    script.write_text(yaml.safe_dump(lines, allow_unicode=True))
+    script = write(tmp_path / "script.yaml", lines)
     asked = {"id": "t5", "question": question}
-    questions, pools = tmp_path / "table-5.jsonl", tmp_path / "table-5.pools.jsonl"
     passages = [
         {"source": source, "key": f"{source}-{n}", "title": f"Band {source} {n}", "text": f"Text {n} of {source}."}
         for source in ("wiki", "google")
         for n in range(5)
     ]
-    questions.write_text(json.dumps({**asked, "golden_answers": [answer]}) + "\n")
-    pools.write_text(json.dumps({**asked, "passages": passages}) + "\n")
+    questions = write(tmp_path / "table-5.jsonl", {**asked, "golden_answers": [answer]})
+    pools = write(tmp_path / "table-5.pools.jsonl", {**asked, "passages": passages})
     return {"said": said, "answer": answer, "data": questions, "pools": pools, "model": f"scripted/{script}"}
 
 
@@ -113,14 +108,13 @@ def test_the_papers_case_study_replays_exactly_in_a_recipe_with_replaced_templat
 
 def test_one_wording_for_all_arms_changes_those_that_it_has(tmp_path: Path) -> None:
     questions, _ = write_dataset(tmp_path, 1)
-    recipe = tmp_path / "recipe.yaml"
     arms = [{"name": "one", "protocol": "cot"}, {"name": "du", "protocol": "mad"}]
     arms += [{"name": "own", "protocol": "mad", "wording": "paper"}]
-    recipe.write_text(yaml.safe_dump({"title": "t", "source": "s", "arms": arms}))
+    recipe = write(tmp_path / "recipe.yaml", {"title": "t", "source": "s", "arms": arms})
     spec = read_experiment_spec(str(recipe), [str(questions)], RunRequest(wording="paper"))
     assert {arm.name: run.record.wording for arm, run in spec.specs} == {"one": None, "du": "paper", "own": "paper"}
     plain = read_experiment_spec(str(recipe), [str(questions)], RunRequest())
     assert {arm.name: run.record.wording for arm, run in plain.specs} == {"one": None, "du": None, "own": "paper"}
-    recipe.write_text(yaml.safe_dump({"title": "t", "source": "s", "arms": arms[:1]}))
+    write(recipe, {"title": "t", "source": "s", "arms": arms[:1]})
     with pytest.raises(UserError, match="has prompts of none of cot"):
         read_experiment_spec(str(recipe), [str(questions)], RunRequest(wording="paper"))

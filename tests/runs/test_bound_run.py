@@ -10,6 +10,7 @@ import pytest
 
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
+from tests.data.published import write
 from tests.support.cli import madke
 from tests.support.openai_server import Reply, chat, error, openai_server
 
@@ -37,25 +38,11 @@ def refusing(body: Any, n: int) -> Reply:
 
 @pytest.fixture
 def command(tmp_path: Path) -> tuple[Any, ...]:
-    question = {"id": "q", "question": "What is the capital of France?", "golden_answers": ["Paris"]}
-    passages = [
-        {"source": "notes", "key": f"d{n}", "title": f"T{n}", "text": f"Town {n}.", "score": 1, "rank": n}
-        for n in (0, 1)
-    ]
-    (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")
-    (tmp_path / "pools.jsonl").write_text(
-        json.dumps({"id": "q", "question": question["question"], "passages": passages, "partial": {}}) + "\n"
-    )
-    return (
-        "run",
-        tmp_path / "q.jsonl",
-        "--pools",
-        tmp_path / "pools.jsonl",
-        "--sources",
-        "notes",
-        "--model",
-        "openai/m",
-    )
+    question = {"id": "q", "question": "What is the capital of France?"}
+    passages = [{"source": "notes", "title": f"T{n}", "text": f"Town {n}."} for n in (0, 1)]
+    questions = write(tmp_path / "q.jsonl", {**question, "golden_answers": ["Paris"]})
+    pools = write(tmp_path / "pools.jsonl", {**question, "passages": passages})
+    return ("run", questions, "--pools", pools, "--sources", "notes", "--model", "openai/m")
 
 
 def test_the_stages_are_bound_and_everything_shows_it(command: Any, tmp_path: Path) -> None:
@@ -68,14 +55,12 @@ def test_the_stages_are_bound_and_everything_shows_it(command: Any, tmp_path: Pa
         assert len(server.requests) == requests == 5
     assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
     (debate,) = read_transcripts(out)
-    assert {stage: used.bound for stage, used in debate.usage.items()} == {
-        "select": 2, "speak": 0, "summarize": 1,
-    }  # fmt: skip
+    assert {stage: used.bound for stage, used in debate.usage.items()} == {"select": 2, "speak": 0, "summarize": 1}
     assert debate.answer == "Paris"
     assert debate.rounds[0].turns[0].selection.ids == (1,)
     assert "{" not in debate.final.text
     assert "bound by a schema" in (out / "report.html").read_text()
-    assert "{" not in madke("show", out, "q").stdout
+    assert "{" not in madke("report", out, "--question", "q").stdout
 
 
 def test_a_server_without_schemas_makes_the_same_debate_with_one_request_more(command: Any, tmp_path: Path) -> None:

@@ -58,9 +58,8 @@ def test_a_run_defers_counts_and_hands_over(tmp_path: Path, calibration: Path) -
     correct = run.scores["correct"]
     assert (correct.n, correct.value) == (3, 1.0), "a deferred answer is never wrong"
     madke.run(QUESTIONS, error_at_most="5%", calibration=calibration, **asked)
-    assert {each.id: each for each in read_transcripts(tmp_path / "run")} == done, (
-        "a deferred question is not asked again"
-    )
+    again = {each.id: each for each in read_transcripts(tmp_path / "run")}
+    assert again == done, "a deferred question is not asked again"
     with pytest.raises(UserError, match="deferring"):
         madke.run(QUESTIONS, **asked)
     sheet = tmp_path / "sheet.csv"

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from madke.runs.directory import read_transcripts
-from tests.support.cli import madke, refused
+from tests.data.published import write
+from tests.support.cli import madke
 from tests.support.dataset import write_dataset
 
 SCRIPT = """
@@ -66,19 +67,20 @@ def test_two_runs_can_share_one_first_round(tmp_path: Path, run: Any) -> None:
     assert "speak" not in scores["parse_failures"]
 
 
-def test_given_stances_for_too_few_questions_are_refused_before_anything_is_written(tmp_path: Path, run: Any) -> None:
-    (tmp_path / "given.jsonl").write_text(json.dumps({"id": "q0", "stances": [{"agent": "A", "text": "[x]"}]}))
-    complaint = refused(*run.command("out", *run.pools, "--first-round", tmp_path / "given.jsonl"))
-    assert "given.jsonl: no first-round stance for question 'q1'" in complaint
-    assert not (tmp_path / "out").exists()
-
-
 def test_an_estimator_puts_one_candidate_first_and_is_not_needed_for_a_replay(tmp_path: Path, run: Any) -> None:
     script = tmp_path / "longest.py"
-    script.write_text("import json, sys\nfor line in sys.stdin:\n    print(len(json.loads(line)['candidate']))\n")
     command = f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}"
     options = ("--protocol", "mad", "--set", "function=best_of", "--answer-scorer", command)
-    before = run("out", *options)
+    script.write_text("raise SystemExit('no such language')")
+    assert "2 x the answer scorer failed: " in madke(*run.command("out", *options)).stdout
+    script.write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    asked = json.loads(line)\n"
+        "    assert not asked['references']\n"
+        "    print(len(asked['candidate']))\n"
+    )
+    before = run("out", *options)  # the failures are stored, and asked anew
     final = before["q0"].final
     assert (final.agent, final.answer) == ("Debater 1", "Lake Tanganyika")
     assert final.scores == {"Debater 1": 15.0, "Debater 2": 11.0, "Debater 3": 11.0}
@@ -88,16 +90,14 @@ def test_an_estimator_puts_one_candidate_first_and_is_not_needed_for_a_replay(tm
     assert "Debater 1 15, Debater 2 11" in madke("report", tmp_path / "out", "--question", "q0").stdout
 
 
-def write_web(folder: Any) -> Any:
+def write_web(folder: Path) -> Path:
     """A web that knows both questions and what Debater 1 searches for."""
     queries = ["depth of Baikal", *(f"Which lake is the deepest, in survey {n}?" for n in range(2))]
-    results = [
-        [{"title": query, "snippet": f"About: {query}", "link": f"https://{n}.example"}]
+    lines = [
+        {"query": query, "results": [{"title": query, "snippet": f"About: {query}", "link": f"https://{n}.example"}]}
         for n, query in enumerate(queries)
     ]
-    lines = [{"query": query, "results": found} for query, found in zip(queries, results, strict=True)]
-    (folder / "web.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return folder / "web.jsonl"
+    return write(folder / "web.jsonl", lines)
 
 
 @pytest.mark.parametrize("pooled", [False, True], ids=["own pools", "a pool file"])
@@ -107,12 +107,8 @@ def test_a_debater_can_search_and_the_replay_needs_no_source(tmp_path: Path, run
     before = run("out", *options)
     transcript = before["q1"]
     found = transcript.pool[-1]
-    assert (found.key, found.asked_by, found.query, found.round) == (
-        "https://0.example",
-        "Debater 1",
-        "depth of Baikal",
-        1,
-    )
+    assert (found.key, found.asked_by, found.round) == ("https://0.example", "Debater 1", 1)
+    assert found.query == "depth of Baikal"
     assert transcript.rounds[0].turns[0].search.ids == (found.n,)
     assert str(web) in config(tmp_path / "out")["searched"]["google"]
     web.unlink()

@@ -2,44 +2,40 @@
 
 import json
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
+from madke.core.transcript import Transcript
 from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke
 from tests.support.dataset import write_dataset
-from tests.support.openai_server import chat, error, openai_server
+from tests.support.openai_server import Reply, chat, error, openai_server
 
 REFUSAL = "This model's maximum context length is 512 tokens. However, your messages resulted in more."
 
 
-def narrow(most: Any) -> Any:
-    """A server whose replies are long and which takes prompts of up to ``most`` characters."""
-
-    def reply(body: Any, n: Any) -> Any:
-        if sum(len(message["content"]) for message in body["messages"]) > most:
-            return error(400, REFUSAL, code="context_length_exceeded")
-        return chat(f"{'I have thought about it at length. ' * 40}The answer is [Lake Baikal].")
-
-    return reply
+def narrow(body: dict[str, Any], n: int) -> Reply:
+    """Of a server whose replies are long, and which takes prompts of up to 6,000 characters."""
+    if sum(len(message["content"]) for message in body["messages"]) > 6000:
+        return error(400, REFUSAL, code="context_length_exceeded")
+    return chat(f"{'I have thought about it at length. ' * 40}The answer is [Lake Baikal].")
 
 
-def debated(folder: Any, most: Any, policy: Any, *options: Any) -> Any:
+def debated(folder: Path, policy: str) -> tuple[CompletedProcess[str], Transcript, tuple[object, ...]]:
+    """Five debaters, so that each reply shows four stances of some 1,400 characters."""
     questions, _ = write_dataset(folder, 1)
-    with openai_server(narrow(most)) as server:
+    settings = ("--protocol", "mad", "--set", "debaters=5", "--set", f"overflow={policy}")
+    with openai_server(narrow) as server:
         endpoint = ("--model", "openai/m", "--base-url", server.url)
-        command = ("run", questions, *endpoint, "--out", folder / "out", "--set", f"overflow={policy}", *options)
+        command = ("run", questions, *endpoint, "--out", folder / "out", *settings)
         done = madke(*command)
     (transcript,) = read_transcripts(folder / "out")
     return done, transcript, command
 
 
-# Five debaters, so that each reply shows four stances of some 1,400 characters.
-FIVE = ("--protocol", "mad", "--set", "debaters=5")
-
-
 def test_the_oldest_stances_are_left_out_until_the_prompt_fits(tmp_path: Path) -> None:
-    done, transcript, command = debated(tmp_path, 6000, "drop", *FIVE)
+    done, transcript, command = debated(tmp_path, "drop")
     assert done.returncode == 0, done.stderr
     assert (transcript.status, transcript.degraded) == ("ok", False)
     first, second = transcript.rounds
@@ -59,7 +55,7 @@ def test_the_oldest_stances_are_left_out_until_the_prompt_fits(tmp_path: Path) -
 
 
 def test_a_turn_whose_prompt_is_too_long_fails_with_the_servers_words(tmp_path: Path) -> None:
-    done, transcript, _ = debated(tmp_path, 6000, "fail", *FIVE)
+    done, transcript, _ = debated(tmp_path, "fail")
     assert done.returncode == 1
     assert transcript.status == "failed"
     errors = {turn.stance.error for turn in transcript.rounds[1].turns}

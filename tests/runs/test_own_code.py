@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from tests.data.published import write
 from tests.support.cli import madke
 
 MODULE = """
@@ -44,8 +45,8 @@ class Colour(madke.BaseTask):
 
 
 def test_all_five_play_one_run_from_the_command_line(tmp_path: Path) -> None:
-    (tmp_path / "own_code.py").write_text(MODULE)
-    (tmp_path / "colours.tsv").write_text("What colour is the evening sky?\tred\nWhat colour is the noon sky?\tblue\n")
+    write(tmp_path / "own_code.py", MODULE)
+    write(tmp_path / "colours.tsv", "What colour is the evening sky?\tred\nWhat colour is the noon sky?\tblue\n")
     own = ("--dataset", "own_code:read", "--task", "own_code:Colour", "--model", "own_code:parrot")
     more = ("--sources", "almanac=own_code:Almanac", "--protocol", "rag", "--out", "run")
     done = madke("run", "colours.tsv", *own, *more, cwd=tmp_path)

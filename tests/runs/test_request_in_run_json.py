@@ -1,19 +1,54 @@
-"""Every field of a request reaches ``run.json``, and every setting of a recipe's arm is a field of the request."""
+"""A request of a run: its fields are options of commands and keywords of functions, and all reach ``run.json``."""
 
 import json
 import shutil
 from collections.abc import Callable
 from dataclasses import fields, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import madke
+from madke.cli import ablate, ask, run, serve
 from madke.engine.deferral import Calibration
 from madke.engine.variant import variant_folders
 from madke.experiments.recipe import Changes
+from madke.runs.request import Asker, askable, descriptions
 from madke.runs.spec import resolve
+from tests.data.published import write
+
+ASKED_BY: dict[Asker, tuple[Any, Any]] = {
+    "run": (madke.run, run.command),
+    "ask": (madke.ask, ask.command),
+    "serve": (None, serve.command),
+    "experiment": (madke.ablate, ablate.command),
+}
+
+
+@pytest.mark.parametrize("asker", ASKED_BY)
+def test_what_an_asker_may_set_is_an_option_and_a_keyword(asker: Asker) -> None:
+    function, command = ASKED_BY[asker]
+    about, options = descriptions(madke.RunRequest), signature(command).parameters
+    for name in askable(asker):
+        (option,) = options[name].annotation.__metadata__
+        assert option.help == about[name].help
+        assert function is None or name in signature(function).parameters
+        assert options[name].default in (madke.RunRequest.__dataclass_fields__[name].default, None)
+
+
+def test_a_number_below_its_minimum_is_refused() -> None:
+    with pytest.raises(madke.UserError, match="limit = 0; expected at least 1"):
+        madke.RunRequest(limit=0)
+
+
+def test_an_unknown_keyword_names_the_nearest_one() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'modle'; did you mean 'model'"):
+        madke.run([], modle="offline")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'limit'"):
+        madke.ask("Which lake?", limit=3)
+
 
 QUESTIONS = [
     {"id": id_, "question": f"Which {id_} is the largest?", "answers": [id_]} for id_ in ("lake", "sea", "bay")
@@ -21,30 +56,14 @@ QUESTIONS = [
 BASE = madke.RunRequest(questions=QUESTIONS, protocol="madke", sources="wiki")
 
 
-class Silent:
-    """A model that says nothing of use, and needs no package."""
-
-    name = "silent"
-
-    async def complete(self, request: madke.ChatRequest) -> madke.Completion:
-        return madke.Completion(text="I do not know.")
-
-
 def own_reader(path: Path) -> list[madke.Question]:
-    return [
-        madke.Question(id=each["id"], question=each["question"])
-        for each in map(json.loads, path.read_text().splitlines())
-    ]
-
-
-def written(path: Path, text: str) -> Path:
-    path.write_text(text)
-    return path
+    records = map(json.loads, path.read_text().splitlines())
+    return [madke.Question(id=each["id"], question=each["question"]) for each in records]
 
 
 def question_file(folder: Path) -> Path:
     records = [{"id": each["id"], "question": each["question"], "golden_answers": [each["id"]]} for each in QUESTIONS]
-    return written(folder / "questions.jsonl", "".join(f"{json.dumps(each)}\n" for each in records))
+    return write(folder / "questions.jsonl", records)
 
 
 def own_prompts(folder: Path) -> Path:
@@ -64,13 +83,12 @@ def calibration(file: Path, *, signal: str) -> Path:
         signal=signal,
         points=tuple((n / 200, False) for n in range(200)),
     )
-    return written(file, made.model_dump_json())
+    return write(file, made.model_dump_json())
 
 
 def stances(folder: Path) -> Path:
     given = [{"agent": f"S{n}", "text": "It is [it].", "answer": "it"} for n in (1, 2)]
-    lines = [json.dumps({"id": question["id"], "stances": given}) for question in QUESTIONS]
-    return written(folder / "first.jsonl", "\n".join(lines) + "\n")
+    return write(folder / "first.jsonl", [{"id": question["id"], "stances": given} for question in QUESTIONS])
 
 
 VALUES: dict[str, Callable[[Path], Any]] = {
@@ -89,6 +107,7 @@ VALUES: dict[str, Callable[[Path], Any]] = {
     "answer_scorer": lambda _: "other-scorer",
     "dataset": lambda _: own_reader,
     "columns": lambda _: {"instructions": "id"},
+    "ids": lambda folder: str(write(folder / "ids.txt", "sea\n")),
     "limit": lambda _: 2,
     "sample_seed": lambda _: 3,
     "repeats": lambda _: 2,
@@ -104,7 +123,7 @@ def fitting(name: str, folder: Path) -> madke.RunRequest:
         needs = {"limit": 2}
     elif name == "answer_scorer":
         needs = {"protocol": "rerank", "sources": "none", "answer_scorer": "scorer"}
-    elif name in ("dataset", "columns"):
+    elif name in ("dataset", "columns", "ids"):
         needs = {"questions": question_file(folder)}
     elif name in ("error_at_most", "calibration"):
         needs = {"calibration": calibration(folder / "calibration.json", signal="judge"), "error_at_most": "5%"}
@@ -118,18 +137,12 @@ def test_a_field_alone_changes_what_run_json_freezes(name: str, tmp_path: Path) 
     assert resolve(changed).record != resolve(request).record
 
 
-def test_a_list_of_ids_chooses_the_questions(tmp_path: Path) -> None:
-    request = replace(BASE, questions=question_file(tmp_path))
-    chosen = replace(request, ids=str(written(tmp_path / "ids.txt", "sea\n")))
-    assert [*resolve(chosen).record.questions] == ["sea"]
-
-
 def test_run_json_freezes_the_passages_of_the_pool_file(tmp_path: Path) -> None:
     frozen = {}
     for text in ("It is Lake Como.", "It is Lake Garda."):
         records = [{**each, "passages": [{"source": "notes", "text": text}]} for each in QUESTIONS]
-        pools = written(tmp_path / "pools.jsonl", "".join(f"{json.dumps(each)}\n" for each in records))
-        request = replace(BASE, sources="notes", pools=str(pools), model=Silent())
+        pools = write(tmp_path / "pools.jsonl", records)
+        request = replace(BASE, sources="notes", pools=str(pools), model=lambda messages: "I do not know.")
         frozen[text] = madke.run(request, out=tmp_path / text).record.pools
     one, other = frozen.values()
     assert [*one] == [*other] == [each["id"] for each in QUESTIONS]

@@ -12,7 +12,7 @@ from madke.models.store import CallStore
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused
 from tests.support.dataset import debating, run_command, stage_of
-from tests.support.openai_server import error, openai_server
+from tests.support.openai_server import chat, error, openai_server
 
 
 def finished_ids(folder: Any) -> Any:
@@ -24,7 +24,8 @@ def test_every_call_of_a_question_is_made_once_and_there_are_at_most_2nr_plus_r_
         done = madke(*run_command(tmp_path, server.url))
         assert done.returncode == 0, done.stderr
         transcripts = list(read_transcripts(tmp_path / "out"))
-        calls = Counter(re.search(r"survey (\d+)", json.dumps(seen.body))[1] for seen in server.requests)
+        bodies = [seen.body for seen in server.requests]
+    calls = Counter(re.search(r"survey (\d+)", json.dumps(body))[1] for body in bodies)
     assert {t.id for t in transcripts} == {f"q{n}" for n in range(6)}
     for transcript in transcripts:
         rounds = len(transcript.rounds)
@@ -34,38 +35,32 @@ def test_every_call_of_a_question_is_made_once_and_there_are_at_most_2nr_plus_r_
     usage = [used for transcript in transcripts for used in transcript.usage.values()]
     assert sum(used.prompt_tokens for used in usage) == 20 * sum(calls.values())
     assert not any(used.estimated for used in usage)
+    selections = [json.dumps(body["messages"]) for body in bodies if stage_of(body) == "select"]
+    assert len(set(selections)) < len(selections), "in round 1 both debaters have the same prompt"
+    assert len({body["seed"] for body in bodies}) == len(bodies)
 
 
-def test_identical_prompts_of_two_debaters_are_two_calls(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        assert madke(*run_command(tmp_path, server.url, n=1)).returncode == 0
-        selections = [seen.body for seen in server.requests if stage_of(seen.body) == "select"]
-    one, other = selections[:2]
-    assert one["messages"] == other["messages"]
-    assert one["seed"] != other["seed"]
+def test_a_seed_below_0_is_left_to_the_server(tmp_path: Path) -> None:
+    with openai_server(chat("The answer is [Lake Baikal].")) as server:
+        assert madke(*run_command(tmp_path, server.url, "--seed", "-1", n=1)).returncode == 0
+    assert not any("seed" in seen.body for seen in server.requests)
 
 
-def test_a_replay_needs_no_server_and_gives_the_same_transcripts(tmp_path: Path) -> None:
+def test_a_replay_needs_no_server_gives_the_same_transcripts_and_leaves_them_where_calls_lack(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         args = run_command(tmp_path, server.url, n=4)
         assert madke(*args).returncode == 0
     before = {t.id: t for t in read_transcripts(tmp_path / "out")}
     done = madke(*args, "--replay")
     assert done.returncode == 0, done.stderr
-    after = {t.id: t for t in read_transcripts(tmp_path / "out")}
-    assert after == before
+    assert {t.id: t for t in read_transcripts(tmp_path / "out")} == before
 
-
-def test_a_replay_without_the_calls_leaves_the_transcripts_alone(tmp_path: Path) -> None:
-    with openai_server(debating) as server:
-        args = run_command(tmp_path, server.url, n=2)
-        assert madke(*args).returncode == 0
-    before = (tmp_path / "out" / "transcripts.jsonl").read_bytes()
+    written = (tmp_path / "out" / "transcripts.jsonl").read_bytes()
     for part in (tmp_path / "out").glob("calls.sqlite*"):
         part.unlink()
     CallStore(tmp_path / "out" / "calls.sqlite").close()
-    assert "lacks calls of 2 questions" in madke(*args, "--replay").stderr
-    assert (tmp_path / "out" / "transcripts.jsonl").read_bytes() == before
+    assert "lacks calls of 4 questions" in madke(*args, "--replay").stderr
+    assert (tmp_path / "out" / "transcripts.jsonl").read_bytes() == written
 
 
 def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path: Path) -> None:
@@ -127,13 +122,8 @@ def test_a_directory_of_another_configuration_is_refused_and_left_alone(tmp_path
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
-@pytest.mark.parametrize(("sources", "shown"), [("wiki", {"wiki"}), ("google", {"google"}), ("none", set())])
-def test_arms_filter_one_pool_file(tmp_path: Path, sources: str, shown: Any) -> None:
+def test_arms_filter_one_pool_file(tmp_path: Path) -> None:
     with openai_server(debating) as server:
-        args = run_command(tmp_path, server.url, "--sources", sources, n=1)
-        if sources == "none":
-            args = tuple(a for a in args if a != "--pools" and a != tmp_path / "pools.jsonl")
-        done = madke(*args)
-        assert done.returncode == 0, done.stderr
+        assert madke(*run_command(tmp_path, server.url, "--sources", "google", n=1)).returncode == 0
     (transcript,) = read_transcripts(tmp_path / "out")
-    assert {entry.source for entry in transcript.pool} == shown
+    assert {entry.source for entry in transcript.pool} == {"google"}
