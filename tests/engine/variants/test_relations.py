@@ -1,4 +1,4 @@
-"""What holds between protocols, and what their frozen records cannot hold: odd scores, tied votes, refusals.
+"""What holds between protocols, and what their frozen records cannot hold: odd scores and tied votes.
 
 Calls, prompts and outcomes of each protocol are in ``tests/frozen``.
 """
@@ -19,7 +19,6 @@ from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
 from madke.data import FirstRounds
 from madke.engine.deferral import signals
-from madke.engine.variant import load_variant
 from madke.models.store import call_key
 from madke.tasks import TASKS
 from tests.support.debates import SENTENCE, asked, own_and_others, play
@@ -130,27 +129,6 @@ def test_without_an_answer_scorer_no_model_is_called() -> None:
 def test_an_agent_of_a_later_layer_may_take_an_answer_word_for_word() -> None:
     transcript, _ = play("moa", baikal)
     assert [turn.stance.status for entry in transcript.rounds for turn in entry.turns] == ["ok"] * 7
-
-
-@pytest.mark.parametrize(
-    ("settings", "why"),
-    [
-        ({"debaters": 6}, "add up to 7 debaters, but there are 6"),
-        ({"layers": [3, 2, 2]}, "the only debater, but 2 speak"),
-        ({"early_stop": "stability"}, "in layers each speaks once"),
-        ({"first_round_given": True}, "does not work with layers"),
-    ],
-)
-def test_settings_that_fit_no_layers_are_refused(settings: dict[str, object], why: str) -> None:
-    with pytest.raises(UserError, match=why):
-        play("moa", baikal, settings=settings)
-
-
-def test_more_passages_than_debaters_are_refused() -> None:
-    with pytest.raises(UserError, match="a debater for each of up to 20 passages, found 10"):
-        load_variant("per-document").with_settings({"per_source": 10})
-    variant = load_variant("per-document").with_settings({"per_source": 10, "debaters": 20})
-    assert len(variant.protocol.cast) == 20
 
 
 def first_round(about: str) -> tuple[Turn, ...]:

@@ -1,7 +1,8 @@
 """The rendered prompts of every protocol for one question, as text files to read: ``tests/golden/PROTOCOL.txt``.
 
-``MADKE_UPDATE_GOLDEN=1 python -m pytest tests/variants/test_golden_prompts.py`` rewrites them. Read the difference
-before you commit it: is it clear what to do, and is the last line unmistakable?
+``bound.txt`` has what prompts ask for where a JSON schema binds the reply. All are rewritten with
+``MADKE_UPDATE_GOLDEN=1 python -m pytest tests/engine/test_golden_prompts.py``. Read the difference before you commit
+it: is it clear what to do, and is the last line unmistakable?
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,11 @@ from madke.core.question import Question
 from madke.engine.protocol import equal_scores, nothing_found
 from madke.engine.variant import load_variant, task_prompt, variant_folders
 from madke.tasks import TASKS
+from tests.support.bound_model import Bound, Values
 from tests.support.debates import QUESTION, play, prompts
 
 GOLDEN = Path(__file__).parents[1] / "golden"
+SERVICES: dict[str, Any] = {"score_answers": equal_scores, "retrieve": nothing_found}
 
 MORE: dict[str, dict[str, Any]] = {
     "chateval": {"talk": "simultaneous", "summarized": True, "rounds": 3},
@@ -74,8 +78,7 @@ def debated(name: str, pool: KnowledgePool, settings: dict[str, Any]) -> str:
     variant = load_variant(name)
     confidence = "\nConfidence: 0.8" if variant.protocol.trace.weighs else ""
     reply = debating(variant.environment.filters["marked"], confidence)
-    services: dict[str, Any] = {"score_answers": equal_scores, "retrieve": nothing_found}
-    _, model = play(name, reply, settings=settings, pool=pool, **services)
+    _, model = play(name, reply, settings=settings, pool=pool, **SERVICES)
     last = {(r.purpose.stage, r.purpose.round): r for r in model.requests}
     return prompts(r for r in last.values() if r.purpose.round <= 2 or r.purpose.stage not in ("reply", "judge"))
 
@@ -108,3 +111,43 @@ def test_the_prompts_of_every_task(pool: KnowledgePool) -> None:
         stages = {r.purpose.stage: r for r in model.requests if r.purpose.stage != "select"}
         found.append(f"##### {task}\n\n{prompts(stages.values())}")
     check("tasks", "\n".join(found))
+
+
+def disagreeing(request: ChatRequest) -> Values | None:
+    """Verdicts that let debates go on."""
+    fields = {field.name: field.words for field in request.bound.schema.fields} if request.bound else {}
+    return {"verdict": fields["verdict"][-1]} if "verdict" in fields else None
+
+
+def last_bound(name: str, question: Question, pool: KnowledgePool) -> dict[str, ChatRequest]:
+    """Stage -> its last bound request in a debate of a protocol."""
+    model = Bound(disagreeing)
+    play(name, model=model, question=question, pool=pool, **SERVICES)
+    return {request.purpose.stage: request for request in model.requests if request.bound}
+
+
+def difference(request: ChatRequest) -> str:
+    """What the bound form has instead of the end of the free form."""
+    free, bound = request.messages[-1].content, request.in_form(bound=True).messages[-1].content
+    return bound[next(n for n in range(len(free)) if free[n] != bound[n]) :]
+
+
+def test_the_bound_forms_of_all_protocols(pool: KnowledgePool) -> None:
+    two = replace(pool, passages=pool.passages[:2])
+    choice = replace(OF_TASK["choice"], choices=("Baikal", "Everest"))
+    found = []
+    for name, question in [
+        *((name, QUESTION) for name in sorted(variant_folders())),
+        ("madke", choice),
+        ("liang", choice),
+    ]:
+        lines = [f"## {name}, {question.task}"]
+        for stage, request in last_bound(name, question, two).items():
+            fields = [
+                f"{field.name} {field.words or field.numbers or f'<= {field.max_length}'}"
+                for field in request.bound.schema.fields
+            ]
+            lines.append(f"### {stage}: {'; '.join(fields)}\n... {difference(request)}")
+        if len(lines) > 1:
+            found.append("\n".join(lines))
+    check("bound", "\n\n".join(found) + "\n")
